@@ -1,0 +1,26 @@
+/** Anchored billing periods (decision D2): a boundary is computed from the anchor, never from the boundary before it. */
+
+export type BillingCycle = "daily" | "weekly" | "monthly" | "quarterly" | "per_delivery"
+
+export const DAY_MS = 86_400_000
+
+const CYCLE_DAYS = { daily: 1, weekly: 7 } as const
+/** A delivery plan has no calendar: a month is its informational horizon (decision D8). */
+const CYCLE_MONTHS = { monthly: 1, quarterly: 3, per_delivery: 1 } as const
+
+/** `instant` moved by whole calendar months in UTC; a day that the month lacks falls on the month's last day. */
+export const addMonths = (instant: number, months: number): number => {
+  const date = new Date(instant)
+  const day = date.getUTCDate()
+  date.setUTCDate(1)
+  date.setUTCMonth(date.getUTCMonth() + months)
+  const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate()
+  date.setUTCDate(Math.min(day, lastDay))
+  return date.getTime()
+}
+
+/** The n-th boundary of the grid: `anchor` plus n cycles, in milliseconds since the epoch. */
+export const boundary = (cycle: BillingCycle, anchor: number, n: number): number =>
+  cycle === "daily" || cycle === "weekly"
+    ? anchor + n * CYCLE_DAYS[cycle] * DAY_MS
+    : addMonths(anchor, n * CYCLE_MONTHS[cycle])

@@ -1,0 +1,52 @@
+/** A test clock (spec 3.3, decision M1): stands still, moves to a target timer by timer, or is out of order. */
+import { assign, setup } from "xstate"
+
+export interface ClockContext {
+  /** Where an advance is going; null while standing still. */
+  readonly targetAt: number | null
+  readonly failedSteps: number
+}
+
+export type ClockEvent =
+  | { readonly type: "advance"; readonly at: number; readonly targetAt: number }
+  | { readonly type: "arrived"; readonly at: number }
+  | { readonly type: "step.failed"; readonly at: number }
+  /** A step that had failed went through after all. */
+  | { readonly type: "step.recovered"; readonly at: number }
+
+/** A step that fails this often leaves the clock in `internal_failure`. */
+export const MOST_FAILED_STEPS = 3
+
+export const clockMachine = setup({
+  types: {} as { context: ClockContext; events: ClockEvent; input: { readonly at: number } },
+  actions: { emit: (_, _params: { readonly type: "test_clock.ready" }) => {} },
+  guards: { lastChance: ({ context }) => context.failedSteps + 1 >= MOST_FAILED_STEPS },
+}).createMachine({
+  id: "clock",
+  context: { targetAt: null, failedSteps: 0 },
+  initial: "ready",
+  states: {
+    ready: {
+      on: {
+        advance: {
+          target: "advancing",
+          actions: assign({ targetAt: ({ event }) => event.targetAt, failedSteps: 0 }),
+        },
+      },
+    },
+    advancing: {
+      on: {
+        arrived: {
+          target: "ready",
+          actions: [assign({ targetAt: null, failedSteps: 0 }), { type: "emit", params: { type: "test_clock.ready" } }],
+        },
+        "step.recovered": { actions: assign({ failedSteps: 0 }) },
+        "step.failed": [
+          { guard: "lastChance", target: "internal_failure", actions: assign({ failedSteps: MOST_FAILED_STEPS }) },
+          { actions: assign({ failedSteps: ({ context }) => context.failedSteps + 1 }) },
+        ],
+      },
+    },
+    internal_failure: {},
+  },
+})

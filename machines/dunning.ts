@@ -1,0 +1,64 @@
+/** The retry schedule of an unpaid bill, as pure arithmetic (decisions E3, E6, E7). */
+import { DAY_MS } from "./calendar.ts"
+
+export type EscalationRule = "pause_service" | "restrict_access" | "hold_delivery" | "none"
+export type EscalationAction = "pause" | "restrict" | "hold" | "none"
+
+/** A plan's `retry_logic` as it stood when the payment first failed; it holds until the bill is settled (decision C3). */
+export interface DunningPolicy {
+  /** 0 where retries are disabled. */
+  readonly maxAttempts: number
+  readonly intervalsDays: ReadonlyArray<number>
+  readonly escalation: EscalationRule
+  /** null: never cancelled for non-payment. */
+  readonly cancelAfterDays: number | null
+}
+
+export interface Dunning {
+  readonly policy: DunningPolicy
+  readonly firstFailedAt: number
+  /** Automatic retries already made. */
+  readonly retriesMade: number
+  /** null: no automatic retry is left. */
+  readonly nextRetryAt: number | null
+  /** The last failure was not retryable: remaining retries are skipped and no escalation is taken. */
+  readonly gaveUp: boolean
+}
+
+export const ESCALATIONS: Readonly<Record<EscalationRule, EscalationAction>> = {
+  pause_service: "pause",
+  restrict_access: "restrict",
+  hold_delivery: "hold",
+  none: "none",
+}
+
+interface Failure {
+  readonly failedAt: number
+  /** When the failed attempt was due: retries are counted from it, so that lateness doesn't add up. */
+  readonly attemptedAt: number
+  readonly retryable: boolean
+  /** Whether the attempt was one of the schedule's retries. */
+  readonly automaticRetry: boolean
+}
+
+/** Dunning after one more failure. Retry k runs `intervalsDays[min(k, n) - 1]` days after the previous attempt. */
+export const afterFailure = (before: Dunning | null, policy: DunningPolicy, failure: Failure): Dunning => {
+  const held = before?.policy ?? policy
+  const retriesMade = (before?.retriesMade ?? 0) + (failure.automaticRetry ? 1 : 0)
+  const next = retriesMade + 1
+  const intervalDays = held.intervalsDays[Math.min(next, held.intervalsDays.length) - 1]
+  const retry = failure.retryable && next <= held.maxAttempts && intervalDays !== undefined
+  return {
+    policy: held,
+    firstFailedAt: before?.firstFailedAt ?? failure.failedAt,
+    retriesMade,
+    nextRetryAt: retry ? failure.attemptedAt + intervalDays * DAY_MS : null,
+    gaveUp: !failure.retryable,
+  }
+}
+
+/** When an unpaid bill ends the subscription; Infinity where the plan never cancels. */
+export const unpaidDeadline = (dunning: Dunning): number =>
+  dunning.policy.cancelAfterDays === null
+    ? Number.POSITIVE_INFINITY
+    : dunning.firstFailedAt + dunning.policy.cancelAfterDays * DAY_MS

@@ -1,0 +1,509 @@
+/**
+ * The life of a subscription (spec 3.1, decisions D and E): trial, first payment, renewals, dunning, cancellation.
+ *
+ * Pure: every event says when it happens (`at`) and brings the facts that the decision needs; every effect is a named
+ * action with parameters. The API's `status` follows from the state: {@link statusOf}.
+ */
+import { and, assign, not, or, type SnapshotFrom, setup, stateIn } from "xstate"
+import { type Line, NO_USAGE, periodLines, totalOf, type Usage } from "./billing.ts"
+import { type BillingCycle, boundary, DAY_MS } from "./calendar.ts"
+import { afterFailure, type Dunning, type DunningPolicy, ESCALATIONS, type EscalationAction, unpaidDeadline } from "./dunning.ts"
+
+export type CancellationReason = "customer_request" | "merchant_request" | "nonpayment" | "checkout_expired" | "other"
+export type BillPurpose = "first" | "trial_end" | "renewal"
+
+/** What is to be paid for one period, over as many attempts as it takes. */
+export interface Bill {
+  /** Counts the subscription's bills from 1. */
+  readonly no: number
+  readonly purpose: BillPurpose
+  readonly periodStart: number
+  readonly periodEnd: number
+  readonly lines: ReadonlyArray<Line>
+  readonly amountKobo: number
+  /** Number of the newest attempt, from 1 (decision E4). */
+  readonly attempt: number
+  /** When that attempt was due. */
+  readonly attemptedAt: number
+  /** Whether it was one of the schedule's retries. */
+  readonly automaticRetry: boolean
+}
+
+export interface SubscriptionContext {
+  readonly billingCycle: BillingCycle
+  readonly priceKobo: number
+  readonly quantity: number
+  readonly startAt: number
+  readonly trialEnd: number | null
+  /** The grid of periods: boundary n = anchor + n cycles. */
+  readonly anchorAt: number
+  /** The current period is [boundary n, boundary n + 1]; -1 before the first paid one. */
+  readonly periodNo: number
+  readonly periodStart: number
+  readonly periodEnd: number
+  readonly cancelAtPeriodEnd: boolean
+  /** Why it will be cancelled at period end. */
+  readonly cancelReason: CancellationReason | null
+  readonly billsMade: number
+  /** The unpaid bill, while there is one. */
+  readonly bill: Bill | null
+  readonly dunning: Dunning | null
+  readonly escalation: { readonly action: EscalationAction; readonly triggeredAt: number } | null
+  readonly cancelledAt: number | null
+  readonly cancellationReason: CancellationReason | null
+}
+
+export interface SubscriptionInput {
+  readonly at: number
+  readonly billingCycle: BillingCycle
+  readonly priceKobo: number
+  readonly quantity: number
+  readonly trialDays: number
+  /** The creation instant unless the subscription starts later (decision D3). */
+  readonly startAt: number
+}
+
+type Timed<T extends string> = { readonly type: T; readonly at: number }
+/** A timer's event; the runtime adds the facts of the moment that a renewal needs. */
+type Timer<Delay extends string, State extends string> = Timed<`xstate.after.${Delay}.subscription.${State}`> & {
+  readonly usage?: Usage
+}
+
+export type SubscriptionEvent =
+  | Timed<"create">
+  | Timed<"charge.succeeded">
+  | (Timed<"charge.failed"> & { readonly retryable: boolean; readonly policy: DunningPolicy })
+  /** The rail has not decided yet. */
+  | Timed<"charge.unsettled">
+  | (Timed<"cancel"> & { readonly atPeriodEnd: boolean; readonly reason: CancellationReason })
+  | Timed<"keep">
+  | Timer<"start", "scheduled">
+  | Timer<"trialWillEnd", "trialing.running">
+  | Timer<"trialEnd", "trialing.running">
+  | Timer<"periodEnd", "active.current">
+  | Timer<"nextRetry", "overdue.retrying">
+  | Timer<"billPeriodEnd", "overdue">
+  | Timer<"unpaidTooLong", "overdue">
+
+export type SubscriptionEventType =
+  | "subscription.created"
+  | "subscription.trial_will_end"
+  | "subscription.updated"
+  | "subscription.renewed"
+  | "subscription.past_due"
+  | "subscription.recovered"
+  | "subscription.escalated"
+  | "subscription.paused"
+  | "subscription.resumed"
+  | "subscription.cancelled"
+  | "charge.succeeded"
+  | "charge.failed"
+  | "charge.retry_scheduled"
+
+/** What the bill does in the books; amounts come from its lines (`src/ledger/postings.ts`). */
+export type Posting = "paid" | "owed" | "overdue_paid" | "written_off"
+
+export interface Settlement {
+  readonly willRetry: boolean
+  readonly nextRetryAt: number | null
+  readonly refundDue: boolean
+}
+
+/** A trial's last reminder goes out this long before its end (spec 6). */
+const TRIAL_NOTICE_MS = 3 * DAY_MS
+
+const firstPeriod = (context: Pick<SubscriptionContext, "billingCycle">, anchorAt: number) => ({
+  anchorAt,
+  periodNo: 0,
+  periodStart: anchorAt,
+  periodEnd: boundary(context.billingCycle, anchorAt, 1),
+})
+
+const nextPeriod = (context: SubscriptionContext) => ({
+  anchorAt: context.anchorAt,
+  periodNo: context.periodNo + 1,
+  periodStart: boundary(context.billingCycle, context.anchorAt, context.periodNo + 1),
+  periodEnd: boundary(context.billingCycle, context.anchorAt, context.periodNo + 2),
+})
+
+const billFor = (context: SubscriptionContext, purpose: BillPurpose, at: number, usage: Usage): Bill => {
+  const lines = periodLines(context.priceKobo, context.quantity, usage)
+  const { periodStart, periodEnd } = nextPeriod(context)
+  const amountKobo = totalOf(lines)
+  const no = context.billsMade + 1
+  return { no, purpose, periodStart, periodEnd, lines, amountKobo, attempt: 1, attemptedAt: at, automaticRetry: false }
+}
+
+/** The period that a late payment buys (decision D7): where it belongs, unless that time passed without service. */
+const recoveredPeriod = (context: SubscriptionContext, at: number) =>
+  context.bill!.periodEnd <= at || context.escalation?.action === "pause"
+    ? firstPeriod(context, at)
+    : nextPeriod(context)
+
+const isShortTrial = (context: SubscriptionContext): boolean =>
+  context.trialEnd! - context.startAt <= TRIAL_NOTICE_MS
+
+const SETTLED = { bill: null, dunning: null, escalation: null } as const
+
+const usageOf = (event: SubscriptionEvent): Usage => ("usage" in event && event.usage !== undefined ? event.usage : NO_USAGE)
+
+const failureOf = (context: SubscriptionContext, event: SubscriptionEvent): Dunning => {
+  if (event.type !== "charge.failed") throw new Error(`Not a failure: ${event.type}`)
+  const { attemptedAt, automaticRetry } = context.bill!
+  const failure = { failedAt: event.at, attemptedAt, automaticRetry, retryable: event.retryable }
+  return afterFailure(context.dunning, event.policy, failure)
+}
+
+const machine = setup({
+  types: {} as { context: SubscriptionContext; events: SubscriptionEvent; input: SubscriptionInput },
+  actions: {
+    // Effects: named here, carried out by src/subscription.
+    attemptCharge: (_, _params: Bill) => {},
+    settleCharge: (_, _params: Settlement) => {},
+    emit: (_, _params: { readonly type: SubscriptionEventType }) => {},
+    post: (_, _params: { readonly posting: Posting; readonly bill: Bill }) => {},
+    // Context.
+    billFirst: assign(({ context }) => ({
+      ...firstPeriod(context, context.startAt),
+      periodNo: -1,
+      bill: billFor({ ...context, anchorAt: context.startAt, periodNo: -1 }, "first", context.startAt, NO_USAGE),
+      billsMade: context.billsMade + 1,
+    })),
+    billTrialEnd: assign(({ context }) => ({
+      anchorAt: context.trialEnd!,
+      periodNo: -1,
+      // Units reported during a trial are free (decision E1).
+      bill: billFor({ ...context, anchorAt: context.trialEnd!, periodNo: -1 }, "trial_end", context.trialEnd!, NO_USAGE),
+      billsMade: context.billsMade + 1,
+    })),
+    billRenewal: assign(({ context, event }) => ({
+      bill: billFor(context, "renewal", context.periodEnd, usageOf(event)),
+      billsMade: context.billsMade + 1,
+    })),
+    billAgain: assign(({ context }) => ({
+      bill: {
+        ...context.bill!,
+        attempt: context.bill!.attempt + 1,
+        attemptedAt: context.dunning!.nextRetryAt!,
+        automaticRetry: true,
+      },
+      dunning: { ...context.dunning!, nextRetryAt: null },
+    })),
+    advancePeriod: assign(({ context }) => ({ ...nextPeriod(context), ...SETTLED })),
+    recoverPeriod: assign(({ context, event }) => ({ ...recoveredPeriod(context, event.at), ...SETTLED })),
+    recordFailure: assign(({ context, event }) => ({ dunning: failureOf(context, event) })),
+    escalate: assign(({ context, event }) => ({
+      escalation: { action: ESCALATIONS[context.dunning!.policy.escalation], triggeredAt: event.at },
+    })),
+    cancelLater: assign(({ event }) => ({
+      cancelAtPeriodEnd: true,
+      cancelReason: event.type === "cancel" ? event.reason : null,
+    })),
+    keep: assign({ cancelAtPeriodEnd: false, cancelReason: null }),
+    cancelNow: assign(({ context, event }) => ({
+      cancelledAt: event.at,
+      cancellationReason: event.type === "cancel" ? event.reason : context.cancelReason,
+      bill: null,
+      dunning: null,
+    })),
+    cancelUnpaid: assign(({ event }) => ({
+      cancelledAt: event.at,
+      cancellationReason: "nonpayment" as const,
+      bill: null,
+      dunning: null,
+    })),
+  },
+  delays: {
+    start: ({ context, event }) => context.startAt - event.at,
+    trialWillEnd: ({ context, event }) =>
+      isShortTrial(context) ? Number.POSITIVE_INFINITY : context.trialEnd! - TRIAL_NOTICE_MS - event.at,
+    trialEnd: ({ context, event }) => context.trialEnd! - event.at,
+    periodEnd: ({ context, event }) =>
+      context.billingCycle === "per_delivery" ? Number.POSITIVE_INFINITY : context.periodEnd - event.at,
+    nextRetry: ({ context, event }) => context.dunning!.nextRetryAt! - event.at,
+    billPeriodEnd: ({ context, event }) => context.bill!.periodEnd - event.at,
+    unpaidTooLong: ({ context, event }) => unpaidDeadline(context.dunning!) - event.at,
+  },
+  guards: {
+    startsLater: ({ context, event }) => context.startAt > event.at,
+    hasTrial: ({ context }) => context.trialEnd !== null,
+    hasShortTrial: ({ context }) => context.trialEnd !== null && isShortTrial(context),
+    cancelling: ({ context }) => context.cancelAtPeriodEnd && context.cancelledAt === null,
+    retryDue: ({ context }) => context.dunning!.nextRetryAt !== null,
+    gaveUp: ({ context }) => context.dunning!.gaveUp,
+    escalated: ({ context }) => context.escalation !== null,
+    pauses: ({ context }) => context.dunning!.policy.escalation === "pause_service",
+    escalatesSilently: ({ context }) => context.dunning!.policy.escalation === "none",
+    pausedByEscalation: ({ context }) => context.escalation?.action === "pause",
+    unpaidTooLong: ({ context, event }) => event.at >= unpaidDeadline(context.dunning!),
+    cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
+    cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
+    billPeriodOver: ({ context, event }) => context.bill!.periodEnd <= event.at,
+  },
+})
+
+const emit = (type: SubscriptionEventType) => ({ type: "emit", params: { type } }) as const
+const settle = (refundDue = false) =>
+  ({
+    type: "settleCharge",
+    params: ({ context }: { context: SubscriptionContext }): Settlement => ({
+      willRetry: (context.dunning?.nextRetryAt ?? null) !== null,
+      nextRetryAt: context.dunning?.nextRetryAt ?? null,
+      refundDue,
+    }),
+  }) as const
+const post = (posting: Posting) =>
+  ({ type: "post", params: ({ context }: { context: SubscriptionContext }) => ({ posting, bill: context.bill! }) }) as const
+const attempt = { type: "attemptCharge", params: ({ context }: { context: SubscriptionContext }) => context.bill! } as const
+
+const paid = [settle(), post("paid"), emit("charge.succeeded")] as const
+const cancelled = [emit("subscription.cancelled")] as const
+/** A trial shorter than the notice: it is given at once. */
+const shortTrial = [emit("subscription.trial_will_end")] as const
+/** A payment of the first bill that fails ends the subscription (decision D5). */
+const neverStarted = [settle(), emit("charge.failed"), "cancelUnpaid", ...cancelled] as const
+/** The first failure of a bill: it is owed from now on. */
+const fallOverdue = ["recordFailure", settle(), post("owed"), emit("charge.failed"), emit("subscription.past_due")] as const
+/** Immediate cancellation, or at a period end that has come. */
+const cancelOwing = [post("written_off"), "cancelNow", ...cancelled] as const
+
+/** Unpaid for as long as the plan waits. */
+const writeOff = [post("written_off"), "cancelUnpaid", ...cancelled] as const
+/** An attempt under way may still save the subscription: its failure decides (decision E19). */
+const notCharging = not(stateIn({ overdue: "charging" }))
+
+export const subscriptionMachine = machine.createMachine({
+  id: "subscription",
+  context: ({ input }) => ({
+    billingCycle: input.billingCycle,
+    priceKobo: input.priceKobo,
+    quantity: input.quantity,
+    startAt: input.startAt,
+    trialEnd: input.trialDays > 0 ? input.startAt + input.trialDays * DAY_MS : null,
+    anchorAt: input.trialDays > 0 ? input.startAt + input.trialDays * DAY_MS : input.startAt,
+    periodNo: -1,
+    periodStart: input.startAt,
+    periodEnd:
+      input.trialDays > 0
+        ? input.startAt + input.trialDays * DAY_MS
+        : boundary(input.billingCycle, input.startAt, 1),
+    cancelAtPeriodEnd: false,
+    cancelReason: null,
+    billsMade: 0,
+    bill: null,
+    dunning: null,
+    escalation: null,
+    cancelledAt: null,
+    cancellationReason: null,
+  }),
+  initial: "created",
+  on: {
+    cancel: [
+      { guard: "cancelsNow", target: ".cancelled", actions: ["cancelNow", ...cancelled] },
+      { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
+    ],
+    keep: { guard: "cancelling", actions: ["keep", emit("subscription.updated")] },
+  },
+  states: {
+    created: {
+      on: {
+        create: [
+          { guard: "startsLater", target: "scheduled", actions: emit("subscription.created") },
+          { guard: "hasShortTrial", target: "trialing", actions: [emit("subscription.created"), ...shortTrial] },
+          { guard: "hasTrial", target: "trialing", actions: [emit("subscription.created")] },
+          { target: "opening" },
+        ],
+      },
+    },
+
+    scheduled: {
+      after: {
+        start: [
+          { guard: "hasShortTrial", target: "trialing", actions: [emit("subscription.updated"), ...shortTrial] },
+          { guard: "hasTrial", target: "trialing", actions: [emit("subscription.updated")] },
+          { target: "starting", actions: ["billFirst", attempt] },
+        ],
+      },
+    },
+
+    /** The first payment, within the request that creates the subscription. */
+    opening: {
+      entry: ["billFirst", attempt],
+      on: {
+        "charge.succeeded": {
+          target: "active",
+          actions: [emit("subscription.created"), ...paid, "advancePeriod"],
+        },
+        "charge.failed": { target: "cancelled", actions: [emit("subscription.created"), ...neverStarted] },
+        "charge.unsettled": { target: "starting", actions: emit("subscription.created") },
+      },
+    },
+
+    /** A first payment that the rail takes its time over, or that came due at `start_at`. */
+    starting: {
+      on: {
+        "charge.succeeded": {
+          target: "active",
+          actions: [...paid, "advancePeriod", emit("subscription.updated")],
+        },
+        "charge.failed": { target: "cancelled", actions: [...neverStarted] },
+      },
+    },
+
+    trialing: {
+      initial: "running",
+      states: {
+        running: {
+          after: {
+            trialWillEnd: { actions: emit("subscription.trial_will_end") },
+            trialEnd: [
+              { guard: "cancelling", target: "#subscription.cancelled", actions: ["cancelNow", ...cancelled] },
+              { target: "charging", actions: ["billTrialEnd", attempt] },
+            ],
+          },
+        },
+        charging: {
+          on: {
+            "charge.succeeded": {
+              target: "#subscription.active",
+              actions: [...paid, "advancePeriod", emit("subscription.updated")],
+            },
+            "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
+          },
+        },
+      },
+    },
+
+    active: {
+      initial: "current",
+      states: {
+        current: {
+          after: {
+            periodEnd: [
+              { guard: "cancelling", target: "#subscription.cancelled", actions: ["cancelNow", ...cancelled] },
+              { target: "charging", actions: ["billRenewal", attempt] },
+            ],
+          },
+        },
+        charging: {
+          on: {
+            "charge.succeeded": {
+              target: "current",
+              actions: [...paid, "advancePeriod", emit("subscription.renewed")],
+            },
+            "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
+          },
+        },
+      },
+    },
+
+    /** A bill is owed: dunning. The unpaid clock runs on through everything in here (decision E7). */
+    overdue: {
+      initial: "deciding",
+      after: {
+        billPeriodEnd: { guard: and(["cancelling", notCharging]), target: "cancelled", actions: [...cancelOwing] },
+        unpaidTooLong: { guard: notCharging, target: "cancelled", actions: [...writeOff] },
+      },
+      on: {
+        cancel: [
+          { guard: "cancelsNow", target: "cancelled", actions: [...cancelOwing] },
+          { guard: or(["billPeriodOver", "pausedByEscalation"]), target: "cancelled", actions: [...cancelOwing] },
+          { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
+        ],
+      },
+      states: {
+        deciding: {
+          always: [
+            { guard: "retryDue", target: "retrying" },
+            { guard: "gaveUp", target: "waiting" },
+            { guard: "escalated", target: "waiting" },
+            {
+              guard: "pauses",
+              target: "waiting",
+              actions: ["escalate", emit("subscription.escalated"), emit("subscription.paused")],
+            },
+            { guard: "escalatesSilently", target: "waiting", actions: "escalate" },
+            { target: "waiting", actions: ["escalate", emit("subscription.escalated")] },
+          ],
+        },
+        retrying: {
+          entry: emit("charge.retry_scheduled"),
+          after: { nextRetry: { target: "charging", actions: ["billAgain", attempt] } },
+        },
+        charging: {
+          on: {
+            "charge.succeeded": [
+              {
+                guard: "pausedByEscalation",
+                target: "#subscription.active",
+                actions: [
+                  settle(), post("overdue_paid"), emit("charge.succeeded"), "recoverPeriod",
+                  emit("subscription.recovered"), emit("subscription.resumed"),
+                ],
+              },
+              {
+                target: "#subscription.active",
+                actions: [settle(), post("overdue_paid"), emit("charge.succeeded"), "recoverPeriod", emit("subscription.recovered")],
+              },
+            ],
+            "charge.failed": [
+              {
+                guard: "unpaidTooLong",
+                target: "#subscription.cancelled",
+                actions: [settle(), emit("charge.failed"), ...writeOff],
+              },
+              {
+                guard: and(["cancelling", "billPeriodOver"]),
+                target: "#subscription.cancelled",
+                actions: [settle(), emit("charge.failed"), ...cancelOwing],
+              },
+              { target: "deciding", actions: ["recordFailure", settle(), emit("charge.failed")] },
+            ],
+          },
+        },
+        /** Nothing is left to try by ourselves: paid by hand, written off, or cancelled for non-payment. */
+        waiting: {},
+      },
+    },
+
+    /** For good. A payment that was on its way may still succeed: it is owed back (decision E15). */
+    cancelled: {
+      on: {
+        "charge.succeeded": { actions: [settle(true), emit("charge.succeeded")] },
+        "charge.failed": { actions: [settle(), emit("charge.failed")] },
+      },
+    },
+  },
+})
+
+export type SubscriptionSnapshot = SnapshotFrom<typeof subscriptionMachine>
+
+export type SubscriptionStatus = "incomplete" | "trialing" | "active" | "past_due" | "paused" | "cancelled"
+
+const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
+  created: "incomplete",
+  scheduled: "incomplete",
+  opening: "incomplete",
+  starting: "incomplete",
+  trialing: "trialing",
+  active: "active",
+  overdue: "past_due",
+  cancelled: "cancelled",
+}
+
+/** The API's status (spec 2.5). `state` is the machine's state as one word. */
+export const statusOf = (state: string, context: SubscriptionContext): SubscriptionStatus => {
+  const top = state.split(".")[0]!
+  return top === "overdue" && context.escalation?.action === "pause" ? "paused" : STATUSES[top]!
+}
+
+/** When money will be asked for next, as things stand; null where it won't. */
+export const nextChargeAt = (state: string, context: SubscriptionContext): number | null => {
+  const top = state.split(".")[0]
+  if (top === "overdue") return context.dunning?.nextRetryAt ?? null
+  if (top === "cancelled") return null
+  if (top === "scheduled") return context.trialEnd ?? context.startAt
+  if (context.cancelAtPeriodEnd) return null
+  if (top === "trialing") return context.trialEnd
+  return top === "active" && context.billingCycle !== "per_delivery" ? context.periodEnd : null
+}

@@ -1,0 +1,74 @@
+// Runs a TypeScript entry point on whatever machine this is: installs the dependencies when they are missing or out
+// of date, and picks a Node that is new enough (Effect 4 and type stripping need 22.19; the lockfile carries one for
+// machines whose own Node is older). Plain JavaScript, no dependencies: it must run on Node 20.11 with nothing installed.
+import { spawn, spawnSync } from "node:child_process"
+import { existsSync, readFileSync, statSync } from "node:fs"
+import { arch, platform } from "node:os"
+import { dirname, join } from "node:path"
+import { fileURLToPath, pathToFileURL } from "node:url"
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const OLDEST_OWN = [20, 11]
+const OLDEST_TO_RUN = [22, 19]
+
+const stop = (line) => {
+  process.stderr.write(`${line}\n`)
+  process.exit(1)
+}
+const atLeast = ([major, minor]) => {
+  const [ownMajor, ownMinor] = process.versions.node.split(".").map(Number)
+  return ownMajor > major || (ownMajor === major && ownMinor >= minor)
+}
+
+if (!atLeast(OLDEST_OWN)) stop(`Node ${OLDEST_OWN.join(".")} or newer is needed; this is ${process.versions.node}.`)
+
+const installed = join(root, "node_modules", ".package-lock.json")
+const lock = join(root, "package-lock.json")
+const upToDate = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs
+if (!upToDate && !sameDependencies()) {
+  process.stderr.write("Installing dependencies …\n")
+  const npm = process.env.npm_execpath
+  const args = ["ci", "--include=dev", "--include=optional", "--loglevel=error"]
+  // Standard output belongs to the command (`cli --json` prints one document), so npm's goes to standard error.
+  const result = npm
+    ? spawnSync(process.execPath, [npm, ...args], { cwd: root, stdio: ["ignore", 2, 2] })
+    : spawnSync("npm", args, { cwd: root, stdio: ["ignore", 2, 2], shell: platform() === "win32" })
+  if (result.status !== 0) stop("The dependencies could not be installed: see npm's message above.")
+}
+
+/** A fresh checkout has newer file times than an install that is nonetheless right: compare what counts. */
+function sameDependencies() {
+  if (!existsSync(installed)) return false
+  const versions = (file) =>
+    Object.entries(JSON.parse(readFileSync(file, "utf8")).packages)
+      .filter(([path, entry]) => path !== "" && !entry.optional)
+      .map(([path, entry]) => `${path}@${entry.version}`)
+      .sort()
+      .join()
+  return versions(installed) === versions(lock)
+}
+
+const [entry, ...args] = process.argv.slice(2)
+const path = join(root, entry)
+
+if (atLeast(OLDEST_TO_RUN)) {
+  process.removeAllListeners("warning")
+  process.argv.splice(1, 2, path)
+  await import(pathToFileURL(path))
+} else {
+  const names = [`node-${platform()}-${arch()}`, `node-bin-${platform()}-${arch()}`]
+  const newer = names.map((name) => join(root, "node_modules", name, "bin", "node")).find((file) => existsSync(file))
+  if (newer === undefined) {
+    stop(`Node ${OLDEST_TO_RUN.join(".")} or newer is needed on ${platform()}-${arch()}; this is ${process.versions.node}.`)
+  }
+  // The channel tells the child when this process is gone, however it went.
+  const child = spawn(newer, ["--disable-warning=ExperimentalWarning", path, ...args], {
+    stdio: ["inherit", "inherit", "inherit", "ipc"],
+  })
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal))
+  child.on("exit", (code, signal) => {
+    if (signal === null) process.exit(code ?? 1)
+    process.removeAllListeners(signal)
+    process.kill(process.pid, signal)
+  })
+}

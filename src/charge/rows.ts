@@ -1,0 +1,92 @@
+/** The charge table: rows in and out, in sets. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Line } from "../../machines/billing.ts"
+import type { Ref } from "../db/tenant.ts"
+import type { ActorRow } from "../lifecycle/advance.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+
+/** Instants are milliseconds since the epoch. */
+export interface ChargeRow extends ActorRow {
+  readonly customer_id: string
+  readonly subscription_id: string | null
+  readonly bill_no: number | null
+  readonly attempt_number: number
+  readonly amount_kobo: number
+  readonly currency: string
+  readonly period_start_at: number | null
+  readonly period_end_at: number | null
+  readonly lines: ReadonlyArray<Line>
+  /** null where the customer had none when the bill came due. */
+  readonly payment_method: PaymentMethodSummary | null
+  readonly rail: string
+  readonly status: "pending" | "succeeded" | "failed"
+  readonly sent_at: number
+  readonly asks: number
+  readonly not_found: number
+  readonly known_at: number | null
+  readonly sender: number | null
+  readonly will_retry: boolean
+  readonly next_retry_at: number | null
+  readonly refund_due: boolean
+  readonly failure_code: string | null
+  readonly failure_message: string | null
+  readonly contradictions: ReadonlyArray<string>
+  readonly description: string | null
+  readonly metadata: Readonly<Record<string, string>>
+  readonly paid_at: number | null
+  readonly created_at: number
+}
+
+const date = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
+
+const wire = (row: ChargeRow) => ({
+  ...row,
+  period_start_at: date(row.period_start_at),
+  period_end_at: date(row.period_end_at),
+  sent_at: date(row.sent_at),
+  known_at: date(row.known_at),
+  next_retry_at: date(row.next_retry_at),
+  paid_at: date(row.paid_at),
+  created_at: date(row.created_at),
+})
+
+export const insertCharges = (rows: ReadonlyArray<ChargeRow>) =>
+  Effect.gen(function* () {
+    if (rows.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, test_clock_id, bill_no, attempt_number, amount_kobo,
+        period_start_at, period_end_at, lines, payment_method, rail, state, status, version, sent_at, sender, description, metadata, created_at)
+      SELECT * FROM json_to_recordset(${JSON.stringify(rows.map(wire))}::text::json) AS r
+        (account_id text, livemode boolean, id text, customer_id text, subscription_id text, test_clock_id text, bill_no integer, attempt_number integer, amount_kobo bigint,
+        period_start_at timestamptz, period_end_at timestamptz, lines jsonb, payment_method jsonb, rail text, state text, status text, version integer, sent_at timestamptz, sender integer, description text, metadata jsonb, created_at timestamptz)`
+  })
+
+/** Writes everything of these charges that changes over their life. The rows must be locked. */
+export const updateCharges = (rows: ReadonlyArray<ChargeRow>) =>
+  Effect.gen(function* () {
+    if (rows.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      UPDATE charge c SET state = r.state, status = r.status, version = r.version, asks = r.asks, not_found = r.not_found, known_at = r.known_at,
+        sender = r.sender, will_retry = r.will_retry, next_retry_at = r.next_retry_at, refund_due = r.refund_due,
+        failure_code = r.failure_code, failure_message = r.failure_message, contradictions = r.contradictions, paid_at = r.paid_at,
+        period_start_at = r.period_start_at, period_end_at = r.period_end_at
+      FROM json_to_recordset(${JSON.stringify(rows.map(wire))}::text::json) AS r
+        (account_id text, livemode boolean, id text, state text, status text, version integer, asks integer, not_found integer, known_at timestamptz,
+        sender integer, will_retry boolean, next_retry_at timestamptz, refund_due boolean,
+        failure_code text, failure_message text, contradictions jsonb, paid_at timestamptz,
+        period_start_at timestamptz, period_end_at timestamptz)
+      WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)`
+  })
+
+/** Locks charges and reads them, in ID order. Their subscriptions must be locked before. */
+export const lockCharges = (refs: ReadonlyArray<Ref>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    return yield* sql<ChargeRow>`
+      SELECT c.* FROM json_to_recordset(${JSON.stringify(refs)}::text::json) AS r (account_id text, livemode boolean, id text)
+      JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)
+      ORDER BY c.id FOR UPDATE OF c`
+  })

@@ -1,0 +1,121 @@
+/**
+ * Moves clocks that are advancing: from one due instant to the next, each step a transaction, until the target. A worker
+ * that dies is noticed by the next one, which finishes its charges and goes on from where the clock stands.
+ */
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Queue, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { refOf } from "../db/tenant.ts"
+import { isDead, Runner } from "../lifecycle/Runner.ts"
+import { recoverCharges } from "../subscription/collect.ts"
+import { firings } from "../subscription/firings.ts"
+import { fireOnClock, nextOnClock } from "../timers/sweep.ts"
+import { CLOCK_CHANNEL, type ClockRow, lockClock, moveClock } from "./Clocks.ts"
+
+/** Clocks moved at once by one process: a step is mostly waiting for the database. */
+const CLOCKS_AT_ONCE = 4
+/** Finds clocks whose notice was lost or whose worker died. */
+const LOOK_EVERY_MS = 5_000
+const RETRY_AFTER_MS = 200
+
+/** Takes the clocks that nobody moves. */
+const takeClocks = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const { id: runner } = yield* Runner
+  return yield* sql<ClockRow>`
+    UPDATE test_clock SET runner = ${runner}
+    FROM (
+      SELECT account_id, livemode, id FROM test_clock
+      WHERE state = 'advancing' AND (runner IS NULL OR ${isDead(sql, "runner")})
+      ORDER BY id LIMIT ${CLOCKS_AT_ONCE} FOR UPDATE SKIP LOCKED
+    ) free
+    WHERE (test_clock.account_id, test_clock.livemode, test_clock.id) = (free.account_id, free.livemode, free.id)
+    RETURNING test_clock.*`
+})
+
+/** One step: everything due at the next instant, or arrival. Answers whether there is more to do. */
+const step = (clock: ClockRow) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const { id: runner } = yield* Runner
+    const { more, after } = yield* sql.withTransaction(
+      Effect.gen(function* () {
+        const row = yield* lockClock(clock, clock.id)
+        if (row === undefined || row.state !== "advancing" || row.runner !== runner) return { more: false, after: Effect.void }
+        const target = row.context.targetAt!
+        const next = yield* nextOnClock(refOf(row), target)
+        if (next === undefined) {
+          yield* moveClock(row, { type: "arrived", at: target }, target, null)
+          return { more: false, after: Effect.void }
+        }
+        const at = Math.max(next.due_at, row.frozen_at)
+        if (row.context.failedSteps > 0) yield* moveClock(row, { type: "step.recovered", at }, at, runner)
+        else if (at !== row.frozen_at) {
+          yield* sql`
+            UPDATE test_clock SET frozen_at = ${new Date(at)}
+            WHERE account_id = ${row.account_id} AND livemode = ${row.livemode} AND id = ${row.id}`
+        }
+        return { more: true, after: yield* fireOnClock(firings, refOf(row), next) }
+      }),
+    )
+    yield* after
+    return more
+  })
+
+const stepFailed = (clock: ClockRow) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const { id: runner } = yield* Runner
+    return yield* sql.withTransaction(
+      Effect.gen(function* () {
+        const row = yield* lockClock(clock, clock.id)
+        if (row === undefined || row.runner !== runner) return false
+        const moved = yield* moveClock(row, { type: "step.failed", at: row.frozen_at }, row.frozen_at, runner)
+        return moved.state === "advancing"
+      }),
+    )
+  })
+
+/** Moves one clock until it arrives, or until a step has failed too often. */
+const run = (clock: ClockRow) =>
+  Effect.gen(function* () {
+    let more = true
+    while (more) {
+      more = yield* recoverCharges({ testClockId: clock.id }).pipe(
+        Effect.andThen(Effect.repeat(step(clock), { until: (again) => !again })),
+        Effect.as(false),
+        Effect.catchCause((cause) =>
+          Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
+            Effect.andThen(stepFailed(clock)),
+            Effect.tap(() => Effect.sleep(RETRY_AFTER_MS)),
+          ),
+        ),
+      )
+    }
+  })
+
+const runAll = Effect.gen(function* () {
+  for (;;) {
+    const clocks = yield* takeClocks
+    if (clocks.length === 0) return
+    yield* Effect.forEach(clocks, run, { concurrency: CLOCKS_AT_ONCE, discard: true })
+  }
+})
+
+/** Works for as long as the scope is open. */
+export const clockWorker = Effect.gen(function* () {
+  const pg = yield* PgClient.PgClient
+  const wake = yield* Queue.sliding<void>(1)
+  const listen = Effect.scoped(
+    Effect.gen(function* () {
+      const notices = yield* pg.listen(CLOCK_CHANNEL)
+      yield* Effect.forever(Effect.andThen(Queue.take(notices), Queue.offer(wake, undefined)))
+    }),
+  )
+  yield* Effect.forkScoped(listen.pipe(Effect.ignore, Effect.repeat(Schedule.spaced(LOOK_EVERY_MS))))
+  yield* Effect.forkScoped(Effect.repeat(Queue.offer(wake, undefined), Schedule.spaced(LOOK_EVERY_MS)))
+  const attend = Effect.andThen(Queue.take(wake), runAll).pipe(Effect.catchCause((cause) => Effect.logError("clock worker", cause)))
+  // Two, so that a long advance does not keep a short one waiting.
+  yield* Effect.forkScoped(Effect.forever(attend))
+  yield* Effect.forkScoped(Effect.forever(attend))
+})

@@ -1,0 +1,18 @@
+/** Test clocks on the wire. */
+import { Schema } from "effect"
+import { declare } from "../http/Endpoint.ts"
+import { pageFields } from "../http/lists.ts"
+import { instant, textOrNull } from "../http/parameters.ts"
+
+const ClockCreate = Schema.Struct({ frozen_time: instant, name: Schema.optionalKey(textOrNull(100)) })
+const ClockAdvance = Schema.Struct({ frozen_time: instant })
+
+const sandbox = { access: "secret", sandboxOnly: true } as const
+
+export const clockApi = {
+  create: declare({ method: "POST", path: "/test/clocks", summary: "Create a test clock", ...sandbox, body: ClockCreate, status: 201, answers: "test_clock" }),
+  list: declare({ method: "GET", path: "/test/clocks", summary: "List test clocks", ...sandbox, query: Schema.Struct(pageFields), status: 200, answers: "test_clock", list: true }),
+  get: declare({ method: "GET", path: "/test/clocks/:id", summary: "Get a test clock", ...sandbox, status: 200, answers: "test_clock", codes: ["resource_missing"] }),
+  advance: declare({ method: "POST", path: "/test/clocks/:id/advance", summary: "Advance a test clock", ...sandbox, body: ClockAdvance, status: 202, answers: "test_clock", codes: ["resource_missing", "test_clock_advancing", "test_clock_not_ready"] }),
+  delete: declare({ method: "DELETE", path: "/test/clocks/:id", summary: "Delete a test clock and its customers", ...sandbox, status: 200, answers: "deleted", codes: ["resource_missing", "test_clock_advancing"] }),
+}

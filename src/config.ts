@@ -1,0 +1,131 @@
+/**
+ * The settings of a process, read once from its environment (docs/operating.md lists them).
+ * Anything wrong stops the start with one line that names the setting.
+ */
+import { readFileSync } from "node:fs"
+import { isIP } from "node:net"
+import { resolve } from "node:path"
+import { Redacted } from "effect"
+
+/** How requests reach us: decides what counts as HTTPS (decision A2) and which host is which environment (A1). */
+export interface Transport {
+  readonly tls: { readonly cert: string; readonly key: Redacted.Redacted<string> } | undefined
+  readonly trustProxy: boolean
+  readonly allowInsecureHttp: boolean
+  readonly liveHost: string | undefined
+  readonly sandboxHost: string | undefined
+}
+
+export interface Config {
+  readonly host: string
+  readonly port: number
+  /** Absent: the embedded Postgres under `dataDir`. */
+  readonly databaseUrl: Redacted.Redacted<string> | undefined
+  readonly dataDir: string
+  /** Origin in links and `doc_url`, without a trailing slash. Absent: the address listened on. */
+  readonly publicUrl: string | undefined
+  readonly production: boolean
+  /** Background workers in this process; 0 serves HTTP only. */
+  readonly workers: number
+  readonly transport: Transport
+}
+
+/** A setting that stops the start; `message` is the one line to print. */
+export class ConfigProblem extends Error {
+  override readonly name = "ConfigProblem"
+}
+
+const OURS_WITHOUT_PREFIX = 64
+
+type Env = Readonly<Record<string, string | undefined>>
+
+const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+
+const text = (env: Env, name: string): string | undefined => {
+  const value = env[name]?.trim()
+  return value === undefined || value === "" ? undefined : value
+}
+
+const integer = (env: Env, name: string, least: number, most: number, otherwise: number): number => {
+  const value = text(env, name)
+  if (value === undefined) return otherwise
+  if (!/^\d{1,6}$/.test(value) || Number(value) < least || Number(value) > most) {
+    throw new ConfigProblem(`${name} must be a whole number from ${least} to ${most}, not "${value}".`)
+  }
+  return Number(value)
+}
+
+const flag = (env: Env, name: string, otherwise: boolean): boolean => {
+  const value = text(env, name)
+  if (value === undefined) return otherwise
+  if (value !== "true" && value !== "false") throw new ConfigProblem(`${name} must be true or false, not "${value}".`)
+  return value === "true"
+}
+
+const url = (env: Env, name: string, protocols: ReadonlyArray<string>): string | undefined => {
+  const value = text(env, name)
+  if (value === undefined) return undefined
+  const parsed = URL.canParse(value) ? new URL(value) : undefined
+  if (parsed === undefined || !protocols.includes(parsed.protocol)) {
+    throw new ConfigProblem(`${name} must be a URL starting with ${protocols.map((p) => `${p}//`).join(" or ")}.`)
+  }
+  return value
+}
+
+const file = (env: Env, name: string): string | undefined => {
+  const path = text(env, name)
+  if (path === undefined) return undefined
+  try {
+    return readFileSync(path, "utf8")
+  } catch {
+    throw new ConfigProblem(`${name} names a file that cannot be read: ${path}.`)
+  }
+}
+
+const transport = (env: Env, host: string, development: boolean, production: boolean): Transport => {
+  const cert = file(env, "TLS_CERT")
+  const key = file(env, "TLS_KEY")
+  if ((cert === undefined) !== (key === undefined)) {
+    throw new ConfigProblem("TLS_CERT and TLS_KEY go together: set both or neither.")
+  }
+  const allowInsecureHttp = flag(env, "ALLOW_INSECURE_HTTP", development && isLoopback(host))
+  if (allowInsecureHttp && production) throw new ConfigProblem("ALLOW_INSECURE_HTTP is refused where NODE_ENV=production.")
+  if (allowInsecureHttp && !isLoopback(host)) {
+    throw new ConfigProblem(`ALLOW_INSECURE_HTTP is refused where HOST (${host}) is not a loopback address.`)
+  }
+  return {
+    tls: cert !== undefined && key !== undefined ? { cert, key: Redacted.make(key) } : undefined,
+    trustProxy: flag(env, "TRUST_PROXY", false),
+    allowInsecureHttp,
+    liveHost: text(env, "LIVE_HOST")?.toLowerCase(),
+    sandboxHost: text(env, "SANDBOX_HOST")?.toLowerCase(),
+  }
+}
+
+/**
+ * Reads and judges the environment. `development` is `npm start`'s profile: plain HTTP on loopback is allowed.
+ * Throws {@link ConfigProblem}.
+ */
+export const readConfig = (env: Env, options: { readonly development: boolean }): Config => {
+  const stray = Object.keys(env).find((name) => name.startsWith("BILLING_"))
+  if (stray !== undefined) throw new ConfigProblem(`${stray.slice(0, OURS_WITHOUT_PREFIX)} is not a setting: docs/operating.md lists them.`)
+  const environment = text(env, "NODE_ENV") ?? "development"
+  const production = environment === "production"
+  const development = options.development && !production
+  const host = text(env, "HOST") ?? "127.0.0.1"
+  if (host !== "localhost" && isIP(host) === 0) throw new ConfigProblem(`HOST must be an IP address or localhost, not "${host}".`)
+  const databaseUrl = url(env, "DATABASE_URL", ["postgres:", "postgresql:"])
+  if (production && databaseUrl === undefined) {
+    throw new ConfigProblem("DATABASE_URL is needed where NODE_ENV=production: the embedded Postgres is for development.")
+  }
+  return {
+    host,
+    port: integer(env, "PORT", 0, 65_535, 3000),
+    databaseUrl: databaseUrl === undefined ? undefined : Redacted.make(databaseUrl),
+    dataDir: resolve(text(env, "DATA_DIR") ?? ".data"),
+    publicUrl: url(env, "PUBLIC_URL", ["http:", "https:"])?.replace(/\/+$/, ""),
+    production,
+    workers: integer(env, "WORKERS", 0, 16, 1),
+    transport: transport(env, host, development, production),
+  }
+}

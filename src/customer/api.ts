@@ -1,0 +1,43 @@
+/** Customers on the wire. */
+import { Schema } from "effect"
+import { declare } from "../http/Endpoint.ts"
+import { pageFields } from "../http/lists.ts"
+import { email, id, metadata, metadataPatch, phone, text } from "../http/parameters.ts"
+
+const { optionalKey, NullOr } = Schema
+
+export const CustomerCreate = Schema.Struct({
+  name: text(120),
+  email: optionalKey(email),
+  phone: optionalKey(phone),
+  metadata: optionalKey(metadata),
+  test_clock: optionalKey(NullOr(id("a test clock")).annotate({ description: "the ID of a test clock, or null" })),
+})
+export type CustomerCreate = typeof CustomerCreate.Type
+
+export const CustomerPatch = Schema.Struct({
+  name: optionalKey(text(120)),
+  email: optionalKey(email),
+  phone: optionalKey(phone),
+  default_payment_method: optionalKey(
+    NullOr(id("a payment method")).annotate({ description: "the ID of a payment method of the customer, a pm_test_ ID in the sandbox, or null" }),
+  ),
+  metadata: optionalKey(metadataPatch),
+})
+export type CustomerPatch = typeof CustomerPatch.Type
+
+const filter = (what: string) => Schema.String.check(Schema.isBetweenCodePoints(1, 254)).annotate({ description: what })
+
+const CustomerList = Schema.Struct({
+  ...pageFields,
+  email: optionalKey(filter("an e-mail address")),
+  phone: optionalKey(filter("a phone number")),
+  metadata: optionalKey(Schema.Record(Schema.String, Schema.String)),
+})
+
+export const customerApi = {
+  create: declare({ method: "POST", path: "/customers", summary: "Create a customer", access: "customers", body: CustomerCreate, status: 201, answers: "customer", expand: ["test_clock"] }),
+  list: declare({ method: "GET", path: "/customers", summary: "List customers", access: "customers", query: CustomerList, metadataFilter: true, status: 200, answers: "customer", list: true, expand: ["test_clock"] }),
+  get: declare({ method: "GET", path: "/customers/:id", summary: "Get a customer", access: "customers", status: 200, answers: "customer", expand: ["test_clock"], codes: ["resource_missing"] }),
+  update: declare({ method: "PATCH", path: "/customers/:id", summary: "Update a customer", access: "customers", body: CustomerPatch, status: 200, answers: "customer", expand: ["test_clock"], codes: ["resource_missing", "test_clock_advancing"] }),
+}

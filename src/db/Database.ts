@@ -1,0 +1,101 @@
+/** The connection to Postgres: an existing server, or the embedded one of DATA_DIR. */
+import { PgClient, PgTypes } from "@effect/sql-pg"
+import { Effect, Layer, Redacted, Result } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { type Config, ConfigProblem } from "../config.ts"
+import { useEmbeddedServer } from "./embedded.ts"
+
+/** A web request holds a connection for a few milliseconds: enough for hundreds of requests at once. */
+const MOST_CONNECTIONS = 16
+const CONNECT_LIMIT_MS = 5_000
+/** Nothing we do takes this long; a statement that does is stuck. */
+const STATEMENT_LIMIT_MS = 60_000
+
+const { OID } = PgTypes
+
+/** Integers come as numbers (all ours fit 2^53) and instants as milliseconds since the epoch, both ways. */
+const types = PgTypes.makeRegistry()
+const readInt64 = (bytes: Uint8Array): number => {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, 8)
+  return view.getInt32(0) * 2 ** 32 + view.getUint32(4)
+}
+const POSTGRES_EPOCH_MS = Date.UTC(2000, 0, 1)
+types.register<number>(
+  OID.int8,
+  {
+    encode: (value) => {
+      const bytes = new Uint8Array(8)
+      new DataView(bytes.buffer).setBigInt64(0, BigInt(value))
+      return Result.succeed(bytes)
+    },
+    decode: (bytes) => Result.succeed(readInt64(bytes)),
+  },
+  { arrayOid: OID.int8Array },
+)
+types.register<number | Date>(
+  OID.timestamptz,
+  {
+    encode: (value) => {
+      const bytes = new Uint8Array(8)
+      new DataView(bytes.buffer).setBigInt64(0, BigInt(Number(value) - POSTGRES_EPOCH_MS) * 1000n)
+      return Result.succeed(bytes)
+    },
+    // Whole milliseconds: microseconds are dropped, as Date does.
+    decode: (bytes) => Result.succeed(Math.floor(readInt64(bytes) / 1000) + POSTGRES_EPOCH_MS),
+  },
+  { arrayOid: OID.timestamptzArray },
+)
+
+/** A pool on `url`, as SqlClient and PgClient. Statements of many fibers are pipelined; transactions have a connection. */
+export const poolLayer = (
+  url: Redacted.Redacted<string>,
+  maxConnections = MOST_CONNECTIONS,
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
+  PgClient.layer({
+    url,
+    maxConnections,
+    multiplex: true,
+    connectTimeout: CONNECT_LIMIT_MS,
+    applicationName: "recurring-billing",
+    startupParameters: {
+      timezone: "UTC",
+      statement_timeout: String(STATEMENT_LIMIT_MS),
+      idle_in_transaction_session_timeout: String(STATEMENT_LIMIT_MS),
+      // Small set-based statements: compiling them takes longer than running them.
+      jit: "off",
+    },
+    preparedStatementCacheSize: 300,
+    types,
+  })
+
+/** `url` with another database of the same server. */
+export const onDatabase = (url: Redacted.Redacted<string>, database: string): Redacted.Redacted<string> => {
+  const other = new URL(Redacted.value(url))
+  other.pathname = `/${database}`
+  return Redacted.make(other.href)
+}
+
+/** Creates the database that `url` names where the server lacks it. */
+const createDatabase = (url: Redacted.Redacted<string>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const name = new URL(Redacted.value(url)).pathname.slice(1)
+    const found = yield* sql`SELECT 1 FROM pg_database WHERE datname = ${name}`
+    if (found.length === 0) yield* sql`CREATE DATABASE ${sql(name)}`.unprepared
+  }).pipe(Effect.provide(poolLayer(onDatabase(url, "postgres"), 1)))
+
+/** The address of the database to use; the embedded server runs while the scope is open. */
+export const databaseUrl = (config: Config) =>
+  config.databaseUrl !== undefined
+    ? Effect.succeed(config.databaseUrl)
+    : Effect.acquireRelease(
+        Effect.tryPromise({ try: () => useEmbeddedServer(config.dataDir), catch: (error) => error }).pipe(
+          Effect.catch((error) => (error instanceof ConfigProblem ? Effect.fail(error) : Effect.die(error))),
+          // A process that ends by `process.exit` runs no finalizers.
+          Effect.tap((server) => Effect.sync(() => process.once("exit", server.release))),
+        ),
+        (server) => Effect.sync(server.release),
+      ).pipe(
+        Effect.map((server) => server.url),
+        Effect.tap(createDatabase),
+      )

@@ -1,0 +1,73 @@
+/** Forward-only migrations: the files of migrations/, each applied once, in order, in its own transaction. */
+import { createHash } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { ConfigProblem } from "../config.ts"
+
+const FOLDER = join(import.meta.dirname, "../../migrations")
+/** Any number of our own: it names the lock that lets one process migrate at a time. */
+const MIGRATION_LOCK = 7_301_001
+const OLDEST_SERVER = 150_000
+
+interface Migration {
+  readonly name: string
+  readonly text: string
+  readonly checksum: string
+}
+
+const migrations = (): ReadonlyArray<Migration> =>
+  readdirSync(FOLDER)
+    .filter((file) => /^\d{4}_\w+\.sql$/.test(file))
+    .sort()
+    .map((file) => {
+      const text = readFileSync(join(FOLDER, file), "utf8")
+      return { name: file.slice(0, -4), text, checksum: createHash("sha256").update(text).digest("hex") }
+    })
+
+const appliedNames = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [table] = yield* sql<{ found: boolean }>`SELECT to_regclass('schema_migration') IS NOT NULL AS found`
+  if (!table!.found) return new Map<string, string>()
+  const rows = yield* sql<{ name: string; checksum: string }>`SELECT name, checksum FROM schema_migration ORDER BY name`
+  return new Map(rows.map((row) => [row.name, row.checksum]))
+})
+
+/** What is applied and what is not (names of migration files). */
+export const migrationStatus = Effect.map(appliedNames, (applied) => ({
+  applied: [...applied.keys()],
+  pending: migrations().filter((migration) => !applied.has(migration.name)).map((migration) => migration.name),
+}))
+
+/**
+ * Applies what is pending and answers its names. Processes that start together take turns.
+ * Fails with ConfigProblem on a server that is too old, or where an applied file has been edited.
+ */
+export const migrate = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [server] = yield* sql<{ version: number }>`SELECT current_setting('server_version_num')::int AS version`
+  if (server!.version < OLDEST_SERVER) {
+    return yield* Effect.fail(new ConfigProblem(`Postgres 15 or newer is needed; DATABASE_URL names ${Math.floor(server!.version / 10_000)}.`))
+  }
+  return yield* sql.withTransaction(
+    Effect.gen(function* () {
+      yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`
+      yield* sql`CREATE TABLE IF NOT EXISTS schema_migration (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
+      const applied = yield* appliedNames
+      const done: Array<string> = []
+      for (const { name, text, checksum } of migrations()) {
+        const before = applied.get(name)
+        if (before !== undefined && before !== checksum) {
+          return yield* Effect.fail(new ConfigProblem(`Migration ${name} was edited after it was applied: add a new one instead.`))
+        }
+        if (before !== undefined) continue
+        // One statement to the protocol; the server runs the file's statements one by one.
+        yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${text}$file$; END $migration$`).unprepared
+        yield* sql`INSERT INTO schema_migration (name, checksum) VALUES (${name}, ${checksum})`
+        done.push(name)
+      }
+      return done
+    }),
+  )
+})

@@ -1,0 +1,89 @@
+/**
+ * What an endpoint is: one declaration drives routing, access, validation and the OpenAPI document. Nouns declare
+ * theirs in `<noun>/api.ts` and bind the verbs in `<noun>/http.ts`.
+ */
+import type { PgClient } from "@effect/sql-pg"
+import type { Effect, Schema } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import type { Tenant } from "../db/tenant.ts"
+import type { Runner } from "../lifecycle/Runner.ts"
+import type { Problem, ProblemCode } from "../problem.ts"
+import type { PaymentRail } from "../rail/PaymentRail.ts"
+import type { Wakeups } from "../timers/Wakeups.ts"
+
+/** What handlers may use. */
+export type App = SqlClient.SqlClient | PgClient.PgClient | PaymentRail | Runner | Wakeups
+
+export type Resource = "plans" | "customers" | "subscriptions" | "charges" | "webhooks"
+
+export interface Caller extends Tenant {
+  readonly keyType: "secret" | "publishable" | "restricted"
+}
+
+export interface Request<Body, Query> extends Tenant {
+  readonly caller: Caller
+  /** The `{id}` of the path. */
+  readonly id: string
+  readonly body: Body
+  readonly query: Query
+}
+
+export interface Page<T> {
+  readonly data: ReadonlyArray<T>
+  readonly hasMore: boolean
+  readonly limit: number
+}
+
+export type Json = Readonly<Record<string, unknown>>
+type Result<A> = Effect.Effect<A, Problem | SqlError.SqlError, App>
+
+/** Objects that an ID field can be replaced with, by ID. */
+export type Expander = (tenant: Tenant, ids: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, Json>, SqlError.SqlError, App>
+
+export type Handler<Body, Query> =
+  | { readonly kind: "read"; readonly run: (request: Request<Body, Query>) => Result<Json> }
+  | { readonly kind: "list"; readonly run: (request: Request<Body, Query>) => Result<Page<Json>> }
+  /** Runs in one transaction, in which the answer is stored for replays too. */
+  | { readonly kind: "write"; readonly run: (request: Request<Body, Query>) => Result<Json> }
+  /**
+   * Work that has to leave the transaction in the middle: `begin` commits what is decided and names it, `finish` does
+   * the rest (as often as it is asked to: a crash may cut it short), `reply` reads the answer.
+   */
+  | {
+      readonly kind: "staged"
+      readonly begin: (request: Request<Body, Query>) => Result<string>
+      readonly finish: (tenant: Tenant, id: string) => Result<void>
+      readonly reply: (tenant: Tenant, id: string) => Result<Json>
+    }
+
+export interface Declaration<Body = unknown, Query = unknown> {
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE"
+  /** Relative to the environment's root, such as `/customers/:id`. */
+  readonly path: string
+  readonly summary: string
+  /** Scope of restricted keys; "any": any secret or restricted key; "secret": a secret key only (spec 5, decision J2). */
+  readonly access: Resource | "any" | "secret"
+  readonly sandboxOnly?: boolean
+  readonly body?: Schema.Codec<Body, unknown>
+  readonly query?: Schema.Codec<Query, unknown>
+  /** Takes `metadata[key]` as a filter. */
+  readonly metadataFilter?: boolean
+  readonly status: 200 | 201 | 202
+  /** Name of the schema of what it answers with, in the OpenAPI document. */
+  readonly answers: string
+  readonly list?: boolean
+  readonly expand?: ReadonlyArray<string>
+  /** Codes beside those that every endpoint can answer with. */
+  readonly codes?: ReadonlyArray<ProblemCode>
+}
+
+export const declare = <Body = Record<never, never>, Query = Record<never, never>>(declaration: Declaration<Body, Query>): Declaration<Body, Query> => declaration
+
+export interface Endpoint {
+  readonly declaration: Declaration
+  readonly handler: Handler<unknown, unknown>
+}
+
+/** Binds a verb to its declaration. */
+export const bind = <Body, Query>(declaration: Declaration<Body, Query>, handler: Handler<Body, Query>): Endpoint =>
+  ({ declaration, handler }) as unknown as Endpoint

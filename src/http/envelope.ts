@@ -1,0 +1,38 @@
+/** Answers: the success and error envelopes (spec 4.1, 7). */
+import { HttpServerResponse } from "effect/http"
+import { CATALOGUE, type Problem } from "../problem.ts"
+import type { Json, Page } from "./Endpoint.ts"
+
+const RETRY_AFTER_SECONDS = 2
+
+type Headers = Readonly<Record<string, string>>
+
+export const json = (status: number, body: string, requestId: string, headers: Headers = {}): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(body, {
+    status,
+    contentType: "application/json; charset=utf-8",
+    headers: { "x-request-id": requestId, "cache-control": "no-store", ...headers },
+  })
+
+export const success = (data: Json): string => JSON.stringify({ success: true, data })
+
+export const listSuccess = ({ data, hasMore, limit }: Page<Json>): string =>
+  JSON.stringify({
+    success: true,
+    data,
+    meta: { has_more: hasMore, next_cursor: hasMore ? (data.at(-1)?.id ?? null) : null, limit },
+  })
+
+export const failure = (problem: Problem, requestId: string, origin: string, headers: Headers = {}): HttpServerResponse.HttpServerResponse => {
+  const { type } = CATALOGUE[problem.code]
+  const error = {
+    type,
+    code: problem.code,
+    message: problem.message,
+    param: problem.param,
+    request_id: requestId,
+    doc_url: `${origin}/docs/errors#${problem.code}`,
+  }
+  const retry: Headers = problem.status === 503 ? { "retry-after": String(RETRY_AFTER_SECONDS) } : {}
+  return json(problem.status, JSON.stringify({ success: false, error }), requestId, { ...retry, ...headers })
+}

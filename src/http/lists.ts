@@ -1,0 +1,53 @@
+/** Cursor lists: newest first, by ID (spec 4.1, decision B2). */
+import { Effect, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
+import type { Ref, Tenant } from "../db/tenant.ts"
+import { invalid } from "../problem.ts"
+import type { Page } from "./Endpoint.ts"
+import { id } from "./parameters.ts"
+
+const DEFAULT_LIMIT = 20
+const LARGEST_LIMIT = 100
+
+const limit = Schema.String.check(
+  Schema.makeFilter((value: string) => /^\d{1,3}$/.test(value) && Number(value) >= 1 && Number(value) <= LARGEST_LIMIT),
+).annotate({ description: `an integer from 1 to ${LARGEST_LIMIT}` })
+
+/** The parameters that every list takes. */
+export const pageFields = {
+  limit: Schema.optionalKey(limit),
+  starting_after: Schema.optionalKey(id("the object after which the page starts")),
+  ending_before: Schema.optionalKey(id("the object before which the page ends")),
+}
+
+interface PageQuery {
+  readonly limit?: string
+  readonly starting_after?: string
+  readonly ending_before?: string
+}
+
+/** One page of `table` with `filters`. */
+export const page = <Row extends Ref>(table: string, tenant: Tenant, query: PageQuery, filters: ReadonlyArray<Fragment>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const size = query.limit === undefined ? DEFAULT_LIMIT : Number(query.limit)
+    const backwards = query.ending_before !== undefined
+    if (backwards && query.starting_after !== undefined) {
+      return yield* invalid("ending_before", "ending_before and starting_after exclude each other: send one of them.")
+    }
+    const cursor = query.ending_before ?? query.starting_after
+    const mine = sql`account_id = ${tenant.account_id} AND livemode = ${tenant.livemode}`
+    if (cursor !== undefined) {
+      const found = yield* sql`SELECT 1 FROM ${sql(table)} WHERE ${mine} AND id = ${cursor}`
+      const param = backwards ? "ending_before" : "starting_after"
+      if (found.length === 0) return yield* invalid(param, `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`)
+    }
+    const where = sql.and([mine, ...filters, ...(cursor === undefined ? [] : [backwards ? sql`id > ${cursor}` : sql`id < ${cursor}`])])
+    const order = backwards ? sql.literal("ASC") : sql.literal("DESC")
+    const rows = yield* sql<Row>`SELECT * FROM ${sql(table)} WHERE ${where} ORDER BY id ${order} LIMIT ${size + 1}`
+    const shown = rows.slice(0, size)
+    return { data: backwards ? shown.reverse() : shown, hasMore: rows.length > size, limit: size } satisfies Page<Row>
+  })
+
+export const mapPage = <A, B>(page: Page<A>, f: (row: A) => B): Page<B> => ({ ...page, data: page.data.map(f) })

@@ -1,0 +1,124 @@
+/** The objects that the API answers with (spec 2), for the OpenAPI document and the test that holds answers against it. */
+import { Schema } from "effect"
+import { Reminders, RetryLogic } from "../plan/api.ts"
+
+const { Boolean: Bool, Int, Literals, NullOr, String: Text, Struct } = Schema
+
+const instant = Text.annotate({ description: "An instant in UTC: YYYY-MM-DDTHH:MM:SS.sssZ" })
+const kobo = Int.annotate({ description: "An amount in kobo" })
+const metadata = Schema.Record(Text, Text)
+const open = Schema.Record(Text, Schema.Unknown)
+const idOrObject = Schema.Union([Text, open]).annotate({ description: "An ID, or the object where it is expanded" })
+
+const common = <const Name extends string>(object: Name) => ({ id: Text, object: Schema.Literal(object), livemode: Bool, created_at: instant })
+
+const paymentMethod = Struct({
+  id: Text,
+  type: Literals(["card", "bank_account", "ussd"]),
+  brand: NullOr(Text),
+  last4: NullOr(Text),
+  bank_name: NullOr(Text),
+  exp_month: NullOr(Int),
+  exp_year: NullOr(Int),
+})
+
+const line = Struct({
+  type: Literals(["plan", "overage", "proration", "installment", "one_off"]),
+  description: Text,
+  quantity: Int,
+  unit_amount: kobo,
+  amount: kobo,
+})
+
+export const OBJECTS = {
+  account: Struct({
+    ...common("account"),
+    business_name: Text,
+    api_plan: Literals(["starter", "growth", "scale", "enterprise"]),
+    live_access: Literals(["not_requested", "pending_review", "approved", "rejected", "suspended"]),
+  }),
+  plan: Struct({
+    ...common("plan"),
+    updated_at: instant,
+    name: Text,
+    description: NullOr(Text),
+    amount: kobo,
+    currency: Schema.Literal("NGN"),
+    billing_cycle: Literals(["daily", "weekly", "monthly", "quarterly", "per_delivery"]),
+    trial_days: Int,
+    pause_enabled: Bool,
+    pro_rate: Bool,
+    overage_per_unit: NullOr(kobo),
+    category: NullOr(Text),
+    service_config: open,
+    retry_logic: RetryLogic,
+    reminders: Reminders,
+    metadata,
+    status: Literals(["active", "archived"]),
+  }),
+  customer: Struct({
+    ...common("customer"),
+    name: Text,
+    email: NullOr(Text),
+    phone: NullOr(Text),
+    default_payment_method: NullOr(paymentMethod),
+    test_clock: NullOr(idOrObject),
+    metadata,
+  }),
+  subscription: Struct({
+    ...common("subscription"),
+    status: Literals(["incomplete", "trialing", "active", "past_due", "paused", "cancelled"]),
+    customer: idOrObject,
+    plan: idOrObject,
+    quantity: Int,
+    payment_method: NullOr(Text).annotate({ description: "The subscription's own payment method; null: the customer's default" }),
+    current_period_start: instant,
+    current_period_end: instant,
+    next_charge_at: NullOr(instant),
+    trial_end: NullOr(instant),
+    cancel_at_period_end: Bool,
+    paused_at: NullOr(instant),
+    resumes_at: NullOr(instant),
+    cancelled_at: NullOr(instant),
+    cancellation_reason: NullOr(Literals(["customer_request", "merchant_request", "nonpayment", "checkout_expired", "other"])),
+    retry: NullOr(Struct({ attempt: Int, max_attempts: Int, next_retry_at: NullOr(instant) })),
+    escalation: NullOr(Struct({ action: Literals(["pause", "restrict", "hold", "none"]), triggered_at: instant })),
+    latest_charge: NullOr(idOrObject),
+    metadata,
+  }),
+  charge: Struct({
+    ...common("charge"),
+    amount: kobo,
+    currency: Schema.Literal("NGN"),
+    status: Literals(["pending", "succeeded", "failed"]),
+    customer: idOrObject,
+    subscription: NullOr(idOrObject),
+    attempt_number: Int,
+    will_retry: Bool,
+    next_retry_at: NullOr(instant),
+    failure_code: NullOr(Text),
+    failure_message: NullOr(Text),
+    payment_method: NullOr(paymentMethod),
+    processor: Text,
+    description: NullOr(Text),
+    lines: Schema.Array(line),
+    refund_due: Bool.annotate({ description: "The payment succeeded after its subscription was cancelled: it is owed back" }),
+    paid_at: NullOr(instant),
+    metadata,
+  }),
+  test_clock: Struct({
+    ...common("test_clock"),
+    name: NullOr(Text),
+    frozen_time: instant,
+    status: Literals(["ready", "advancing", "internal_failure"]),
+    customer_count: Int,
+    deletes_at: instant,
+  }),
+  event: Struct({
+    ...common("event"),
+    type: Text,
+    api_version: Text,
+    data: Struct({ object: open, previous_attributes: open }),
+  }),
+  deleted: Struct({ id: Text, object: Text, livemode: Bool, deleted: Schema.Literal(true) }),
+} as const

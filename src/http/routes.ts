@@ -1,0 +1,52 @@
+/** From a method and a path to an endpoint, within one environment. */
+import type { Endpoint } from "./Endpoint.ts"
+
+export interface Match {
+  readonly endpoint: Endpoint
+  readonly id: string
+}
+
+export interface Routes {
+  /** The endpoint, or the methods that the path has instead (none: there is no such path). */
+  readonly find: (method: string, path: string) => Match | { readonly allow: ReadonlyArray<string> }
+}
+
+interface Route {
+  readonly segments: ReadonlyArray<string>
+  readonly endpoint: Endpoint
+}
+
+const split = (path: string): ReadonlyArray<string> => path.split("/").slice(1)
+
+const decodeSegment = (segment: string): string => {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return segment
+  }
+}
+
+/** The routes of the live or of the sandbox environment. Literal segments win over `:id`. */
+export const makeRoutes = (endpoints: ReadonlyArray<Endpoint>, livemode: boolean): Routes => {
+  const byLength = new Map<number, Array<Route>>()
+  for (const endpoint of endpoints) {
+    if (livemode && endpoint.declaration.sandboxOnly === true) continue
+    const segments = split(endpoint.declaration.path)
+    const routes = byLength.get(segments.length) ?? []
+    routes.push({ segments, endpoint })
+    byLength.set(segments.length, routes)
+  }
+  return {
+    find: (method, path) => {
+      const segments = split(path)
+      const fitting = (byLength.get(segments.length) ?? []).filter((route) =>
+        route.segments.every((segment, index) => (segment === ":id" ? segments[index] !== "" : segment === segments[index])),
+      )
+      const wanted = method === "HEAD" ? "GET" : method
+      const route = fitting.find(({ endpoint }) => endpoint.declaration.method === wanted)
+      if (route === undefined) return { allow: [...new Set(fitting.map(({ endpoint }) => endpoint.declaration.method))] }
+      const at = route.segments.indexOf(":id")
+      return { endpoint: route.endpoint, id: at === -1 ? "" : decodeSegment(segments[at]!) }
+    },
+  }
+}

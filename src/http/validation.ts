@@ -1,0 +1,101 @@
+/** From untrusted values to typed ones: the first offending parameter, by its path, with what it must be (decision A5). */
+import { Effect, Result, Schema, SchemaAST, type SchemaIssue } from "effect"
+import { type Problem, problem } from "../problem.ts"
+
+type Path = ReadonlyArray<PropertyKey>
+
+interface Fault {
+  readonly path: Path
+  readonly kind: "missing" | "unknown" | "invalid"
+}
+
+/** The faults of an issue tree. A union that no member fits is one fault: its members' reasons would contradict each other. */
+const faults = (issue: SchemaIssue.Issue, path: Path): ReadonlyArray<Fault> => {
+  switch (issue._tag) {
+    case "Pointer":
+      return faults(issue.issue, [...path, ...issue.path])
+    case "Composite":
+      return issue.issues.flatMap((inner) => faults(inner, path))
+    case "AnyOf": {
+      // `null | object`: the object's own faults say more than "not an object".
+      const inner = issue.issues.flatMap((one) => faults(one, path)).filter((fault) => fault.path.length > path.length)
+      return inner.length > 0 ? inner : [{ path, kind: "invalid" }]
+    }
+    case "MissingKey":
+      return [{ path, kind: "missing" }]
+    case "UnexpectedKey":
+      return [{ path, kind: "unknown" }]
+    default:
+      return [{ path, kind: "invalid" }]
+  }
+}
+
+/** `retry_logic.max_attempts`, `enabled_events[2]`, `metadata[color]`. */
+export const paramName = (path: Path): string =>
+  path.reduce<string>((name, part, index) => {
+    if (index === 0) return String(part)
+    return typeof part === "number" || path[0] === "metadata" ? `${name}[${String(part)}]` : `${name}.${String(part)}`
+  }, "")
+
+/** The deepest description on the way down `path`: what the value there must be. */
+const description = (ast: SchemaAST.AST, path: Path): string | undefined => {
+  const own = SchemaAST.resolveDescription(ast)
+  if (path.length === 0) return own
+  const [head, ...rest] = path
+  const members = ast._tag === "Union" ? ast.types : [ast]
+  for (const member of members) {
+    const inner =
+      member._tag === "Objects"
+        ? (member.propertySignatures.find(({ name }) => name === head)?.type ?? member.indexSignatures[0]?.type)
+        : member._tag === "Arrays"
+          ? member.rest[0]
+          : undefined
+    if (inner !== undefined) return description(inner, rest) ?? own
+  }
+  return own
+}
+
+/** Where a path stands in the document: positions of its keys, so that faults can be put in the order of the body. */
+const position = (document: unknown, path: Path): ReadonlyArray<number> => {
+  const positions: Array<number> = []
+  let at: unknown = document
+  for (const part of path) {
+    if (typeof at !== "object" || at === null) break
+    positions.push(typeof part === "number" ? part : Object.keys(at).indexOf(String(part)))
+    at = (at as Record<PropertyKey, unknown>)[part]
+  }
+  return positions
+}
+
+const before = (a: ReadonlyArray<number>, b: ReadonlyArray<number>): number => {
+  for (let i = 0; i < Math.min(a.length, b.length); i++) if (a[i] !== b[i]) return a[i]! - b[i]!
+  return a.length - b.length
+}
+
+const first = (all: ReadonlyArray<Fault>, document: unknown): Fault => {
+  const present = all.filter(({ kind }) => kind !== "missing")
+  if (present.length === 0) return all[0]!
+  return present.map((fault) => ({ fault, at: position(document, fault.path) })).sort((a, b) => before(a.at, b.at))[0]!.fault
+}
+
+const toProblem = (fault: Fault, ast: SchemaAST.AST): Problem => {
+  const param = paramName(fault.path)
+  const must = description(ast, fault.path)
+  switch (fault.kind) {
+    case "missing":
+      return problem("parameter_missing", `${param} is required${must === undefined ? "" : `: ${must}`}.`, param)
+    case "unknown":
+      return problem("parameter_unknown", `There is no parameter ${param} here.`, param)
+    case "invalid":
+      return problem("parameter_invalid", `${param === "" ? "The body" : param} must be ${must ?? "of another type"}.`, param || null)
+  }
+}
+
+/** A decoder of `schema` that fails with the one fault to tell. */
+export const decoder = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Effect.Effect<A, Problem>) => {
+  const decode = Schema.decodeUnknownResult(schema as Schema.Codec<A, unknown, never, never>, { errors: "all", onExcessProperty: "error" })
+  return (value) => {
+    const result = decode(value)
+    return Result.isSuccess(result) ? Effect.succeed(result.success) : Effect.fail(toProblem(first(faults(result.failure.issue, []), value), schema.ast))
+  }
+}

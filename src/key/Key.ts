@@ -1,0 +1,55 @@
+/** What an API key looks like: `sk_test_` + 32 base62 characters + 6 of checksum (spec 5, decision J1). */
+import { createHash, randomBytes } from "node:crypto"
+import { crc32 } from "node:zlib"
+import { Redacted } from "effect"
+
+export type KeyType = "secret" | "publishable" | "restricted"
+
+const TYPE_PREFIX = { secret: "sk", publishable: "pk", restricted: "rk" } as const
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+const BODY_LENGTH = 32
+const CHECKSUM_LENGTH = 6
+const SHAPE = /^(sk|pk|rk)_(test|live)_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/
+
+const checksum = (text: string): string => {
+  let rest = crc32(text) >>> 0
+  let out = ""
+  for (let i = 0; i < CHECKSUM_LENGTH; i++) {
+    out = BASE62[rest % 62] + out
+    rest = Math.floor(rest / 62)
+  }
+  return out
+}
+
+/** 32 characters, each of the 62 as likely: bytes that would favour some are drawn again. */
+const body = (): string => {
+  let out = ""
+  while (out.length < BODY_LENGTH) {
+    for (const byte of randomBytes(BODY_LENGTH)) if (byte < 248 && out.length < BODY_LENGTH) out += BASE62[byte % 62]
+  }
+  return out
+}
+
+export interface ParsedKey {
+  readonly type: KeyType
+  readonly livemode: boolean
+  readonly hash: Uint8Array
+}
+
+export const hashKey = (key: string): Uint8Array => createHash("sha256").update(key).digest()
+
+/** A fresh key. What is kept of it is its hash, prefix and last four characters. */
+export const generateKey = (type: KeyType, livemode: boolean) => {
+  const prefix = `${TYPE_PREFIX[type]}_${livemode ? "live" : "test"}_`
+  const start = prefix + body()
+  const key = start + checksum(start)
+  return { key: Redacted.make(key), hash: hashKey(key), prefix, last4: key.slice(-4) }
+}
+
+/** What a key says of itself; undefined where it is none of ours, told by its checksum without a look-up. */
+export const parseKey = (key: string): ParsedKey | undefined => {
+  const match = SHAPE.exec(key)
+  if (match === null || checksum(key.slice(0, -CHECKSUM_LENGTH)) !== match[4]) return undefined
+  const type = (Object.keys(TYPE_PREFIX) as ReadonlyArray<KeyType>).find((name) => TYPE_PREFIX[name] === match[1])!
+  return { type, livemode: match[2] === "live", hash: hashKey(key) }
+}

@@ -1,0 +1,110 @@
+/** Writing the books, and checking them. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Tenant } from "../db/tenant.ts"
+import { newId } from "../ids.ts"
+import { CURRENCY } from "../money.ts"
+import type { PostingLine } from "./postings.ts"
+
+export interface NewEntry extends Tenant {
+  /** The posting rule. */
+  readonly event: string
+  /** What it is about, once for ever. */
+  readonly idempotencyKey: string
+  readonly customerId: string | null
+  readonly subscriptionId: string | null
+  readonly chargeId: string | null
+  /** In the customer's clock. */
+  readonly at: number
+  readonly lines: ReadonlyArray<PostingLine>
+}
+
+/** Posts entries with all their lines in one statement; the database refuses any that does not balance. */
+export const postEntries = (entries: ReadonlyArray<NewEntry>) =>
+  Effect.gen(function* () {
+    if (entries.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    const withIds = entries.map((entry) => ({ ...entry, id: newId("ledger_entry") }))
+    const entryRows = withIds.map((entry) => ({
+      account_id: entry.account_id,
+      livemode: entry.livemode,
+      id: entry.id,
+      event: entry.event,
+      idempotency_key: entry.idempotencyKey,
+      customer_id: entry.customerId,
+      subscription_id: entry.subscriptionId,
+      charge_id: entry.chargeId,
+      effective_on: new Date(entry.at).toISOString().slice(0, 10),
+      line_count: entry.lines.length,
+    }))
+    const lineRows = withIds.flatMap((entry) =>
+      entry.lines.map((line, index) => ({
+        account_id: entry.account_id,
+        livemode: entry.livemode,
+        entry_id: entry.id,
+        line_no: index + 1,
+        ledger_account: line.account,
+        detail: line.detail,
+        currency: CURRENCY,
+        amount_kobo: line.amountKobo,
+      })),
+    )
+    yield* sql`
+      WITH entries AS (
+        INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, customer_id, subscription_id, charge_id, effective_on, line_count)
+        SELECT * FROM json_to_recordset(${JSON.stringify(entryRows)}::text::json) AS r
+          (account_id text, livemode boolean, id text, event text, idempotency_key text, customer_id text, subscription_id text, charge_id text, effective_on date, line_count smallint)
+      )
+      INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, detail, currency, amount_kobo)
+      SELECT * FROM json_to_recordset(${JSON.stringify(lineRows)}::text::json) AS r
+        (account_id text, livemode boolean, entry_id text, line_no smallint, ledger_account text, detail text, currency text, amount_kobo bigint)`
+  })
+
+/** How many problems a check lists before it stops looking. */
+const MOST_PROBLEMS = 100
+
+interface Finding {
+  readonly problem: string
+}
+
+/** Every invariant of the books, told from the rows (not from the guards that keep them). */
+export const checkLedger = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [count] = yield* sql<{ entries: number }>`SELECT count(*) AS entries FROM ledger_entry`
+  const unbalanced = yield* sql<Finding>`
+    SELECT format('entry %s: lines sum to %s kobo, %s of %s lines', e.id, coalesce(sum(l.amount_kobo), 0), count(l.line_no), e.line_count) AS problem
+    FROM ledger_entry e
+    LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+    GROUP BY e.account_id, e.livemode, e.id, e.line_count
+    HAVING coalesce(sum(l.amount_kobo), 1) <> 0 OR count(l.line_no) <> e.line_count
+    LIMIT ${MOST_PROBLEMS}`
+  const orphans = yield* sql<Finding>`
+    SELECT format('line %s of entry %s: there is no such entry', l.line_no, l.entry_id) AS problem
+    FROM ledger_line l
+    LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+    WHERE e.id IS NULL
+    LIMIT ${MOST_PROBLEMS}`
+  const charges = yield* sql<Finding>`
+    SELECT format('charge %s: succeeded over %s kobo, the books show %s at the rail', c.id, c.amount_kobo, coalesce(sum(l.amount_kobo), 0)) AS problem
+    FROM charge c
+    LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (c.account_id, c.livemode, c.id)
+    LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
+    WHERE c.status = 'succeeded'
+    GROUP BY c.account_id, c.livemode, c.id, c.amount_kobo
+    HAVING coalesce(sum(l.amount_kobo), 0) <> c.amount_kobo
+    LIMIT ${MOST_PROBLEMS}`
+  const receivables = yield* sql<Finding>`
+    SELECT format('subscription %s: owes %s kobo by its bill, %s by the books', s.id,
+      CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END, coalesce(owed.kobo, 0)) AS problem
+    FROM subscription s
+    LEFT JOIN (
+      SELECT e.account_id, e.livemode, e.subscription_id, sum(l.amount_kobo) AS kobo
+      FROM ledger_entry e JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+      WHERE l.ledger_account = 'receivable' AND e.subscription_id IS NOT NULL
+      GROUP BY 1, 2, 3
+    ) owed ON (owed.account_id, owed.livemode, owed.subscription_id) = (s.account_id, s.livemode, s.id)
+    WHERE coalesce(owed.kobo, 0) <> CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END
+    LIMIT ${MOST_PROBLEMS}`
+  const problems = [...unbalanced, ...orphans, ...charges, ...receivables].map(({ problem }) => problem)
+  return { ok: problems.length === 0, entries: count!.entries, problems }
+})

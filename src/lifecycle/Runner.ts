@@ -1,0 +1,55 @@
+/**
+ * This process, as others can tell whether it lives: a number on which it holds an advisory lock for as long as its
+ * connection stands. What a dead process was in the middle of is taken over at once, and never by two.
+ */
+import { randomInt } from "node:crypto"
+import { Context, Effect, Layer, Schedule } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+
+/** Any number of our own: the class of these locks. */
+const RUNNER_LOCKS = 7_301_002
+const LARGEST_RUNNER = 2 ** 31 - 1
+/** How soon a lock that was lost with its connection is taken anew. */
+const HEARTBEAT_MS = 1000
+
+export class Runner extends Context.Service<
+  Runner,
+  {
+    readonly id: number
+    /** Charges that this process is handling now: one that carries its number and isn't among them was dropped. */
+    readonly inFlight: Set<string>
+  }
+>()("billing/lifecycle/Runner") {
+  static readonly layer: Layer.Layer<Runner, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
+    Runner,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const id = randomInt(1, LARGEST_RUNNER)
+      const hold = Effect.scoped(
+        Effect.gen(function* () {
+          const connection = yield* sql.reserve
+          yield* connection.executeUnprepared(`SELECT pg_advisory_lock(${RUNNER_LOCKS}, ${id})`, [], undefined)
+          yield* connection.executeUnprepared("SELECT 1", [], undefined).pipe(Effect.repeat(Schedule.spaced(HEARTBEAT_MS)))
+        }),
+      )
+      yield* Effect.forkScoped(hold.pipe(Effect.retry(Schedule.spaced(HEARTBEAT_MS)), Effect.ignore))
+      // Nothing may carry this number before the lock is held.
+      yield* alive(id).pipe(Effect.repeat({ until: (held) => held, schedule: Schedule.spaced(5) }))
+      return Runner.of({ id, inFlight: new Set() })
+    }),
+  )
+}
+
+const alive = (id: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql<{ held: boolean }>`
+      SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::int::oid AND objid = ${id}::int::oid AND granted) AS held`
+    return row!.held
+  })
+
+/** Whether the process of that number is alive, as SQL: for use in a condition. */
+export const isDead = (sql: SqlClient.SqlClient, column: string) =>
+  sql.literal(
+    `NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::oid AND objid = ${column}::oid AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`,
+  )

@@ -1,0 +1,164 @@
+/** The server: the only place where all layers meet. */
+import { NodeHttpServer } from "@effect/platform-node"
+import { Cause, Effect, Exit, Fiber, Layer, Redacted } from "effect"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { createServer } from "node:http"
+import { createServer as createTlsServer } from "node:https"
+import { join } from "node:path"
+import { SqlClient } from "effect/sql"
+import { createAccount, createKey, listAccounts } from "./account/Accounts.ts"
+import { endpoints, expanders } from "./api.ts"
+import { clockWorker } from "./clock/ClockWorker.ts"
+import { type Config, ConfigProblem, readConfig } from "./config.ts"
+import { databaseUrl, poolLayer } from "./db/Database.ts"
+import { migrate } from "./db/migrate.ts"
+import { makeApp } from "./http/Server.ts"
+import { hashKey } from "./key/Key.ts"
+import { Keys } from "./key/Keys.ts"
+import { Runner } from "./lifecycle/Runner.ts"
+import { simulatorLayer } from "./rail/simulator/Simulator.ts"
+import { attemptsLayer } from "./sandbox/attempts.ts"
+import { recoverCharges } from "./subscription/collect.ts"
+import { firings } from "./subscription/firings.ts"
+import { timerWorker } from "./timers/TimerWorker.ts"
+import { Wakeups } from "./timers/Wakeups.ts"
+
+/** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
+const HEADERS_LIMIT_MS = 10_000
+const REQUEST_LIMIT_MS = 30_000
+const CHECK_EVERY_MS = 1_000
+/** Longer than proxies keep theirs, so that it is they who close. */
+const KEEP_ALIVE_MS = 65_000
+const SHUTDOWN_LIMIT_MS = 20_000
+
+const SERVER_OPTIONS = {
+  headersTimeout: HEADERS_LIMIT_MS,
+  requestTimeout: REQUEST_LIMIT_MS,
+  connectionsCheckingInterval: CHECK_EVERY_MS,
+  keepAliveTimeout: KEEP_ALIVE_MS,
+}
+
+/** Everything that works on the database. */
+export const servicesLayer = (url: Redacted.Redacted<string>) =>
+  Layer.mergeAll(Keys.layer, Runner.layer, simulatorLayer.pipe(Layer.provide(attemptsLayer)), Wakeups.layer(url)).pipe(
+    Layer.provideMerge(poolLayer(url)),
+  )
+
+/** Serves until the scope closes; answers the port. */
+const serve = (config: Config) =>
+  Effect.gen(function* () {
+    const { tls } = config.transport
+    const http = yield* NodeHttpServer.make(
+      () =>
+        tls === undefined
+          ? createServer(SERVER_OPTIONS)
+          : createTlsServer({ ...SERVER_OPTIONS, cert: tls.cert, key: Redacted.value(tls.key) }),
+      { port: config.port, host: config.host, gracefulShutdownTimeout: SHUTDOWN_LIMIT_MS },
+    )
+    const { port } = http.address as unknown as { readonly port: number }
+    const scheme = tls === undefined ? "http" : "https"
+    const origin = config.publicUrl ?? `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
+    if (config.workers > 0) {
+      yield* timerWorker(firings, recoverCharges({}))
+      yield* clockWorker
+    }
+    yield* http.serve(makeApp({ endpoints, expanders, transport: config.transport, origin }))
+    return origin
+  })
+
+const DEMO_NAME = "Demo merchant"
+
+/** The demo account's sandbox key: made on the first run, kept for its owner's eyes beside the data. */
+const demoKey = (config: Config) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const file = join(config.dataDir, "demo-key")
+    if (existsSync(file)) {
+      const key = readFileSync(file, "utf8").trim()
+      const known = yield* sql`SELECT 1 FROM api_key WHERE hash = ${hashKey(key)} AND revoked_at IS NULL`
+      if (known.length > 0) return key
+    }
+    const accounts = yield* listAccounts
+    const demo = accounts.find(({ business_name }) => business_name === DEMO_NAME)
+    if (demo === undefined && accounts.length > 0) return undefined
+    const key =
+      demo === undefined
+        ? (yield* createAccount({ businessName: DEMO_NAME })).keys.sk_test
+        : (yield* createKey({ account_id: demo.id, livemode: false }, "secret")).key
+    yield* Effect.sync(() => writeFileSync(file, `${key}\n`, { mode: 0o600 }))
+    return key
+  })
+
+const greeting = (origin: string, key: string | undefined): string =>
+  [
+    `Live:      ${origin}/v1`,
+    `Sandbox:   ${origin}/sandbox/v1`,
+    `Reference: ${origin}/docs`,
+    ...(key === undefined
+      ? []
+      : [
+          `Demo key:  ${key}`,
+          "",
+          "Try it:",
+          `  curl ${origin}/sandbox/v1/customers -H 'Authorization: Bearer ${key}' \\`,
+          "    -H 'Content-Type: application/json' -d '{\"name\": \"Ada Obi\", \"email\": \"ada@example.com\"}'",
+        ]),
+    "",
+  ].join("\n")
+
+const program = (config: Config, development: boolean) =>
+  Effect.gen(function* () {
+    const url = yield* databaseUrl(config)
+    yield* Effect.provide(migrate, poolLayer(url, 1))
+    yield* Effect.gen(function* () {
+      const origin = yield* serve(config)
+      const key = development && !config.production ? yield* demoKey(config) : undefined
+      yield* Effect.sync(() => process.stdout.write(greeting(origin, key)))
+      return yield* Effect.never
+    }).pipe(Effect.provide(servicesLayer(url)))
+  }).pipe(Effect.scoped)
+
+/** What stopped the start, in one line. */
+const oneLine = (cause: Cause.Cause<unknown>, config: Config): string => {
+  const error = Cause.squash(cause) as { readonly _tag?: string; readonly message?: string; readonly cause?: { readonly code?: string; readonly message?: string } }
+  if (error instanceof ConfigProblem) return error.message
+  if (error._tag === "ServeError") {
+    const code = error.cause?.code
+    return code === "EADDRINUSE"
+      ? `PORT ${config.port} on ${config.host} is in use: stop the other program or set PORT.`
+      : `Cannot listen on HOST ${config.host}, PORT ${config.port}: ${code ?? error.cause?.message ?? "unknown reason"}.`
+  }
+  if (error._tag === "SqlError") {
+    const reason = error.cause?.message ?? error.message ?? "unknown reason"
+    const inner = (error.cause as { readonly cause?: { readonly message?: string; readonly code?: string } } | undefined)?.cause
+    return `The database cannot be used (DATABASE_URL): ${inner?.message || inner?.code || reason}`.split("\n")[0]!
+  }
+  return `The start failed: ${error.message ?? String(error)}`.split("\n")[0]!
+}
+
+const start = (): void => {
+  const development = process.argv.includes("--development")
+  let config: Config
+  try {
+    config = readConfig(process.env, { development })
+  } catch (error) {
+    if (!(error instanceof ConfigProblem)) throw error
+    process.stderr.write(`${error.message}\n`)
+    process.exit(1)
+  }
+  const fiber = Effect.runFork(program(config, development))
+  const stop = () => Effect.runFork(Fiber.interrupt(fiber))
+  process.on("SIGTERM", stop)
+  process.on("SIGINT", stop)
+  // Started by a parent that is gone.
+  process.on("disconnect", stop)
+  fiber.addObserver((exit) => {
+    if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
+      process.stderr.write(`${oneLine(exit.cause, config)}\n`)
+      process.exit(1)
+    }
+    process.exit(0)
+  })
+}
+
+start()

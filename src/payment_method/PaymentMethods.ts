@@ -1,0 +1,41 @@
+/** Payment methods attached to customers (spec 2.3, decision C4). */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Ref } from "../db/tenant.ts"
+import { invalid, noSuchReference } from "../problem.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { TEST_METHODS, testMethod } from "../rail/simulator/methods.ts"
+
+const TEST_PREFIX = "pm_test_"
+
+/** The payment methods of these customers, by customer and method ID. */
+export const findPaymentMethods = (wanted: ReadonlyArray<Ref & { readonly method: string }>) =>
+  Effect.gen(function* () {
+    if (wanted.length === 0) return new Map<string, PaymentMethodSummary>()
+    const sql = yield* SqlClient.SqlClient
+    const rows = yield* sql<PaymentMethodSummary & { customer_id: string }>`
+      SELECT m.customer_id, m.id, m.type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year
+      FROM json_to_recordset(${JSON.stringify(wanted)}::text::json) AS r (account_id text, livemode boolean, id text, method text)
+      JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id) = (r.account_id, r.livemode, r.id, r.method)`
+    return new Map(rows.map(({ customer_id, ...summary }) => [`${customer_id} ${summary.id}`, summary]))
+  })
+
+/** The method that a body names: attached to the customer already, or a `pm_test_` ID, which naming attaches (sandbox only). */
+export const nameMethod = (customer: Ref, id: string, param: string, at: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const attached = (yield* findPaymentMethods([{ account_id: customer.account_id, livemode: customer.livemode, id: customer.id, method: id }])).get(`${customer.id} ${id}`)
+    if (attached !== undefined) return attached
+    if (customer.livemode || !id.startsWith(TEST_PREFIX)) return yield* noSuchReference("payment method of the customer", id, param)
+    const summary = testMethod(id)
+    if (summary === undefined) return yield* invalid(param, `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`)
+    yield* sql`
+      INSERT INTO payment_method ${sql.insert({
+        account_id: customer.account_id,
+        livemode: customer.livemode,
+        customer_id: customer.id,
+        ...summary,
+        created_at: new Date(at),
+      })} ON CONFLICT DO NOTHING`
+    return summary
+  })

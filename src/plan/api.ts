@@ -1,0 +1,95 @@
+/** Plans on the wire. */
+import { Schema } from "effect"
+import { declare } from "../http/Endpoint.ts"
+import { pageFields } from "../http/lists.ts"
+import { amount, currency, flag, integer, metadata, metadataPatch, oneOf, text, textOrNull } from "../http/parameters.ts"
+import { MAX_AMOUNT_KOBO } from "../money.ts"
+
+const { optionalKey, NullOr } = Schema
+const MOST_DAYS_LISTED = 30
+
+const days = (most: number) =>
+  Schema.Array(integer(1, most)).check(Schema.isMaxLength(MOST_DAYS_LISTED)).annotate({ description: `a list of at most ${MOST_DAYS_LISTED} integers from 1 to ${most}` })
+
+const channels = Schema.Array(oneOf(["whatsapp", "sms", "email"]))
+  .check(Schema.isBetweenLength(1, 3), Schema.makeFilter((list: ReadonlyArray<string>) => new Set(list).size === list.length))
+  .annotate({ description: "a list of whatsapp, sms and email, each at most once, in order of preference" })
+
+const escalation = oneOf(["pause_service", "restrict_access", "hold_delivery", "none"])
+
+const retryLogicFields = {
+  enabled: flag,
+  max_attempts: integer(0, 8),
+  retry_intervals_days: days(30),
+  escalation_on_failure: escalation,
+  cancel_after_days_unpaid: NullOr(integer(1, 180)).annotate({ description: "an integer from 1 to 180, or null for never" }),
+}
+const remindersFields = { enabled: flag, channels, pre_due_days: days(30), post_due_days: days(60) }
+
+const orNull = <S extends Schema.Top>(schema: S) => optionalKey(NullOr(schema))
+const retryLogicPatch = Schema.Struct({
+  enabled: orNull(flag),
+  max_attempts: orNull(integer(0, 8)),
+  retry_intervals_days: orNull(days(30)),
+  escalation_on_failure: orNull(escalation),
+  cancel_after_days_unpaid: optionalKey(retryLogicFields.cancel_after_days_unpaid),
+}).annotate({ description: "an object with the retry rules" })
+const remindersPatch = Schema.Struct({
+  enabled: orNull(flag),
+  channels: orNull(channels),
+  pre_due_days: orNull(days(30)),
+  post_due_days: orNull(days(60)),
+}).annotate({ description: "an object with the reminder rules" })
+
+export const RetryLogic = Schema.Struct(retryLogicFields)
+export type RetryLogic = typeof RetryLogic.Type
+export const Reminders = Schema.Struct(remindersFields)
+export type Reminders = typeof Reminders.Type
+
+const overage = NullOr(integer(0, MAX_AMOUNT_KOBO, "an integer number of kobo")).annotate({ description: `an integer number of kobo from 0 to ${MAX_AMOUNT_KOBO}, or null` })
+const serviceConfig = Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "an object" })
+const cycle = oneOf(["daily", "weekly", "monthly", "quarterly", "per_delivery"])
+
+export const PlanCreate = Schema.Struct({
+  name: text(120),
+  description: optionalKey(textOrNull(500)),
+  amount,
+  currency,
+  billing_cycle: cycle,
+  trial_days: optionalKey(integer(0, 365)),
+  pause_enabled: optionalKey(flag),
+  pro_rate: optionalKey(flag),
+  overage_per_unit: optionalKey(overage),
+  category: optionalKey(textOrNull(60)),
+  service_config: optionalKey(serviceConfig),
+  retry_logic: optionalKey(retryLogicPatch),
+  reminders: optionalKey(remindersPatch),
+  metadata: optionalKey(metadata),
+})
+export type PlanCreate = typeof PlanCreate.Type
+
+export const PlanPatch = Schema.Struct({
+  name: optionalKey(text(120)),
+  description: optionalKey(textOrNull(500)),
+  amount: optionalKey(amount),
+  trial_days: orNull(integer(0, 365)),
+  pause_enabled: orNull(flag),
+  pro_rate: orNull(flag),
+  overage_per_unit: optionalKey(overage),
+  service_config: orNull(serviceConfig),
+  retry_logic: orNull(retryLogicPatch),
+  reminders: orNull(remindersPatch),
+  metadata: optionalKey(metadataPatch),
+})
+export type PlanPatch = typeof PlanPatch.Type
+
+const PlanList = Schema.Struct({ ...pageFields, status: optionalKey(oneOf(["active", "archived"])) })
+
+export const planApi = {
+  create: declare({ method: "POST", path: "/plans", summary: "Create a plan", access: "plans", body: PlanCreate, status: 201, answers: "plan" }),
+  list: declare({ method: "GET", path: "/plans", summary: "List plans", access: "plans", query: PlanList, status: 200, answers: "plan", list: true }),
+  get: declare({ method: "GET", path: "/plans/:id", summary: "Get a plan", access: "plans", status: 200, answers: "plan", codes: ["resource_missing"] }),
+  update: declare({ method: "PATCH", path: "/plans/:id", summary: "Update a plan", access: "plans", body: PlanPatch, status: 200, answers: "plan", codes: ["resource_missing"] }),
+  archive: declare({ method: "POST", path: "/plans/:id/archive", summary: "Archive a plan: it takes no new subscriptions", access: "plans", status: 200, answers: "plan", codes: ["resource_missing"] }),
+  unarchive: declare({ method: "POST", path: "/plans/:id/unarchive", summary: "Unarchive a plan", access: "plans", status: 200, answers: "plan", codes: ["resource_missing"] }),
+}

@@ -1,0 +1,81 @@
+/**
+ * The port to payment rails. A rail is given charges whose rows are committed, and answers each with what it knows;
+ * anything it cannot say for certain is `unsettled`, and the rail is asked again by reference (decision F1).
+ */
+import { Context, type Effect } from "effect"
+
+export interface PaymentMethodSummary {
+  readonly id: string
+  readonly type: "card" | "bank_account" | "ussd"
+  readonly brand: string | null
+  readonly last4: string | null
+  readonly bank_name: string | null
+  readonly exp_month: number | null
+  readonly exp_year: number | null
+}
+
+export interface RailCharge {
+  readonly account_id: string
+  readonly livemode: boolean
+  /** The charge's ID, unique for ever: what the rail knows the attempt by. */
+  readonly reference: string
+  readonly customerId: string
+  readonly testClockId: string | null
+  readonly paymentMethod: PaymentMethodSummary
+  readonly amountKobo: number
+  /** Counts the attempts at one bill from 1. */
+  readonly attemptNumber: number
+  /** Now, in the customer's clock (ms since the epoch). */
+  readonly at: number
+}
+
+export type RailAnswer =
+  | { readonly type: "rail.succeeded" }
+  | { readonly type: "rail.failed"; readonly code: FailureCode; readonly message: string | null }
+  /** `knownAt`: when the rail says it will know, if it does. */
+  | { readonly type: "rail.unsettled"; readonly knownAt: number | null }
+  | { readonly type: "rail.not_found" }
+
+/** Answers come in the order of the charges. A rail that is out of reach answers `unsettled`, never an error. */
+export class PaymentRail extends Context.Service<
+  PaymentRail,
+  {
+    readonly name: string
+    /** Sends each charge once. */
+    readonly charge: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<RailAnswer>>
+    /** Asks what became of each reference. */
+    readonly ask: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<RailAnswer>>
+  }
+>()("billing/rail/PaymentRail") {}
+
+/** Failure codes and whether the automatic schedule tries again (docs/decisions.md, failure codes). */
+export const RETRYABLE = {
+  insufficient_funds: true,
+  limit_exceeded: true,
+  do_not_honor: true,
+  unknown_decline: true,
+  issuer_unavailable: true,
+  processor_error: true,
+  card_throttled: true,
+  rail_rate_limited: true,
+  expired_card: false,
+  lost_card: false,
+  stolen_card: false,
+  pick_up_card: false,
+  restricted_card: false,
+  account_closed: false,
+  invalid_card: false,
+  not_permitted: false,
+  suspected_fraud: false,
+  authorization_revoked: false,
+  payment_method_inactive: false,
+  authentication_required: false,
+  authentication_failed: false,
+  amount_invalid: false,
+  customer_abandoned: false,
+  rail_misconfigured: false,
+} as const satisfies Record<string, boolean>
+
+export type FailureCode = keyof typeof RETRYABLE
+
+export const FAILURE_CODES = Object.keys(RETRYABLE) as ReadonlyArray<FailureCode>

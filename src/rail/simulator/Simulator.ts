@@ -1,0 +1,56 @@
+/** The simulator rail: every charge of the sandbox, decided by its payment method alone. */
+import { Effect, Layer } from "effect"
+import { PaymentRail, type RailAnswer, type RailCharge } from "../PaymentRail.ts"
+import { type Attempt, Attempts } from "./Attempts.ts"
+import { type Behaviour, TEST_METHODS } from "./methods.ts"
+
+const behaviourOf = (charge: RailCharge): Behaviour => {
+  const method = TEST_METHODS.get(charge.paymentMethod.id)
+  if (method === undefined) throw new Error(`Not a test payment method: ${charge.paymentMethod.id}`)
+  return method.behaviour
+}
+
+const attemptOf = (charge: RailCharge, uses: number): Attempt => {
+  const { answers, outcome } = behaviourOf(charge)
+  const decided = outcome(charge.attemptNumber, uses)
+  return {
+    outcome: decided.status,
+    code: decided.status === "failed" ? decided.code : null,
+    knownAt: typeof answers === "object" ? charge.at + answers.afterMs : null,
+  }
+}
+
+const known = (attempt: Attempt, at: number): RailAnswer => {
+  if (attempt.knownAt !== null && attempt.knownAt > at) return { type: "rail.unsettled", knownAt: attempt.knownAt }
+  if (attempt.outcome === "succeeded") return { type: "rail.succeeded" }
+  if (attempt.outcome === "not_found") return { type: "rail.not_found" }
+  return { type: "rail.failed", code: attempt.code!, message: `Simulated: ${attempt.code!.replaceAll("_", " ")}.` }
+}
+
+export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.effect(
+  PaymentRail,
+  Effect.gen(function* () {
+    const attempts = yield* Attempts
+    return PaymentRail.of({
+      name: "simulator",
+      charge: (charges) =>
+        Effect.gen(function* () {
+          const counted = charges.filter((charge) => behaviourOf(charge).countsUses)
+          const uses = new Map<string, number>()
+          if (counted.length > 0) {
+            const counts = yield* attempts.uses(counted)
+            counted.forEach((charge, index) => uses.set(charge.reference, counts[index]!))
+          }
+          const made = charges.map((charge) => ({ charge, attempt: attemptOf(charge, uses.get(charge.reference) ?? 0) }))
+          yield* attempts.note(made)
+          return made.map(({ charge, attempt }): RailAnswer =>
+            behaviourOf(charge).answers === "only_when_asked" ? { type: "rail.unsettled", knownAt: null } : known(attempt, charge.at),
+          )
+        }),
+      ask: (charges) =>
+        Effect.map(attempts.find(charges), (found) =>
+          found.map((attempt, index): RailAnswer => (attempt === undefined ? { type: "rail.not_found" } : known(attempt, charges[index]!.at))),
+        ),
+    })
+  }),
+)

@@ -1,0 +1,69 @@
+/** The sandbox payment methods: what each `pm_test_` ID looks like and how it behaves. No randomness, no wall clock. */
+import { HOUR_MS, MINUTE_MS } from "../../time.ts"
+import { FAILURE_CODES, type FailureCode, type PaymentMethodSummary } from "../PaymentRail.ts"
+
+export type Outcome = { readonly status: "succeeded" } | { readonly status: "failed"; readonly code: FailureCode } | { readonly status: "not_found" }
+
+export interface Behaviour {
+  /** Whether the rail answers the attempt with the outcome, says "pending", or says nothing at all. */
+  readonly answers: "at_once" | { readonly afterMs: number } | "only_when_asked"
+  /** `uses` counts the customer's earlier charges with this method. */
+  readonly outcome: (attemptNumber: number, uses: number) => Outcome
+  readonly countsUses: boolean
+}
+
+const SUCCEEDED: Outcome = { status: "succeeded" }
+const failed = (code: FailureCode): Outcome => ({ status: "failed", code })
+const always = (outcome: Outcome, answers: Behaviour["answers"] = "at_once"): Behaviour => ({ answers, outcome: () => outcome, countsUses: false })
+
+const untilAttempt = (n: number): Behaviour => ({
+  answers: "at_once",
+  outcome: (attempt) => (attempt >= n ? SUCCEEDED : failed("insufficient_funds")),
+  countsUses: false,
+})
+
+const onceThen = (code: FailureCode): Behaviour => ({
+  answers: "at_once",
+  outcome: (_, uses) => (uses === 0 ? SUCCEEDED : failed(code)),
+  countsUses: true,
+})
+
+const CARD = { type: "card", brand: "visa", last4: "4242", bank_name: null, exp_month: 12, exp_year: 2034 } as const
+const BANK = { type: "bank_account", brand: null, last4: "6789", bank_name: "Test Bank", exp_month: null, exp_year: null } as const
+const USSD = { type: "ussd", brand: null, last4: null, bank_name: "Test Bank", exp_month: null, exp_year: null } as const
+
+interface TestMethod {
+  readonly looks: Omit<PaymentMethodSummary, "id">
+  readonly behaviour: Behaviour
+}
+
+const card = (behaviour: Behaviour, brand = "visa"): TestMethod => ({ looks: { ...CARD, brand }, behaviour })
+
+/** Every test method by ID, in the order in which they are listed to a caller. */
+export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, TestMethod>([
+  ["pm_test_success", card(always(SUCCEEDED))],
+  ["pm_test_visa", card(always(SUCCEEDED))],
+  ["pm_test_mastercard", card(always(SUCCEEDED), "mastercard")],
+  ["pm_test_verve", card(always(SUCCEEDED), "verve")],
+  ["pm_test_succeeds_on_attempt_2", card(untilAttempt(2))],
+  ["pm_test_succeeds_on_attempt_3", card(untilAttempt(3))],
+  ["pm_test_succeeds_on_attempt_4", card(untilAttempt(4))],
+  ["pm_test_pending_then_success", card(always(SUCCEEDED, { afterMs: HOUR_MS }))],
+  ["pm_test_pending_then_failed", card(always(failed("do_not_honor"), { afterMs: HOUR_MS }))],
+  ["pm_test_timeout_then_success", card(always(SUCCEEDED, "only_when_asked"))],
+  ["pm_test_timeout_then_failed", card(always(failed("do_not_honor"), "only_when_asked"))],
+  ["pm_test_timeout_not_found", card(always({ status: "not_found" }, "only_when_asked"))],
+  ["pm_test_requires_otp", card(always(failed("authentication_required")))],
+  ["pm_test_bank_account", { looks: BANK, behaviour: always(SUCCEEDED, { afterMs: HOUR_MS }) }],
+  ["pm_test_bank_account_insufficient_funds", { looks: BANK, behaviour: always(failed("insufficient_funds"), { afterMs: HOUR_MS }) }],
+  ["pm_test_ussd", { looks: USSD, behaviour: always(SUCCEEDED, { afterMs: 10 * MINUTE_MS }) }],
+  ["pm_test_ussd_timeout", { looks: USSD, behaviour: always(failed("customer_abandoned"), { afterMs: 30 * MINUTE_MS }) }],
+  ...FAILURE_CODES.map((code) => [`pm_test_${code}`, card(always(failed(code)))] as const),
+  ...FAILURE_CODES.map((code) => [`pm_test_success_then_${code}`, card(onceThen(code))] as const),
+])
+
+/** The summary of a test method, or undefined where there is none of that ID. */
+export const testMethod = (id: string): PaymentMethodSummary | undefined => {
+  const found = TEST_METHODS.get(id)
+  return found === undefined ? undefined : { id, ...found.looks }
+}

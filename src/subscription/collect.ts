@@ -1,0 +1,212 @@
+/**
+ * Getting paid: committed charges go to the rail outside any transaction, and what the rail says comes back in as the
+ * next event of the charge and of its subscription, in one transaction.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { chargeMachine } from "../../machines/charge.ts"
+import type { DunningPolicy } from "../../machines/dunning.ts"
+import { chargeLifecycle } from "../charge/Charge.ts"
+import { type ChargeRow, lockCharges, updateCharges } from "../charge/rows.ts"
+import { refOf } from "../db/tenant.ts"
+import { advance, type Transition } from "../lifecycle/advance.ts"
+import { recordTransitions } from "../lifecycle/commit.ts"
+import { isDead, Runner } from "../lifecycle/Runner.ts"
+import { type FailureCode, PaymentRail, type RailAnswer, type RailCharge, RETRYABLE } from "../rail/PaymentRail.ts"
+import { commitSubscriptions, type Settled } from "./commit.ts"
+import { lockSubscriptions, readTerms, type SubscriptionRow, type Terms } from "./rows.ts"
+import { subscriptionLifecycle } from "./Subscription.ts"
+
+type ChargeTransition = Transition<typeof chargeMachine, ChargeRow>
+
+interface Answered {
+  readonly charge: ChargeRow
+  readonly answer: RailAnswer
+  /** When the answer counts from: the attempt's own instant where the rail answered it at once, else now. */
+  readonly at: number
+}
+
+/** Orphans recovered in one go: a crash leaves at most a few batches. */
+const RECOVERY_BATCH = 500
+
+const policyOf = ({ retry_logic: rules }: Terms): DunningPolicy => ({
+  maxAttempts: rules.enabled ? rules.max_attempts : 0,
+  intervalsDays: rules.retry_intervals_days,
+  escalation: rules.escalation_on_failure,
+  cancelAfterDays: rules.cancel_after_days_unpaid,
+})
+
+const toRail = (charge: ChargeRow, now: number): RailCharge => ({
+  account_id: charge.account_id,
+  livemode: charge.livemode,
+  reference: charge.id,
+  customerId: charge.customer_id,
+  testClockId: charge.test_clock_id,
+  paymentMethod: charge.payment_method!,
+  amountKobo: charge.amount_kobo,
+  attemptNumber: charge.attempt_number,
+  at: now,
+})
+
+const NO_METHOD: RailAnswer = {
+  type: "rail.failed",
+  code: "payment_method_inactive",
+  message: "The customer has no payment method.",
+}
+
+/** The charge's row after an answer. */
+const moved = ({ row, to, version, decision }: ChargeTransition, now: number): ChargeRow => {
+  const { asks, notFound, knownAt } = decision.snapshot.context
+  const settled = decision.effects.find(({ type }) => type === "settled")?.params as
+    | { readonly status: "succeeded" | "failed"; readonly code: string | null; readonly message: string | null }
+    | undefined
+  const contradiction = decision.effects.find(({ type }) => type === "contradicted")?.params.answer as string | undefined
+  return {
+    ...row,
+    state: to,
+    version,
+    asks,
+    not_found: notFound,
+    known_at: knownAt,
+    sender: null,
+    status: settled?.status ?? row.status,
+    failure_code: settled?.code ?? row.failure_code,
+    failure_message: settled?.message ?? row.failure_message,
+    paid_at: settled?.status === "succeeded" ? now : row.paid_at,
+    contradictions: contradiction === undefined ? row.contradictions : [...row.contradictions, contradiction],
+  }
+}
+
+/** What an answer means to the charge's subscription, if anything. */
+const subscriptionEvent = (subscription: SubscriptionRow, before: ChargeRow, after: ChargeRow, at: number, terms: Terms | undefined) => {
+  if (before.status !== "pending") return undefined
+  if (after.status === "succeeded") return { type: "charge.succeeded", at }
+  if (after.status === "pending") return subscription.state === "opening" ? { type: "charge.unsettled", at } : undefined
+  return { type: "charge.failed", at, retryable: RETRYABLE[after.failure_code as FailureCode], policy: policyOf(terms!) }
+}
+
+/**
+ * Applies the rail's answers: charges settle or wait, subscriptions move on. One transaction; answers to charges that
+ * are settled already change nothing. `now` is the actors' own clock.
+ */
+export const settle = (answered: ReadonlyArray<Answered>, now: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql.withTransaction(
+      Effect.gen(function* () {
+        const owners = answered.flatMap(({ charge }) =>
+          charge.subscription_id === null ? [] : [{ ...refOf(charge), id: charge.subscription_id }],
+        )
+        const subscriptions = new Map((yield* lockSubscriptions(owners)).map((row) => [row.id, row]))
+        const rows = new Map((yield* lockCharges(answered.map(({ charge }) => refOf(charge)))).map((row) => [row.id, row]))
+        const charges = advance(
+          chargeLifecycle,
+          answered.flatMap(({ charge, answer, at }) => {
+            const row = rows.get(charge.id)
+            return row === undefined ? [] : [{ row, event: { ...answer, at } }]
+          }),
+        )
+        const after = charges.map((transition) => ({ before: transition.row, after: moved(transition, now), at: transition.event.at }))
+        const failedOwners = after.flatMap(({ after: charge }) =>
+          charge.status === "failed" && charge.subscription_id !== null ? [{ ...refOf(charge), id: charge.subscription_id }] : [],
+        )
+        const terms = failedOwners.length === 0 ? new Map<string, Terms>() : yield* readTerms(failedOwners)
+        const settled = new Map<string, Settled>()
+        const commands = after.flatMap(({ before, after: charge, at }) => {
+          const row = charge.subscription_id === null ? undefined : subscriptions.get(charge.subscription_id)
+          const event = row === undefined ? undefined : subscriptionEvent(row, before, charge, at, terms.get(row.id))
+          if (row === undefined || event === undefined) return []
+          settled.set(row.id, { before, after: charge })
+          return [{ row, event }]
+        })
+        const result = yield* commitSubscriptions(advance(subscriptionLifecycle, commands), { now, terms, settled })
+        const decided = new Map(result.settled.map((charge) => [charge.id, charge]))
+        yield* updateCharges(after.map(({ after: charge }) => decided.get(charge.id) ?? charge))
+        yield* recordTransitions(chargeLifecycle, charges)
+      }),
+    )
+  })
+
+/** Lets go of charges once `work` on them has ended, however it ended: what it left undone is recovered. */
+const handling = <A, E, R>(charges: ReadonlyArray<ChargeRow>, work: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const { inFlight } = yield* Runner
+    return yield* Effect.ensuring(
+      work,
+      Effect.sync(() => {
+        for (const { id } of charges) inFlight.delete(id)
+      }),
+    )
+  })
+
+/** Sends committed charges to the rail and applies its answers. */
+export const collect = (charges: ReadonlyArray<ChargeRow>, now: number) =>
+  Effect.gen(function* () {
+    if (charges.length === 0) return
+    const rail = yield* PaymentRail
+    const payable = charges.filter(({ payment_method }) => payment_method !== null)
+    const answers = payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, now)))
+    const byReference = new Map(payable.map((charge, index) => [charge.id, answers[index]!]))
+    yield* settle(charges.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })), now)
+  }).pipe((work) => handling(charges, work))
+
+/** Asks the rail what became of charges and applies its answers. */
+export const ask = (charges: ReadonlyArray<ChargeRow>, now: number) =>
+  Effect.gen(function* () {
+    if (charges.length === 0) return
+    const rail = yield* PaymentRail
+    const answers = yield* rail.ask(charges.map((charge) => toRail(charge, now)))
+    yield* settle(charges.map((charge, index) => ({ charge, answer: answers[index]!, at: now })), now)
+  }).pipe((work) => handling(charges, work))
+
+/**
+ * Finishes what processes that died, or lost their database, were saying to the rail: each charge is asked about first,
+ * and sent only where the rail has never heard of its reference. Narrowed to one subscription or clock where given. Answers how many there were.
+ */
+export const recoverCharges = (only: { readonly subscriptionId?: string; readonly testClockId?: string | null }) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const rail = yield* PaymentRail
+    const { id: runner, inFlight } = yield* Runner
+    const narrowed =
+      only.subscriptionId !== undefined
+        ? sql`c.subscription_id = ${only.subscriptionId}`
+        : only.testClockId != null
+          ? sql`c.test_clock_id = ${only.testClockId}`
+          : sql`c.test_clock_id IS NULL`
+    const orphans = yield* sql<ChargeRow & { clock_at: number | null }>`
+      UPDATE charge SET sender = ${runner}
+      FROM (
+        SELECT c.account_id, c.livemode, c.id, k.frozen_at AS clock_at
+        FROM charge c LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (c.account_id, c.livemode, c.test_clock_id)
+        WHERE c.sender IS NOT NULL AND ${narrowed}
+          AND CASE WHEN c.sender = ${runner} THEN NOT c.id = ANY(${[...inFlight]}::text[]) ELSE ${isDead(sql, "c.sender")} END
+        ORDER BY c.id LIMIT ${RECOVERY_BATCH} FOR UPDATE OF c SKIP LOCKED
+      ) orphan
+      WHERE (charge.account_id, charge.livemode, charge.id) = (orphan.account_id, orphan.livemode, orphan.id)
+      RETURNING charge.*, orphan.clock_at`
+    if (orphans.length === 0) return 0
+    for (const { id } of orphans) inFlight.add(id)
+    const now = orphans[0]!.clock_at ?? Date.now()
+    const known = yield* rail.ask(orphans.filter((charge) => charge.payment_method !== null).map((charge) => toRail(charge, now)))
+    const answers = new Map(orphans.filter((charge) => charge.payment_method !== null).map((charge, index) => [charge.id, known[index]!]))
+    const unheard = orphans.filter((charge) => charge.asks === 0 && (answers.get(charge.id)?.type ?? "rail.not_found") === "rail.not_found")
+    const heard = orphans.filter((charge) => !unheard.includes(charge))
+    if (heard.length > 0) {
+      const answered = heard.map((charge) => ({ charge, answer: answers.get(charge.id)!, at: Math.max(charge.sent_at, now) }))
+      yield* handling(heard, settle(answered, now))
+    }
+    yield* collect(unheard, now)
+    return orphans.length
+  })
+
+/** Marks charges as being asked about by this process. */
+export const startAsking = (transitions: ReadonlyArray<ChargeTransition>, now: number) =>
+  Effect.gen(function* () {
+    const { id: sender, inFlight } = yield* Runner
+    const rows = transitions.map((transition) => ({ ...moved(transition, now), sender }))
+    for (const { id } of rows) inFlight.add(id)
+    yield* updateCharges(rows)
+    yield* recordTransitions(chargeLifecycle, transitions)
+    return rows
+  })

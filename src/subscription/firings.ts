@@ -1,0 +1,51 @@
+/** What happens when timers of subscriptions and of charges fall due. */
+import { Effect } from "effect"
+import { chargeLifecycle } from "../charge/Charge.ts"
+import { type ChargeRow, lockCharges } from "../charge/rows.ts"
+import { refOf } from "../db/tenant.ts"
+import { advance } from "../lifecycle/advance.ts"
+import { firing } from "../timers/sweep.ts"
+import { clearTimers } from "../timers/rows.ts"
+import { ask, collect, startAsking } from "./collect.ts"
+import { commitSubscriptions } from "./commit.ts"
+import { lockSubscriptions, readTerms, type SubscriptionRow } from "./rows.ts"
+import { subscriptionLifecycle } from "./Subscription.ts"
+
+const NOTHING_SETTLED = new Map()
+
+/** Timers that their actors no longer care for (a machine may ignore one whose guard says no) are gone all the same. */
+const dropIgnored = (due: ReadonlyArray<{ readonly row: SubscriptionRow | ChargeRow; readonly event: { readonly type: string } }>, heeded: ReadonlySet<string>) =>
+  clearTimers(
+    due
+      .filter(({ row }) => !heeded.has(row.id))
+      .map(({ row, event }) => ({ account_id: row.account_id, livemode: row.livemode, actor_id: row.id, name: event.type.split(".")[2]! })),
+  )
+
+const subscriptions = firing({
+  kind: "subscription",
+  lock: lockSubscriptions,
+  fire: (due, now) =>
+    Effect.gen(function* () {
+      const transitions = advance(subscriptionLifecycle, due)
+      const billed = transitions.filter(({ decision }) => decision.effects.some(({ type }) => type === "attemptCharge"))
+      const terms = billed.length === 0 ? new Map() : yield* readTerms(billed.map(({ row }) => refOf(row)))
+      const { attempts } = yield* commitSubscriptions(transitions, { now, terms, settled: NOTHING_SETTLED })
+      yield* dropIgnored(due, new Set(transitions.map(({ row }) => row.id)))
+      return collect(attempts, now)
+    }),
+})
+
+const charges = firing({
+  kind: "charge",
+  lock: lockCharges,
+  fire: (due, now) =>
+    Effect.gen(function* () {
+      const transitions = advance(chargeLifecycle, due)
+      const asking = yield* startAsking(transitions, now)
+      yield* dropIgnored(due, new Set(transitions.map(({ row }) => row.id)))
+      return ask(asking, now)
+    }),
+})
+
+/** Charges first: what a rail knows by now comes before what is decided on it. */
+export const firings = [charges, subscriptions]

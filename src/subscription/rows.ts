@@ -1,0 +1,175 @@
+/** The subscription table: its columns are the machine's snapshot. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Dunning } from "../../machines/dunning.ts"
+import type { BillingCycle } from "../../machines/calendar.ts"
+import {
+  type Bill,
+  type CancellationReason,
+  nextChargeAt,
+  statusOf,
+  type SubscriptionContext,
+  type SubscriptionStatus,
+} from "../../machines/subscription.ts"
+import type { Ref } from "../db/tenant.ts"
+import type { ActorRow } from "../lifecycle/advance.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+
+/** Instants are milliseconds since the epoch. */
+export interface SubscriptionRow extends ActorRow {
+  readonly customer_id: string
+  readonly plan_id: string
+  readonly payment_method_id: string | null
+  readonly status: SubscriptionStatus
+  readonly billing_cycle: BillingCycle
+  readonly price_kobo: number
+  readonly quantity: number
+  readonly start_at: number
+  readonly trial_end_at: number | null
+  readonly anchor_at: number
+  readonly period_no: number
+  readonly period_start_at: number
+  readonly period_end_at: number
+  readonly next_charge_at: number | null
+  readonly cancel_at_period_end: boolean
+  readonly cancel_reason: CancellationReason | null
+  readonly bills_made: number
+  readonly bill: Bill | null
+  readonly dunning: Dunning | null
+  readonly escalation: SubscriptionContext["escalation"]
+  readonly cancelled_at: number | null
+  readonly cancellation_reason: CancellationReason | null
+  readonly latest_charge_id: string | null
+  readonly metadata: Readonly<Record<string, string>>
+  readonly created_at: number
+}
+
+export const contextOf = (row: SubscriptionRow): SubscriptionContext => ({
+  billingCycle: row.billing_cycle,
+  priceKobo: row.price_kobo,
+  quantity: row.quantity,
+  startAt: row.start_at,
+  trialEnd: row.trial_end_at,
+  anchorAt: row.anchor_at,
+  periodNo: row.period_no,
+  periodStart: row.period_start_at,
+  periodEnd: row.period_end_at,
+  cancelAtPeriodEnd: row.cancel_at_period_end,
+  cancelReason: row.cancel_reason,
+  billsMade: row.bills_made,
+  bill: row.bill,
+  dunning: row.dunning,
+  escalation: row.escalation,
+  cancelledAt: row.cancelled_at,
+  cancellationReason: row.cancellation_reason,
+})
+
+/** The columns that the machine owns, for a snapshot. */
+export const machineColumns = (state: string, context: SubscriptionContext) => ({
+  state,
+  status: statusOf(state, context),
+  billing_cycle: context.billingCycle,
+  price_kobo: context.priceKobo,
+  quantity: context.quantity,
+  start_at: context.startAt,
+  trial_end_at: context.trialEnd,
+  anchor_at: context.anchorAt,
+  period_no: context.periodNo,
+  period_start_at: context.periodStart,
+  period_end_at: context.periodEnd,
+  next_charge_at: nextChargeAt(state, context),
+  cancel_at_period_end: context.cancelAtPeriodEnd,
+  cancel_reason: context.cancelReason,
+  bills_made: context.billsMade,
+  bill: context.bill,
+  dunning: context.dunning,
+  escalation: context.escalation,
+  cancelled_at: context.cancelledAt,
+  cancellation_reason: context.cancellationReason,
+})
+
+const date = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
+
+const wire = (row: SubscriptionRow) => ({
+  ...row,
+  start_at: date(row.start_at),
+  trial_end_at: date(row.trial_end_at),
+  anchor_at: date(row.anchor_at),
+  period_start_at: date(row.period_start_at),
+  period_end_at: date(row.period_end_at),
+  next_charge_at: date(row.next_charge_at),
+  cancelled_at: date(row.cancelled_at),
+  created_at: date(row.created_at),
+})
+
+export const insertSubscriptions = (rows: ReadonlyArray<SubscriptionRow>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      INSERT INTO subscription (account_id, livemode, id, customer_id, plan_id, payment_method_id, test_clock_id, state, status, version, billing_cycle, price_kobo, quantity,
+        start_at, trial_end_at, anchor_at, period_no, period_start_at, period_end_at, next_charge_at, cancel_at_period_end, cancel_reason,
+        bills_made, bill, dunning, escalation, cancelled_at, cancellation_reason, latest_charge_id, metadata, created_at)
+      SELECT * FROM json_to_recordset(${JSON.stringify(rows.map(wire))}::text::json) AS r
+        (account_id text, livemode boolean, id text, customer_id text, plan_id text, payment_method_id text, test_clock_id text, state text, status text, version integer, billing_cycle text, price_kobo bigint, quantity integer,
+        start_at timestamptz, trial_end_at timestamptz, anchor_at timestamptz, period_no integer, period_start_at timestamptz, period_end_at timestamptz, next_charge_at timestamptz, cancel_at_period_end boolean, cancel_reason text,
+        bills_made integer, bill jsonb, dunning jsonb, escalation jsonb, cancelled_at timestamptz, cancellation_reason text, latest_charge_id text, metadata jsonb, created_at timestamptz)`
+  })
+
+/** Writes what the machine owns, and the newest charge. The rows must be locked. */
+export const updateSubscriptions = (rows: ReadonlyArray<SubscriptionRow>) =>
+  Effect.gen(function* () {
+    if (rows.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      UPDATE subscription s SET state = r.state, status = r.status, version = r.version, quantity = r.quantity,
+        anchor_at = r.anchor_at, period_no = r.period_no, period_start_at = r.period_start_at, period_end_at = r.period_end_at, next_charge_at = r.next_charge_at,
+        cancel_at_period_end = r.cancel_at_period_end, cancel_reason = r.cancel_reason, bills_made = r.bills_made, bill = r.bill, dunning = r.dunning,
+        escalation = r.escalation, cancelled_at = r.cancelled_at, cancellation_reason = r.cancellation_reason, latest_charge_id = r.latest_charge_id
+      FROM json_to_recordset(${JSON.stringify(rows.map(wire))}::text::json) AS r
+        (account_id text, livemode boolean, id text, state text, status text, version integer, quantity integer,
+        anchor_at timestamptz, period_no integer, period_start_at timestamptz, period_end_at timestamptz, next_charge_at timestamptz,
+        cancel_at_period_end boolean, cancel_reason text, bills_made integer, bill jsonb, dunning jsonb,
+        escalation jsonb, cancelled_at timestamptz, cancellation_reason text, latest_charge_id text)
+      WHERE (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)`
+  })
+
+/** Locks subscriptions and reads them, in ID order. */
+export const lockSubscriptions = (refs: ReadonlyArray<Ref>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    return yield* sql<SubscriptionRow>`
+      SELECT s.* FROM json_to_recordset(${JSON.stringify(refs)}::text::json) AS r (account_id text, livemode boolean, id text)
+      JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
+      ORDER BY s.id FOR UPDATE OF s`
+  })
+
+/** What a decision needs to know beside the subscription itself. */
+export interface Terms {
+  readonly id: string
+  readonly retry_logic: {
+    readonly enabled: boolean
+    readonly max_attempts: number
+    readonly retry_intervals_days: ReadonlyArray<number>
+    readonly escalation_on_failure: "pause_service" | "restrict_access" | "hold_delivery" | "none"
+    readonly cancel_after_days_unpaid: number | null
+  }
+  /** The subscription's payment method, else the customer's default; null where there is none any more. */
+  readonly payment_method: PaymentMethodSummary | null
+}
+
+/** The terms of these subscriptions, by subscription ID: plan rules and the method to charge, as they stand now. */
+export const readTerms = (refs: ReadonlyArray<Ref>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const rows = yield* sql<Terms>`
+      SELECT s.id, p.retry_logic,
+        CASE WHEN m.id IS NULL THEN NULL ELSE jsonb_build_object('id', m.id, 'type', m.type, 'brand', m.brand, 'last4', m.last4,
+          'bank_name', m.bank_name, 'exp_month', m.exp_month, 'exp_year', m.exp_year) END AS payment_method
+      FROM json_to_recordset(${JSON.stringify(refs)}::text::json) AS r (account_id text, livemode boolean, id text)
+      JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
+      JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
+      JOIN customer c ON (c.account_id, c.livemode, c.id) = (s.account_id, s.livemode, s.customer_id)
+      LEFT JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id)
+        = (s.account_id, s.livemode, s.customer_id, coalesce(s.payment_method_id, c.default_payment_method_id))`
+    return new Map(rows.map((row) => [row.id, row]))
+  })

@@ -1,0 +1,21 @@
+/** Instants: milliseconds since the epoch inside, ISO 8601 UTC with milliseconds outside (decision A8). */
+
+export const SECOND_MS = 1000
+export const MINUTE_MS = 60 * SECOND_MS
+export const HOUR_MS = 60 * MINUTE_MS
+export const DAY_MS = 24 * HOUR_MS
+
+/** `YYYY-MM-DDTHH:MM:SS.sssZ`. */
+export const formatInstant = (ms: number): string => new Date(ms).toISOString()
+
+export const formatInstantOrNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
+
+const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,3})?Z$/
+
+/** The instant that `text` names, or undefined where it is not a real one ending in `Z` (decision A8). */
+export const parseInstant = (text: string): number | undefined => {
+  if (!INSTANT.test(text)) return undefined
+  const ms = Date.parse(text)
+  // Date.parse reads 31 February as 3 March: the day must come back as it was written.
+  return Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 19) !== text.slice(0, 19) ? undefined : ms
+}

@@ -1,0 +1,56 @@
+/** The timer table: which actor is due when. */
+import { PgTypes } from "@effect/sql-pg"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Ref, Tenant } from "../db/tenant.ts"
+
+export interface TimerRow extends Tenant {
+  readonly actor_id: string
+  readonly name: string
+  readonly actor_kind: string
+  readonly generation: number
+  /** Milliseconds since the epoch, in the actor's own clock. */
+  readonly due_at: number
+  readonly rank: number
+  readonly event: string
+  readonly test_clock_id: string | null
+}
+
+type TimerKey = Tenant & Pick<TimerRow, "actor_id" | "name">
+
+/** Sets timers; one that an actor already has under the name is replaced. */
+export const setTimers = (timers: ReadonlyArray<TimerRow>) =>
+  Effect.gen(function* () {
+    if (timers.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    const rows = JSON.stringify(timers.map((timer) => ({ ...timer, due_at: new Date(timer.due_at) })))
+    yield* sql`
+      INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)
+      SELECT * FROM json_to_recordset(${rows}::text::json) AS r
+        (account_id text, livemode boolean, actor_id text, name text, actor_kind text, generation integer, due_at timestamptz, rank smallint, event text, test_clock_id text)
+      ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
+        SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`
+  })
+
+/** Removes timers; ones that are not there are no matter. */
+export const clearTimers = (timers: ReadonlyArray<TimerKey>) =>
+  Effect.gen(function* () {
+    if (timers.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      DELETE FROM timer t USING json_to_recordset(${JSON.stringify(timers)}::text::json) AS r
+        (account_id text, livemode boolean, actor_id text, name text)
+      WHERE (t.account_id, t.livemode, t.actor_id, t.name) = (r.account_id, r.livemode, r.actor_id, r.name)`
+  })
+
+/** The first timer of each of these actors that is due at `now`: what fires next. The actors' rows must be locked. */
+export const firstDue = (actors: ReadonlyArray<Ref>, now: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    return yield* sql<TimerRow>`
+      SELECT DISTINCT ON (t.actor_id) t.*
+      FROM json_to_recordset(${JSON.stringify(actors)}::text::json) AS r (account_id text, livemode boolean, id text)
+      JOIN timer t ON (t.account_id, t.livemode, t.actor_id) = (r.account_id, r.livemode, r.id)
+      WHERE t.due_at <= ${PgTypes.timestamptz(now)}
+      ORDER BY t.actor_id, t.due_at, t.rank`
+  })
