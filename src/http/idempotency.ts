@@ -5,10 +5,10 @@
 import { createHash } from "node:crypto"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { canonical } from "../canonical.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { isDead, Runner } from "../lifecycle/Runner.ts"
 import { problem } from "../problem.ts"
-import { canonical } from "./json.ts"
 
 const LONGEST_KEY = 255
 

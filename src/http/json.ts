@@ -36,11 +36,3 @@ export const parseBody = (body: string): Effect.Effect<Readonly<Record<string, u
     const found = fault(value, 1)
     return found === undefined ? Effect.succeed(value as Readonly<Record<string, unknown>>) : Effect.fail(refuse(found))
   })
-
-/** One text for equal values: keys in order. */
-export const canonical = (value: unknown): string => {
-  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
-  if (typeof value !== "object" || value === null) return JSON.stringify(value)
-  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-  return `{${entries.map(([key, inner]) => `${JSON.stringify(key)}:${canonical(inner)}`).join()}}`
-}

@@ -39,10 +39,10 @@ export const paramName = (path: Path): string =>
 
 /** The deepest description on the way down `path`: what the value there must be. */
 const description = (ast: SchemaAST.AST, path: Path): string | undefined => {
-  const own = SchemaAST.resolveDescription(ast)
+  const members = ast._tag === "Union" ? ast.types : [ast]
+  const own = SchemaAST.resolveDescription(ast) ?? members.map((member) => SchemaAST.resolveDescription(member)).find((found) => found !== undefined)
   if (path.length === 0) return own
   const [head, ...rest] = path
-  const members = ast._tag === "Union" ? ast.types : [ast]
   for (const member of members) {
     const inner =
       member._tag === "Objects"
