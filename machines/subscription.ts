@@ -4,7 +4,7 @@
  * Pure: every event says when it happens (`at`) and brings the facts that the decision needs; every effect is a named
  * action with parameters. The API's `status` follows from the state: {@link statusOf}.
  */
-import { and, assign, not, or, type SnapshotFrom, setup, stateIn } from "xstate"
+import { and, assign, not, type SnapshotFrom, setup, stateIn } from "xstate"
 import { type Line, NO_USAGE, periodLines, totalOf, type Usage } from "./billing.ts"
 import { type BillingCycle, boundary, DAY_MS } from "./calendar.ts"
 import { afterFailure, type Dunning, type DunningPolicy, ESCALATIONS, type EscalationAction, unpaidDeadline } from "./dunning.ts"
@@ -154,6 +154,9 @@ const failureOf = (context: SubscriptionContext, event: SubscriptionEvent): Dunn
   return afterFailure(context.dunning, event.policy, failure)
 }
 
+/** An attempt under way may still save the subscription: its failure decides (decision E19). */
+const noAttemptUnderWay = not(stateIn({ overdue: "charging" }))
+
 const machine = setup({
   types: {} as { context: SubscriptionContext; events: SubscriptionEvent; input: SubscriptionInput },
   actions: {
@@ -238,7 +241,10 @@ const machine = setup({
     unpaidTooLong: ({ context, event }) => event.at >= unpaidDeadline(context.dunning!),
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
-    billPeriodOver: ({ context, event }) => context.bill!.periodEnd <= event.at,
+    billPeriodIsOver: ({ context, event }) => context.bill!.periodEnd <= event.at || context.escalation?.action === "pause",
+    cancellingAndBillPeriodIsOver: ({ context, event }) => context.cancelAtPeriodEnd && context.bill!.periodEnd <= event.at,
+    noAttemptUnderWay,
+    cancellingAndNoAttemptUnderWay: and(["cancelling", noAttemptUnderWay]),
   },
 })
 
@@ -269,9 +275,6 @@ const cancelOwing = [post("written_off"), "cancelNow", ...cancelled] as const
 
 /** Unpaid for as long as the plan waits. */
 const writeOff = [post("written_off"), "cancelUnpaid", ...cancelled] as const
-/** An attempt under way may still save the subscription: its failure decides (decision E19). */
-const notCharging = not(stateIn({ overdue: "charging" }))
-
 export const subscriptionMachine = machine.createMachine({
   id: "subscription",
   context: ({ input }) => ({
@@ -401,13 +404,13 @@ export const subscriptionMachine = machine.createMachine({
     overdue: {
       initial: "deciding",
       after: {
-        billPeriodEnd: { guard: and(["cancelling", notCharging]), target: "cancelled", actions: [...cancelOwing] },
-        unpaidTooLong: { guard: notCharging, target: "cancelled", actions: [...writeOff] },
+        billPeriodEnd: { guard: "cancellingAndNoAttemptUnderWay", target: "cancelled", actions: [...cancelOwing] },
+        unpaidTooLong: { guard: "noAttemptUnderWay", target: "cancelled", actions: [...writeOff] },
       },
       on: {
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelOwing] },
-          { guard: or(["billPeriodOver", "pausedByEscalation"]), target: "cancelled", actions: [...cancelOwing] },
+          { guard: "billPeriodIsOver", target: "cancelled", actions: [...cancelOwing] },
           { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
         ],
       },
@@ -453,7 +456,7 @@ export const subscriptionMachine = machine.createMachine({
                 actions: [settle(), emit("charge.failed"), ...writeOff],
               },
               {
-                guard: and(["cancelling", "billPeriodOver"]),
+                guard: "cancellingAndBillPeriodIsOver",
                 target: "#subscription.cancelled",
                 actions: [settle(), emit("charge.failed"), ...cancelOwing],
               },

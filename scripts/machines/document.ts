@@ -1,0 +1,83 @@
+/** The text of docs/machines.md. */
+import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from "xstate"
+import { chargeMachine } from "../../machines/charge.ts"
+import { clockMachine } from "../../machines/clock.ts"
+import { subscriptionMachine } from "../../machines/subscription.ts"
+
+const MACHINES: ReadonlyArray<readonly [string, string, AnyStateMachine]> = [
+  ["Subscription", "machines/subscription.ts", subscriptionMachine],
+  ["Charge", "machines/charge.ts", chargeMachine],
+  ["Test clock", "machines/clock.ts", clockMachine],
+]
+
+const name = (node: AnyStateNode): string => node.path.join("_") || "machine"
+
+/** `after nextRetry`, or the event's type. */
+const trigger = (event: string): string => {
+  const delay = /^xstate\.after\.([^.]+)\./.exec(event)?.[1]
+  return delay === undefined ? event : `after ${delay}`
+}
+
+const label = (transition: AnyTransitionDefinition): string => {
+  const words = transition.eventType === "" ? "" : trigger(transition.eventType)
+  const guard = transition.guard === undefined ? "" : ` [${String(transition.guard)}]`
+  return `${words}${guard}`.trim()
+}
+
+/** The events that a transition emits, for the table beside the diagram. */
+const emitted = (transition: AnyTransitionDefinition): string =>
+  transition.actions
+    .map((action) => (typeof action === "object" && "params" in action ? (action.params as { type?: string } | undefined)?.type : undefined))
+    .filter((type) => type !== undefined)
+    .join(", ")
+
+const walk = (node: AnyStateNode): ReadonlyArray<AnyStateNode> => [node, ...Object.values(node.states).flatMap(walk)]
+
+const transitionsOf = (node: AnyStateNode): ReadonlyArray<AnyTransitionDefinition> => [
+  ...[...node.transitions.values()].flat(),
+  ...(node.always ?? []),
+]
+
+const diagram = (machine: AnyStateMachine): string => {
+  const lines: Array<string> = ["stateDiagram-v2"]
+  const declare = (node: AnyStateNode, indent: string): void => {
+    const children = Object.values(node.states) as ReadonlyArray<AnyStateNode>
+    if (children.length === 0) {
+      lines.push(`${indent}state "${node.key}" as ${name(node)}`)
+      return
+    }
+    if (node.parent !== undefined) lines.push(`${indent}state "${node.key}" as ${name(node)} {`)
+    const inner = node.parent === undefined ? indent : `${indent}  `
+    const [initial] = node.initial?.target ?? []
+    if (initial !== undefined) lines.push(`${inner}[*] --> ${name(initial)}`)
+    for (const child of children) declare(child, inner)
+    if (node.parent !== undefined) lines.push(`${indent}}`)
+  }
+  declare(machine.root, "  ")
+  for (const node of walk(machine.root)) {
+    if (node.parent === undefined) continue
+    for (const transition of transitionsOf(node)) {
+      for (const target of transition.target ?? []) lines.push(`  ${name(node)} --> ${name(target)} : ${label(transition)}`)
+    }
+  }
+  return lines.join("\n")
+}
+
+const table = (machine: AnyStateMachine): string => {
+  const rows = walk(machine.root).flatMap((node) =>
+    transitionsOf(node).map((transition) => {
+      const target = (transition.target ?? []).map((state) => state.path.join(".")).join(", ")
+      return `| ${node.path.join(".") || "any"} | ${label(transition) || "at once"} | ${target || "unchanged"} | ${emitted(transition)} |`
+    }),
+  )
+  return ["| from | on | to | events |", "| --- | --- | --- | --- |", ...rows].join("\n")
+}
+
+export const machinesDocument = (): string =>
+  [
+    "# The machines",
+    "",
+    "Made from `machines/` by `npm run machines`; a test fails when it is out of date. `after x` is a timer, `[x]` a guard.",
+    "",
+    ...MACHINES.flatMap(([title, file, machine]) => [`## ${title}`, "", `\`${file}\``, "", "```mermaid", diagram(machine), "```", "", table(machine), ""]),
+  ].join("\n")
