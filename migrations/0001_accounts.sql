@@ -1,4 +1,7 @@
 -- Accounts (merchants) and their API keys.
+--
+-- Primary keys begin with account_id, so that every table can be distributed by it. Secondary indexes begin with their
+-- own column instead: a planner that knows nothing of a young table yet must not take one for a look-up by primary key.
 
 CREATE EXTENSION IF NOT EXISTS btree_gist;
 

@@ -66,9 +66,9 @@ CREATE TABLE customer (
   CONSTRAINT customer_pkey PRIMARY KEY (account_id, livemode, id),
   CONSTRAINT customer_test_clock_fkey FOREIGN KEY (account_id, livemode, test_clock_id) REFERENCES test_clock
 );
-CREATE INDEX customer_email ON customer (account_id, livemode, lower(email), id) WHERE email IS NOT NULL;
-CREATE INDEX customer_phone ON customer (account_id, livemode, phone, id) WHERE phone IS NOT NULL;
-CREATE INDEX customer_test_clock ON customer (account_id, livemode, test_clock_id) WHERE test_clock_id IS NOT NULL;
+CREATE INDEX customer_email ON customer (lower(email), account_id, livemode, id) WHERE email IS NOT NULL;
+CREATE INDEX customer_phone ON customer (phone, account_id, livemode, id) WHERE phone IS NOT NULL;
+CREATE INDEX customer_test_clock ON customer (test_clock_id, account_id, livemode) WHERE test_clock_id IS NOT NULL;
 CREATE INDEX customer_metadata ON customer USING gin (metadata jsonb_path_ops) WHERE metadata <> '{}';
 COMMENT ON TABLE customer IS 'Whom a merchant bills (spec 2.4).';
 

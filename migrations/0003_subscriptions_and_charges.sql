@@ -44,9 +44,9 @@ CREATE TABLE subscription (
   CONSTRAINT subscription_cancelled_owes_nothing CHECK (status <> 'cancelled' OR bill IS NULL),
   CONSTRAINT subscription_dunning_has_bill CHECK (dunning IS NULL OR bill IS NOT NULL)
 ) WITH (fillfactor = 80);
-CREATE INDEX subscription_customer ON subscription (account_id, livemode, customer_id, id);
-CREATE INDEX subscription_plan ON subscription (account_id, livemode, plan_id, id);
-CREATE INDEX subscription_status ON subscription (account_id, livemode, status, id) WHERE status <> 'active';
+CREATE INDEX subscription_customer ON subscription (customer_id, account_id, livemode, id);
+CREATE INDEX subscription_plan ON subscription (plan_id, account_id, livemode, id);
+CREATE INDEX subscription_status ON subscription (status, account_id, livemode, id) WHERE status <> 'active';
 COMMENT ON TABLE subscription IS 'A customer''s subscription to a plan (spec 2.5). Its columns are the snapshot of machines/subscription.ts; lifecycle_journal has how it came about.';
 COMMENT ON COLUMN subscription.state IS 'The state of the machine as one word, such as overdue.retrying; status is what the API shows of it.';
 COMMENT ON COLUMN subscription.version IS 'Number of the newest transition in lifecycle_journal.';
@@ -99,13 +99,13 @@ CREATE TABLE charge (
   CONSTRAINT charge_failed_has_code CHECK ((status = 'failed') = (failure_code IS NOT NULL)),
   CONSTRAINT charge_bill_complete CHECK ((subscription_id IS NULL) = (bill_no IS NULL) AND (bill_no IS NULL) = (period_start_at IS NULL) AND (period_start_at IS NULL) = (period_end_at IS NULL)),
   -- A period that is paid is paid once, and no two paid periods share an instant.
-  CONSTRAINT charge_period_paid_once EXCLUDE USING gist (subscription_id WITH =, tstzrange(period_start_at, period_end_at) WITH &&)
+  CONSTRAINT charge_period_paid_once EXCLUDE USING gist (account_id WITH =, subscription_id WITH =, tstzrange(period_start_at, period_end_at) WITH &&)
     WHERE (status = 'succeeded' AND subscription_id IS NOT NULL AND NOT refund_due)
 ) WITH (fillfactor = 85);
-CREATE UNIQUE INDEX charge_bill_attempt_unique ON charge (account_id, livemode, subscription_id, bill_no, attempt_number) WHERE subscription_id IS NOT NULL;
-CREATE UNIQUE INDEX charge_bill_unsettled_once ON charge (account_id, livemode, subscription_id, bill_no) WHERE status = 'pending' AND subscription_id IS NOT NULL;
-CREATE UNIQUE INDEX charge_bill_paid_once ON charge (account_id, livemode, subscription_id, bill_no) WHERE status = 'succeeded' AND subscription_id IS NOT NULL;
-CREATE INDEX charge_customer ON charge (account_id, livemode, customer_id, id);
+CREATE UNIQUE INDEX charge_bill_attempt_unique ON charge (subscription_id, bill_no, attempt_number, account_id, livemode) WHERE subscription_id IS NOT NULL;
+-- At most one attempt at a bill is under way or has succeeded: the next waits for the last one's failure.
+CREATE UNIQUE INDEX charge_bill_open_or_paid_once ON charge (subscription_id, bill_no, account_id, livemode) WHERE status <> 'failed' AND subscription_id IS NOT NULL;
+CREATE INDEX charge_customer ON charge (customer_id, account_id, livemode, id);
 CREATE INDEX charge_sender ON charge (sender) WHERE sender IS NOT NULL;
 COMMENT ON TABLE charge IS 'One attempt at a rail (spec 2.6, decision F1). Its ID is the reference that the rail knows it by.';
 COMMENT ON COLUMN charge.sender IS 'The process that is talking to the rail about this charge; null while nobody is.';

@@ -33,7 +33,7 @@ CREATE TABLE timer (
   CONSTRAINT timer_pkey PRIMARY KEY (account_id, livemode, actor_id, name)
 );
 CREATE INDEX timer_due ON timer (actor_kind, due_at, rank, actor_id) WHERE test_clock_id IS NULL;
-CREATE INDEX timer_due_on_clock ON timer (account_id, livemode, test_clock_id, due_at, rank, actor_id) WHERE test_clock_id IS NOT NULL;
+CREATE INDEX timer_due_on_clock ON timer (test_clock_id, account_id, livemode, due_at, rank, actor_id) WHERE test_clock_id IS NOT NULL;
 COMMENT ON TABLE timer IS 'What is due when, in the actor''s own clock. A row is one delay of the actor''s machine; firing it sends `event`.';
 COMMENT ON COLUMN timer.generation IS 'The version of the actor that set it: a timer set anew is another timer.';
 COMMENT ON COLUMN timer.rank IS 'Order of timers that fall on one instant (decision E19).';
@@ -50,8 +50,8 @@ CREATE TABLE event (
   recorded_at timestamptz NOT NULL DEFAULT now(),
   CONSTRAINT event_pkey PRIMARY KEY (account_id, livemode, id)
 );
-CREATE INDEX event_type ON event (account_id, livemode, type, id);
-CREATE INDEX event_test_clock ON event (account_id, livemode, test_clock_id) WHERE test_clock_id IS NOT NULL;
+CREATE INDEX event_type ON event (type, account_id, livemode, id);
+CREATE INDEX event_test_clock ON event (test_clock_id, account_id, livemode) WHERE test_clock_id IS NOT NULL;
 COMMENT ON TABLE event IS 'What happened, written in the transaction of the change (spec 2.10): the outbox of webhooks and GET /events.';
 COMMENT ON COLUMN event.data IS 'The event''s data as JSON text, byte for byte as it is delivered.';
 
@@ -88,5 +88,5 @@ CREATE TABLE simulator_attempt (
   created_at         timestamptz NOT NULL DEFAULT now(),
   CONSTRAINT simulator_attempt_pkey PRIMARY KEY (account_id, livemode, reference)
 );
-CREATE INDEX simulator_attempt_used ON simulator_attempt (account_id, livemode, customer_id, payment_method_id);
+CREATE INDEX simulator_attempt_used ON simulator_attempt (customer_id, payment_method_id, account_id, livemode);
 COMMENT ON TABLE simulator_attempt IS 'The simulator rail''s own books: what it was asked to charge, by reference. `attempts` over 1 would be a reference sent twice.';

@@ -31,7 +31,7 @@ CREATE TABLE ledger_entry (
   line_count       smallint NOT NULL,
   reverses         text COLLATE "C",
   CONSTRAINT ledger_entry_pkey PRIMARY KEY (account_id, livemode, id),
-  CONSTRAINT ledger_entry_posted_once UNIQUE (account_id, livemode, idempotency_key),
+  CONSTRAINT ledger_entry_posted_once UNIQUE (idempotency_key, account_id, livemode),
   CONSTRAINT ledger_entry_has_lines CHECK (line_count >= 2),
   CONSTRAINT ledger_entry_reverses_fkey FOREIGN KEY (account_id, livemode, reverses) REFERENCES ledger_entry
 );
@@ -52,7 +52,8 @@ CREATE TABLE ledger_line (
   CONSTRAINT ledger_line_amount_not_zero CHECK (amount_kobo <> 0),
   CONSTRAINT ledger_line_currency_ngn CHECK (currency = 'NGN')
 );
-CREATE INDEX ledger_line_by_account ON ledger_line (account_id, livemode, ledger_account);
+CREATE INDEX ledger_line_by_account ON ledger_line (ledger_account, account_id, livemode);
+CREATE INDEX ledger_entry_by_charge ON ledger_entry (charge_id) WHERE charge_id IS NOT NULL;
 COMMENT ON TABLE ledger_line IS 'Debits are positive, credits negative; the lines of an entry sum to zero. They arrive in one statement with it, and nothing changes them after.';
 COMMENT ON COLUMN ledger_line.detail IS 'The rail of a clearing line, the customer of a receivable one.';
 

@@ -1,6 +1,6 @@
 /** The server: the only place where all layers meet. */
 import { NodeHttpServer } from "@effect/platform-node"
-import { Cause, Effect, Exit, Fiber, Layer, Redacted } from "effect"
+import { Cause, Effect, Exit, Fiber, Redacted } from "effect"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { createServer as createTlsServer } from "node:https"
@@ -14,14 +14,10 @@ import { databaseUrl, poolLayer } from "./db/Database.ts"
 import { migrate } from "./db/migrate.ts"
 import { makeApp } from "./http/Server.ts"
 import { hashKey } from "./key/Key.ts"
-import { Keys } from "./key/Keys.ts"
-import { Runner } from "./lifecycle/Runner.ts"
-import { simulatorLayer } from "./rail/simulator/Simulator.ts"
-import { attemptsLayer } from "./sandbox/attempts.ts"
+import { servicesLayer } from "./services.ts"
 import { recoverCharges } from "./subscription/collect.ts"
 import { firings } from "./subscription/firings.ts"
 import { timerWorker } from "./timers/TimerWorker.ts"
-import { Wakeups } from "./timers/Wakeups.ts"
 
 /** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
 const HEADERS_LIMIT_MS = 10_000
@@ -37,12 +33,6 @@ const SERVER_OPTIONS = {
   connectionsCheckingInterval: CHECK_EVERY_MS,
   keepAliveTimeout: KEEP_ALIVE_MS,
 }
-
-/** Everything that works on the database. */
-export const servicesLayer = (url: Redacted.Redacted<string>) =>
-  Layer.mergeAll(Keys.layer, Runner.layer, simulatorLayer.pipe(Layer.provide(attemptsLayer)), Wakeups.layer(url)).pipe(
-    Layer.provideMerge(poolLayer(url)),
-  )
 
 /** Serves until the scope closes; answers the port. */
 const serve = (config: Config) =>

@@ -61,7 +61,11 @@ export const poolLayer = (
       timezone: "UTC",
       statement_timeout: String(STATEMENT_LIMIT_MS),
       idle_in_transaction_session_timeout: String(STATEMENT_LIMIT_MS),
-      // Small set-based statements: compiling them takes longer than running them.
+      // Everything that the service does goes by key. A plan made while a table was small is kept for the connection's
+      // life, so plans that only suit small tables are ruled out; compiling takes longer than running.
+      enable_hashjoin: "off",
+      enable_mergejoin: "off",
+      enable_seqscan: "off",
       jit: "off",
     },
     preparedStatementCacheSize: 300,

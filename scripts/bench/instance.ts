@@ -1,0 +1,58 @@
+/** A private instance for a benchmark: an embedded Postgres of its own, gone afterwards. */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { parseArgs } from "node:util"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { onDatabase, poolLayer } from "../../src/db/Database.ts"
+import { useEmbeddedServer } from "../../src/db/embedded.ts"
+import { migrate } from "../../src/db/migrate.ts"
+
+export interface Instance {
+  /** A database of that name; a copy of `template` where given. */
+  readonly database: (name: string, template?: string) => Promise<Redacted.Redacted<string>>
+  readonly drop: (name: string) => Promise<void>
+  readonly stop: () => void
+}
+
+const run = <A, E>(url: Redacted.Redacted<string>, program: Effect.Effect<A, E, SqlClient.SqlClient>): Promise<A> =>
+  Effect.runPromise(Effect.provide(program, poolLayer(url, 2)))
+
+export const startInstance = async (): Promise<Instance> => {
+  const dataDir = mkdtempSync(join(tmpdir(), "recurring-billing-bench-"))
+  const server = await useEmbeddedServer(dataDir)
+  const admin = onDatabase(server.url, "postgres")
+  const statement = (text: string) => run(admin, Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(text).unprepared))
+  const stop = () => {
+    server.release()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+  process.once("exit", stop)
+  return {
+    database: async (name, template) => {
+      await statement(`CREATE DATABASE ${name}${template === undefined ? "" : ` TEMPLATE ${template}`}`)
+      const url = onDatabase(server.url, name)
+      if (template === undefined) await run(url, migrate)
+      return url
+    },
+    drop: async (name) => void (await statement(`DROP DATABASE ${name} WITH (FORCE)`)),
+    stop,
+  }
+}
+
+/** Whole numbers from the command line: `--due 50000`. */
+export const sizes = <const D extends Readonly<Record<string, number>>>(defaults: D): { readonly [K in keyof D]: number } => {
+  const options = Object.fromEntries(Object.keys(defaults).map((name) => [name, { type: "string" as const }]))
+  const { values } = parseArgs({ args: process.argv.slice(2).filter((arg) => arg !== "--"), options })
+  return Object.fromEntries(
+    Object.entries(defaults).map(([name, value]) => {
+      const given = values[name]
+      if (given !== undefined && !/^\d{1,9}$/.test(String(given))) throw new Error(`--${name} must be a whole number.`)
+      return [name, given === undefined ? value : Number(given)]
+    }),
+  ) as { readonly [K in keyof D]: number }
+}
+
+export const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`
+export const rate = (count: number, ms: number): number => Math.round((count / ms) * 1000)

@@ -1,0 +1,74 @@
+/**
+ * Renewals per second, end to end: many subscriptions fall due at once among many standing by. Against the same writes
+ * by hand: row at a time on 16 connections, and set-based on 2.
+ *
+ *   npm run bench:renewals -- --due 50000 --standing 200000
+ */
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { poolLayer } from "../../src/db/Database.ts"
+import { servicesLayer } from "../../src/services.ts"
+import { firings } from "../../src/subscription/firings.ts"
+import { sweep } from "../../src/timers/sweep.ts"
+import { type Instance, rate, seconds, sizes, startInstance } from "./instance.ts"
+import { rowAtATime, setBased } from "./renewals-reference.ts"
+import { seed } from "./renewals-seed.ts"
+
+const { due, standing, rounds } = sizes({ due: 50_000, standing: 200_000, rounds: 1 })
+
+const renewed = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ n: number }>`SELECT count(*) AS n FROM event WHERE type = 'subscription.renewed'`
+  return row!.n
+})
+
+/** Runs `work` on a copy of the seeded database; answers milliseconds. */
+const timed = async (instance: Instance, name: string, work: (url: Redacted.Redacted<string>) => Promise<unknown>): Promise<number> => {
+  const url = await instance.database(name, "seeded")
+  await Effect.runPromise(Effect.provide(Effect.flatMap(SqlClient.SqlClient, (sql) => sql`CHECKPOINT`.unprepared), poolLayer(url, 1)))
+  const before = performance.now()
+  await work(url)
+  const ms = performance.now() - before
+  const count = await Effect.runPromise(Effect.provide(renewed, poolLayer(url, 1)))
+  if (count !== due) throw new Error(`${name}: ${count} of ${due} renewals`)
+  await instance.drop(name)
+  return ms
+}
+
+const engine = (url: Redacted.Redacted<string>): Promise<number> => {
+  let ms = 0
+  return Effect.runPromise(
+    Effect.gen(function* () {
+      const before = performance.now()
+      yield* sweep(firings)
+      ms = performance.now() - before
+      return ms
+    }).pipe(Effect.provide(servicesLayer(url)), Effect.scoped),
+  )
+}
+
+const median = (values: ReadonlyArray<number>): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+const instance = await startInstance()
+const seeded = await instance.database("seeded")
+await Effect.runPromise(Effect.provide(seed(due, standing), poolLayer(seeded, 2)))
+console.log(`${due} due among ${standing} standing by`)
+
+const ours: Array<number> = []
+const rows: Array<number> = []
+const sets: Array<number> = []
+for (let round = 0; round < rounds; round++) {
+  let sweeping = 0
+  await timed(instance, `engine_${round}`, async (url) => {
+    sweeping = await engine(url)
+  })
+  ours.push(sweeping)
+  rows.push(await timed(instance, `rows_${round}`, (url) => rowAtATime(url, 16)))
+  sets.push(await timed(instance, `sets_${round}`, (url) => setBased(url, 2)))
+}
+const [own, byRow, bySet] = [median(ours), median(rows), median(sets)]
+console.log(`engine                        ${seconds(own)}  ${rate(due, own)} renewals/s`)
+console.log(`row at a time, 16 connections ${seconds(byRow)}  ${rate(due, byRow)} renewals/s  engine is ${(byRow / own).toFixed(2)} times as fast`)
+console.log(`set-based, 2 connections      ${seconds(bySet)}  ${rate(due, bySet)} renewals/s  engine is ${(bySet / own).toFixed(2)} times as fast`)
+instance.stop()
+process.exit(0)

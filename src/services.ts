@@ -1,0 +1,13 @@
+/** Everything that works on the database, as one layer. */
+import { Layer, type Redacted } from "effect"
+import { poolLayer } from "./db/Database.ts"
+import { Keys } from "./key/Keys.ts"
+import { Runner } from "./lifecycle/Runner.ts"
+import { simulatorLayer } from "./rail/simulator/Simulator.ts"
+import { attemptsLayer } from "./sandbox/attempts.ts"
+import { Wakeups } from "./timers/Wakeups.ts"
+
+export const servicesLayer = (url: Redacted.Redacted<string>) =>
+  Layer.mergeAll(Keys.layer, Runner.layer, simulatorLayer.pipe(Layer.provide(attemptsLayer)), Wakeups.layer(url)).pipe(
+    Layer.provideMerge(poolLayer(url)),
+  )
