@@ -3,11 +3,12 @@
  * carry out, all as data. Nothing happens here; `src/lifecycle` makes it happen in one transaction.
  */
 import {
+  type ActorScope,
   type AnyMachineSnapshot,
   type AnyStateMachine,
-  initialTransition,
-  transition,
+  createActor,
   type ExecutableActionObject,
+  initialTransition,
   type SnapshotFrom,
 } from "xstate"
 
@@ -75,13 +76,42 @@ const sort = <M extends AnyStateMachine>(
   return { snapshot, changed, effects, set: [...set.values()], cancel: [...cancel] }
 }
 
+/**
+ * XState's `transition`, without the actor that it makes for each call: a machine's transitions share one that never
+ * runs. (Making it evaluates the machine's first context, which took most of a decision's time.)
+ */
+const scopes = new WeakMap<AnyStateMachine, ActorScope<never, never>>()
+
+const scopeOf = (machine: AnyStateMachine): ActorScope<never, never> => {
+  let scope = scopes.get(machine)
+  if (scope === undefined) {
+    const self = createActor(machine)
+    const inert = () => {}
+    scope = {
+      self,
+      id: "",
+      sessionId: "",
+      system: self.system,
+      logger: inert,
+      defer: inert,
+      stopChild: inert,
+      emit: inert,
+      actionExecutor: inert,
+    } as unknown as ActorScope<never, never>
+    scopes.set(machine, scope)
+  }
+  return scope
+}
+
 /** What `event` does to an actor in `snapshot`. */
 export const decide = <M extends AnyStateMachine>(
   machine: M,
   snapshot: SnapshotFrom<M>,
   event: TimedEvent,
 ): Decision<M> => {
-  const [next, actions] = transition(machine, snapshot, event as never)
+  const actions: Array<ExecutableActionObject> = []
+  const scope = { ...scopeOf(machine), actionExecutor: (action: ExecutableActionObject) => void actions.push(action) }
+  const next = machine.transition(snapshot as never, event as never, scope as never)
   return sort<M>(next as SnapshotFrom<M>, next !== snapshot || actions.length > 0, actions, event.at)
 }
 
@@ -103,9 +133,19 @@ export const stateName = (snapshot: AnyMachineSnapshot): string => {
   return [...parts, value as string].join(".")
 }
 
+/** Snapshots by state name: they differ in their context only. */
+const restored = new WeakMap<AnyStateMachine, Map<string, AnyMachineSnapshot>>()
+
 /** The snapshot of an actor whose row says it is in `state` with `context`. */
 export const restore = <M extends AnyStateMachine>(machine: M, state: string, context: object): SnapshotFrom<M> => {
-  const names = state.split(".")
-  const value = names.slice(0, -1).reduceRight<unknown>((inner, name) => ({ [name]: inner }), names.at(-1))
-  return machine.resolveState({ value, context } as never) as SnapshotFrom<M>
+  let byState = restored.get(machine)
+  if (byState === undefined) restored.set(machine, (byState = new Map()))
+  let snapshot = byState.get(state)
+  if (snapshot === undefined) {
+    const names = state.split(".")
+    const value = names.slice(0, -1).reduceRight<unknown>((inner, name) => ({ [name]: inner }), names.at(-1))
+    snapshot = machine.resolveState({ value, context } as never) as AnyMachineSnapshot
+    byState.set(state, snapshot)
+  }
+  return { ...snapshot, context } as SnapshotFrom<M>
 }

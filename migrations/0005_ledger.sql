@@ -48,7 +48,6 @@ CREATE TABLE ledger_line (
   currency        text NOT NULL,
   amount_kobo     bigint NOT NULL,
   CONSTRAINT ledger_line_pkey PRIMARY KEY (account_id, livemode, entry_id, line_no),
-  CONSTRAINT ledger_line_entry_fkey FOREIGN KEY (account_id, livemode, entry_id) REFERENCES ledger_entry,
   CONSTRAINT ledger_line_amount_not_zero CHECK (amount_kobo <> 0),
   CONSTRAINT ledger_line_currency_ngn CHECK (currency = 'NGN')
 );
@@ -57,45 +56,46 @@ CREATE INDEX ledger_entry_by_charge ON ledger_entry (charge_id) WHERE charge_id 
 COMMENT ON TABLE ledger_line IS 'Debits are positive, credits negative; the lines of an entry sum to zero. They arrive in one statement with it, and nothing changes them after.';
 COMMENT ON COLUMN ledger_line.detail IS 'The rail of a clearing line, the customer of a receivable one.';
 
+-- The lines of an entry arrive whole, numbered 1 to line_count, in one statement: so they are checked among the new
+-- rows alone, and the primary key leaves no number for a line that comes later.
+CREATE FUNCTION check_new_ledger_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE bad record;
+BEGIN
+  SELECT l.entry_id, e.id IS NULL AS orphan, l.lines <> coalesce(e.line_count, 0) OR l.first <> 1 OR l.last <> coalesce(e.line_count, 0) AS partial INTO bad
+  FROM (
+    SELECT account_id, livemode, entry_id, count(*) AS lines, min(line_no) AS first, max(line_no) AS last,
+      sum(amount_kobo) AS total, count(DISTINCT currency) AS currencies
+    FROM new_lines GROUP BY account_id, livemode, entry_id
+  ) l
+  LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+  WHERE e.id IS NULL OR l.lines <> e.line_count OR l.first <> 1 OR l.last <> e.line_count OR l.total <> 0 OR l.currencies <> 1
+  LIMIT 1;
+  IF bad.orphan THEN
+    RAISE EXCEPTION 'ledger line of %: there is no such entry', bad.entry_id USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'ledger_line_has_entry';
+  ELSIF bad.partial THEN
+    RAISE EXCEPTION 'ledger entry %: its lines must arrive with it, all in one statement', bad.entry_id USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_line_arrives_with_entry';
+  ELSIF bad.entry_id IS NOT NULL THEN
+    RAISE EXCEPTION 'ledger entry % does not balance', bad.entry_id USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_entry_balances';
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER ledger_line_whole AFTER INSERT ON ledger_line
+  REFERENCING NEW TABLE AS new_lines FOR EACH STATEMENT EXECUTE FUNCTION check_new_ledger_lines();
+
 CREATE FUNCTION check_new_ledger_entries() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE bad text;
 BEGIN
-  SELECT e.id INTO bad
-  FROM new_entries e
-  LEFT JOIN LATERAL (
-    SELECT count(*) AS lines, sum(l.amount_kobo) AS total, count(DISTINCT l.currency) AS currencies
-    FROM ledger_line l WHERE (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
-  ) sums ON true
-  WHERE sums.lines <> e.line_count OR sums.total <> 0 OR sums.currencies <> 1
+  SELECT e.id INTO bad FROM new_entries e
+  -- A count, not NOT EXISTS: that could become a join over the whole table, this is a look-up for each entry.
+  WHERE (SELECT count(*) FROM ledger_line l WHERE (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)) = 0
   LIMIT 1;
   IF bad IS NOT NULL THEN
-    RAISE EXCEPTION 'ledger entry % does not balance, or its lines did not arrive with it', bad
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_entry_balances';
+    RAISE EXCEPTION 'ledger entry %: its lines must arrive with it, all in one statement', bad USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_line_arrives_with_entry';
   END IF;
   RETURN NULL;
 END $$;
-CREATE TRIGGER ledger_entry_balances AFTER INSERT ON ledger_entry
+CREATE TRIGGER ledger_entry_whole AFTER INSERT ON ledger_entry
   REFERENCING NEW TABLE AS new_entries FOR EACH STATEMENT EXECUTE FUNCTION check_new_ledger_entries();
-
-CREATE FUNCTION check_new_ledger_lines() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE bad text;
-BEGIN
-  -- An entry is whole when it is posted: a line for one that exists already makes too many.
-  SELECT l.entry_id INTO bad
-  FROM (SELECT DISTINCT account_id, livemode, entry_id FROM new_lines) l
-  JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
-  WHERE e.line_count <> (
-    SELECT count(*) FROM ledger_line o WHERE (o.account_id, o.livemode, o.entry_id) = (e.account_id, e.livemode, e.id)
-  )
-  LIMIT 1;
-  IF bad IS NOT NULL THEN
-    RAISE EXCEPTION 'ledger entry % is posted: no line can be added to it', bad
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_line_arrives_with_entry';
-  END IF;
-  RETURN NULL;
-END $$;
-CREATE TRIGGER ledger_line_arrives_with_entry AFTER INSERT ON ledger_line
-  REFERENCING NEW TABLE AS new_lines FOR EACH STATEMENT EXECUTE FUNCTION check_new_ledger_lines();
 
 CREATE FUNCTION refuse_ledger_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

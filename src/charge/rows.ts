@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Line } from "../../machines/billing.ts"
+import { type Columns, names, records, REF_COLUMNS } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
@@ -38,30 +39,56 @@ export interface ChargeRow extends ActorRow {
   readonly created_at: number
 }
 
-const date = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
-
-const wire = (row: ChargeRow) => ({
-  ...row,
-  period_start_at: date(row.period_start_at),
-  period_end_at: date(row.period_end_at),
-  sent_at: date(row.sent_at),
-  known_at: date(row.known_at),
-  next_retry_at: date(row.next_retry_at),
-  paid_at: date(row.paid_at),
-  created_at: date(row.created_at),
-})
+const INSERTED = {
+  ...REF_COLUMNS,
+  customer_id: "text",
+  subscription_id: "text",
+  test_clock_id: "text",
+  bill_no: "integer",
+  attempt_number: "integer",
+  amount_kobo: "bigint",
+  period_start_at: "timestamptz",
+  period_end_at: "timestamptz",
+  lines: "jsonb",
+  payment_method: "jsonb",
+  rail: "text",
+  state: "text",
+  status: "text",
+  version: "integer",
+  sent_at: "timestamptz",
+  sender: "integer",
+  description: "text",
+  metadata: "jsonb",
+  created_at: "timestamptz",
+} as const satisfies Columns<ChargeRow>
 
 export const insertCharges = (rows: ReadonlyArray<ChargeRow>) =>
   Effect.gen(function* () {
     if (rows.length === 0) return
     const sql = yield* SqlClient.SqlClient
-    yield* sql`
-      INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, test_clock_id, bill_no, attempt_number, amount_kobo,
-        period_start_at, period_end_at, lines, payment_method, rail, state, status, version, sent_at, sender, description, metadata, created_at)
-      SELECT * FROM json_to_recordset(${JSON.stringify(rows.map(wire))}::text::json) AS r
-        (account_id text, livemode boolean, id text, customer_id text, subscription_id text, test_clock_id text, bill_no integer, attempt_number integer, amount_kobo bigint,
-        period_start_at timestamptz, period_end_at timestamptz, lines jsonb, payment_method jsonb, rail text, state text, status text, version integer, sent_at timestamptz, sender integer, description text, metadata jsonb, created_at timestamptz)`
+    yield* sql`INSERT INTO charge (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r`
   })
+
+/** What changes over a charge's life. */
+const MOVING = {
+  ...REF_COLUMNS,
+  state: "text",
+  status: "text",
+  version: "integer",
+  asks: "integer",
+  not_found: "integer",
+  known_at: "timestamptz",
+  sender: "integer",
+  will_retry: "boolean",
+  next_retry_at: "timestamptz",
+  refund_due: "boolean",
+  failure_code: "text",
+  failure_message: "text",
+  contradictions: "jsonb",
+  paid_at: "timestamptz",
+  period_start_at: "timestamptz",
+  period_end_at: "timestamptz",
+} as const satisfies Columns<ChargeRow>
 
 /** Writes everything of these charges that changes over their life. The rows must be locked. */
 export const updateCharges = (rows: ReadonlyArray<ChargeRow>) =>
@@ -73,11 +100,7 @@ export const updateCharges = (rows: ReadonlyArray<ChargeRow>) =>
         sender = r.sender, will_retry = r.will_retry, next_retry_at = r.next_retry_at, refund_due = r.refund_due,
         failure_code = r.failure_code, failure_message = r.failure_message, contradictions = r.contradictions, paid_at = r.paid_at,
         period_start_at = r.period_start_at, period_end_at = r.period_end_at
-      FROM json_to_recordset(${JSON.stringify(rows.map(wire))}::text::json) AS r
-        (account_id text, livemode boolean, id text, state text, status text, version integer, asks integer, not_found integer, known_at timestamptz,
-        sender integer, will_retry boolean, next_retry_at timestamptz, refund_due boolean,
-        failure_code text, failure_message text, contradictions jsonb, paid_at timestamptz,
-        period_start_at timestamptz, period_end_at timestamptz)
+      FROM ${records(sql, rows, MOVING)} r
       WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)`
   })
 
@@ -86,7 +109,7 @@ export const lockCharges = (refs: ReadonlyArray<Ref>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     return yield* sql<ChargeRow>`
-      SELECT c.* FROM json_to_recordset(${JSON.stringify(refs)}::text::json) AS r (account_id text, livemode boolean, id text)
+      SELECT c.* FROM ${records(sql, refs, REF_COLUMNS)} r
       JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)
       ORDER BY c.id FOR UPDATE OF c`
   })

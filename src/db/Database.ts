@@ -1,50 +1,16 @@
 /** The connection to Postgres: an existing server, or the embedded one of DATA_DIR. */
-import { PgClient, PgTypes } from "@effect/sql-pg"
-import { Effect, Layer, Redacted, Result } from "effect"
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Layer, Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type Config, ConfigProblem } from "../config.ts"
 import { useEmbeddedServer } from "./embedded.ts"
+import { types } from "./types.ts"
 
 /** A web request holds a connection for a few milliseconds: enough for hundreds of requests at once. */
 const MOST_CONNECTIONS = 16
 const CONNECT_LIMIT_MS = 5_000
 /** Nothing we do takes this long; a statement that does is stuck. */
 const STATEMENT_LIMIT_MS = 60_000
-
-const { OID } = PgTypes
-
-/** Integers come as numbers (all ours fit 2^53) and instants as milliseconds since the epoch, both ways. */
-const types = PgTypes.makeRegistry()
-const readInt64 = (bytes: Uint8Array): number => {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, 8)
-  return view.getInt32(0) * 2 ** 32 + view.getUint32(4)
-}
-const POSTGRES_EPOCH_MS = Date.UTC(2000, 0, 1)
-types.register<number>(
-  OID.int8,
-  {
-    encode: (value) => {
-      const bytes = new Uint8Array(8)
-      new DataView(bytes.buffer).setBigInt64(0, BigInt(value))
-      return Result.succeed(bytes)
-    },
-    decode: (bytes) => Result.succeed(readInt64(bytes)),
-  },
-  { arrayOid: OID.int8Array },
-)
-types.register<number | Date>(
-  OID.timestamptz,
-  {
-    encode: (value) => {
-      const bytes = new Uint8Array(8)
-      new DataView(bytes.buffer).setBigInt64(0, BigInt(Number(value) - POSTGRES_EPOCH_MS) * 1000n)
-      return Result.succeed(bytes)
-    },
-    // Whole milliseconds: microseconds are dropped, as Date does.
-    decode: (bytes) => Result.succeed(Math.floor(readInt64(bytes) / 1000) + POSTGRES_EPOCH_MS),
-  },
-  { arrayOid: OID.timestamptzArray },
-)
 
 /** A pool on `url`, as SqlClient and PgClient. Statements of many fibers are pipelined; transactions have a connection. */
 export const poolLayer = (

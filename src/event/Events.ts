@@ -1,6 +1,7 @@
 /** Events (spec 2.10, 6): written in the transaction of the change, read by GET /events and the webhooks. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { names, records, REF_COLUMNS } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { formatInstant } from "../time.ts"
@@ -17,6 +18,15 @@ export interface NewEvent extends Tenant {
   readonly at: number
 }
 
+const INSERTED = {
+  ...REF_COLUMNS,
+  type: "text",
+  object_id: "text",
+  test_clock_id: "text",
+  data: "text",
+  created_at: "timestamptz",
+} as const
+
 /** Appends events in the given order. */
 export const appendEvents = (events: ReadonlyArray<NewEvent>) =>
   Effect.gen(function* () {
@@ -30,12 +40,9 @@ export const appendEvents = (events: ReadonlyArray<NewEvent>) =>
       object_id: event.object.id,
       test_clock_id: event.test_clock_id,
       data: JSON.stringify({ object: event.object, previous_attributes: event.previous }),
-      created_at: new Date(event.at),
+      created_at: event.at,
     }))
-    yield* sql`
-      INSERT INTO event (account_id, livemode, id, type, object_id, test_clock_id, data, created_at)
-      SELECT * FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS r
-        (account_id text, livemode boolean, id text, type text, object_id text, test_clock_id text, data text, created_at timestamptz)`
+    yield* sql`INSERT INTO event (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r`
   })
 
 type Json = Readonly<Record<string, unknown>>

@@ -1,6 +1,7 @@
 /** Writing the books, and checking them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { names, records, REF_COLUMNS } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { CURRENCY } from "../money.ts"
@@ -18,6 +19,28 @@ export interface NewEntry extends Tenant {
   readonly at: number
   readonly lines: ReadonlyArray<PostingLine>
 }
+
+const ENTRY = {
+  ...REF_COLUMNS,
+  event: "text",
+  idempotency_key: "text",
+  customer_id: "text",
+  subscription_id: "text",
+  charge_id: "text",
+  effective_on: "date",
+  line_count: "smallint",
+} as const
+
+const LINE = {
+  account_id: "text",
+  livemode: "boolean",
+  entry_id: "text",
+  line_no: "smallint",
+  ledger_account: "text",
+  detail: "text",
+  currency: "text",
+  amount_kobo: "bigint",
+} as const
 
 /** Posts entries with all their lines in one statement; the database refuses any that does not balance. */
 export const postEntries = (entries: ReadonlyArray<NewEntry>) =>
@@ -50,14 +73,8 @@ export const postEntries = (entries: ReadonlyArray<NewEntry>) =>
       })),
     )
     yield* sql`
-      WITH entries AS (
-        INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, customer_id, subscription_id, charge_id, effective_on, line_count)
-        SELECT * FROM json_to_recordset(${JSON.stringify(entryRows)}::text::json) AS r
-          (account_id text, livemode boolean, id text, event text, idempotency_key text, customer_id text, subscription_id text, charge_id text, effective_on date, line_count smallint)
-      )
-      INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, detail, currency, amount_kobo)
-      SELECT * FROM json_to_recordset(${JSON.stringify(lineRows)}::text::json) AS r
-        (account_id text, livemode boolean, entry_id text, line_no smallint, ledger_account text, detail text, currency text, amount_kobo bigint)`
+      WITH entries AS (INSERT INTO ledger_entry (${names(sql, ENTRY)}) SELECT * FROM ${records(sql, entryRows, ENTRY)} e)
+      INSERT INTO ledger_line (${names(sql, LINE)}) SELECT * FROM ${records(sql, lineRows, LINE)} l`
   })
 
 /** How many problems a check lists before it stops looking. */

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AnyStateMachine } from "xstate"
 import type { Effect as MachineEffect } from "../../machines/decide.ts"
+import { names, records } from "../db/records.ts"
 import { clearTimers, setTimers, type TimerRow } from "../timers/rows.ts"
 import { Wakeups } from "../timers/Wakeups.ts"
 import type { ActorRow, Lifecycle, Transition } from "./advance.ts"
@@ -13,13 +14,27 @@ const effectName = ({ type, params }: MachineEffect): string => {
   return typeof detail === "string" ? `${type} ${detail}` : type
 }
 
+const JOURNAL = {
+  account_id: "text",
+  livemode: "boolean",
+  actor_id: "text",
+  version: "integer",
+  actor_kind: "text",
+  at: "timestamptz",
+  event: "jsonb",
+  from_state: "text",
+  to_state: "text",
+  effects: "jsonb",
+  machine_version: "integer",
+} as const
+
 const journalRow = <M extends AnyStateMachine, Row extends ActorRow>(lifecycle: Lifecycle<M, Row>, transition: Transition<M, Row>) => ({
   account_id: transition.row.account_id,
   livemode: transition.row.livemode,
   actor_id: transition.row.id,
   version: transition.version,
   actor_kind: lifecycle.kind,
-  at: new Date(transition.event.at),
+  at: transition.event.at,
   event: transition.event,
   from_state: transition.row.state,
   to_state: transition.to,
@@ -55,10 +70,8 @@ export const recordTransitions = <M extends AnyStateMachine, Row extends ActorRo
   Effect.gen(function* () {
     if (transitions.length === 0) return
     const sql = yield* SqlClient.SqlClient
-    yield* sql`
-      INSERT INTO lifecycle_journal (account_id, livemode, actor_id, version, actor_kind, at, event, from_state, to_state, effects, machine_version)
-      SELECT * FROM json_to_recordset(${JSON.stringify(transitions.map((t) => journalRow(lifecycle, t)))}::text::json) AS r
-        (account_id text, livemode boolean, actor_id text, version integer, actor_kind text, at timestamptz, event jsonb, from_state text, to_state text, effects jsonb, machine_version integer)`
+    const rows = transitions.map((transition) => journalRow(lifecycle, transition))
+    yield* sql`INSERT INTO lifecycle_journal (${names(sql, JOURNAL)}) SELECT * FROM ${records(sql, rows, JOURNAL)} r`
     const set = transitions.flatMap((transition) => timerRows(lifecycle, transition))
     const setKeys = new Set(set.map((timer) => `${timer.actor_id} ${timer.name}`))
     const cleared = transitions.flatMap(({ row, event, decision }) => {

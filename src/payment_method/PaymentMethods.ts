@@ -1,6 +1,7 @@
 /** Payment methods attached to customers (spec 2.3, decision C4). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { records, REF_COLUMNS } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import { invalid, noSuchReference } from "../problem.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
@@ -15,7 +16,7 @@ export const findPaymentMethods = (wanted: ReadonlyArray<Ref & { readonly method
     const sql = yield* SqlClient.SqlClient
     const rows = yield* sql<PaymentMethodSummary & { customer_id: string }>`
       SELECT m.customer_id, m.id, m.type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year
-      FROM json_to_recordset(${JSON.stringify(wanted)}::text::json) AS r (account_id text, livemode boolean, id text, method text)
+      FROM ${records(sql, wanted, { ...REF_COLUMNS, method: "text" })} r
       JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id) = (r.account_id, r.livemode, r.id, r.method)`
     return new Map(rows.map(({ customer_id, ...summary }) => [`${customer_id} ${summary.id}`, summary]))
   })

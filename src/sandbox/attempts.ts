@@ -1,6 +1,7 @@
 /** The simulator's record of its attempts, in Postgres. */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { names, records } from "../db/records.ts"
 import type { FailureCode, RailCharge } from "../rail/PaymentRail.ts"
 import { type Attempt, Attempts } from "../rail/simulator/Attempts.ts"
 
@@ -11,16 +12,25 @@ interface AttemptRow {
   readonly known_at: number | null
 }
 
-const keys = (charges: ReadonlyArray<RailCharge>): string =>
-  JSON.stringify(
-    charges.map((charge) => ({
-      account_id: charge.account_id,
-      livemode: charge.livemode,
-      reference: charge.reference,
-      customer_id: charge.customerId,
-      payment_method_id: charge.paymentMethod.id,
-    })),
-  )
+const KEY = { account_id: "text", livemode: "boolean", reference: "text", customer_id: "text", payment_method_id: "text" } as const
+
+const ATTEMPT = {
+  ...KEY,
+  amount_kobo: "bigint",
+  attempts: "integer",
+  outcome: "text",
+  code: "text",
+  known_at: "timestamptz",
+  test_clock_id: "text",
+} as const
+
+const keyOf = (charge: RailCharge) => ({
+  account_id: charge.account_id,
+  livemode: charge.livemode,
+  reference: charge.reference,
+  customer_id: charge.customerId,
+  payment_method_id: charge.paymentMethod.id,
+})
 
 export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = Layer.effect(
   Attempts,
@@ -30,7 +40,7 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
       uses: (charges) =>
         sql<{ reference: string; uses: number }>`
           SELECT r.reference, count(a.reference) AS uses
-          FROM json_to_recordset(${keys(charges)}::text::json) AS r (account_id text, livemode boolean, reference text, customer_id text, payment_method_id text)
+          FROM ${records(sql, charges.map(keyOf), KEY)} r
           LEFT JOIN simulator_attempt a
             ON (a.account_id, a.livemode, a.customer_id, a.payment_method_id) = (r.account_id, r.livemode, r.customer_id, r.payment_method_id)
             AND a.reference <> r.reference
@@ -43,28 +53,22 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
         ),
       note: (attempts) => {
         const rows = attempts.map(({ charge, attempt }) => ({
-          account_id: charge.account_id,
-          livemode: charge.livemode,
-          reference: charge.reference,
-          customer_id: charge.customerId,
-          payment_method_id: charge.paymentMethod.id,
+          ...keyOf(charge),
           amount_kobo: charge.amountKobo,
+          attempts: 1,
           outcome: attempt.outcome,
           code: attempt.code,
-          known_at: attempt.knownAt === null ? null : new Date(attempt.knownAt),
+          known_at: attempt.knownAt,
           test_clock_id: charge.testClockId,
         }))
         return sql`
-          INSERT INTO simulator_attempt AS a (account_id, livemode, reference, customer_id, payment_method_id, amount_kobo, attempts, outcome, code, known_at, test_clock_id)
-          SELECT account_id, livemode, reference, customer_id, payment_method_id, amount_kobo, 1, outcome, code, known_at, test_clock_id
-          FROM json_to_recordset(${JSON.stringify(rows)}::text::json) AS r
-            (account_id text, livemode boolean, reference text, customer_id text, payment_method_id text, amount_kobo bigint, outcome text, code text, known_at timestamptz, test_clock_id text)
+          INSERT INTO simulator_attempt AS a (${names(sql, ATTEMPT)}) SELECT * FROM ${records(sql, rows, ATTEMPT)} r
           ON CONFLICT (account_id, livemode, reference) DO UPDATE SET attempts = a.attempts + 1`.pipe(Effect.asVoid, Effect.orDie)
       },
       find: (charges) =>
         sql<AttemptRow>`
           SELECT a.reference, a.outcome, a.code, a.known_at
-          FROM json_to_recordset(${keys(charges)}::text::json) AS r (account_id text, livemode boolean, reference text)
+          FROM ${records(sql, charges.map(keyOf), KEY)} r
           JOIN simulator_attempt a ON (a.account_id, a.livemode, a.reference) = (r.account_id, r.livemode, r.reference)`.pipe(
           Effect.map((rows) => {
             const found = new Map(rows.map((row) => [row.reference, { outcome: row.outcome, code: row.code, knownAt: row.known_at }]))

@@ -11,6 +11,7 @@ import {
   type SubscriptionContext,
   type SubscriptionStatus,
 } from "../../machines/subscription.ts"
+import { type Columns, names, records, REF_COLUMNS } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
@@ -88,31 +89,47 @@ export const machineColumns = (state: string, context: SubscriptionContext) => (
   cancellation_reason: context.cancellationReason,
 })
 
-const date = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
+/** What the machine moves, and the newest charge. */
+const MOVING = {
+  ...REF_COLUMNS,
+  state: "text",
+  status: "text",
+  version: "integer",
+  quantity: "integer",
+  anchor_at: "timestamptz",
+  period_no: "integer",
+  period_start_at: "timestamptz",
+  period_end_at: "timestamptz",
+  next_charge_at: "timestamptz",
+  cancel_at_period_end: "boolean",
+  cancel_reason: "text",
+  bills_made: "integer",
+  bill: "jsonb",
+  dunning: "jsonb",
+  escalation: "jsonb",
+  cancelled_at: "timestamptz",
+  cancellation_reason: "text",
+  latest_charge_id: "text",
+} as const satisfies Columns<SubscriptionRow>
 
-const wire = (row: SubscriptionRow) => ({
-  ...row,
-  start_at: date(row.start_at),
-  trial_end_at: date(row.trial_end_at),
-  anchor_at: date(row.anchor_at),
-  period_start_at: date(row.period_start_at),
-  period_end_at: date(row.period_end_at),
-  next_charge_at: date(row.next_charge_at),
-  cancelled_at: date(row.cancelled_at),
-  created_at: date(row.created_at),
-})
+const INSERTED = {
+  ...MOVING,
+  customer_id: "text",
+  plan_id: "text",
+  payment_method_id: "text",
+  test_clock_id: "text",
+  billing_cycle: "text",
+  price_kobo: "bigint",
+  start_at: "timestamptz",
+  trial_end_at: "timestamptz",
+  metadata: "jsonb",
+  created_at: "timestamptz",
+} as const satisfies Columns<SubscriptionRow>
 
 export const insertSubscriptions = (rows: ReadonlyArray<SubscriptionRow>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    yield* sql`
-      INSERT INTO subscription (account_id, livemode, id, customer_id, plan_id, payment_method_id, test_clock_id, state, status, version, billing_cycle, price_kobo, quantity,
-        start_at, trial_end_at, anchor_at, period_no, period_start_at, period_end_at, next_charge_at, cancel_at_period_end, cancel_reason,
-        bills_made, bill, dunning, escalation, cancelled_at, cancellation_reason, latest_charge_id, metadata, created_at)
-      SELECT * FROM json_to_recordset(${JSON.stringify(rows.map(wire))}::text::json) AS r
-        (account_id text, livemode boolean, id text, customer_id text, plan_id text, payment_method_id text, test_clock_id text, state text, status text, version integer, billing_cycle text, price_kobo bigint, quantity integer,
-        start_at timestamptz, trial_end_at timestamptz, anchor_at timestamptz, period_no integer, period_start_at timestamptz, period_end_at timestamptz, next_charge_at timestamptz, cancel_at_period_end boolean, cancel_reason text,
-        bills_made integer, bill jsonb, dunning jsonb, escalation jsonb, cancelled_at timestamptz, cancellation_reason text, latest_charge_id text, metadata jsonb, created_at timestamptz)`
+    yield* sql`INSERT INTO subscription (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r`
   })
 
 /** Writes what the machine owns, and the newest charge. The rows must be locked. */
@@ -125,11 +142,7 @@ export const updateSubscriptions = (rows: ReadonlyArray<SubscriptionRow>) =>
         anchor_at = r.anchor_at, period_no = r.period_no, period_start_at = r.period_start_at, period_end_at = r.period_end_at, next_charge_at = r.next_charge_at,
         cancel_at_period_end = r.cancel_at_period_end, cancel_reason = r.cancel_reason, bills_made = r.bills_made, bill = r.bill, dunning = r.dunning,
         escalation = r.escalation, cancelled_at = r.cancelled_at, cancellation_reason = r.cancellation_reason, latest_charge_id = r.latest_charge_id
-      FROM json_to_recordset(${JSON.stringify(rows.map(wire))}::text::json) AS r
-        (account_id text, livemode boolean, id text, state text, status text, version integer, quantity integer,
-        anchor_at timestamptz, period_no integer, period_start_at timestamptz, period_end_at timestamptz, next_charge_at timestamptz,
-        cancel_at_period_end boolean, cancel_reason text, bills_made integer, bill jsonb, dunning jsonb,
-        escalation jsonb, cancelled_at timestamptz, cancellation_reason text, latest_charge_id text)
+      FROM ${records(sql, rows, MOVING)} r
       WHERE (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)`
   })
 
@@ -138,7 +151,7 @@ export const lockSubscriptions = (refs: ReadonlyArray<Ref>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     return yield* sql<SubscriptionRow>`
-      SELECT s.* FROM json_to_recordset(${JSON.stringify(refs)}::text::json) AS r (account_id text, livemode boolean, id text)
+      SELECT s.* FROM ${records(sql, refs, REF_COLUMNS)} r
       JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
       ORDER BY s.id FOR UPDATE OF s`
   })
@@ -165,7 +178,7 @@ export const readTerms = (refs: ReadonlyArray<Ref>) =>
       SELECT s.id, p.retry_logic,
         CASE WHEN m.id IS NULL THEN NULL ELSE jsonb_build_object('id', m.id, 'type', m.type, 'brand', m.brand, 'last4', m.last4,
           'bank_name', m.bank_name, 'exp_month', m.exp_month, 'exp_year', m.exp_year) END AS payment_method
-      FROM json_to_recordset(${JSON.stringify(refs)}::text::json) AS r (account_id text, livemode boolean, id text)
+      FROM ${records(sql, refs, REF_COLUMNS)} r
       JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
       JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
       JOIN customer c ON (c.account_id, c.livemode, c.id) = (s.account_id, s.livemode, s.customer_id)

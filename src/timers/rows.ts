@@ -2,6 +2,7 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { names, records, REF_COLUMNS } from "../db/records.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 
 export interface TimerRow extends Tenant {
@@ -18,16 +19,25 @@ export interface TimerRow extends Tenant {
 
 type TimerKey = Tenant & Pick<TimerRow, "actor_id" | "name">
 
+const KEY = { account_id: "text", livemode: "boolean", actor_id: "text", name: "text" } as const
+
+const TIMER = {
+  ...KEY,
+  actor_kind: "text",
+  generation: "integer",
+  due_at: "timestamptz",
+  rank: "smallint",
+  event: "text",
+  test_clock_id: "text",
+} as const
+
 /** Sets timers; one that an actor already has under the name is replaced. */
 export const setTimers = (timers: ReadonlyArray<TimerRow>) =>
   Effect.gen(function* () {
     if (timers.length === 0) return
     const sql = yield* SqlClient.SqlClient
-    const rows = JSON.stringify(timers.map((timer) => ({ ...timer, due_at: new Date(timer.due_at) })))
     yield* sql`
-      INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)
-      SELECT * FROM json_to_recordset(${rows}::text::json) AS r
-        (account_id text, livemode boolean, actor_id text, name text, actor_kind text, generation integer, due_at timestamptz, rank smallint, event text, test_clock_id text)
+      INSERT INTO timer (${names(sql, TIMER)}) SELECT * FROM ${records(sql, timers, TIMER)} r
       ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
         SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`
   })
@@ -38,8 +48,7 @@ export const clearTimers = (timers: ReadonlyArray<TimerKey>) =>
     if (timers.length === 0) return
     const sql = yield* SqlClient.SqlClient
     yield* sql`
-      DELETE FROM timer t USING json_to_recordset(${JSON.stringify(timers)}::text::json) AS r
-        (account_id text, livemode boolean, actor_id text, name text)
+      DELETE FROM timer t USING ${records(sql, timers, KEY)} r
       WHERE (t.account_id, t.livemode, t.actor_id, t.name) = (r.account_id, r.livemode, r.actor_id, r.name)`
   })
 
@@ -49,7 +58,7 @@ export const firstDue = (actors: ReadonlyArray<Ref>, now: number) =>
     const sql = yield* SqlClient.SqlClient
     return yield* sql<TimerRow>`
       SELECT DISTINCT ON (t.actor_id) t.*
-      FROM json_to_recordset(${JSON.stringify(actors)}::text::json) AS r (account_id text, livemode boolean, id text)
+      FROM ${records(sql, actors, REF_COLUMNS)} r
       JOIN timer t ON (t.account_id, t.livemode, t.actor_id) = (r.account_id, r.livemode, r.id)
       WHERE t.due_at <= ${PgTypes.timestamptz(now)}
       ORDER BY t.actor_id, t.due_at, t.rank`
