@@ -105,7 +105,8 @@ const program = (config: Config, development: boolean) =>
       const key = development && !config.production ? yield* demoKey(config) : undefined
       yield* Effect.sync(() => process.stdout.write(greeting(origin, key)))
       return yield* Effect.never
-    }).pipe(Effect.provide(servicesLayer(url)))
+      // The workers stop before what they work with.
+    }).pipe(Effect.scoped, Effect.provide(servicesLayer(url)))
   }).pipe(Effect.scoped)
 
 /** What stopped the start, in one line. */

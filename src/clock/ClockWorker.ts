@@ -8,6 +8,7 @@ import { SqlClient } from "effect/sql"
 import { refOf } from "../db/tenant.ts"
 import { isDead, Runner } from "../lifecycle/Runner.ts"
 import { recoverCharges } from "../subscription/collect.ts"
+import { orElseUnlessStopped } from "../timers/TimerWorker.ts"
 import { firings } from "../subscription/firings.ts"
 import { fireOnClock, nextOnClock } from "../timers/sweep.ts"
 import { CLOCK_CHANNEL, type ClockRow, lockClock, moveClock } from "./Clocks.ts"
@@ -82,9 +83,9 @@ const run = (clock: ClockRow) =>
     let more = true
     while (more) {
       more = yield* recoverCharges({ testClockId: clock.id }).pipe(
-        Effect.andThen(Effect.repeat(step(clock), { until: (again) => !again })),
+        Effect.andThen(Effect.repeat(Effect.uninterruptible(step(clock)), { until: (again) => !again })),
         Effect.as(false),
-        Effect.catchCause((cause) =>
+        orElseUnlessStopped((cause) =>
           Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
             Effect.andThen(stepFailed(clock)),
             Effect.tap(() => Effect.sleep(RETRY_AFTER_MS)),
@@ -114,7 +115,7 @@ export const clockWorker = Effect.gen(function* () {
   )
   yield* Effect.forkScoped(listen.pipe(Effect.ignore, Effect.repeat(Schedule.spaced(LOOK_EVERY_MS))))
   yield* Effect.forkScoped(Effect.repeat(Queue.offer(wake, undefined), Schedule.spaced(LOOK_EVERY_MS)))
-  const attend = Effect.andThen(Queue.take(wake), runAll).pipe(Effect.catchCause((cause) => Effect.logError("clock worker", cause)))
+  const attend = Effect.andThen(Queue.take(wake), runAll.pipe(orElseUnlessStopped((cause) => Effect.logError("clock worker", cause))))
   // Two, so that a long advance does not keep a short one waiting.
   yield* Effect.forkScoped(Effect.forever(attend))
   yield* Effect.forkScoped(Effect.forever(attend))

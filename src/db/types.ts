@@ -21,9 +21,9 @@ const readInt64 = (bytes: Uint8Array): number => {
 
 export const types = PgTypes.makeRegistry()
 
-types.register<number>(
+types.register<number | bigint>(
   OID.int8,
-  { encode: (value) => Result.succeed(writeInt64(value)), decode: (bytes) => Result.succeed(readInt64(bytes)) },
+  { encode: (value) => Result.succeed(writeInt64(Number(value))), decode: (bytes) => Result.succeed(readInt64(bytes)) },
   { arrayOid: OID.int8Array },
 )
 

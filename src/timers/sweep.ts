@@ -73,7 +73,7 @@ export const sweep = <R>(firings: ReadonlyArray<AnyFiring<R>>) =>
     let fired = 0
     for (const any of firings) {
       const lane = Effect.gen(function* () {
-        for (let found = -1; found !== 0; fired += found) found = yield* any((firing) => fireBatch(firing, Date.now()))
+        for (let found = -1; found !== 0; fired += found) found = yield* Effect.uninterruptible(any((firing) => fireBatch(firing, Date.now())))
       })
       yield* Effect.all(Array.from({ length: LANES }, () => lane), { concurrency: "unbounded", discard: true })
     }

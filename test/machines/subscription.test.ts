@@ -1,0 +1,157 @@
+import fc from "fast-check"
+import { describe, expect, it } from "vitest"
+import { begin, type Decision, decide, restore, stateName } from "../../machines/decide.ts"
+import type { DunningPolicy } from "../../machines/dunning.ts"
+import { statusOf, type SubscriptionEvent, subscriptionMachine } from "../../machines/subscription.ts"
+
+type Step = Decision<typeof subscriptionMachine>
+
+const DAY_MS = 86_400_000
+const START = Date.UTC(2025, 0, 31)
+const POLICY: DunningPolicy = { maxAttempts: 3, intervalsDays: [1, 3, 7], escalation: "pause_service", cancelAfterDays: 30 }
+
+const input = (over: object = {}) => ({ at: START, billingCycle: "monthly", priceKobo: 500_000, quantity: 1, trialDays: 0, startAt: START, ...over }) as const
+const start = (over: object = {}): Step => begin(subscriptionMachine, input(over))
+const on = (step: Step, event: object): Step => decide(subscriptionMachine, step.snapshot, event as SubscriptionEvent)
+const emitted = (step: Step) => step.effects.filter(({ type }) => type === "emit").map(({ params }) => params.type)
+const timer = (step: Step, name: string) => {
+  const found = step.set.find((timer) => timer.name === name)
+  if (found === undefined) throw new Error(`No timer ${name}`)
+  return found
+}
+const fire = (step: Step, name: string): Step => {
+  const { event, dueAt } = timer(step, name)
+  return on(step, { type: event, at: dueAt })
+}
+const succeed = (step: Step, at: number) => on(step, { type: "charge.succeeded", at })
+const fail = (step: Step, at: number, over: object = {}) => on(step, { type: "charge.failed", at, retryable: true, policy: POLICY, ...over })
+const status = (step: Step) => statusOf(stateName(step.snapshot), step.snapshot.context)
+const active = () => succeed(start(), START)
+
+describe("the subscription machine", () => {
+  it("retries 1, 3 and 7 days after the attempt before, then pauses, then cancels", () => {
+    const renewal = fire(active(), "periodEnd")
+    const due = Date.UTC(2025, 1, 28)
+    let step = fail(renewal, due)
+    expect(status(step)).toBe("past_due")
+    const retries: Array<number> = []
+    for (let k = 0; k < 3; k++) {
+      const at = timer(step, "nextRetry").dueAt
+      retries.push((at - due) / DAY_MS)
+      step = fail(fire(step, "nextRetry"), at)
+    }
+    expect(retries).toEqual([1, 4, 11])
+    expect(emitted(step)).toEqual(["charge.failed", "subscription.escalated", "subscription.paused"])
+    expect(status(step)).toBe("paused")
+    const end = on(step, { type: "xstate.after.unpaidTooLong.subscription.overdue", at: due + 30 * DAY_MS })
+    expect(end.snapshot.context.cancellationReason).toBe("nonpayment")
+    expect(end.effects.map(({ type, params }) => params.posting ?? params.type ?? type)).toEqual(["written_off", "subscription.cancelled"])
+  })
+
+  it.each([
+    ["restrict_access", ["charge.failed", "subscription.past_due", "subscription.escalated"], "past_due", "restrict"],
+    ["hold_delivery", ["charge.failed", "subscription.past_due", "subscription.escalated"], "past_due", "hold"],
+    ["none", ["charge.failed", "subscription.past_due"], "past_due", "none"],
+    ["pause_service", ["charge.failed", "subscription.past_due", "subscription.escalated", "subscription.paused"], "paused", "pause"],
+  ])("escalates by %s at the first failure where there are no retries", (escalation, events, expected, action) => {
+    const step = fail(fire(active(), "periodEnd"), Date.UTC(2025, 1, 28), { policy: { ...POLICY, maxAttempts: 0, escalation } })
+    expect(emitted(step)).toEqual(events)
+    expect(status(step)).toBe(expected)
+    expect(step.snapshot.context.escalation?.action).toBe(action)
+  })
+
+  it("skips retries and escalation after a failure that cannot be retried", () => {
+    const step = fail(fire(active(), "periodEnd"), Date.UTC(2025, 1, 28), { retryable: false })
+    expect(stateName(step.snapshot)).toBe("overdue.waiting")
+    expect(step.snapshot.context.escalation).toBeNull()
+    expect(step.set.map(({ name }) => name).sort()).toEqual(["billPeriodEnd", "unpaidTooLong"])
+  })
+
+  it("recovers at the boundary that was missed, and moves the anchor only where the whole period has gone by", () => {
+    const due = Date.UTC(2025, 1, 28)
+    const failed = fail(fire(active(), "periodEnd"), due)
+    const soon = succeed(fire(failed, "nextRetry"), due + DAY_MS)
+    expect(soon.snapshot.context).toMatchObject({ anchorAt: START, periodStart: due, periodEnd: Date.UTC(2025, 2, 31), bill: null, dunning: null })
+    const late = succeed(fire(failed, "nextRetry"), Date.UTC(2025, 3, 5))
+    expect(late.snapshot.context).toMatchObject({ anchorAt: Date.UTC(2025, 3, 5), periodStart: Date.UTC(2025, 3, 5), periodEnd: Date.UTC(2025, 4, 5) })
+  })
+
+  it("lets an attempt under way decide at the unpaid deadline", () => {
+    const due = Date.UTC(2025, 1, 28)
+    const deadline = { type: "xstate.after.unpaidTooLong.subscription.overdue", at: due + 30 * DAY_MS }
+    const charging = fire(fail(fire(active(), "periodEnd"), due), "nextRetry")
+    const still = on(charging, deadline)
+    expect(stateName(still.snapshot)).toBe("overdue.charging")
+    expect(status(succeed(still, deadline.at))).toBe("active")
+    expect(status(fail(still, deadline.at))).toBe("cancelled")
+  })
+
+  it("is never charged after a trial that was cancelled", () => {
+    const trial = start({ trialDays: 14 })
+    expect(emitted(trial)).toEqual(["subscription.created"])
+    const cancelling = on(trial, { type: "cancel", at: START + DAY_MS, atPeriodEnd: true, reason: "customer_request" })
+    const end = on(cancelling, { type: timer(trial, "trialEnd").event, at: timer(trial, "trialEnd").dueAt })
+    expect(status(end)).toBe("cancelled")
+    expect(end.effects.some(({ type }) => type === "attemptCharge")).toBe(false)
+    expect(end.snapshot.context.cancellationReason).toBe("customer_request")
+  })
+
+  it("gives the trial's notice 3 days before its end, or at once where it is shorter", () => {
+    expect(timer(start({ trialDays: 14 }), "trialWillEnd").dueAt).toBe(START + 11 * DAY_MS)
+    const short = start({ trialDays: 2 })
+    expect(emitted(short)).toEqual(["subscription.created", "subscription.trial_will_end"])
+    expect(short.set.map(({ name }) => name)).toEqual(["trialEnd"])
+  })
+
+  it("owes back a payment that succeeds after cancellation", () => {
+    const cancelled = on(fire(active(), "periodEnd"), { type: "cancel", at: START, atPeriodEnd: false, reason: "other" })
+    const late = succeed(cancelled, START + DAY_MS)
+    expect(status(late)).toBe("cancelled")
+    expect(late.effects[0]).toMatchObject({ type: "settleCharge", params: { refundDue: true } })
+  })
+
+  it("ignores what is repeated or out of place, whatever came before", () => {
+    const events = fc.constantFrom<object>(
+      { type: "charge.succeeded" },
+      { type: "charge.failed", retryable: true, policy: POLICY },
+      { type: "charge.failed", retryable: false, policy: { ...POLICY, cancelAfterDays: null } },
+      { type: "charge.unsettled" },
+      { type: "cancel", atPeriodEnd: true, reason: "other" },
+      { type: "cancel", atPeriodEnd: false, reason: "other" },
+      { type: "keep" },
+      { type: "xstate.after.periodEnd.subscription.active.current" },
+      { type: "xstate.after.nextRetry.subscription.overdue.retrying" },
+      { type: "xstate.after.unpaidTooLong.subscription.overdue" },
+      { type: "xstate.after.billPeriodEnd.subscription.overdue" },
+      { type: "xstate.after.trialEnd.subscription.trialing.running" },
+    )
+    fc.assert(
+      fc.property(fc.array(events, { maxLength: 25 }), fc.constantFrom(0, 2, 14), (list, trialDays) => {
+        let step = start({ trialDays })
+        let open = step.effects.filter(({ type }) => type === "attemptCharge").length
+        let at = START
+        for (const event of list) {
+          at += DAY_MS
+          const before = step.snapshot
+          // The rail answers only what was asked.
+          if (String((event as { type: string }).type).startsWith("charge.") && open === 0) continue
+          step = on(step, { ...event, at })
+          if (["charge.succeeded", "charge.failed"].includes((event as { type: string }).type)) open = 0
+          open += step.effects.filter(({ type }) => type === "attemptCharge").length
+          const { context } = step.snapshot
+          expect(open).toBeLessThanOrEqual(1)
+          expect(context.periodEnd).toBeGreaterThan(context.periodStart)
+          expect(context.dunning === null || context.bill !== null).toBe(true)
+          expect((status(step) === "cancelled") === (context.cancelledAt !== null)).toBe(true)
+          // A cancelled subscription is never charged again.
+          if (before.context.cancelledAt !== null) expect(step.effects.some(({ type }) => type === "attemptCharge")).toBe(false)
+          // What a row keeps is all there is to know.
+          const again = restore(subscriptionMachine, stateName(step.snapshot), JSON.parse(JSON.stringify(context)))
+          expect(again.value).toEqual(step.snapshot.value)
+          expect(again.context).toEqual(context)
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+})
