@@ -47,7 +47,14 @@ export const chargeMachine = setup({
     /** Ask the rail about the reference. */
     ask: () => {},
     /** Tell whoever the charge is for. */
-    settled: (_, _params: { readonly status: "succeeded" | "failed"; readonly code: string | null; readonly message: string | null }) => {},
+    settled: (
+      _,
+      _params: {
+        readonly status: "succeeded" | "failed"
+        readonly code: string | null
+        readonly message: string | null
+      },
+    ) => {},
     /** The rail contradicts what it said before: keep its word, change nothing (decision F2). */
     contradicted: (_, _params: { readonly answer: string }) => {},
   },

@@ -138,8 +138,8 @@ const restored = new WeakMap<AnyStateMachine, Map<string, AnyMachineSnapshot>>()
 
 /** The snapshot of an actor whose row says it is in `state` with `context`. */
 export const restore = <M extends AnyStateMachine>(machine: M, state: string, context: object): SnapshotFrom<M> => {
-  let byState = restored.get(machine)
-  if (byState === undefined) restored.set(machine, (byState = new Map()))
+  const byState = restored.get(machine) ?? new Map<string, AnyMachineSnapshot>()
+  restored.set(machine, byState)
   let snapshot = byState.get(state)
   if (snapshot === undefined) {
     const names = state.split(".")

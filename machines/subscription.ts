@@ -7,7 +7,14 @@
 import { and, assign, not, type SnapshotFrom, setup, stateIn } from "xstate"
 import { type Line, NO_USAGE, periodLines, totalOf, type Usage } from "./billing.ts"
 import { type BillingCycle, boundary, DAY_MS } from "./calendar.ts"
-import { afterFailure, type Dunning, type DunningPolicy, ESCALATIONS, type EscalationAction, unpaidDeadline } from "./dunning.ts"
+import {
+  afterFailure,
+  type Dunning,
+  type DunningPolicy,
+  ESCALATIONS,
+  type EscalationAction,
+  unpaidDeadline,
+} from "./dunning.ts"
 
 export type CancellationReason = "customer_request" | "merchant_request" | "nonpayment" | "checkout_expired" | "other"
 export type BillPurpose = "first" | "trial_end" | "renewal"
@@ -140,12 +147,12 @@ const recoveredPeriod = (context: SubscriptionContext, at: number) =>
     ? firstPeriod(context, at)
     : nextPeriod(context)
 
-const isShortTrial = (context: SubscriptionContext): boolean =>
-  context.trialEnd! - context.startAt <= TRIAL_NOTICE_MS
+const isShortTrial = (context: SubscriptionContext): boolean => context.trialEnd! - context.startAt <= TRIAL_NOTICE_MS
 
 const SETTLED = { bill: null, dunning: null, escalation: null } as const
 
-const usageOf = (event: SubscriptionEvent): Usage => ("usage" in event && event.usage !== undefined ? event.usage : NO_USAGE)
+const usageOf = (event: SubscriptionEvent): Usage =>
+  "usage" in event && event.usage !== undefined ? event.usage : NO_USAGE
 
 const failureOf = (context: SubscriptionContext, event: SubscriptionEvent): Dunning => {
   if (event.type !== "charge.failed") throw new Error(`Not a failure: ${event.type}`)
@@ -176,7 +183,12 @@ const machine = setup({
       anchorAt: context.trialEnd!,
       periodNo: -1,
       // Units reported during a trial are free (decision E1).
-      bill: billFor({ ...context, anchorAt: context.trialEnd!, periodNo: -1 }, "trial_end", context.trialEnd!, NO_USAGE),
+      bill: billFor(
+        { ...context, anchorAt: context.trialEnd!, periodNo: -1 },
+        "trial_end",
+        context.trialEnd!,
+        NO_USAGE,
+      ),
       billsMade: context.billsMade + 1,
     })),
     billRenewal: assign(({ context, event }) => ({
@@ -241,8 +253,10 @@ const machine = setup({
     unpaidTooLong: ({ context, event }) => event.at >= unpaidDeadline(context.dunning!),
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
-    billPeriodIsOver: ({ context, event }) => context.bill!.periodEnd <= event.at || context.escalation?.action === "pause",
-    cancellingAndBillPeriodIsOver: ({ context, event }) => context.cancelAtPeriodEnd && context.bill!.periodEnd <= event.at,
+    billPeriodIsOver: ({ context, event }) =>
+      context.bill!.periodEnd <= event.at || context.escalation?.action === "pause",
+    cancellingAndBillPeriodIsOver: ({ context, event }) =>
+      context.cancelAtPeriodEnd && context.bill!.periodEnd <= event.at,
     noAttemptUnderWay,
     cancellingAndNoAttemptUnderWay: and(["cancelling", noAttemptUnderWay]),
   },
@@ -259,8 +273,14 @@ const settle = (refundDue = false) =>
     }),
   }) as const
 const post = (posting: Posting) =>
-  ({ type: "post", params: ({ context }: { context: SubscriptionContext }) => ({ posting, bill: context.bill! }) }) as const
-const attempt = { type: "attemptCharge", params: ({ context }: { context: SubscriptionContext }) => context.bill! } as const
+  ({
+    type: "post",
+    params: ({ context }: { context: SubscriptionContext }) => ({ posting, bill: context.bill! }),
+  }) as const
+const attempt = {
+  type: "attemptCharge",
+  params: ({ context }: { context: SubscriptionContext }) => context.bill!,
+} as const
 
 const paid = [settle(), post("paid"), emit("charge.succeeded")] as const
 const cancelled = [emit("subscription.cancelled")] as const
@@ -269,7 +289,13 @@ const shortTrial = [emit("subscription.trial_will_end")] as const
 /** A payment of the first bill that fails ends the subscription (decision D5). */
 const neverStarted = [settle(), emit("charge.failed"), "cancelUnpaid", ...cancelled] as const
 /** The first failure of a bill: it is owed from now on. */
-const fallOverdue = ["recordFailure", settle(), post("owed"), emit("charge.failed"), emit("subscription.past_due")] as const
+const fallOverdue = [
+  "recordFailure",
+  settle(),
+  post("owed"),
+  emit("charge.failed"),
+  emit("subscription.past_due"),
+] as const
 /** Immediate cancellation, or at a period end that has come. */
 const cancelOwing = [post("written_off"), "cancelNow", ...cancelled] as const
 
@@ -287,9 +313,7 @@ export const subscriptionMachine = machine.createMachine({
     periodNo: -1,
     periodStart: input.startAt,
     periodEnd:
-      input.trialDays > 0
-        ? input.startAt + input.trialDays * DAY_MS
-        : boundary(input.billingCycle, input.startAt, 1),
+      input.trialDays > 0 ? input.startAt + input.trialDays * DAY_MS : boundary(input.billingCycle, input.startAt, 1),
     cancelAtPeriodEnd: false,
     cancelReason: null,
     billsMade: 0,
@@ -440,13 +464,23 @@ export const subscriptionMachine = machine.createMachine({
                 guard: "pausedByEscalation",
                 target: "#subscription.active",
                 actions: [
-                  settle(), post("overdue_paid"), emit("charge.succeeded"), "recoverPeriod",
-                  emit("subscription.recovered"), emit("subscription.resumed"),
+                  settle(),
+                  post("overdue_paid"),
+                  emit("charge.succeeded"),
+                  "recoverPeriod",
+                  emit("subscription.recovered"),
+                  emit("subscription.resumed"),
                 ],
               },
               {
                 target: "#subscription.active",
-                actions: [settle(), post("overdue_paid"), emit("charge.succeeded"), "recoverPeriod", emit("subscription.recovered")],
+                actions: [
+                  settle(),
+                  post("overdue_paid"),
+                  emit("charge.succeeded"),
+                  "recoverPeriod",
+                  emit("subscription.recovered"),
+                ],
               },
             ],
             "charge.failed": [

@@ -59,7 +59,9 @@ if (atLeast(OLDEST_TO_RUN)) {
   const names = [`node-${platform()}-${arch()}`, `node-bin-${platform()}-${arch()}`]
   const newer = names.map((name) => join(root, "node_modules", name, "bin", "node")).find((file) => existsSync(file))
   if (newer === undefined) {
-    stop(`Node ${OLDEST_TO_RUN.join(".")} or newer is needed on ${platform()}-${arch()}; this is ${process.versions.node}.`)
+    stop(
+      `Node ${OLDEST_TO_RUN.join(".")} or newer is needed on ${platform()}-${arch()}; this is ${process.versions.node}.`,
+    )
   }
   // The channel tells the child when this process is gone, however it went.
   const child = spawn(newer, ["--disable-warning=ExperimentalWarning", path, ...args], {

@@ -26,14 +26,16 @@ export const endpoints: ReadonlyArray<Endpoint> = [
   ...clockEndpoints,
 ]
 
-const byId = <T extends Json & { readonly id: string }>(objects: ReadonlyArray<T>): ReadonlyMap<string, Json> => new Map(objects.map((object) => [object.id, object]))
+const byId = <T extends Json & { readonly id: string }>(objects: ReadonlyArray<T>): ReadonlyMap<string, Json> =>
+  new Map(objects.map((object) => [object.id, object]))
 
 const charges: Expander = (tenant, ids) => Effect.map(findCharges(tenant, ids), (rows) => byId(rows.map(renderCharge)))
 
 export const expanders: Readonly<Record<string, Expander>> = {
   customer: (tenant, ids) => Effect.map(Effect.flatMap(findCustomers(tenant, ids), renderCustomers), byId),
   plan: (tenant, ids) => Effect.map(findPlans(tenant, ids), (rows) => byId([...rows.values()].map(renderPlan))),
-  subscription: (tenant, ids) => Effect.map(findSubscriptions(tenant, ids), (rows) => byId(rows.map(renderSubscription))),
+  subscription: (tenant, ids) =>
+    Effect.map(findSubscriptions(tenant, ids), (rows) => byId(rows.map(renderSubscription))),
   latest_charge: charges,
   test_clock: (tenant, ids) => Effect.map(findClocks(tenant, ids), (rows) => byId([...rows.values()].map(renderClock))),
 }

@@ -2,11 +2,11 @@
  * The operator's command line (docs/operating.md). With --json standard output is one JSON document; errors go to
  * standard error with exit code 1, bad usage with 2. It works beside a running server.
  */
-import { Cause, Effect, Exit, type Redacted } from "effect"
-import { Redacted as Secret } from "effect"
-import type { SqlClient } from "effect/sql"
+
 import { parseArgs } from "node:util"
-import { createAccount, findAccount, listAccounts, renderAccount, type NewAccount } from "./account/Accounts.ts"
+import { Cause, Effect, Exit, type Redacted, Redacted as Secret } from "effect"
+import type { SqlClient } from "effect/sql"
+import { createAccount, findAccount, listAccounts, type NewAccount, renderAccount } from "./account/Accounts.ts"
 import { ConfigProblem, readConfig } from "./config.ts"
 import { databaseUrl, poolLayer } from "./db/Database.ts"
 import { migrate, migrationStatus } from "./db/migrate.ts"
@@ -30,7 +30,11 @@ interface Result {
 
 interface Command {
   readonly usage: string
-  readonly run: (args: ReadonlyArray<string>, options: Options, url: Redacted.Redacted<string>) => Effect.Effect<Result, unknown, SqlClient.SqlClient>
+  readonly run: (
+    args: ReadonlyArray<string>,
+    options: Options,
+    url: Redacted.Redacted<string>,
+  ) => Effect.Effect<Result, unknown, SqlClient.SqlClient>
 }
 
 const OPTIONS = {
@@ -42,13 +46,24 @@ const OPTIONS = {
   "live-access": { type: "string" },
 } as const
 
-const VERTICALS = ["generic", "estate_management", "meal_plan", "gym_fitness", "insurance", "waste", "fuel", "laundry", "ecommerce"]
+const VERTICALS = [
+  "generic",
+  "estate_management",
+  "meal_plan",
+  "gym_fitness",
+  "insurance",
+  "waste",
+  "fuel",
+  "laundry",
+  "ecommerce",
+]
 const API_PLANS = ["starter", "growth", "scale", "enterprise"]
 
 const oneOf = (options: Options, name: string, allowed: ReadonlyArray<string>): string | undefined => {
   const value = options[name]
   if (value === undefined) return undefined
-  if (typeof value !== "string" || !allowed.includes(value)) throw new Usage(`--${name} must be one of ${allowed.join(", ")}.`)
+  if (typeof value !== "string" || !allowed.includes(value))
+    throw new Usage(`--${name} must be one of ${allowed.join(", ")}.`)
   return value
 }
 
@@ -70,7 +85,10 @@ const newAccount = (options: Options): NewAccount => {
 const COMMANDS: Readonly<Record<string, Command>> = {
   "account create": {
     usage: "account create --business-name X [--email E] [--vertical V] [--api-plan P] [--live-access approved]",
-    run: (_, options) => Effect.map(createAccount(newAccount(options)), ({ account, keys }) => ({ output: { account: renderAccount(account, false), keys } })),
+    run: (_, options) =>
+      Effect.map(createAccount(newAccount(options)), ({ account, keys }) => ({
+        output: { account: renderAccount(account, false), keys },
+      })),
   },
   "account show": {
     usage: "account show ACCOUNT",
@@ -92,21 +110,31 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   "journal replay": {
     usage: "journal replay [ACTOR…]",
-    run: (actors) => Effect.map(replayJournal(replayables, actors), (result) => ({ output: result, ok: result.differing.length === 0 })),
+    run: (actors) =>
+      Effect.map(replayJournal(replayables, actors), (result) => ({
+        output: result,
+        ok: result.differing.length === 0,
+      })),
   },
   "db url": { usage: "db url", run: (_, __, url) => Effect.succeed({ output: { url: Secret.value(url) } }) },
   "db migrate": { usage: "db migrate", run: () => Effect.map(migrate, (applied) => ({ output: { applied } })) },
   "db status": { usage: "db status", run: () => Effect.map(migrationStatus, (status) => ({ output: status })) },
 }
 
-const help = (): string => `Usage: npm run --silent cli -- <command> [--json]\n${Object.values(COMMANDS).map(({ usage }) => `  ${usage}`).join("\n")}\n`
+const help = (): string =>
+  `Usage: npm run --silent cli -- <command> [--json]\n${Object.values(COMMANDS)
+    .map(({ usage }) => `  ${usage}`)
+    .join("\n")}\n`
 
 /** An answer for people: one `name: value` line each, values that have parts as JSON. */
 const readable = (value: unknown): string => {
   if (Array.isArray(value)) return value.map(readable).join("\n\n")
   if (typeof value !== "object" || value === null) return String(value)
   return Object.entries(value)
-    .map(([name, inner]) => `${name}: ${typeof inner === "object" && inner !== null ? JSON.stringify(inner) : String(inner)}`)
+    .map(
+      ([name, inner]) =>
+        `${name}: ${typeof inner === "object" && inner !== null ? JSON.stringify(inner) : String(inner)}`,
+    )
     .join("\n")
 }
 
@@ -115,19 +143,23 @@ const fail = (message: string, code: number): never => {
   process.exit(code)
 }
 
-const main = (): void => {
-  let parsed: { values: Options; positionals: ReadonlyArray<string> }
+const parse = (): { readonly values: Options; readonly positionals: ReadonlyArray<string> } => {
   try {
-    parsed = parseArgs({ args: process.argv.slice(2), options: OPTIONS, allowPositionals: true }) as typeof parsed
+    return parseArgs({ args: process.argv.slice(2), options: OPTIONS, allowPositionals: true })
   } catch (error) {
     return fail(`${(error as Error).message}\n${help()}`, 2)
   }
-  const { values, positionals } = parsed
-  const command = COMMANDS[positionals.slice(0, 2).join(" ")]
-  if (command === undefined) return fail(help(), 2)
+}
+
+const main = (): void => {
+  const { values, positionals } = parse()
+  const command = COMMANDS[positionals.slice(0, 2).join(" ")] ?? fail(help(), 2)
 
   const program = Effect.gen(function* () {
-    const config = yield* Effect.try({ try: () => readConfig(process.env, { development: false }), catch: (error) => error })
+    const config = yield* Effect.try({
+      try: () => readConfig(process.env, { development: false }),
+      catch: (error) => error,
+    })
     const url = yield* databaseUrl(config)
     return yield* Effect.gen(function* () {
       if (!command.usage.startsWith("db")) yield* migrate
@@ -139,7 +171,9 @@ const main = (): void => {
     onExit: (exit) => {
       if (Exit.isSuccess(exit)) {
         const { output, ok } = exit.value
-        process.stdout.write(`${values.json === true ? JSON.stringify(output) : readable(output)}\n`, () => process.exit(ok === false ? 1 : 0))
+        process.stdout.write(`${values.json === true ? JSON.stringify(output) : readable(output)}\n`, () =>
+          process.exit(ok === false ? 1 : 0),
+        )
         return
       }
       const error = Cause.squash(exit.cause)

@@ -89,7 +89,8 @@ const transport = (env: Env, host: string, development: boolean, production: boo
     throw new ConfigProblem("TLS_CERT and TLS_KEY go together: set both or neither.")
   }
   const allowInsecureHttp = flag(env, "ALLOW_INSECURE_HTTP", development && isLoopback(host))
-  if (allowInsecureHttp && production) throw new ConfigProblem("ALLOW_INSECURE_HTTP is refused where NODE_ENV=production.")
+  if (allowInsecureHttp && production)
+    throw new ConfigProblem("ALLOW_INSECURE_HTTP is refused where NODE_ENV=production.")
   if (allowInsecureHttp && !isLoopback(host)) {
     throw new ConfigProblem(`ALLOW_INSECURE_HTTP is refused where HOST (${host}) is not a loopback address.`)
   }
@@ -108,15 +109,19 @@ const transport = (env: Env, host: string, development: boolean, production: boo
  */
 export const readConfig = (env: Env, options: { readonly development: boolean }): Config => {
   const stray = Object.keys(env).find((name) => name.startsWith("BILLING_"))
-  if (stray !== undefined) throw new ConfigProblem(`${stray.slice(0, OURS_WITHOUT_PREFIX)} is not a setting: docs/operating.md lists them.`)
+  if (stray !== undefined)
+    throw new ConfigProblem(`${stray.slice(0, OURS_WITHOUT_PREFIX)} is not a setting: docs/operating.md lists them.`)
   const environment = text(env, "NODE_ENV") ?? "development"
   const production = environment === "production"
   const development = options.development && !production
   const host = text(env, "HOST") ?? "127.0.0.1"
-  if (host !== "localhost" && isIP(host) === 0) throw new ConfigProblem(`HOST must be an IP address or localhost, not "${host}".`)
+  if (host !== "localhost" && isIP(host) === 0)
+    throw new ConfigProblem(`HOST must be an IP address or localhost, not "${host}".`)
   const databaseUrl = url(env, "DATABASE_URL", ["postgres:", "postgresql:"])
   if (production && databaseUrl === undefined) {
-    throw new ConfigProblem("DATABASE_URL is needed where NODE_ENV=production: the embedded Postgres is for development.")
+    throw new ConfigProblem(
+      "DATABASE_URL is needed where NODE_ENV=production: the embedded Postgres is for development.",
+    )
   }
   return {
     host,

@@ -7,7 +7,9 @@ import type { ActorKind, ActorRow } from "./lifecycle/advance.ts"
 import type { Replayable } from "./lifecycle/replay.ts"
 import { subscriptionLifecycle } from "./subscription/Subscription.ts"
 
-const replayable = <R extends { readonly lifecycle: { readonly kind: ActorKind } }>(one: R): readonly [ActorKind, Replayable] => [one.lifecycle.kind, one as unknown as Replayable]
+const replayable = <R extends { readonly lifecycle: { readonly kind: ActorKind } }>(
+  one: R,
+): readonly [ActorKind, Replayable] => [one.lifecycle.kind, one as unknown as Replayable]
 
 export const replayables: ReadonlyMap<ActorKind, Replayable> = new Map([
   // The event that creates a subscription carries the machine's input.

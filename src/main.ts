@@ -1,10 +1,11 @@
 /** The server: the only place where all layers meet. */
-import { NodeHttpServer } from "@effect/platform-node"
-import { Cause, Effect, Exit, Fiber, Redacted } from "effect"
+
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { createServer as createTlsServer } from "node:https"
 import { join } from "node:path"
+import { NodeHttpServer } from "@effect/platform-node"
+import { Cause, Effect, Exit, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount, createKey, listAccounts } from "./account/Accounts.ts"
 import { endpoints, expanders } from "./api.ts"
@@ -47,10 +48,11 @@ const serve = (config: Config) =>
     )
     const { port } = http.address as unknown as { readonly port: number }
     const scheme = tls === undefined ? "http" : "https"
-    const origin = config.publicUrl ?? `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
+    const origin =
+      config.publicUrl ?? `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
     if (config.workers > 0) {
       yield* timerWorker(firings, recoverCharges({}))
-      yield* clockWorker
+      yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })
     }
     yield* http.serve(makeApp({ endpoints, expanders, transport: config.transport, origin }))
     return origin
@@ -91,7 +93,7 @@ const greeting = (origin: string, key: string | undefined): string =>
           "",
           "Try it:",
           `  curl ${origin}/sandbox/v1/customers -H 'Authorization: Bearer ${key}' \\`,
-          "    -H 'Content-Type: application/json' -d '{\"name\": \"Ada Obi\", \"email\": \"ada@example.com\"}'",
+          '    -H \'Content-Type: application/json\' -d \'{"name": "Ada Obi", "email": "ada@example.com"}\'',
         ]),
     "",
   ].join("\n")
@@ -111,7 +113,11 @@ const program = (config: Config, development: boolean) =>
 
 /** What stopped the start, in one line. */
 const oneLine = (cause: Cause.Cause<unknown>, config: Config): string => {
-  const error = Cause.squash(cause) as { readonly _tag?: string; readonly message?: string; readonly cause?: { readonly code?: string; readonly message?: string } }
+  const error = Cause.squash(cause) as {
+    readonly _tag?: string
+    readonly message?: string
+    readonly cause?: { readonly code?: string; readonly message?: string }
+  }
   if (error instanceof ConfigProblem) return error.message
   if (error._tag === "ServeError") {
     const code = error.cause?.code
@@ -121,7 +127,9 @@ const oneLine = (cause: Cause.Cause<unknown>, config: Config): string => {
   }
   if (error._tag === "SqlError") {
     const reason = error.cause?.message ?? error.message ?? "unknown reason"
-    const inner = (error.cause as { readonly cause?: { readonly message?: string; readonly code?: string } } | undefined)?.cause
+    const inner = (
+      error.cause as { readonly cause?: { readonly message?: string; readonly code?: string } } | undefined
+    )?.cause
     return `The database cannot be used (DATABASE_URL): ${inner?.message || inner?.code || reason}`.split("\n")[0]!
   }
   return `The start failed: ${error.message ?? String(error)}`.split("\n")[0]!

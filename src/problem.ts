@@ -22,34 +22,98 @@ interface Entry {
 const entry = (status: number, type: ProblemType, explanation: string): Entry => ({ status, type, explanation })
 
 export const CATALOGUE = {
-  https_required: entry(403, "permission_error", "The request came over plain HTTP. Use https; requests are never redirected."),
+  https_required: entry(
+    403,
+    "permission_error",
+    "The request came over plain HTTP. Use https; requests are never redirected.",
+  ),
   key_missing: entry(401, "authentication_error", "Send your API key as `Authorization: Bearer <API_KEY>`."),
-  key_invalid: entry(401, "authentication_error", "The API key is not one of ours: check for a truncated or mistyped key."),
+  key_invalid: entry(
+    401,
+    "authentication_error",
+    "The API key is not one of ours: check for a truncated or mistyped key.",
+  ),
   key_revoked: entry(401, "authentication_error", "The API key was revoked. Use another key of the account."),
-  key_expired: entry(401, "authentication_error", "The API key was rolled and its grace period has passed. Use the key that replaced it."),
-  key_environment_mismatch: entry(401, "authentication_error", "A sandbox key works only at the sandbox address, a live key only at the live address."),
-  live_access_required: entry(403, "permission_error", "Live access of this account is not approved, or it is suspended."),
+  key_expired: entry(
+    401,
+    "authentication_error",
+    "The API key was rolled and its grace period has passed. Use the key that replaced it.",
+  ),
+  key_environment_mismatch: entry(
+    401,
+    "authentication_error",
+    "A sandbox key works only at the sandbox address, a live key only at the live address.",
+  ),
+  live_access_required: entry(
+    403,
+    "permission_error",
+    "Live access of this account is not approved, or it is suspended.",
+  ),
   insufficient_scope: entry(403, "permission_error", "The restricted key lacks the scope that the message names."),
   secret_key_required: entry(403, "permission_error", "Only a secret key may call this."),
-  route_missing: entry(404, "invalid_request_error", "There is no such method and path in this environment. The `Allow` header lists the methods that the path has."),
+  route_missing: entry(
+    404,
+    "invalid_request_error",
+    "There is no such method and path in this environment. The `Allow` header lists the methods that the path has.",
+  ),
   resource_missing: entry(404, "invalid_request_error", "No such object in this account and environment."),
   content_type_invalid: entry(400, "invalid_request_error", "A body needs `Content-Type: application/json`."),
-  json_invalid: entry(400, "invalid_request_error", "The body must be a JSON object, at most 32 levels deep, without NUL characters or lone surrogates."),
+  json_invalid: entry(
+    400,
+    "invalid_request_error",
+    "The body must be a JSON object, at most 32 levels deep, without NUL characters or lone surrogates.",
+  ),
   request_too_large: entry(400, "invalid_request_error", "The body may hold at most 256 KiB."),
   parameter_missing: entry(400, "invalid_request_error", "A required parameter is missing: `param` names it."),
-  parameter_invalid: entry(400, "invalid_request_error", "A parameter has a value that is not allowed: `param` names it, the message says what is."),
-  parameter_unknown: entry(400, "invalid_request_error", "There is no such parameter here: check the spelling of what `param` names."),
-  idempotency_key_reused: entry(409, "idempotency_error", "This Idempotency-Key was used with another request. Use a fresh key for a different request."),
-  idempotency_request_in_progress: entry(409, "idempotency_error", "The first request with this Idempotency-Key is still being processed. Try again in a moment."),
-  payment_method_required: entry(422, "state_error", "The customer has no default payment method and the request names none."),
-  plan_archived: entry(422, "state_error", "The plan is archived: it takes no new subscriptions. Unarchive it or use another plan."),
-  subscription_state_invalid: entry(422, "state_error", "The subscription's status does not allow this. The message names the status."),
+  parameter_invalid: entry(
+    400,
+    "invalid_request_error",
+    "A parameter has a value that is not allowed: `param` names it, the message says what is.",
+  ),
+  parameter_unknown: entry(
+    400,
+    "invalid_request_error",
+    "There is no such parameter here: check the spelling of what `param` names.",
+  ),
+  idempotency_key_reused: entry(
+    409,
+    "idempotency_error",
+    "This Idempotency-Key was used with another request. Use a fresh key for a different request.",
+  ),
+  idempotency_request_in_progress: entry(
+    409,
+    "idempotency_error",
+    "The first request with this Idempotency-Key is still being processed. Try again in a moment.",
+  ),
+  payment_method_required: entry(
+    422,
+    "state_error",
+    "The customer has no default payment method and the request names none.",
+  ),
+  plan_archived: entry(
+    422,
+    "state_error",
+    "The plan is archived: it takes no new subscriptions. Unarchive it or use another plan.",
+  ),
+  subscription_state_invalid: entry(
+    422,
+    "state_error",
+    "The subscription's status does not allow this. The message names the status.",
+  ),
   test_clock_not_ready: entry(422, "state_error", "The test clock is not ready."),
-  test_clock_advancing: entry(422, "state_error", "The customer's test clock is advancing. Wait for `test_clock.ready`."),
+  test_clock_advancing: entry(
+    422,
+    "state_error",
+    "The customer's test clock is advancing. Wait for `test_clock.ready`.",
+  ),
   test_clock_full: entry(422, "state_error", "A test clock holds at most 10,000 customers. Use another clock."),
   request_timeout: entry(408, "invalid_request_error", "The request did not arrive whole in time. Send it again."),
   internal_error: entry(500, "api_error", "Something went wrong on our side. The request ID helps us find it."),
-  service_unavailable: entry(503, "api_error", "The service cannot reach its database just now. Try again after `Retry-After` seconds."),
+  service_unavailable: entry(
+    503,
+    "api_error",
+    "The service cannot reach its database just now. Try again after `Retry-After` seconds.",
+  ),
 } as const satisfies Record<string, Entry>
 
 export type ProblemCode = keyof typeof CATALOGUE
@@ -72,6 +136,11 @@ export const noSuch = (object: string, id: string): Problem =>
 
 /** The object that a body parameter names does not exist here: 400 (decision B3). */
 export const noSuchReference = (object: string, id: string, param: string): Problem =>
-  new Problem({ code: "resource_missing", message: `No such ${object}: ${JSON.stringify(id.slice(0, 80))}.`, param, status: 400 })
+  new Problem({
+    code: "resource_missing",
+    message: `No such ${object}: ${JSON.stringify(id.slice(0, 80))}.`,
+    param,
+    status: 400,
+  })
 
 export const invalid = (param: string, message: string): Problem => problem("parameter_invalid", message, param)

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
-import { Effect, Redacted } from "effect"
+import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { onDatabase, poolLayer } from "../../src/db/Database.ts"
 import { useEmbeddedServer } from "../../src/db/embedded.ts"
@@ -23,7 +23,11 @@ export const startInstance = async (): Promise<Instance> => {
   const dataDir = mkdtempSync(join(tmpdir(), "recurring-billing-bench-"))
   const server = await useEmbeddedServer(dataDir)
   const admin = onDatabase(server.url, "postgres")
-  const statement = (text: string) => run(admin, Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(text).unprepared))
+  const statement = (text: string) =>
+    run(
+      admin,
+      Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(text).unprepared),
+    )
   const stop = () => {
     server.release()
     rmSync(dataDir, { recursive: true, force: true })
@@ -42,7 +46,9 @@ export const startInstance = async (): Promise<Instance> => {
 }
 
 /** Whole numbers from the command line: `--due 50000`. */
-export const sizes = <const D extends Readonly<Record<string, number>>>(defaults: D): { readonly [K in keyof D]: number } => {
+export const sizes = <const D extends Readonly<Record<string, number>>>(
+  defaults: D,
+): { readonly [K in keyof D]: number } => {
   const options = Object.fromEntries(Object.keys(defaults).map((name) => [name, { type: "string" as const }]))
   const { values } = parseArgs({ args: process.argv.slice(2).filter((arg) => arg !== "--"), options })
   return Object.fromEntries(

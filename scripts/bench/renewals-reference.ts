@@ -10,9 +10,20 @@ const BATCH = 500
 
 /** As long as the events that the service writes. */
 const EVENT_DATA = JSON.stringify({ object: "x".repeat(820), previous_attributes: { a: "x".repeat(120) } })
-const BILL = JSON.stringify({ no: 2, purpose: "renewal", lines: [{ type: "plan", description: "Plan", quantity: 1, unit_amount: 500000, amount: 500000 }], amountKobo: 500000, attempt: 1, attemptedAt: 0, automaticRetry: false, periodStart: 0, periodEnd: 0 })
+const BILL = JSON.stringify({
+  no: 2,
+  purpose: "renewal",
+  lines: [{ type: "plan", description: "Plan", quantity: 1, unit_amount: 500000, amount: 500000 }],
+  amountKobo: 500000,
+  attempt: 1,
+  attemptedAt: 0,
+  automaticRetry: false,
+  periodStart: 0,
+  periodEnd: 0,
+})
 const LINES = '[{"type": "plan", "description": "Plan", "quantity": 1, "unit_amount": 500000, "amount": 500000}]'
-const METHOD = '{"id": "pm_test_success", "type": "card", "brand": "visa", "last4": "4242", "bank_name": null, "exp_month": 12, "exp_year": 2034}'
+const METHOD =
+  '{"id": "pm_test_success", "type": "card", "brand": "visa", "last4": "4242", "bank_name": null, "exp_month": 12, "exp_year": 2034}'
 const EVENT = '{"type": "xstate.after.periodEnd.subscription.active.current", "at": 1700000000000}'
 
 /** Renews the subscriptions of `ids`, each statement over all of them. With one ID it is row at a time. */
@@ -78,13 +89,19 @@ const drain = (url: Redacted.Redacted<string>, connections: number, size: number
   Effect.runPromise(
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const due = yield* sql<{ id: string }>`SELECT actor_id AS id FROM timer WHERE actor_kind = 'subscription' AND test_clock_id IS NULL AND due_at <= now() ORDER BY 1`
+      const due = yield* sql<{
+        id: string
+      }>`SELECT actor_id AS id FROM timer WHERE actor_kind = 'subscription' AND test_clock_id IS NULL AND due_at <= now() ORDER BY 1`
       const ids = due.map(({ id }) => id)
-      const batches = Array.from({ length: Math.ceil(ids.length / size) }, (_, n) => ids.slice(n * size, (n + 1) * size))
+      const batches = Array.from({ length: Math.ceil(ids.length / size) }, (_, n) =>
+        ids.slice(n * size, (n + 1) * size),
+      )
       yield* Effect.forEach(batches, (batch) => renew(sql, batch), { concurrency: connections, discard: true })
     }).pipe(Effect.provide(poolLayer(url, connections))),
   )
 
-export const rowAtATime = (url: Redacted.Redacted<string>, connections: number): Promise<void> => drain(url, connections, 1)
+export const rowAtATime = (url: Redacted.Redacted<string>, connections: number): Promise<void> =>
+  drain(url, connections, 1)
 
-export const setBased = (url: Redacted.Redacted<string>, connections: number): Promise<void> => drain(url, connections, BATCH)
+export const setBased = (url: Redacted.Redacted<string>, connections: number): Promise<void> =>
+  drain(url, connections, BATCH)

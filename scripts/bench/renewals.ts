@@ -4,7 +4,7 @@
  *
  *   npm run bench:renewals -- --due 50000 --standing 200000
  */
-import { Effect, Redacted } from "effect"
+import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { poolLayer } from "../../src/db/Database.ts"
 import { servicesLayer } from "../../src/services.ts"
@@ -23,9 +23,18 @@ const renewed = Effect.gen(function* () {
 })
 
 /** Runs `work` on a copy of the seeded database; answers milliseconds. */
-const timed = async (instance: Instance, name: string, work: (url: Redacted.Redacted<string>) => Promise<unknown>): Promise<number> => {
+const timed = async (
+  instance: Instance,
+  name: string,
+  work: (url: Redacted.Redacted<string>) => Promise<unknown>,
+): Promise<number> => {
   const url = await instance.database(name, "seeded")
-  await Effect.runPromise(Effect.provide(Effect.flatMap(SqlClient.SqlClient, (sql) => sql`CHECKPOINT`.unprepared), poolLayer(url, 1)))
+  await Effect.runPromise(
+    Effect.provide(
+      Effect.flatMap(SqlClient.SqlClient, (sql) => sql`CHECKPOINT`.unprepared),
+      poolLayer(url, 1),
+    ),
+  )
   const before = performance.now()
   await work(url)
   const ms = performance.now() - before
@@ -47,7 +56,8 @@ const engine = (url: Redacted.Redacted<string>): Promise<number> => {
   )
 }
 
-const median = (values: ReadonlyArray<number>): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+const median = (values: ReadonlyArray<number>): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 const instance = await startInstance()
 const seeded = await instance.database("seeded")
@@ -68,7 +78,11 @@ for (let round = 0; round < rounds; round++) {
 }
 const [own, byRow, bySet] = [median(ours), median(rows), median(sets)]
 console.log(`engine                        ${seconds(own)}  ${rate(due, own)} renewals/s`)
-console.log(`row at a time, 16 connections ${seconds(byRow)}  ${rate(due, byRow)} renewals/s  engine is ${(byRow / own).toFixed(2)} times as fast`)
-console.log(`set-based, 2 connections      ${seconds(bySet)}  ${rate(due, bySet)} renewals/s  engine is ${(bySet / own).toFixed(2)} times as fast`)
+console.log(
+  `row at a time, 16 connections ${seconds(byRow)}  ${rate(due, byRow)} renewals/s  engine is ${(byRow / own).toFixed(2)} times as fast`,
+)
+console.log(
+  `set-based, 2 connections      ${seconds(bySet)}  ${rate(due, bySet)} renewals/s  engine is ${(bySet / own).toFixed(2)} times as fast`,
+)
 instance.stop()
 process.exit(0)

@@ -27,7 +27,11 @@ const label = (transition: AnyTransitionDefinition): string => {
 /** The events that a transition emits, for the table beside the diagram. */
 const emitted = (transition: AnyTransitionDefinition): string =>
   transition.actions
-    .map((action) => (typeof action === "object" && "params" in action ? (action.params as { type?: string } | undefined)?.type : undefined))
+    .map((action) =>
+      typeof action === "object" && "params" in action
+        ? (action.params as { type?: string } | undefined)?.type
+        : undefined,
+    )
     .filter((type) => type !== undefined)
     .join(", ")
 
@@ -57,7 +61,8 @@ const diagram = (machine: AnyStateMachine): string => {
   for (const node of walk(machine.root)) {
     if (node.parent === undefined) continue
     for (const transition of transitionsOf(node)) {
-      for (const target of transition.target ?? []) lines.push(`  ${name(node)} --> ${name(target)} : ${label(transition)}`)
+      for (const target of transition.target ?? [])
+        lines.push(`  ${name(node)} --> ${name(target)} : ${label(transition)}`)
     }
   }
   return lines.join("\n")
@@ -79,5 +84,16 @@ export const machinesDocument = (): string =>
     "",
     "Made from `machines/` by `npm run machines`; a test fails when it is out of date. `after x` is a timer, `[x]` a guard.",
     "",
-    ...MACHINES.flatMap(([title, file, machine]) => [`## ${title}`, "", `\`${file}\``, "", "```mermaid", diagram(machine), "```", "", table(machine), ""]),
+    ...MACHINES.flatMap(([title, file, machine]) => [
+      `## ${title}`,
+      "",
+      `\`${file}\``,
+      "",
+      "```mermaid",
+      diagram(machine),
+      "```",
+      "",
+      table(machine),
+      "",
+    ]),
   ].join("\n")

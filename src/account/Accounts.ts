@@ -74,9 +74,13 @@ export const createAccount = (input: NewAccount) =>
             live_access: input.liveAccess ?? "not_requested",
             created_at: new Date(),
           })} RETURNING *`
-        const key = (livemode: boolean, type: KeyType) => Effect.map(createKey({ account_id: id, livemode }, type), ({ key }) => key)
+        const key = (livemode: boolean, type: KeyType) =>
+          Effect.map(createKey({ account_id: id, livemode }, type), ({ key }) => key)
         const sandbox = { sk_test: yield* key(false, "secret"), pk_test: yield* key(false, "publishable") }
-        const live = input.liveAccess === "approved" ? { sk_live: yield* key(true, "secret"), pk_live: yield* key(true, "publishable") } : {}
+        const live =
+          input.liveAccess === "approved"
+            ? { sk_live: yield* key(true, "secret"), pk_live: yield* key(true, "publishable") }
+            : {}
         return { account: row!, keys: { ...sandbox, ...live } }
       }),
     )

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { bind } from "../http/Endpoint.ts"
-import { accountApi } from "./api.ts"
 import { findAccount, renderAccount } from "./Accounts.ts"
+import { accountApi } from "./api.ts"
 
 export const accountEndpoints = [
   bind(accountApi.get, {

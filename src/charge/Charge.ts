@@ -35,5 +35,10 @@ export const chargeLifecycle: Lifecycle<typeof chargeMachine, ChargeRow> = {
   machineVersion: 1,
   // What a rail already knows comes before what is decided on it: a payment at the last instant saves the subscription.
   ranks: { ask: 0 },
-  contextOf: (row): ChargeContext => ({ sentAt: row.sent_at, asks: row.asks, notFound: row.not_found, knownAt: row.known_at }),
+  contextOf: (row): ChargeContext => ({
+    sentAt: row.sent_at,
+    asks: row.asks,
+    notFound: row.not_found,
+    knownAt: row.known_at,
+  }),
 }

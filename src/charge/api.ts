@@ -15,5 +15,11 @@ const common = { access: "charges", answers: "charge", expand: ["customer", "sub
 
 export const chargeApi = {
   list: declare({ method: "GET", path: "/charges", summary: "List charges", ...common, query: ChargeList, list: true }),
-  get: declare({ method: "GET", path: "/charges/:id", summary: "Get a charge", ...common, codes: ["resource_missing"] }),
+  get: declare({
+    method: "GET",
+    path: "/charges/:id",
+    summary: "Get a charge",
+    ...common,
+    codes: ["resource_missing"],
+  }),
 }

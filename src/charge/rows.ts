@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Line } from "../../machines/billing.ts"
-import { type Columns, names, records, REF_COLUMNS } from "../db/records.ts"
+import { type Columns, names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"

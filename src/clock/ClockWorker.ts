@@ -7,10 +7,8 @@ import { Effect, Queue, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { refOf } from "../db/tenant.ts"
 import { isDead, Runner } from "../lifecycle/Runner.ts"
-import { recoverCharges } from "../subscription/collect.ts"
+import { type AnyFiring, fireOnClock, nextOnClock } from "../timers/sweep.ts"
 import { orElseUnlessStopped } from "../timers/TimerWorker.ts"
-import { firings } from "../subscription/firings.ts"
-import { fireOnClock, nextOnClock } from "../timers/sweep.ts"
 import { CLOCK_CHANNEL, type ClockRow, lockClock, moveClock } from "./Clocks.ts"
 
 /** Clocks moved at once by one process: a step is mostly waiting for the database. */
@@ -18,6 +16,12 @@ const CLOCKS_AT_ONCE = 4
 /** Finds clocks whose notice was lost or whose worker died. */
 const LOOK_EVERY_MS = 5_000
 const RETRY_AFTER_MS = 200
+
+/** What fires on a clock, and what finishes the charges that a dead worker left on it. */
+export interface ClockWork<R, E, R2> {
+  readonly firings: ReadonlyArray<AnyFiring<R>>
+  readonly recover: (clockId: string) => Effect.Effect<unknown, E, R2>
+}
 
 /** Takes the clocks that nobody moves. */
 const takeClocks = Effect.gen(function* () {
@@ -35,14 +39,15 @@ const takeClocks = Effect.gen(function* () {
 })
 
 /** One step: everything due at the next instant, or arrival. Answers whether there is more to do. */
-const step = (clock: ClockRow) =>
+const step = <R>(firings: ReadonlyArray<AnyFiring<R>>, clock: ClockRow) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const { id: runner } = yield* Runner
     const { more, after } = yield* sql.withTransaction(
       Effect.gen(function* () {
         const row = yield* lockClock(clock, clock.id)
-        if (row === undefined || row.state !== "advancing" || row.runner !== runner) return { more: false, after: Effect.void }
+        if (row === undefined || row.state !== "advancing" || row.runner !== runner)
+          return { more: false, after: Effect.void }
         const target = row.context.targetAt!
         const next = yield* nextOnClock(refOf(row), target)
         if (next === undefined) {
@@ -78,12 +83,12 @@ const stepFailed = (clock: ClockRow) =>
   })
 
 /** Moves one clock until it arrives, or until a step has failed too often. */
-const run = (clock: ClockRow) =>
+const run = <R, E, R2>({ firings, recover }: ClockWork<R, E, R2>, clock: ClockRow) =>
   Effect.gen(function* () {
     let more = true
     while (more) {
-      more = yield* recoverCharges({ testClockId: clock.id }).pipe(
-        Effect.andThen(Effect.repeat(Effect.uninterruptible(step(clock)), { until: (again) => !again })),
+      more = yield* recover(clock.id).pipe(
+        Effect.andThen(Effect.repeat(Effect.uninterruptible(step(firings, clock)), { until: (again) => !again })),
         Effect.as(false),
         orElseUnlessStopped((cause) =>
           Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
@@ -95,28 +100,33 @@ const run = (clock: ClockRow) =>
     }
   })
 
-const runAll = Effect.gen(function* () {
-  for (;;) {
-    const clocks = yield* takeClocks
-    if (clocks.length === 0) return
-    yield* Effect.forEach(clocks, run, { concurrency: CLOCKS_AT_ONCE, discard: true })
-  }
-})
+const runAll = <R, E, R2>(work: ClockWork<R, E, R2>) =>
+  Effect.gen(function* () {
+    for (;;) {
+      const clocks = yield* takeClocks
+      if (clocks.length === 0) return
+      yield* Effect.forEach(clocks, (clock) => run(work, clock), { concurrency: CLOCKS_AT_ONCE, discard: true })
+    }
+  })
 
 /** Works for as long as the scope is open. */
-export const clockWorker = Effect.gen(function* () {
-  const pg = yield* PgClient.PgClient
-  const wake = yield* Queue.sliding<void>(1)
-  const listen = Effect.scoped(
-    Effect.gen(function* () {
-      const notices = yield* pg.listen(CLOCK_CHANNEL)
-      yield* Effect.forever(Effect.andThen(Queue.take(notices), Queue.offer(wake, undefined)))
-    }),
-  )
-  yield* Effect.forkScoped(listen.pipe(Effect.ignore, Effect.repeat(Schedule.spaced(LOOK_EVERY_MS))))
-  yield* Effect.forkScoped(Effect.repeat(Queue.offer(wake, undefined), Schedule.spaced(LOOK_EVERY_MS)))
-  const attend = Effect.andThen(Queue.take(wake), runAll.pipe(orElseUnlessStopped((cause) => Effect.logError("clock worker", cause))))
-  // Two, so that a long advance does not keep a short one waiting.
-  yield* Effect.forkScoped(Effect.forever(attend))
-  yield* Effect.forkScoped(Effect.forever(attend))
-})
+export const clockWorker = <R, E, R2>(work: ClockWork<R, E, R2>) =>
+  Effect.gen(function* () {
+    const pg = yield* PgClient.PgClient
+    const wake = yield* Queue.sliding<void>(1)
+    const listen = Effect.scoped(
+      Effect.gen(function* () {
+        const notices = yield* pg.listen(CLOCK_CHANNEL)
+        yield* Effect.forever(Effect.andThen(Queue.take(notices), Queue.offer(wake, undefined)))
+      }),
+    )
+    yield* Effect.forkScoped(listen.pipe(Effect.ignore, Effect.repeat(Schedule.spaced(LOOK_EVERY_MS))))
+    yield* Effect.forkScoped(Effect.repeat(Queue.offer(wake, undefined), Schedule.spaced(LOOK_EVERY_MS)))
+    const attend = Effect.andThen(
+      Queue.take(wake),
+      runAll(work).pipe(orElseUnlessStopped((cause) => Effect.logError("clock worker", cause))),
+    )
+    // Two, so that a long advance does not keep a short one waiting.
+    yield* Effect.forkScoped(Effect.forever(attend))
+    yield* Effect.forkScoped(Effect.forever(attend))
+  })

@@ -3,7 +3,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { addMonths } from "../../machines/calendar.ts"
-import { type ClockContext, clockMachine, type ClockEvent } from "../../machines/clock.ts"
+import { type ClockContext, type ClockEvent, clockMachine } from "../../machines/clock.ts"
 import { begin, stateName } from "../../machines/decide.ts"
 import { refOf, type Tenant } from "../db/tenant.ts"
 import { appendEvents } from "../event/Events.ts"
@@ -108,8 +108,13 @@ export const standingTime = (tenant: Tenant, clockId: string | null) =>
     const [row] = yield* sql<Pick<ClockRow, "frozen_at" | "state">>`
       SELECT frozen_at, state FROM test_clock
       WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${clockId} FOR SHARE`
-    if (row?.state === "advancing") return yield* problem("test_clock_advancing", `The customer's test clock ${clockId} is advancing: wait for test_clock.ready.`)
-    if (row?.state !== "ready") return yield* problem("test_clock_not_ready", `The customer's test clock ${clockId} is not ready.`)
+    if (row?.state === "advancing")
+      return yield* problem(
+        "test_clock_advancing",
+        `The customer's test clock ${clockId} is advancing: wait for test_clock.ready.`,
+      )
+    if (row?.state !== "ready")
+      return yield* problem("test_clock_not_ready", `The customer's test clock ${clockId} is not ready.`)
     return row.frozen_at
   })
 
@@ -119,7 +124,11 @@ export const joinClock = (tenant: Tenant, clockId: string, param: string) =>
     const sql = yield* SqlClient.SqlClient
     const clock = yield* lockClock(tenant, clockId)
     if (clock === undefined) return yield* noSuchReference("test clock", clockId, param)
-    if (clock.state !== "ready") return yield* problem("test_clock_not_ready", `The test clock is ${clock.state}: only a ready one takes customers.`)
+    if (clock.state !== "ready")
+      return yield* problem(
+        "test_clock_not_ready",
+        `The test clock is ${clock.state}: only a ready one takes customers.`,
+      )
     const taken = yield* sql`
       UPDATE test_clock SET customer_count = customer_count + 1
       WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${clockId} AND customer_count < 10000 RETURNING 1`
@@ -135,7 +144,14 @@ export const moveClock = (clock: ClockRow, event: ClockEvent, frozenAt: number, 
     const [transition] = transitions
     const state = (transition?.to ?? clock.state) as ClockRow["state"]
     const context = transition?.decision.snapshot.context ?? clock.context
-    const row: ClockRow = { ...clock, state, context, frozen_at: frozenAt, runner, version: transition?.version ?? clock.version }
+    const row: ClockRow = {
+      ...clock,
+      state,
+      context,
+      frozen_at: frozenAt,
+      runner,
+      version: transition?.version ?? clock.version,
+    }
     yield* sql`
       UPDATE test_clock SET state = ${state}, context = ${PgTypes.jsonb(context)}, version = ${row.version}, frozen_at = ${PgTypes.timestamptz(frozenAt)}, runner = ${runner}
       WHERE account_id = ${clock.account_id} AND livemode = ${clock.livemode} AND id = ${clock.id}`
@@ -160,12 +176,21 @@ export const advanceClock = (tenant: Tenant, id: string, input: { readonly froze
     const sql = yield* SqlClient.SqlClient
     const clock = (yield* lockClock(tenant, id)) ?? (yield* noSuch("test clock", id))
     const targetAt = parseInstant(input.frozen_time)!
-    if (targetAt <= clock.frozen_at) return yield* invalid("frozen_time", `frozen_time must be later than the clock's present time, ${formatInstant(clock.frozen_at)}.`)
+    if (targetAt <= clock.frozen_at)
+      return yield* invalid(
+        "frozen_time",
+        `frozen_time must be later than the clock's present time, ${formatInstant(clock.frozen_at)}.`,
+      )
     if (targetAt > addMonths(clock.frozen_at, FARTHEST_MONTHS)) {
-      return yield* invalid("frozen_time", `frozen_time may be at most one year ahead: ${formatInstant(addMonths(clock.frozen_at, FARTHEST_MONTHS))}.`)
+      return yield* invalid(
+        "frozen_time",
+        `frozen_time may be at most one year ahead: ${formatInstant(addMonths(clock.frozen_at, FARTHEST_MONTHS))}.`,
+      )
     }
-    if (clock.state === "advancing") return yield* problem("test_clock_advancing", "The test clock is advancing already: wait for test_clock.ready.")
-    if (clock.state !== "ready") return yield* problem("test_clock_not_ready", "The test clock is in internal_failure: it can only be deleted.")
+    if (clock.state === "advancing")
+      return yield* problem("test_clock_advancing", "The test clock is advancing already: wait for test_clock.ready.")
+    if (clock.state !== "ready")
+      return yield* problem("test_clock_not_ready", "The test clock is in internal_failure: it can only be deleted.")
     const moved = yield* moveClock(clock, { type: "advance", at: clock.frozen_at, targetAt }, clock.frozen_at, null)
     yield* sql`SELECT pg_notify(${CLOCK_CHANNEL}, ${id})`
     return moved
@@ -176,7 +201,8 @@ export const deleteClock = (tenant: Tenant, id: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const clock = (yield* lockClock(tenant, id)) ?? (yield* noSuch("test clock", id))
-    if (clock.state === "advancing") return yield* problem("test_clock_advancing", "The test clock is advancing: wait for test_clock.ready.")
+    if (clock.state === "advancing")
+      return yield* problem("test_clock_advancing", "The test clock is advancing: wait for test_clock.ready.")
     const { account_id, livemode } = refOf(clock)
     const mine = sql`account_id = ${account_id} AND livemode = ${livemode}`
     const actors = sql`SELECT id FROM subscription WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM charge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT ${id}`

@@ -20,7 +20,9 @@ export const CustomerPatch = Schema.Struct({
   email: optionalKey(email),
   phone: optionalKey(phone),
   default_payment_method: optionalKey(
-    NullOr(id("a payment method")).annotate({ description: "the ID of a payment method of the customer, a pm_test_ ID in the sandbox, or null" }),
+    NullOr(id("a payment method")).annotate({
+      description: "the ID of a payment method of the customer, a pm_test_ ID in the sandbox, or null",
+    }),
   ),
   metadata: optionalKey(metadataPatch),
 })
@@ -36,8 +38,47 @@ const CustomerList = Schema.Struct({
 })
 
 export const customerApi = {
-  create: declare({ method: "POST", path: "/customers", summary: "Create a customer", access: "customers", body: CustomerCreate, status: 201, answers: "customer", expand: ["test_clock"] }),
-  list: declare({ method: "GET", path: "/customers", summary: "List customers", access: "customers", query: CustomerList, metadataFilter: true, status: 200, answers: "customer", list: true, expand: ["test_clock"] }),
-  get: declare({ method: "GET", path: "/customers/:id", summary: "Get a customer", access: "customers", status: 200, answers: "customer", expand: ["test_clock"], codes: ["resource_missing"] }),
-  update: declare({ method: "PATCH", path: "/customers/:id", summary: "Update a customer", access: "customers", body: CustomerPatch, status: 200, answers: "customer", expand: ["test_clock"], codes: ["resource_missing", "test_clock_advancing"] }),
+  create: declare({
+    method: "POST",
+    path: "/customers",
+    summary: "Create a customer",
+    access: "customers",
+    body: CustomerCreate,
+    status: 201,
+    answers: "customer",
+    expand: ["test_clock"],
+  }),
+  list: declare({
+    method: "GET",
+    path: "/customers",
+    summary: "List customers",
+    access: "customers",
+    query: CustomerList,
+    metadataFilter: true,
+    status: 200,
+    answers: "customer",
+    list: true,
+    expand: ["test_clock"],
+  }),
+  get: declare({
+    method: "GET",
+    path: "/customers/:id",
+    summary: "Get a customer",
+    access: "customers",
+    status: 200,
+    answers: "customer",
+    expand: ["test_clock"],
+    codes: ["resource_missing"],
+  }),
+  update: declare({
+    method: "PATCH",
+    path: "/customers/:id",
+    summary: "Update a customer",
+    access: "customers",
+    body: CustomerPatch,
+    status: 200,
+    answers: "customer",
+    expand: ["test_clock"],
+    codes: ["resource_missing", "test_clock_advancing"],
+  }),
 }

@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { bind } from "../http/Endpoint.ts"
 import { page } from "../http/lists.ts"
 import { customerApi } from "./api.ts"
-import { createCustomer, type CustomerRow, getCustomer, renderCustomers, updateCustomer } from "./Customers.ts"
+import { type CustomerRow, createCustomer, getCustomer, renderCustomers, updateCustomer } from "./Customers.ts"
 
 const one = (row: CustomerRow) => Effect.map(renderCustomers([row]), ([customer]) => customer!)
 
@@ -18,11 +18,16 @@ export const customerEndpoints = [
         const rows = yield* page<CustomerRow>("customer", request, request.query, [
           ...(email === undefined ? [] : [sql`lower(email) = lower(${email})`]),
           ...(phone === undefined ? [] : [sql`phone = ${phone}`]),
-          ...(metadata === undefined ? [] : [sql`metadata @> ${JSON.stringify(metadata)}::text::jsonb AND metadata <> '{}'`]),
+          ...(metadata === undefined
+            ? []
+            : [sql`metadata @> ${JSON.stringify(metadata)}::text::jsonb AND metadata <> '{}'`]),
         ])
         return { ...rows, data: yield* renderCustomers(rows.data) }
       }),
   }),
   bind(customerApi.get, { kind: "read", run: (request) => Effect.flatMap(getCustomer(request, request.id), one) }),
-  bind(customerApi.update, { kind: "write", run: (request) => Effect.flatMap(updateCustomer(request, request.id, request.body), one) }),
+  bind(customerApi.update, {
+    kind: "write",
+    run: (request) => Effect.flatMap(updateCustomer(request, request.id, request.body), one),
+  }),
 ]

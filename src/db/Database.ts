@@ -1,6 +1,6 @@
 /** The connection to Postgres: an existing server, or the embedded one of DATA_DIR. */
 import { PgClient } from "@effect/sql-pg"
-import { Effect, Layer, Redacted } from "effect"
+import { Effect, type Layer, Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type Config, ConfigProblem } from "../config.ts"
 import { useEmbeddedServer } from "./embedded.ts"

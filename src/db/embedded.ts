@@ -55,9 +55,16 @@ const isRoot = (): boolean => process.getuid?.() === 0
 /** The account that runs the server: Postgres refuses root, and initdb wants an account with a name. */
 const serverAccount = (): Account | undefined => {
   if (!isRoot()) return undefined
-  const lines = readFileSync("/etc/passwd", "utf8").split("\n").map((line) => line.split(":"))
-  const found = ["postgres", "nobody"].map((name) => lines.find((fields) => fields[0] === name)).find((f) => f !== undefined)
-  if (found === undefined) throw new ConfigProblem("The embedded Postgres cannot run as root and found no account named nobody: set DATABASE_URL.")
+  const lines = readFileSync("/etc/passwd", "utf8")
+    .split("\n")
+    .map((line) => line.split(":"))
+  const found = ["postgres", "nobody"]
+    .map((name) => lines.find((fields) => fields[0] === name))
+    .find((f) => f !== undefined)
+  if (found === undefined)
+    throw new ConfigProblem(
+      "The embedded Postgres cannot run as root and found no account named nobody: set DATABASE_URL.",
+    )
   return { uid: Number(found[2]), gid: Number(found[3]), name: found[0]! }
 }
 
@@ -74,7 +81,9 @@ const packageDir = (): string => {
   try {
     return dirname(dirname(createRequire(import.meta.url).resolve(name)))
   } catch {
-    throw new ConfigProblem(`There is no embedded Postgres for ${process.platform}-${process.arch} (${name}): set DATABASE_URL.`)
+    throw new ConfigProblem(
+      `There is no embedded Postgres for ${process.platform}-${process.arch} (${name}): set DATABASE_URL.`,
+    )
   }
 }
 
@@ -101,7 +110,8 @@ const binaries = (account: Account | undefined): string => {
     completeLibraries(native)
     return native
   }
-  const version = (JSON.parse(readFileSync(join(dirname(native), "package.json"), "utf8")) as { version: string }).version
+  const version = (JSON.parse(readFileSync(join(dirname(native), "package.json"), "utf8")) as { version: string })
+    .version
   const copy = join(ROOT_STATE_DIR, `postgres-${version}`, "native")
   const done = join(dirname(copy), "complete")
   if (!existsSync(done)) {
@@ -154,7 +164,8 @@ const tryLock = (lock: string): boolean => {
 const lockWithin = async (lock: string): Promise<void> => {
   const limit = Date.now() + START_LIMIT_MS
   while (!tryLock(lock)) {
-    if (Date.now() > limit) throw new ConfigProblem(`DATA_DIR is locked by another process: remove ${lock} if none is running.`)
+    if (Date.now() > limit)
+      throw new ConfigProblem(`DATA_DIR is locked by another process: remove ${lock} if none is running.`)
     await sleep(LOCK_POLL_MS)
   }
 }
@@ -162,7 +173,10 @@ const lockWithin = async (lock: string): Promise<void> => {
 const location = (dataDir: string, account: Account | undefined): string => {
   const file = join(dataDir, "location")
   if (existsSync(file)) return readFileSync(file, "utf8").trim()
-  const path = account === undefined || reachable(dataDir) ? join(dataDir, "postgres") : join(ROOT_STATE_DIR, randomBytes(8).toString("hex"))
+  const path =
+    account === undefined || reachable(dataDir)
+      ? join(dataDir, "postgres")
+      : join(ROOT_STATE_DIR, randomBytes(8).toString("hex"))
   writeFileSync(file, `${path}\n`)
   return path
 }
@@ -177,7 +191,8 @@ const freePort = (): Promise<number> =>
     })
   })
 
-const credentials = (account: Account | undefined) => (account === undefined ? {} : { uid: account.uid, gid: account.gid })
+const credentials = (account: Account | undefined) =>
+  account === undefined ? {} : { uid: account.uid, gid: account.gid }
 
 /** Their messages are English and their tools find no stray PG… settings. */
 const serverEnv = (): NodeJS.ProcessEnv => ({ PATH: process.env.PATH, LC_ALL: "C", TZ: "UTC" })
@@ -191,12 +206,27 @@ const initialise = (bin: string, cluster: string, password: string, account: Acc
   const passwordFile = join(cluster, "..", `.password-${process.pid}`)
   writeFileSync(passwordFile, password, { mode: 0o600 })
   if (account !== undefined) chownSync(passwordFile, account.uid, account.gid)
-  const args = ["-D", cluster, "-U", USER, "-A", "scram-sha-256", `--pwfile=${passwordFile}`, "-E", "UTF8", "--locale=C.UTF-8", "--no-instructions"]
+  const args = [
+    "-D",
+    cluster,
+    "-U",
+    USER,
+    "-A",
+    "scram-sha-256",
+    `--pwfile=${passwordFile}`,
+    "-E",
+    "UTF8",
+    "--locale=C.UTF-8",
+    "--no-instructions",
+  ]
   try {
     execFileSync(join(bin, "initdb"), args, { stdio: "pipe", env: serverEnv(), cwd: "/", ...credentials(account) })
   } catch (error) {
     rmSync(cluster, { recursive: true, force: true })
-    const words = String((error as { stderr?: Buffer }).stderr ?? error).trim().split("\n").at(-1)
+    const words = String((error as { stderr?: Buffer }).stderr ?? error)
+      .trim()
+      .split("\n")
+      .at(-1)
     throw new ConfigProblem(`The embedded Postgres could not be initialised: ${words}`)
   } finally {
     rmSync(passwordFile, { force: true })
@@ -228,15 +258,24 @@ const runningPort = (cluster: string): number | undefined => {
 
 const startServer = async (bin: string, cluster: string, account: Account | undefined): Promise<number> => {
   const port = await freePort()
-  const options = Object.entries({ ...SERVER_OPTIONS, port: String(port) }).map(([name, value]) => `-c ${name}='${value}'`).join(" ")
+  const options = Object.entries({ ...SERVER_OPTIONS, port: String(port) })
+    .map(([name, value]) => `-c ${name}='${value}'`)
+    .join(" ")
   const log = join(cluster, "server.log")
   const args = ["start", "-D", cluster, "-l", log, "-w", "-t", String(START_LIMIT_MS / 1000), "-o", options]
   // pg_ctl leaves the server in a session of its own: it outlives a killed parent, and the next start finds it.
   const out = openSync("/dev/null", "w")
-  const result = spawnSync(join(bin, "pg_ctl"), args, { stdio: ["ignore", out, out], env: serverEnv(), cwd: "/", ...credentials(account) })
+  const result = spawnSync(join(bin, "pg_ctl"), args, {
+    stdio: ["ignore", out, out],
+    env: serverEnv(),
+    cwd: "/",
+    ...credentials(account),
+  })
   const running = runningPort(cluster)
   if (result.status !== 0 || running === undefined) {
-    const lines = existsSync(log) ? readFileSync(log, "utf8").trim().split("\n") : [String(result.error ?? "no message")]
+    const lines = existsSync(log)
+      ? readFileSync(log, "utf8").trim().split("\n")
+      : [String(result.error ?? "no message")]
     const words = lines.findLast((line) => line.includes("FATAL")) ?? lines.at(-1)
     throw new ConfigProblem(`The embedded Postgres did not start: ${words}`)
   }
@@ -245,11 +284,13 @@ const startServer = async (bin: string, cluster: string, account: Account | unde
 
 const users = (dataDir: string): ReadonlyArray<number> => {
   const folder = join(dataDir, "users")
-  return readdirSync(folder).map(Number).filter((pid) => {
-    if (isAlive(pid)) return true
-    rmSync(join(folder, String(pid)), { force: true })
-    return false
-  })
+  return readdirSync(folder)
+    .map(Number)
+    .filter((pid) => {
+      if (isAlive(pid)) return true
+      rmSync(join(folder, String(pid)), { force: true })
+      return false
+    })
 }
 
 /**
@@ -282,7 +323,12 @@ export const useEmbeddedServer = async (dataDir: string): Promise<EmbeddedServer
         if (!tryLock(lock)) return
         try {
           if (users(dataDir).length === 0) {
-            spawnSync(join(bin, "pg_ctl"), ["stop", "-D", cluster, "-m", "fast", "-w"], { stdio: "ignore", env: serverEnv(), cwd: "/", ...credentials(account) })
+            spawnSync(join(bin, "pg_ctl"), ["stop", "-D", cluster, "-m", "fast", "-w"], {
+              stdio: "ignore",
+              env: serverEnv(),
+              cwd: "/",
+              ...credentials(account),
+            })
           }
         } finally {
           rmSync(lock, { recursive: true, force: true })

@@ -37,7 +37,9 @@ const appliedNames = Effect.gen(function* () {
 /** What is applied and what is not (names of migration files). */
 export const migrationStatus = Effect.map(appliedNames, (applied) => ({
   applied: [...applied.keys()],
-  pending: migrations().filter((migration) => !applied.has(migration.name)).map((migration) => migration.name),
+  pending: migrations()
+    .filter((migration) => !applied.has(migration.name))
+    .map((migration) => migration.name),
 }))
 
 /**
@@ -48,7 +50,9 @@ export const migrate = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [server] = yield* sql<{ version: number }>`SELECT current_setting('server_version_num')::int AS version`
   if (server!.version < OLDEST_SERVER) {
-    return yield* Effect.fail(new ConfigProblem(`Postgres 15 or newer is needed; DATABASE_URL names ${Math.floor(server!.version / 10_000)}.`))
+    return yield* Effect.fail(
+      new ConfigProblem(`Postgres 15 or newer is needed; DATABASE_URL names ${Math.floor(server!.version / 10_000)}.`),
+    )
   }
   return yield* sql.withTransaction(
     Effect.gen(function* () {
@@ -59,7 +63,9 @@ export const migrate = Effect.gen(function* () {
       for (const { name, text, checksum } of migrations()) {
         const before = applied.get(name)
         if (before !== undefined && before !== checksum) {
-          return yield* Effect.fail(new ConfigProblem(`Migration ${name} was edited after it was applied: add a new one instead.`))
+          return yield* Effect.fail(
+            new ConfigProblem(`Migration ${name} was edited after it was applied: add a new one instead.`),
+          )
         }
         if (before !== undefined) continue
         // One statement to the protocol; the server runs the file's statements one by one.

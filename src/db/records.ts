@@ -24,7 +24,11 @@ const ELEMENTS: Readonly<Record<ColumnType, number>> = {
 
 export type Columns<Row> = { readonly [K in keyof Row & string]?: ColumnType }
 
-const valuesOf = <Row extends object>(rows: ReadonlyArray<Row>, name: keyof Row, type: ColumnType): ReadonlyArray<unknown> =>
+const valuesOf = <Row extends object>(
+  rows: ReadonlyArray<Row>,
+  name: keyof Row,
+  type: ColumnType,
+): ReadonlyArray<unknown> =>
   type === "jsonb"
     ? rows.map((row) => (row[name] === null ? null : JSON.stringify(row[name])))
     : rows.map((row) => row[name])
@@ -33,15 +37,22 @@ const arrayParameter = (values: ReadonlyArray<unknown>, type: ColumnType): PgTyp
   Result.getOrThrow(PgTypes.array(values, ELEMENTS[type], types))
 
 /** `rows` as a table expression with these columns, in this order; give it an alias. */
-export const records = <Row extends object>(sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>, columns: Columns<Row>): Fragment => {
+export const records = <Row extends object>(
+  sql: SqlClient.SqlClient,
+  rows: ReadonlyArray<Row>,
+  columns: Columns<Row>,
+): Fragment => {
   const entries = Object.entries(columns) as unknown as ReadonlyArray<[keyof Row & string, ColumnType]>
-  const read = entries.map(([name, type]) => (type === "jsonb" || type === "date" ? `${name}::${type}` : name)).join(", ")
+  const read = entries
+    .map(([name, type]) => (type === "jsonb" || type === "date" ? `${name}::${type}` : name))
+    .join(", ")
   const parameters = sql.csv(entries.map(([name, type]) => sql`${arrayParameter(valuesOf(rows, name, type), type)}`))
   return sql`(SELECT ${sql.literal(read)} FROM unnest(${parameters}) AS u (${sql.literal(entries.map(([name]) => name).join(", "))}))`
 }
 
 /** The names of columns, for an INSERT. */
-export const names = (sql: SqlClient.SqlClient, columns: Columns<never>): Fragment => sql.literal(Object.keys(columns).join(", "))
+export const names = (sql: SqlClient.SqlClient, columns: Columns<never>): Fragment =>
+  sql.literal(Object.keys(columns).join(", "))
 
 /** Columns that identify a row. */
 export const REF_COLUMNS = { account_id: "text", livemode: "boolean", id: "text" } as const

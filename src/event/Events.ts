@@ -1,7 +1,7 @@
 /** Events (spec 2.10, 6): written in the transaction of the change, read by GET /events and the webhooks. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { names, records, REF_COLUMNS } from "../db/records.ts"
+import { names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { formatInstant } from "../time.ts"
@@ -50,7 +50,9 @@ type Json = Readonly<Record<string, unknown>>
 /** What changed between two renderings of an object: the former values of the fields that differ now. */
 export const previousAttributes = (before: Json, after: Json): Json =>
   Object.fromEntries(
-    Object.entries(before).filter(([name, value]) => value !== after[name] && JSON.stringify(value) !== JSON.stringify(after[name])),
+    Object.entries(before).filter(
+      ([name, value]) => value !== after[name] && JSON.stringify(value) !== JSON.stringify(after[name]),
+    ),
   )
 
 export interface EventRow extends Tenant {

@@ -12,6 +12,23 @@ const EventList = Schema.Struct({
 })
 
 export const eventApi = {
-  list: declare({ method: "GET", path: "/events", summary: "List events", access: "webhooks", query: EventList, status: 200, answers: "event", list: true }),
-  get: declare({ method: "GET", path: "/events/:id", summary: "Get an event", access: "webhooks", status: 200, answers: "event", codes: ["resource_missing"] }),
+  list: declare({
+    method: "GET",
+    path: "/events",
+    summary: "List events",
+    access: "webhooks",
+    query: EventList,
+    status: 200,
+    answers: "event",
+    list: true,
+  }),
+  get: declare({
+    method: "GET",
+    path: "/events/:id",
+    summary: "Get an event",
+    access: "webhooks",
+    status: 200,
+    answers: "event",
+    codes: ["resource_missing"],
+  }),
 }

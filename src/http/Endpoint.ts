@@ -38,7 +38,10 @@ export type Json = Readonly<Record<string, unknown>>
 type Result<A> = Effect.Effect<A, Problem | SqlError.SqlError, App>
 
 /** Objects that an ID field can be replaced with, by ID. */
-export type Expander = (tenant: Tenant, ids: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, Json>, SqlError.SqlError, App>
+export type Expander = (
+  tenant: Tenant,
+  ids: ReadonlyArray<string>,
+) => Effect.Effect<ReadonlyMap<string, Json>, SqlError.SqlError, App>
 
 export type Handler<Body, Query> =
   | { readonly kind: "read"; readonly run: (request: Request<Body, Query>) => Result<Json> }
@@ -77,7 +80,9 @@ export interface Declaration<Body = unknown, Query = unknown> {
   readonly codes?: ReadonlyArray<ProblemCode>
 }
 
-export const declare = <Body = Record<never, never>, Query = Record<never, never>>(declaration: Declaration<Body, Query>): Declaration<Body, Query> => declaration
+export const declare = <Body = Record<never, never>, Query = Record<never, never>>(
+  declaration: Declaration<Body, Query>,
+): Declaration<Body, Query> => declaration
 
 export interface Endpoint {
   readonly declaration: Declaration

@@ -1,21 +1,22 @@
 /** The request pipeline, in the order of decision A6. */
+
+import type { IncomingMessage } from "node:http"
 import { NodeHttpServerRequest } from "@effect/platform-node"
 import type { PgClient } from "@effect/sql-pg"
 import { Cause, Effect, Schema } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, type SqlError } from "effect/sql"
-import type { IncomingMessage } from "node:http"
 import type { Transport } from "../config.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { Keys, type KnownKey } from "../key/Keys.ts"
 import { type Problem, problem } from "../problem.ts"
-import { type App, type Declaration, type Endpoint, type Expander, type Handler, type Json, type Request } from "./Endpoint.ts"
+import type { App, Declaration, Endpoint, Expander, Handler, Json, Request } from "./Endpoint.ts"
 import { failure, json, listSuccess, success } from "./envelope.ts"
 import { expandAll, expansions } from "./expand.ts"
-import { claim, type Claim, noteResource, release, store, type Stored } from "./idempotency.ts"
+import { type Claim, claim, noteResource, release, type Stored, store } from "./idempotency.ts"
 import { parseBody } from "./json.ts"
-import { documentation, type Page as DocumentationPage } from "./pages.ts"
+import { type Page as DocumentationPage, documentation } from "./pages.ts"
 import { parseQuery } from "./query.ts"
 import { makeRoutes } from "./routes.ts"
 import { decoder } from "./validation.ts"
@@ -39,7 +40,13 @@ interface Answer {
 
 type Failure = Problem | SqlError.SqlError
 
-const decoders = new WeakMap<Declaration, { readonly body: (value: unknown) => Effect.Effect<unknown, Problem>; readonly query: (value: unknown) => Effect.Effect<unknown, Problem> }>()
+const decoders = new WeakMap<
+  Declaration,
+  {
+    readonly body: (value: unknown) => Effect.Effect<unknown, Problem>
+    readonly query: (value: unknown) => Effect.Effect<unknown, Problem>
+  }
+>()
 
 const decodersOf = (declaration: Declaration) => {
   let found = decoders.get(declaration)
@@ -55,12 +62,20 @@ const EMPTY = Schema.Struct({}) as Schema.Codec<unknown, unknown>
 const isSecure = (request: IncomingMessage, transport: Transport): boolean =>
   transport.allowInsecureHttp ||
   transport.tls !== undefined ||
-  (transport.trustProxy && String(request.headers["x-forwarded-proto"] ?? "").split(",")[0]!.trim() === "https")
+  (transport.trustProxy &&
+    String(request.headers["x-forwarded-proto"] ?? "")
+      .split(",")[0]!
+      .trim() === "https")
 
 /** Which environment a path is in, and the rest of it (decision A1). */
-const environment = (host: string, path: string, transport: Transport): { readonly livemode: boolean; readonly path: string } | undefined => {
+const environment = (
+  host: string,
+  path: string,
+  transport: Transport,
+): { readonly livemode: boolean; readonly path: string } | undefined => {
   const name = host.replace(/:\d+$/, "").toLowerCase()
-  const under = (prefix: string) => (path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : undefined)
+  const under = (prefix: string) =>
+    path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : undefined
   const v1 = under("/v1")
   if (v1 !== undefined && name === transport.sandboxHost) return { livemode: false, path: v1 }
   if (v1 !== undefined) return { livemode: true, path: v1 }
@@ -109,14 +124,21 @@ const readJson = (request: IncomingMessage) =>
 const allow = (declaration: Declaration, key: KnownKey): Effect.Effect<void, Problem> => {
   if (key.type === "secret") return Effect.void
   const { access } = declaration
-  if (key.type === "publishable" || access === "secret") return Effect.fail(problem("secret_key_required", "Only a secret key may call this."))
+  if (key.type === "publishable" || access === "secret")
+    return Effect.fail(problem("secret_key_required", "Only a secret key may call this."))
   if (access === "any") return Effect.void
   const scope = `${access}:${declaration.method === "GET" ? "read" : "write"}`
   return Effect.fail(problem("insufficient_scope", `This restricted key lacks the scope ${scope}.`))
 }
 
 /** Runs a handler that may write: the answer of a claimed request is stored with its work. */
-const runWrite = (handler: Handler<unknown, unknown>, request: Request<unknown, unknown>, status: number, held: Claim | undefined, render: (data: Json) => Effect.Effect<Answer, Failure, App>) =>
+const runWrite = (
+  handler: Handler<unknown, unknown>,
+  request: Request<unknown, unknown>,
+  status: number,
+  held: Claim | undefined,
+  render: (data: Json) => Effect.Effect<Answer, Failure, App>,
+) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const tenant: Tenant = { account_id: request.account_id, livemode: request.livemode }
@@ -144,7 +166,14 @@ const runWrite = (handler: Handler<unknown, unknown>, request: Request<unknown, 
 const isStored = (found: Claim | Stored): found is Stored => "status" in found
 
 /** Everything after the key is known: route, access, body, idempotency, parameters, the work itself. */
-const answerCall = (options: ServerOptions, key: KnownKey, endpoint: Endpoint, id: string, node: IncomingMessage, url: URL) =>
+const answerCall = (
+  options: ServerOptions,
+  key: KnownKey,
+  endpoint: Endpoint,
+  id: string,
+  node: IncomingMessage,
+  url: URL,
+) =>
   Effect.gen(function* () {
     const { declaration, handler } = endpoint
     yield* allow(declaration, key)
@@ -163,7 +192,8 @@ const answerCall = (options: ServerOptions, key: KnownKey, endpoint: Endpoint, i
           const page = yield* handler.run(request)
           return { status: 200, body: listSuccess({ ...page, data: yield* expanded(page.data) }) }
         }
-        const render = (data: Json) => Effect.map(expanded([data]), ([shown]) => ({ status: declaration.status, body: success(shown!) }))
+        const render = (data: Json) =>
+          Effect.map(expanded([data]), ([shown]) => ({ status: declaration.status, body: success(shown!) }))
         if (handler.kind === "read") return yield* Effect.flatMap(handler.run(request), render)
         return yield* runWrite(handler, request, declaration.status, held, render)
       })
@@ -181,13 +211,17 @@ const toProblem = (cause: Cause.Cause<Failure>): { readonly problem: Problem; re
   const defect = cause.reasons.find(Cause.isDieReason)?.defect as { readonly _tag?: string } | undefined
   const sqlError = error ?? (defect?._tag === "SqlError" ? (defect as unknown as SqlError.SqlError) : undefined)
   if (sqlError !== undefined && isUnreachable(sqlError)) {
-    return { problem: problem("service_unavailable", "The service cannot reach its database just now."), unexpected: false }
+    return {
+      problem: problem("service_unavailable", "The service cannot reach its database just now."),
+      unexpected: false,
+    }
   }
   return { problem: problem("internal_error", "Something went wrong on our side."), unexpected: true }
 }
 
 /** Refused, lost or timed-out connections, and a server that is shutting down or starting up. */
-const isUnreachable = ({ reason }: SqlError.SqlError): boolean => reason._tag === "ConnectionError" || reason._tag === "AuthenticationError" || reason.isRetryable
+const isUnreachable = ({ reason }: SqlError.SqlError): boolean =>
+  reason._tag === "ConnectionError" || reason._tag === "AuthenticationError" || reason.isRetryable
 
 /** The program that answers every request. */
 export const makeApp = (options: ServerOptions) => {
@@ -202,16 +236,23 @@ export const makeApp = (options: ServerOptions) => {
       }
       const place = environment(node.headers.host ?? "", url.pathname, options.transport)
       const key = yield* keys.authenticate(node.headers.authorization, place?.livemode)
-      const match = place === undefined ? { allow: [] } : routes[place.livemode ? "live" : "sandbox"].find(node.method!, place.path)
+      const match =
+        place === undefined ? { allow: [] } : routes[place.livemode ? "live" : "sandbox"].find(node.method!, place.path)
       if ("allow" in match) {
         const missing = problem("route_missing", `There is no ${node.method} ${url.pathname}.`)
-        return failure(missing, requestId, options.origin, match.allow.length === 0 ? {} : { allow: match.allow.join(", ") })
+        return failure(
+          missing,
+          requestId,
+          options.origin,
+          match.allow.length === 0 ? {} : { allow: match.allow.join(", ") },
+        )
       }
       const answered = yield* answerCall(options, key, match.endpoint, match.id, node, url)
       return json(answered.status, answered.body, requestId, answered.headers)
     })
 
-  const page = (found: DocumentationPage, requestId: string) => HttpServerResponse.setHeader(found.response, "x-request-id", requestId)
+  const page = (found: DocumentationPage, requestId: string) =>
+    HttpServerResponse.setHeader(found.response, "x-request-id", requestId)
 
   return Effect.gen(function* () {
     const node = NodeHttpServerRequest.toIncomingMessage(yield* HttpServerRequest.HttpServerRequest) as IncomingMessage
@@ -229,10 +270,13 @@ export const makeApp = (options: ServerOptions) => {
       Effect.catchCause((cause) =>
         Effect.gen(function* () {
           const { problem: told, unexpected } = toProblem(cause)
-          if (unexpected) yield* Effect.logError("request failed", { requestId, method: node.method, path: url.pathname }, cause)
+          if (unexpected)
+            yield* Effect.logError("request failed", { requestId, method: node.method, path: url.pathname }, cause)
           const response = failure(told, requestId, options.origin)
           // What is left of a refused body is not read.
-          return told.code === "request_too_large" ? HttpServerResponse.setHeader(response, "connection", "close") : response
+          return told.code === "request_too_large"
+            ? HttpServerResponse.setHeader(response, "connection", "close")
+            : response
         }),
       ),
     )

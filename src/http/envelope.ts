@@ -7,7 +7,12 @@ const RETRY_AFTER_SECONDS = 2
 
 type Headers = Readonly<Record<string, string>>
 
-export const json = (status: number, body: string, requestId: string, headers: Headers = {}): HttpServerResponse.HttpServerResponse =>
+export const json = (
+  status: number,
+  body: string,
+  requestId: string,
+  headers: Headers = {},
+): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.text(body, {
     status,
     contentType: "application/json; charset=utf-8",
@@ -23,7 +28,12 @@ export const listSuccess = ({ data, hasMore, limit }: Page<Json>): string =>
     meta: { has_more: hasMore, next_cursor: hasMore ? (data.at(-1)?.id ?? null) : null, limit },
   })
 
-export const failure = (problem: Problem, requestId: string, origin: string, headers: Headers = {}): HttpServerResponse.HttpServerResponse => {
+export const failure = (
+  problem: Problem,
+  requestId: string,
+  origin: string,
+  headers: Headers = {},
+): HttpServerResponse.HttpServerResponse => {
   const { type } = CATALOGUE[problem.code]
   const error = {
     type,

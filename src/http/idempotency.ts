@@ -32,13 +32,23 @@ interface RecordRow {
 }
 
 const fingerprint = (method: string, path: string, body: unknown): Uint8Array =>
-  createHash("sha256").update(`${method} ${path}\n${canonical(body)}`).digest()
+  createHash("sha256")
+    .update(`${method} ${path}\n${canonical(body)}`)
+    .digest()
 
 /** Claims `key` for a request, or answers what the request was answered before. */
-export const claim = (tenant: Tenant, key: string, request: { readonly method: string; readonly path: string; readonly body: unknown }) =>
+export const claim = (
+  tenant: Tenant,
+  key: string,
+  request: { readonly method: string; readonly path: string; readonly body: unknown },
+) =>
   Effect.gen(function* () {
     if (key === "" || key.length > LONGEST_KEY) {
-      return yield* problem("parameter_invalid", `Idempotency-Key must be a string of 1 to ${LONGEST_KEY} characters.`, "Idempotency-Key")
+      return yield* problem(
+        "parameter_invalid",
+        `Idempotency-Key must be a string of 1 to ${LONGEST_KEY} characters.`,
+        "Idempotency-Key",
+      )
     }
     const sql = yield* SqlClient.SqlClient
     const { id: runner } = yield* Runner
@@ -54,13 +64,20 @@ export const claim = (tenant: Tenant, key: string, request: { readonly method: s
     if (inserted.length > 0) return { key, resourceId: null } satisfies Claim
     const [found] = yield* sql<RecordRow>`
       SELECT fingerprint, resource_id, response_status, response_body, ${isDead(sql, "runner")} AS dead FROM idempotency_record WHERE ${mine}`
-    const inProgress = problem("idempotency_request_in_progress", "The first request with this Idempotency-Key is still being processed.")
+    const inProgress = problem(
+      "idempotency_request_in_progress",
+      "The first request with this Idempotency-Key is still being processed.",
+    )
     // The first request was refused this instant and let go of the key.
     if (found === undefined) return yield* inProgress
     if (!Buffer.from(found.fingerprint).equals(Buffer.from(print))) {
-      return yield* problem("idempotency_key_reused", "This Idempotency-Key was used with another request: use a fresh key for this one.")
+      return yield* problem(
+        "idempotency_key_reused",
+        "This Idempotency-Key was used with another request: use a fresh key for this one.",
+      )
     }
-    if (found.response_status !== null) return { status: found.response_status, body: found.response_body! } satisfies Stored
+    if (found.response_status !== null)
+      return { status: found.response_status, body: found.response_body! } satisfies Stored
     if (!found.dead) return yield* inProgress
     const taken = yield* sql`
       UPDATE idempotency_record SET runner = ${runner} WHERE ${mine} AND response_status IS NULL AND ${isDead(sql, "runner")} RETURNING 1`

@@ -32,7 +32,8 @@ export const parseBody = (body: string): Effect.Effect<Readonly<Record<string, u
     } catch {
       return Effect.fail(refuse("is not valid JSON"))
     }
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return Effect.fail(refuse("must be a JSON object"))
+    if (typeof value !== "object" || value === null || Array.isArray(value))
+      return Effect.fail(refuse("must be a JSON object"))
     const found = fault(value, 1)
     return found === undefined ? Effect.succeed(value as Readonly<Record<string, unknown>>) : Effect.fail(refuse(found))
   })

@@ -28,7 +28,12 @@ interface PageQuery {
 }
 
 /** One page of `table` with `filters`. */
-export const page = <Row extends Ref>(table: string, tenant: Tenant, query: PageQuery, filters: ReadonlyArray<Fragment>) =>
+export const page = <Row extends Ref>(
+  table: string,
+  tenant: Tenant,
+  query: PageQuery,
+  filters: ReadonlyArray<Fragment>,
+) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const size = query.limit === undefined ? DEFAULT_LIMIT : Number(query.limit)
@@ -41,9 +46,17 @@ export const page = <Row extends Ref>(table: string, tenant: Tenant, query: Page
     if (cursor !== undefined) {
       const found = yield* sql`SELECT 1 FROM ${sql(table)} WHERE ${mine} AND id = ${cursor}`
       const param = backwards ? "ending_before" : "starting_after"
-      if (found.length === 0) return yield* invalid(param, `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`)
+      if (found.length === 0)
+        return yield* invalid(
+          param,
+          `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`,
+        )
     }
-    const where = sql.and([mine, ...filters, ...(cursor === undefined ? [] : [backwards ? sql`id > ${cursor}` : sql`id < ${cursor}`])])
+    const where = sql.and([
+      mine,
+      ...filters,
+      ...(cursor === undefined ? [] : [backwards ? sql`id > ${cursor}` : sql`id < ${cursor}`]),
+    ])
     const order = backwards ? sql.literal("ASC") : sql.literal("DESC")
     const rows = yield* sql<Row>`SELECT * FROM ${sql(table)} WHERE ${where} ORDER BY id ${order} LIMIT ${size + 1}`
     const shown = rows.slice(0, size)

@@ -10,7 +10,12 @@ const metadata = Schema.Record(Text, Text)
 const open = Schema.Record(Text, Schema.Unknown)
 const idOrObject = Schema.Union([Text, open]).annotate({ description: "An ID, or the object where it is expanded" })
 
-const common = <const Name extends string>(object: Name) => ({ id: Text, object: Schema.Literal(object), livemode: Bool, created_at: instant })
+const common = <const Name extends string>(object: Name) => ({
+  id: Text,
+  object: Schema.Literal(object),
+  livemode: Bool,
+  created_at: instant,
+})
 
 const paymentMethod = Struct({
   id: Text,
@@ -71,7 +76,9 @@ export const OBJECTS = {
     customer: idOrObject,
     plan: idOrObject,
     quantity: Int,
-    payment_method: NullOr(Text).annotate({ description: "The subscription's own payment method; null: the customer's default" }),
+    payment_method: NullOr(Text).annotate({
+      description: "The subscription's own payment method; null: the customer's default",
+    }),
     current_period_start: instant,
     current_period_end: instant,
     next_charge_at: NullOr(instant),
@@ -80,7 +87,9 @@ export const OBJECTS = {
     paused_at: NullOr(instant),
     resumes_at: NullOr(instant),
     cancelled_at: NullOr(instant),
-    cancellation_reason: NullOr(Literals(["customer_request", "merchant_request", "nonpayment", "checkout_expired", "other"])),
+    cancellation_reason: NullOr(
+      Literals(["customer_request", "merchant_request", "nonpayment", "checkout_expired", "other"]),
+    ),
     retry: NullOr(Struct({ attempt: Int, max_attempts: Int, next_retry_at: NullOr(instant) })),
     escalation: NullOr(Struct({ action: Literals(["pause", "restrict", "hold", "none"]), triggered_at: instant })),
     latest_charge: NullOr(idOrObject),
@@ -102,7 +111,9 @@ export const OBJECTS = {
     processor: Text,
     description: NullOr(Text),
     lines: Schema.Array(line),
-    refund_due: Bool.annotate({ description: "The payment succeeded after its subscription was cancelled: it is owed back" }),
+    refund_due: Bool.annotate({
+      description: "The payment succeeded after its subscription was cancelled: it is owed back",
+    }),
     paid_at: NullOr(instant),
     metadata,
   }),

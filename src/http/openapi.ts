@@ -18,7 +18,13 @@ const EVERYWHERE: ReadonlyArray<ProblemCode> = [
   "internal_error",
   "service_unavailable",
 ]
-const WITH_BODY: ReadonlyArray<ProblemCode> = ["content_type_invalid", "json_invalid", "request_too_large", "parameter_missing", "parameter_invalid"]
+const WITH_BODY: ReadonlyArray<ProblemCode> = [
+  "content_type_invalid",
+  "json_invalid",
+  "request_too_large",
+  "parameter_missing",
+  "parameter_invalid",
+]
 const WITH_KEY: ReadonlyArray<ProblemCode> = ["idempotency_key_reused", "idempotency_request_in_progress"]
 
 const jsonSchema = (schema: Schema.Top): Json => Schema.toJsonSchemaDocument(schema).schema as Json
@@ -26,8 +32,13 @@ const jsonSchema = (schema: Schema.Top): Json => Schema.toJsonSchemaDocument(sch
 /** Request objects refuse what they don't know; answers may grow. */
 const closed = (schema: Json): Json => {
   const properties = schema.properties as Readonly<Record<string, Json>> | undefined
-  const inner = properties === undefined ? {} : { properties: Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, closed(value)])) }
-  return schema.type === "object" && properties !== undefined ? { ...schema, ...inner, additionalProperties: false } : schema
+  const inner =
+    properties === undefined
+      ? {}
+      : { properties: Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, closed(value)])) }
+  return schema.type === "object" && properties !== undefined
+    ? { ...schema, ...inner, additionalProperties: false }
+    : schema
 }
 
 const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> => [
@@ -39,16 +50,19 @@ const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> => [
 
 const failures = (declaration: Declaration): Json => {
   const byStatus = new Map<number, Array<ProblemCode>>()
-  for (const code of codesOf(declaration)) byStatus.set(CATALOGUE[code].status, [...(byStatus.get(CATALOGUE[code].status) ?? []), code])
+  for (const code of codesOf(declaration))
+    byStatus.set(CATALOGUE[code].status, [...(byStatus.get(CATALOGUE[code].status) ?? []), code])
   return Object.fromEntries(
-    [...byStatus].sort(([a], [b]) => a - b).map(([status, codes]) => [
-      String(status),
-      {
-        description: `Codes: ${codes.join(", ")}`,
-        headers: { "X-Request-Id": { $ref: "#/components/headers/RequestId" } },
-        content: { "application/json": { schema: { $ref: "#/components/schemas/error" } } },
-      },
-    ]),
+    [...byStatus]
+      .sort(([a], [b]) => a - b)
+      .map(([status, codes]) => [
+        String(status),
+        {
+          description: `Codes: ${codes.join(", ")}`,
+          headers: { "X-Request-Id": { $ref: "#/components/headers/RequestId" } },
+          content: { "application/json": { schema: { $ref: "#/components/schemas/error" } } },
+        },
+      ]),
   )
 }
 
@@ -58,12 +72,26 @@ const queryParameters = (declaration: Declaration): ReadonlyArray<Json> => {
   return [
     ...Object.entries(properties).map(([name, value]) =>
       name === "metadata"
-        ? { name, in: "query", style: "deepObject", explode: true, description: "One metadata key to filter by: metadata[key]=value", schema: value }
+        ? {
+            name,
+            in: "query",
+            style: "deepObject",
+            explode: true,
+            description: "One metadata key to filter by: metadata[key]=value",
+            schema: value,
+          }
         : { name, in: "query", required: false, description: value.description ?? name, schema: value },
     ),
     ...(declaration.expand === undefined
       ? []
-      : [{ name: "expand[]", in: "query", description: "Fields to show as objects, at most 4", schema: { type: "array", maxItems: 4, items: { type: "string", enum: declaration.expand } } }]),
+      : [
+          {
+            name: "expand[]",
+            in: "query",
+            description: "Fields to show as objects, at most 4",
+            schema: { type: "array", maxItems: 4, items: { type: "string", enum: declaration.expand } },
+          },
+        ]),
   ]
 }
 
@@ -79,7 +107,13 @@ const answerSchema = (declaration: Declaration): Json => {
 }
 
 const operationId = ({ method, path }: Declaration): string =>
-  `${method.toLowerCase()}${path.split("/").filter(Boolean).map((part) => (part === ":id" ? "ById" : part.replace(/(^|[-_])(\w)/g, (_, __, letter: string) => letter.toUpperCase()))).join("")}`
+  `${method.toLowerCase()}${path
+    .split("/")
+    .filter(Boolean)
+    .map((part) =>
+      part === ":id" ? "ById" : part.replace(/(^|[-_])(\w)/g, (_, __, letter: string) => letter.toUpperCase()),
+    )
+    .join("")}`
 
 const operation = (declaration: Declaration): Json => ({
   operationId: operationId(declaration),
@@ -90,7 +124,9 @@ const operation = (declaration: Declaration): Json => ({
       ? `Needs ${declaration.access === "any" ? "a secret or restricted" : "a secret"} key.${declaration.sandboxOnly === true ? " Sandbox only." : ""}`
       : `Scope of restricted keys: ${declaration.access}:${declaration.method === "GET" ? "read" : "write"}.`,
   parameters: [
-    ...(declaration.path.includes(":id") ? [{ name: "id", in: "path", required: true, schema: { type: "string", maxLength: 64 } }] : []),
+    ...(declaration.path.includes(":id")
+      ? [{ name: "id", in: "path", required: true, schema: { type: "string", maxLength: 64 } }]
+      : []),
     ...(declaration.method === "POST" ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
     ...queryParameters(declaration),
   ],
@@ -115,7 +151,12 @@ export const openApi = (endpoints: ReadonlyArray<Endpoint>, origin: string): Jso
   }
   return {
     openapi: "3.1.0",
-    info: { title: "Recurring Billing API", version: "1.0.0", description: "Plans, customers, subscriptions and charges in NGN. Amounts are integers in kobo.", license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
+    info: {
+      title: "Recurring Billing API",
+      version: "1.0.0",
+      description: "Plans, customers, subscriptions and charges in NGN. Amounts are integers in kobo.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
     servers: [
       { url: `${origin}/sandbox/v1`, description: "Sandbox" },
       { url: `${origin}/v1`, description: "Live" },
@@ -126,13 +167,22 @@ export const openApi = (endpoints: ReadonlyArray<Endpoint>, origin: string): Jso
       securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "Authorization: Bearer <API_KEY>" } },
       headers: { RequestId: { description: "The request's ID", schema: { type: "string" } } },
       parameters: {
-        IdempotencyKey: { name: "Idempotency-Key", in: "header", description: "A retry with the same key and body gets the first answer (kept 24 hours)", schema: { type: "string", maxLength: 255 } },
+        IdempotencyKey: {
+          name: "Idempotency-Key",
+          in: "header",
+          description: "A retry with the same key and body gets the first answer (kept 24 hours)",
+          schema: { type: "string", maxLength: 255 },
+        },
       },
       schemas: {
         ...Object.fromEntries(Object.entries(OBJECTS).map(([name, schema]) => [name, jsonSchema(schema)])),
         list_meta: {
           type: "object",
-          properties: { has_more: { type: "boolean" }, next_cursor: { type: ["string", "null"] }, limit: { type: "integer" } },
+          properties: {
+            has_more: { type: "boolean" },
+            next_cursor: { type: ["string", "null"] },
+            limit: { type: "integer" },
+          },
           required: ["has_more", "next_cursor", "limit"],
         },
         error: {

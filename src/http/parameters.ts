@@ -10,15 +10,22 @@ const MAX_METADATA_VALUE = 500
 const MAX_COUNT = 2_147_483_647
 
 export const text = (max: number) =>
-  Schema.String.check(Schema.isBetweenCodePoints(1, max)).annotate({ description: `a string of 1 to ${max} characters` })
+  Schema.String.check(Schema.isBetweenCodePoints(1, max)).annotate({
+    description: `a string of 1 to ${max} characters`,
+  })
 
 export const textOrNull = (max: number) =>
-  Schema.NullOr(Schema.String.check(Schema.isBetweenCodePoints(0, max))).annotate({ description: `a string of at most ${max} characters, or null` })
+  Schema.NullOr(Schema.String.check(Schema.isBetweenCodePoints(0, max))).annotate({
+    description: `a string of at most ${max} characters, or null`,
+  })
 
-export const id = (what: string) => Schema.String.check(Schema.isBetweenCodePoints(1, MAX_ID)).annotate({ description: `the ID of ${what}` })
+export const id = (what: string) =>
+  Schema.String.check(Schema.isBetweenCodePoints(1, MAX_ID)).annotate({ description: `the ID of ${what}` })
 
 export const integer = (minimum: number, maximum: number, what = "an integer") =>
-  Schema.Int.check(Schema.isBetween({ minimum, maximum })).annotate({ description: `${what} from ${minimum} to ${maximum}` })
+  Schema.Int.check(Schema.isBetween({ minimum, maximum })).annotate({
+    description: `${what} from ${minimum} to ${maximum}`,
+  })
 
 export const count = integer(1, MAX_COUNT)
 
@@ -38,7 +45,10 @@ export const instant = Schema.String.check(
 ).annotate({ description: "a timestamp in UTC such as 2026-01-31T09:00:00Z" })
 
 export const email = Schema.NullOr(
-  Schema.String.check(Schema.isPattern(/^[^\s@<>()",;:\\]{1,64}@[^\s@<>()",;:\\]+\.[^\s@<>()",;:\\.]{2,}$/), Schema.isMaxLength(254)),
+  Schema.String.check(
+    Schema.isPattern(/^[^\s@<>()",;:\\]{1,64}@[^\s@<>()",;:\\]+\.[^\s@<>()",;:\\.]{2,}$/),
+    Schema.isMaxLength(254),
+  ),
 ).annotate({ description: "an e-mail address, or null" })
 
 export const phone = Schema.NullOr(Schema.String.check(Schema.isPattern(/^\+[1-9]\d{6,14}$/))).annotate({
@@ -48,13 +58,20 @@ export const phone = Schema.NullOr(Schema.String.check(Schema.isPattern(/^\+[1-9
 const metadataValue = Schema.String.check(Schema.isMaxLength(MAX_METADATA_VALUE)).annotate({
   description: `a string of at most ${MAX_METADATA_VALUE} characters`,
 })
-const metadataKeys = Schema.makeFilter((value: object) => Object.keys(value).every((key) => key.length >= 1 && key.length <= MAX_METADATA_KEY))
+const metadataKeys = Schema.makeFilter((value: object) =>
+  Object.keys(value).every((key) => key.length >= 1 && key.length <= MAX_METADATA_KEY),
+)
 
 const METADATA = `an object of at most ${MAX_METADATA_KEYS} keys of at most ${MAX_METADATA_KEY} characters, each with a string of at most ${MAX_METADATA_VALUE} characters`
 
 export const metadata = Schema.Record(Schema.String, metadataValue)
-  .check(metadataKeys, Schema.makeFilter((value: object) => Object.keys(value).length <= MAX_METADATA_KEYS))
+  .check(
+    metadataKeys,
+    Schema.makeFilter((value: object) => Object.keys(value).length <= MAX_METADATA_KEYS),
+  )
   .annotate({ description: METADATA })
 
 /** In a PATCH keys merge, `""` removes one, and null clears all; the limit holds for the result (decision B6). */
-export const metadataPatch = Schema.NullOr(Schema.Record(Schema.String, metadataValue).check(metadataKeys)).annotate({ description: `${METADATA}, or null` })
+export const metadataPatch = Schema.NullOr(Schema.Record(Schema.String, metadataValue).check(metadataKeys)).annotate({
+  description: `${METADATA}, or null`,
+})

@@ -40,11 +40,14 @@ export const makeRoutes = (endpoints: ReadonlyArray<Endpoint>, livemode: boolean
     find: (method, path) => {
       const segments = split(path)
       const fitting = (byLength.get(segments.length) ?? []).filter((route) =>
-        route.segments.every((segment, index) => (segment === ":id" ? segments[index] !== "" : segment === segments[index])),
+        route.segments.every((segment, index) =>
+          segment === ":id" ? segments[index] !== "" : segment === segments[index],
+        ),
       )
       const wanted = method === "HEAD" ? "GET" : method
       const route = fitting.find(({ endpoint }) => endpoint.declaration.method === wanted)
-      if (route === undefined) return { allow: [...new Set(fitting.map(({ endpoint }) => endpoint.declaration.method))] }
+      if (route === undefined)
+        return { allow: [...new Set(fitting.map(({ endpoint }) => endpoint.declaration.method))] }
       const at = route.segments.indexOf(":id")
       return { endpoint: route.endpoint, id: at === -1 ? "" : decodeSegment(segments[at]!) }
     },

@@ -40,7 +40,9 @@ export const paramName = (path: Path): string =>
 /** The deepest description on the way down `path`: what the value there must be. */
 const description = (ast: SchemaAST.AST, path: Path): string | undefined => {
   const members = ast._tag === "Union" ? ast.types : [ast]
-  const own = SchemaAST.resolveDescription(ast) ?? members.map((member) => SchemaAST.resolveDescription(member)).find((found) => found !== undefined)
+  const own =
+    SchemaAST.resolveDescription(ast) ??
+    members.map((member) => SchemaAST.resolveDescription(member)).find((found) => found !== undefined)
   if (path.length === 0) return own
   const [head, ...rest] = path
   for (const member of members) {
@@ -75,7 +77,8 @@ const before = (a: ReadonlyArray<number>, b: ReadonlyArray<number>): number => {
 const first = (all: ReadonlyArray<Fault>, document: unknown): Fault => {
   const present = all.filter(({ kind }) => kind !== "missing")
   if (present.length === 0) return all[0]!
-  return present.map((fault) => ({ fault, at: position(document, fault.path) })).sort((a, b) => before(a.at, b.at))[0]!.fault
+  return present.map((fault) => ({ fault, at: position(document, fault.path) })).sort((a, b) => before(a.at, b.at))[0]!
+    .fault
 }
 
 const toProblem = (fault: Fault, ast: SchemaAST.AST): Problem => {
@@ -87,15 +90,24 @@ const toProblem = (fault: Fault, ast: SchemaAST.AST): Problem => {
     case "unknown":
       return problem("parameter_unknown", `There is no parameter ${param} here.`, param)
     case "invalid":
-      return problem("parameter_invalid", `${param === "" ? "The body" : param} must be ${must ?? "of another type"}.`, param || null)
+      return problem(
+        "parameter_invalid",
+        `${param === "" ? "The body" : param} must be ${must ?? "of another type"}.`,
+        param || null,
+      )
   }
 }
 
 /** A decoder of `schema` that fails with the one fault to tell. */
 export const decoder = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Effect.Effect<A, Problem>) => {
-  const decode = Schema.decodeUnknownResult(schema as Schema.Codec<A, unknown, never, never>, { errors: "all", onExcessProperty: "error" })
+  const decode = Schema.decodeUnknownResult(schema as Schema.Codec<A, unknown, never, never>, {
+    errors: "all",
+    onExcessProperty: "error",
+  })
   return (value) => {
     const result = decode(value)
-    return Result.isSuccess(result) ? Effect.succeed(result.success) : Effect.fail(toProblem(first(faults(result.failure.issue, []), value), schema.ast))
+    return Result.isSuccess(result)
+      ? Effect.succeed(result.success)
+      : Effect.fail(toProblem(first(faults(result.failure.issue, []), value), schema.ast))
   }
 }

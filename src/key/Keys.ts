@@ -25,7 +25,10 @@ export class Keys extends Context.Service<
   Keys,
   {
     /** The key of an `Authorization` header, judged in the order of decision A6: key, environment, live access. */
-    readonly authenticate: (authorization: string | undefined, livemode: boolean | undefined) => Effect.Effect<KnownKey, Problem | SqlError.SqlError>
+    readonly authenticate: (
+      authorization: string | undefined,
+      livemode: boolean | undefined,
+    ) => Effect.Effect<KnownKey, Problem | SqlError.SqlError>
   }
 >()("billing/key/Keys") {
   static readonly layer: Layer.Layer<Keys, never, SqlClient.SqlClient | PgClient.PgClient> = Layer.effect(
@@ -85,15 +88,21 @@ export class Keys extends Context.Service<
         authenticate: (authorization, livemode) =>
           Effect.gen(function* () {
             const token = authorization === undefined ? undefined : /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1]
-            if (token === undefined) return yield* problem("key_missing", "Send your API key in the header: Authorization: Bearer <API_KEY>.")
+            if (token === undefined)
+              return yield* problem("key_missing", "Send your API key in the header: Authorization: Bearer <API_KEY>.")
             const parsed = parseKey(token)
             const key = parsed === undefined ? undefined : yield* find(parsed)
-            if (key === undefined) return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
+            if (key === undefined)
+              return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
             if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
-            if (key.expires_at !== null && key.expires_at <= Date.now()) return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
+            if (key.expires_at !== null && key.expires_at <= Date.now())
+              return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
             if (livemode !== undefined && key.livemode !== livemode) {
               const [is, should] = key.livemode ? ["live", "sandbox"] : ["sandbox", "live"]
-              return yield* problem("key_environment_mismatch", `This is a ${is} key, and the address is the ${should} one.`)
+              return yield* problem(
+                "key_environment_mismatch",
+                `This is a ${is} key, and the address is the ${should} one.`,
+              )
             }
             if (key.livemode && key.live_access !== "approved") {
               return yield* problem("live_access_required", "Live access of this account is not enabled.")

@@ -1,7 +1,7 @@
 /** Writing the books, and checking them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { names, records, REF_COLUMNS } from "../db/records.ts"
+import { names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { CURRENCY } from "../money.ts"

@@ -15,7 +15,11 @@ interface Billed {
   readonly rail: string
 }
 
-const line = (account: LedgerAccount, amountKobo: number, detail: string | null = null): PostingLine => ({ account, detail, amountKobo })
+const line = (account: LedgerAccount, amountKobo: number, detail: string | null = null): PostingLine => ({
+  account,
+  detail,
+  amountKobo,
+})
 
 const total = (lines: ReadonlyArray<Line>, keep: (line: Line) => boolean): number =>
   lines.filter(keep).reduce((sum, { amount }) => sum + amount, 0)
@@ -31,7 +35,10 @@ const sold = (lines: ReadonlyArray<Line>): ReadonlyArray<PostingLine> =>
 const amount = (lines: ReadonlyArray<Line>): number => total(lines, () => true)
 
 /** A bill paid when it was due: the money is at the rail, the period is still to be served. */
-export const paid = ({ lines, rail }: Billed): ReadonlyArray<PostingLine> => [line("clearing", amount(lines), rail), ...sold(lines)]
+export const paid = ({ lines, rail }: Billed): ReadonlyArray<PostingLine> => [
+  line("clearing", amount(lines), rail),
+  ...sold(lines),
+]
 
 /** A bill that failed: the customer owes it. */
 export const owed = ({ lines, customerId }: Billed): ReadonlyArray<PostingLine> => [

@@ -29,7 +29,9 @@ export class Runner extends Context.Service<
         Effect.gen(function* () {
           const connection = yield* sql.reserve
           yield* connection.executeUnprepared(`SELECT pg_advisory_lock(${RUNNER_LOCKS}, ${id})`, [], undefined)
-          yield* connection.executeUnprepared("SELECT 1", [], undefined).pipe(Effect.repeat(Schedule.spaced(HEARTBEAT_MS)))
+          yield* connection
+            .executeUnprepared("SELECT 1", [], undefined)
+            .pipe(Effect.repeat(Schedule.spaced(HEARTBEAT_MS)))
         }),
       )
       yield* Effect.forkScoped(hold.pipe(Effect.retry(Schedule.spaced(HEARTBEAT_MS)), Effect.ignore))

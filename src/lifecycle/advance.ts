@@ -45,5 +45,7 @@ export const advance = <M extends AnyStateMachine, Row extends ActorRow>(
 ): ReadonlyArray<Transition<M, Row>> =>
   commands.flatMap(({ row, event }) => {
     const decision = decide(lifecycle.machine, restore(lifecycle.machine, row.state, lifecycle.contextOf(row)), event)
-    return decision.changed ? [{ row, event, decision, to: stateName(decision.snapshot), version: row.version + 1 }] : []
+    return decision.changed
+      ? [{ row, event, decision, to: stateName(decision.snapshot), version: row.version + 1 }]
+      : []
   })

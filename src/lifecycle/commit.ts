@@ -28,7 +28,10 @@ const JOURNAL = {
   machine_version: "integer",
 } as const
 
-const journalRow = <M extends AnyStateMachine, Row extends ActorRow>(lifecycle: Lifecycle<M, Row>, transition: Transition<M, Row>) => ({
+const journalRow = <M extends AnyStateMachine, Row extends ActorRow>(
+  lifecycle: Lifecycle<M, Row>,
+  transition: Transition<M, Row>,
+) => ({
   account_id: transition.row.account_id,
   livemode: transition.row.livemode,
   actor_id: transition.row.id,

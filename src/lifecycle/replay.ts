@@ -1,8 +1,8 @@
 /** Proving the journal: the machines run over it again and must arrive at the rows. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { initialTransition } from "xstate"
 import type { AnyMachineSnapshot, AnyStateMachine } from "xstate"
+import { initialTransition } from "xstate"
 import { decide, stateName, type TimedEvent } from "../../machines/decide.ts"
 import { canonical } from "../canonical.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./advance.ts"
@@ -33,14 +33,21 @@ interface Difference {
 }
 
 /** What is wrong with one actor's journal, or undefined. */
-const replayOne = (replayable: Replayable, row: ActorRow | undefined, journal: ReadonlyArray<JournalRow>): string | undefined => {
+const replayOne = (
+  replayable: Replayable,
+  row: ActorRow | undefined,
+  journal: ReadonlyArray<JournalRow>,
+): string | undefined => {
   if (row === undefined) return "it has a journal and no row"
   const { lifecycle, input } = replayable
-  let [snapshot] = initialTransition(lifecycle.machine, input(row, journal[0]!.event) as never) as unknown as [AnyMachineSnapshot]
+  let [snapshot] = initialTransition(lifecycle.machine, input(row, journal[0]!.event) as never) as unknown as [
+    AnyMachineSnapshot,
+  ]
   for (const [index, entry] of journal.entries()) {
     if (entry.version !== index + 1) return `version ${index + 1} is missing from its journal`
     snapshot = decide(lifecycle.machine, snapshot as never, entry.event).snapshot as unknown as AnyMachineSnapshot
-    if (stateName(snapshot) !== entry.to_state) return `version ${entry.version} leads to ${stateName(snapshot)}, the journal says ${entry.to_state}`
+    if (stateName(snapshot) !== entry.to_state)
+      return `version ${entry.version} leads to ${stateName(snapshot)}, the journal says ${entry.to_state}`
   }
   if (row.version !== journal.length) return `its row is at version ${row.version}, its journal at ${journal.length}`
   if (row.state !== stateName(snapshot)) return `its row is in ${row.state}, the replay in ${stateName(snapshot)}`
@@ -62,7 +69,8 @@ export const replayJournal = (kinds: ReadonlyMap<ActorKind, Replayable>, actors:
         for (const [kind] of kinds) {
           const ids = journals.filter(([first]) => first!.actor_kind === kind).map(([first]) => first!.actor_id)
           if (ids.length === 0) continue
-          for (const row of yield* sql<ActorRow>`SELECT * FROM ${sql(kind)} WHERE id = ANY(${ids}::text[])`) rows.set(row.id, row)
+          for (const row of yield* sql<ActorRow>`SELECT * FROM ${sql(kind)} WHERE id = ANY(${ids}::text[])`)
+            rows.set(row.id, row)
         }
         for (const journal of journals) {
           const first = journal[0]!

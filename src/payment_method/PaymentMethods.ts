@@ -1,7 +1,7 @@
 /** Payment methods attached to customers (spec 2.3, decision C4). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { records, REF_COLUMNS } from "../db/records.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import { invalid, noSuchReference } from "../problem.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
@@ -25,11 +25,18 @@ export const findPaymentMethods = (wanted: ReadonlyArray<Ref & { readonly method
 export const nameMethod = (customer: Ref, id: string, param: string, at: number) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const attached = (yield* findPaymentMethods([{ account_id: customer.account_id, livemode: customer.livemode, id: customer.id, method: id }])).get(`${customer.id} ${id}`)
+    const attached = (yield* findPaymentMethods([
+      { account_id: customer.account_id, livemode: customer.livemode, id: customer.id, method: id },
+    ])).get(`${customer.id} ${id}`)
     if (attached !== undefined) return attached
-    if (customer.livemode || !id.startsWith(TEST_PREFIX)) return yield* noSuchReference("payment method of the customer", id, param)
+    if (customer.livemode || !id.startsWith(TEST_PREFIX))
+      return yield* noSuchReference("payment method of the customer", id, param)
     const summary = testMethod(id)
-    if (summary === undefined) return yield* invalid(param, `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`)
+    if (summary === undefined)
+      return yield* invalid(
+        param,
+        `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`,
+      )
     yield* sql`
       INSERT INTO payment_method ${sql.insert({
         account_id: customer.account_id,

@@ -68,7 +68,12 @@ export const renderPlan = (row: PlanRow) => ({
 })
 
 /** Field by field: what is given replaces, null returns to the default (decision C2). */
-const merge = <T extends object>(before: T, patch: { readonly [K in keyof T]?: T[K] | null } | null | undefined, defaults: T, nullable: ReadonlyArray<keyof T> = []): T => {
+const merge = <T extends object>(
+  before: T,
+  patch: { readonly [K in keyof T]?: T[K] | null } | null | undefined,
+  defaults: T,
+  nullable: ReadonlyArray<keyof T> = [],
+): T => {
   if (patch === undefined) return before
   if (patch === null) return defaults
   const merged = { ...before }
@@ -83,7 +88,12 @@ const merge = <T extends object>(before: T, patch: { readonly [K in keyof T]?: T
 const mergeRetryLogic = (before: RetryLogic, patch: PlanPatch["retry_logic"]): Effect.Effect<RetryLogic, Problem> => {
   const merged = merge(before, patch, DEFAULT_RETRY_LOGIC, ["cancel_after_days_unpaid"])
   return merged.enabled && merged.max_attempts > 0 && merged.retry_intervals_days.length === 0
-    ? Effect.fail(invalid("retry_logic.retry_intervals_days", "retry_logic.retry_intervals_days must hold at least one interval while retries are enabled."))
+    ? Effect.fail(
+        invalid(
+          "retry_logic.retry_intervals_days",
+          "retry_logic.retry_intervals_days must hold at least one interval while retries are enabled.",
+        ),
+      )
     : Effect.succeed(merged)
 }
 
@@ -133,7 +143,8 @@ export const updatePlan = (tenant: Tenant, id: string, patch: PlanPatch) =>
     const before = yield* lockPlan(tenant, id)
     const retryLogic = yield* mergeRetryLogic(before.retry_logic, patch.retry_logic)
     const metadata = yield* mergeMetadata(before.metadata, patch.metadata)
-    const given = <T>(value: T | null | undefined, kept: T, otherwise: T): T => (value === undefined ? kept : value === null ? otherwise : value)
+    const given = <T>(value: T | null | undefined, kept: T, otherwise: T): T =>
+      value === undefined ? kept : value === null ? otherwise : value
     const [row] = yield* sql<PlanRow>`
       UPDATE plan SET name = ${patch.name ?? before.name}, description = ${given(patch.description, before.description, null)},
         amount_kobo = ${patch.amount ?? before.amount_kobo}, trial_days = ${given(patch.trial_days, before.trial_days, 0)},

@@ -2,17 +2,32 @@
 import { Schema } from "effect"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
-import { amount, currency, flag, integer, metadata, metadataPatch, oneOf, text, textOrNull } from "../http/parameters.ts"
+import {
+  amount,
+  currency,
+  flag,
+  integer,
+  metadata,
+  metadataPatch,
+  oneOf,
+  text,
+  textOrNull,
+} from "../http/parameters.ts"
 import { MAX_AMOUNT_KOBO } from "../money.ts"
 
 const { optionalKey, NullOr } = Schema
 const MOST_DAYS_LISTED = 30
 
 const days = (most: number) =>
-  Schema.Array(integer(1, most)).check(Schema.isMaxLength(MOST_DAYS_LISTED)).annotate({ description: `a list of at most ${MOST_DAYS_LISTED} integers from 1 to ${most}` })
+  Schema.Array(integer(1, most))
+    .check(Schema.isMaxLength(MOST_DAYS_LISTED))
+    .annotate({ description: `a list of at most ${MOST_DAYS_LISTED} integers from 1 to ${most}` })
 
 const channels = Schema.Array(oneOf(["whatsapp", "sms", "email"]))
-  .check(Schema.isBetweenLength(1, 3), Schema.makeFilter((list: ReadonlyArray<string>) => new Set(list).size === list.length))
+  .check(
+    Schema.isBetweenLength(1, 3),
+    Schema.makeFilter((list: ReadonlyArray<string>) => new Set(list).size === list.length),
+  )
   .annotate({ description: "a list of whatsapp, sms and email, each at most once, in order of preference" })
 
 const escalation = oneOf(["pause_service", "restrict_access", "hold_delivery", "none"])
@@ -22,7 +37,9 @@ const retryLogicFields = {
   max_attempts: integer(0, 8),
   retry_intervals_days: days(30),
   escalation_on_failure: escalation,
-  cancel_after_days_unpaid: NullOr(integer(1, 180)).annotate({ description: "an integer from 1 to 180, or null for never" }),
+  cancel_after_days_unpaid: NullOr(integer(1, 180)).annotate({
+    description: "an integer from 1 to 180, or null for never",
+  }),
 }
 const remindersFields = { enabled: flag, channels, pre_due_days: days(30), post_due_days: days(60) }
 
@@ -46,7 +63,9 @@ export type RetryLogic = typeof RetryLogic.Type
 export const Reminders = Schema.Struct(remindersFields)
 export type Reminders = typeof Reminders.Type
 
-const overage = NullOr(integer(0, MAX_AMOUNT_KOBO, "an integer number of kobo")).annotate({ description: `an integer number of kobo from 0 to ${MAX_AMOUNT_KOBO}, or null` })
+const overage = NullOr(integer(0, MAX_AMOUNT_KOBO, "an integer number of kobo")).annotate({
+  description: `an integer number of kobo from 0 to ${MAX_AMOUNT_KOBO}, or null`,
+})
 const serviceConfig = Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "an object" })
 const cycle = oneOf(["daily", "weekly", "monthly", "quarterly", "per_delivery"])
 
@@ -86,10 +105,60 @@ export type PlanPatch = typeof PlanPatch.Type
 const PlanList = Schema.Struct({ ...pageFields, status: optionalKey(oneOf(["active", "archived"])) })
 
 export const planApi = {
-  create: declare({ method: "POST", path: "/plans", summary: "Create a plan", access: "plans", body: PlanCreate, status: 201, answers: "plan" }),
-  list: declare({ method: "GET", path: "/plans", summary: "List plans", access: "plans", query: PlanList, status: 200, answers: "plan", list: true }),
-  get: declare({ method: "GET", path: "/plans/:id", summary: "Get a plan", access: "plans", status: 200, answers: "plan", codes: ["resource_missing"] }),
-  update: declare({ method: "PATCH", path: "/plans/:id", summary: "Update a plan", access: "plans", body: PlanPatch, status: 200, answers: "plan", codes: ["resource_missing"] }),
-  archive: declare({ method: "POST", path: "/plans/:id/archive", summary: "Archive a plan: it takes no new subscriptions", access: "plans", status: 200, answers: "plan", codes: ["resource_missing"] }),
-  unarchive: declare({ method: "POST", path: "/plans/:id/unarchive", summary: "Unarchive a plan", access: "plans", status: 200, answers: "plan", codes: ["resource_missing"] }),
+  create: declare({
+    method: "POST",
+    path: "/plans",
+    summary: "Create a plan",
+    access: "plans",
+    body: PlanCreate,
+    status: 201,
+    answers: "plan",
+  }),
+  list: declare({
+    method: "GET",
+    path: "/plans",
+    summary: "List plans",
+    access: "plans",
+    query: PlanList,
+    status: 200,
+    answers: "plan",
+    list: true,
+  }),
+  get: declare({
+    method: "GET",
+    path: "/plans/:id",
+    summary: "Get a plan",
+    access: "plans",
+    status: 200,
+    answers: "plan",
+    codes: ["resource_missing"],
+  }),
+  update: declare({
+    method: "PATCH",
+    path: "/plans/:id",
+    summary: "Update a plan",
+    access: "plans",
+    body: PlanPatch,
+    status: 200,
+    answers: "plan",
+    codes: ["resource_missing"],
+  }),
+  archive: declare({
+    method: "POST",
+    path: "/plans/:id/archive",
+    summary: "Archive a plan: it takes no new subscriptions",
+    access: "plans",
+    status: 200,
+    answers: "plan",
+    codes: ["resource_missing"],
+  }),
+  unarchive: declare({
+    method: "POST",
+    path: "/plans/:id/unarchive",
+    summary: "Unarchive a plan",
+    access: "plans",
+    status: 200,
+    answers: "plan",
+    codes: ["resource_missing"],
+  }),
 }

@@ -13,12 +13,26 @@ export const planEndpoints = [
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const { status } = request.query
-        const rows = yield* page<PlanRow>("plan", request, request.query, status === undefined ? [] : [sql`status = ${status}`])
+        const rows = yield* page<PlanRow>(
+          "plan",
+          request,
+          request.query,
+          status === undefined ? [] : [sql`status = ${status}`],
+        )
         return mapPage(rows, renderPlan)
       }),
   }),
   bind(planApi.get, { kind: "read", run: (request) => Effect.map(getPlan(request, request.id), renderPlan) }),
-  bind(planApi.update, { kind: "write", run: (request) => Effect.map(updatePlan(request, request.id, request.body), renderPlan) }),
-  bind(planApi.archive, { kind: "write", run: (request) => Effect.map(setPlanStatus(request, request.id, "archived"), renderPlan) }),
-  bind(planApi.unarchive, { kind: "write", run: (request) => Effect.map(setPlanStatus(request, request.id, "active"), renderPlan) }),
+  bind(planApi.update, {
+    kind: "write",
+    run: (request) => Effect.map(updatePlan(request, request.id, request.body), renderPlan),
+  }),
+  bind(planApi.archive, {
+    kind: "write",
+    run: (request) => Effect.map(setPlanStatus(request, request.id, "archived"), renderPlan),
+  }),
+  bind(planApi.unarchive, {
+    kind: "write",
+    run: (request) => Effect.map(setPlanStatus(request, request.id, "active"), renderPlan),
+  }),
 ]

@@ -12,7 +12,13 @@ interface AttemptRow {
   readonly known_at: number | null
 }
 
-const KEY = { account_id: "text", livemode: "boolean", reference: "text", customer_id: "text", payment_method_id: "text" } as const
+const KEY = {
+  account_id: "text",
+  livemode: "boolean",
+  reference: "text",
+  customer_id: "text",
+  payment_method_id: "text",
+} as const
 
 const ATTEMPT = {
   ...KEY,
@@ -63,7 +69,10 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
         }))
         return sql`
           INSERT INTO simulator_attempt AS a (${names(sql, ATTEMPT)}) SELECT * FROM ${records(sql, rows, ATTEMPT)} r
-          ON CONFLICT (account_id, livemode, reference) DO UPDATE SET attempts = a.attempts + 1`.pipe(Effect.asVoid, Effect.orDie)
+          ON CONFLICT (account_id, livemode, reference) DO UPDATE SET attempts = a.attempts + 1`.pipe(
+          Effect.asVoid,
+          Effect.orDie,
+        )
       },
       find: (charges) =>
         sql<AttemptRow>`
@@ -71,7 +80,9 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
           FROM ${records(sql, charges.map(keyOf), KEY)} r
           JOIN simulator_attempt a ON (a.account_id, a.livemode, a.reference) = (r.account_id, r.livemode, r.reference)`.pipe(
           Effect.map((rows) => {
-            const found = new Map(rows.map((row) => [row.reference, { outcome: row.outcome, code: row.code, knownAt: row.known_at }]))
+            const found = new Map(
+              rows.map((row) => [row.reference, { outcome: row.outcome, code: row.code, knownAt: row.known_at }]),
+            )
             return charges.map((charge) => found.get(charge.reference))
           }),
           Effect.orDie,

@@ -32,7 +32,9 @@ export const renderSubscription = (row: SubscriptionRow) => ({
           next_retry_at: formatInstantOrNull(row.dunning.nextRetryAt),
         },
   escalation:
-    row.escalation === null ? null : { action: row.escalation.action, triggered_at: formatInstant(row.escalation.triggeredAt) },
+    row.escalation === null
+      ? null
+      : { action: row.escalation.action, triggered_at: formatInstant(row.escalation.triggeredAt) },
   latest_charge: row.latest_charge_id,
   metadata: row.metadata,
 })

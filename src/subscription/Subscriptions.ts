@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { begin, stateName, type TimedEvent } from "../../machines/decide.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
-import { type ChargeRow } from "../charge/rows.ts"
+import type { ChargeRow } from "../charge/rows.ts"
 import { standingTime } from "../clock/Clocks.ts"
 import { findCustomers } from "../customer/Customers.ts"
 import { refOf, type Tenant } from "../db/tenant.ts"
@@ -40,7 +40,9 @@ export const getSubscription = (tenant: Tenant, id: string) =>
 const checkQuantity = (plan: PlanRow, quantity: number) =>
   plan.amount_kobo * quantity <= MAX_AMOUNT_KOBO
     ? Effect.void
-    : Effect.fail(invalid("quantity", `quantity times the plan's amount may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`))
+    : Effect.fail(
+        invalid("quantity", `quantity times the plan's amount may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`),
+      )
 
 /**
  * Creates a subscription and commits its first charge where one is due now; {@link finishOpening} then takes the
@@ -56,11 +58,22 @@ export const createSubscription = (tenant: Tenant, input: SubscriptionCreate) =>
     yield* checkQuantity(plan, quantity)
     const now = yield* standingTime(tenant, customer.test_clock_id)
     const startAt = input.start_at === undefined ? now : parseInstant(input.start_at)!
-    if (startAt < now) return yield* invalid("start_at", `start_at must lie in the future: it is ${formatInstant(now)} for this customer.`)
-    const method = input.payment_method === undefined ? undefined : yield* nameMethod(customer, input.payment_method, "payment_method", now)
-    if (plan.status === "archived") return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
+    if (startAt < now)
+      return yield* invalid(
+        "start_at",
+        `start_at must lie in the future: it is ${formatInstant(now)} for this customer.`,
+      )
+    const method =
+      input.payment_method === undefined
+        ? undefined
+        : yield* nameMethod(customer, input.payment_method, "payment_method", now)
+    if (plan.status === "archived")
+      return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
     if (method === undefined && customer.default_payment_method_id === null) {
-      return yield* problem("payment_method_required", "The customer has no default payment method: name one in payment_method, or use a checkout session.")
+      return yield* problem(
+        "payment_method_required",
+        "The customer has no default payment method: name one in payment_method, or use a checkout session.",
+      )
     }
 
     const metadata = yield* mergeMetadata({}, input.metadata)
@@ -91,7 +104,11 @@ export const createSubscription = (tenant: Tenant, input: SubscriptionCreate) =>
     yield* insertSubscriptions([row])
     const terms = yield* readTerms([refOf(row)])
     const event = { type: "create", ...machineInput }
-    yield* commitSubscriptions([{ row: { ...row, state: "created" }, event, decision, to, version: 1 }], { now, terms, settled: NOTHING_SETTLED })
+    yield* commitSubscriptions([{ row: { ...row, state: "created" }, event, decision, to, version: 1 }], {
+      now,
+      terms,
+      settled: NOTHING_SETTLED,
+    })
     return row.id
   })
 
@@ -119,7 +136,8 @@ const send = (tenant: Tenant, id: string, attempted: string, eventAt: (now: numb
     const now = yield* standingTime(tenant, test_clock_id)
     const [row] = yield* lockSubscriptions([{ account_id: tenant.account_id, livemode: tenant.livemode, id }])
     if (row === undefined) return yield* noSuch("subscription", id)
-    if (row.status === "cancelled") return yield* problem("subscription_state_invalid", `The subscription is cancelled: it cannot be ${attempted}.`)
+    if (row.status === "cancelled")
+      return yield* problem("subscription_state_invalid", `The subscription is cancelled: it cannot be ${attempted}.`)
     const transitions = advance(subscriptionLifecycle, [{ row, event: eventAt(now) }])
     yield* commitSubscriptions(transitions, { now, terms: new Map(), settled: NOTHING_SETTLED })
     return yield* getSubscription(tenant, id)
@@ -138,5 +156,7 @@ export const updateSubscription = (tenant: Tenant, id: string, patch: Subscripti
   patch.cancel_at_period_end === undefined
     ? getSubscription(tenant, id)
     : send(tenant, id, "updated", (at) =>
-        patch.cancel_at_period_end === true ? { type: "cancel", at, atPeriodEnd: true, reason: "merchant_request" } : { type: "keep", at },
+        patch.cancel_at_period_end === true
+          ? { type: "cancel", at, atPeriodEnd: true, reason: "merchant_request" }
+          : { type: "keep", at },
       )

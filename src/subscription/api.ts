@@ -22,7 +22,10 @@ export type SubscriptionPatch = typeof SubscriptionPatch.Type
 
 const REASONS = ["customer_request", "merchant_request", "nonpayment", "checkout_expired", "other"] as const
 
-export const SubscriptionCancel = Schema.Struct({ at_period_end: optionalKey(flag), reason: optionalKey(oneOf(REASONS)) })
+export const SubscriptionCancel = Schema.Struct({
+  at_period_end: optionalKey(flag),
+  reason: optionalKey(oneOf(REASONS)),
+})
 export type SubscriptionCancel = typeof SubscriptionCancel.Type
 
 const SubscriptionList = Schema.Struct({
@@ -32,12 +35,55 @@ const SubscriptionList = Schema.Struct({
   status: optionalKey(oneOf(["incomplete", "trialing", "active", "past_due", "paused", "cancelled"])),
 })
 
-const common = { access: "subscriptions", answers: "subscription", expand: ["customer", "plan", "latest_charge"] } as const
+const common = {
+  access: "subscriptions",
+  answers: "subscription",
+  expand: ["customer", "plan", "latest_charge"],
+} as const
 
 export const subscriptionApi = {
-  create: declare({ method: "POST", path: "/subscriptions", summary: "Create a subscription", ...common, body: SubscriptionCreate, status: 201, codes: ["resource_missing", "plan_archived", "payment_method_required", "test_clock_advancing"] }),
-  list: declare({ method: "GET", path: "/subscriptions", summary: "List subscriptions", ...common, query: SubscriptionList, status: 200, list: true }),
-  get: declare({ method: "GET", path: "/subscriptions/:id", summary: "Get a subscription", ...common, status: 200, codes: ["resource_missing"] }),
-  update: declare({ method: "PATCH", path: "/subscriptions/:id", summary: "Update a subscription", ...common, body: SubscriptionPatch, status: 200, codes: ["resource_missing", "subscription_state_invalid", "test_clock_advancing"] }),
-  cancel: declare({ method: "POST", path: "/subscriptions/:id/cancel", summary: "Cancel a subscription, now or at period end", ...common, body: SubscriptionCancel, status: 200, codes: ["resource_missing", "subscription_state_invalid", "test_clock_advancing"] }),
+  create: declare({
+    method: "POST",
+    path: "/subscriptions",
+    summary: "Create a subscription",
+    ...common,
+    body: SubscriptionCreate,
+    status: 201,
+    codes: ["resource_missing", "plan_archived", "payment_method_required", "test_clock_advancing"],
+  }),
+  list: declare({
+    method: "GET",
+    path: "/subscriptions",
+    summary: "List subscriptions",
+    ...common,
+    query: SubscriptionList,
+    status: 200,
+    list: true,
+  }),
+  get: declare({
+    method: "GET",
+    path: "/subscriptions/:id",
+    summary: "Get a subscription",
+    ...common,
+    status: 200,
+    codes: ["resource_missing"],
+  }),
+  update: declare({
+    method: "PATCH",
+    path: "/subscriptions/:id",
+    summary: "Update a subscription",
+    ...common,
+    body: SubscriptionPatch,
+    status: 200,
+    codes: ["resource_missing", "subscription_state_invalid", "test_clock_advancing"],
+  }),
+  cancel: declare({
+    method: "POST",
+    path: "/subscriptions/:id/cancel",
+    summary: "Cancel a subscription, now or at period end",
+    ...common,
+    body: SubscriptionCancel,
+    status: 200,
+    codes: ["resource_missing", "subscription_state_invalid", "test_clock_advancing"],
+  }),
 }

@@ -60,7 +60,9 @@ const moved = ({ row, to, version, decision }: ChargeTransition, now: number): C
   const settled = decision.effects.find(({ type }) => type === "settled")?.params as
     | { readonly status: "succeeded" | "failed"; readonly code: string | null; readonly message: string | null }
     | undefined
-  const contradiction = decision.effects.find(({ type }) => type === "contradicted")?.params.answer as string | undefined
+  const contradiction = decision.effects.find(({ type }) => type === "contradicted")?.params.answer as
+    | string
+    | undefined
   return {
     ...row,
     state: to,
@@ -78,11 +80,22 @@ const moved = ({ row, to, version, decision }: ChargeTransition, now: number): C
 }
 
 /** What an answer means to the charge's subscription, if anything. */
-const subscriptionEvent = (subscription: SubscriptionRow, before: ChargeRow, after: ChargeRow, at: number, terms: Terms | undefined) => {
+const subscriptionEvent = (
+  subscription: SubscriptionRow,
+  before: ChargeRow,
+  after: ChargeRow,
+  at: number,
+  terms: Terms | undefined,
+) => {
   if (before.status !== "pending") return undefined
   if (after.status === "succeeded") return { type: "charge.succeeded", at }
   if (after.status === "pending") return subscription.state === "opening" ? { type: "charge.unsettled", at } : undefined
-  return { type: "charge.failed", at, retryable: RETRYABLE[after.failure_code as FailureCode], policy: policyOf(terms!) }
+  return {
+    type: "charge.failed",
+    at,
+    retryable: RETRYABLE[after.failure_code as FailureCode],
+    policy: policyOf(terms!),
+  }
 }
 
 /**
@@ -98,7 +111,9 @@ export const settle = (answered: ReadonlyArray<Answered>, now: number) =>
           charge.subscription_id === null ? [] : [{ ...refOf(charge), id: charge.subscription_id }],
         )
         const subscriptions = new Map((yield* lockSubscriptions(owners)).map((row) => [row.id, row]))
-        const rows = new Map((yield* lockCharges(answered.map(({ charge }) => refOf(charge)))).map((row) => [row.id, row]))
+        const rows = new Map(
+          (yield* lockCharges(answered.map(({ charge }) => refOf(charge)))).map((row) => [row.id, row]),
+        )
         const charges = advance(
           chargeLifecycle,
           answered.flatMap(({ charge, answer, at }) => {
@@ -106,9 +121,15 @@ export const settle = (answered: ReadonlyArray<Answered>, now: number) =>
             return row === undefined ? [] : [{ row, event: { ...answer, at } }]
           }),
         )
-        const after = charges.map((transition) => ({ before: transition.row, after: moved(transition, now), at: transition.event.at }))
+        const after = charges.map((transition) => ({
+          before: transition.row,
+          after: moved(transition, now),
+          at: transition.event.at,
+        }))
         const failedOwners = after.flatMap(({ after: charge }) =>
-          charge.status === "failed" && charge.subscription_id !== null ? [{ ...refOf(charge), id: charge.subscription_id }] : [],
+          charge.status === "failed" && charge.subscription_id !== null
+            ? [{ ...refOf(charge), id: charge.subscription_id }]
+            : [],
         )
         const terms = failedOwners.length === 0 ? new Map<string, Terms>() : yield* readTerms(failedOwners)
         const settled = new Map<string, Settled>()
@@ -147,7 +168,10 @@ export const collect = (charges: ReadonlyArray<ChargeRow>, now: number) =>
     const payable = charges.filter(({ payment_method }) => payment_method !== null)
     const answers = payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, now)))
     const byReference = new Map(payable.map((charge, index) => [charge.id, answers[index]!]))
-    yield* settle(charges.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })), now)
+    yield* settle(
+      charges.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })),
+      now,
+    )
   }).pipe((work) => handling(charges, work))
 
 /** Asks the rail what became of charges and applies its answers. */
@@ -156,7 +180,10 @@ export const ask = (charges: ReadonlyArray<ChargeRow>, now: number) =>
     if (charges.length === 0) return
     const rail = yield* PaymentRail
     const answers = yield* rail.ask(charges.map((charge) => toRail(charge, now)))
-    yield* settle(charges.map((charge, index) => ({ charge, answer: answers[index]!, at: now })), now)
+    yield* settle(
+      charges.map((charge, index) => ({ charge, answer: answers[index]!, at: now })),
+      now,
+    )
   }).pipe((work) => handling(charges, work))
 
 /**
@@ -188,12 +215,22 @@ export const recoverCharges = (only: { readonly subscriptionId?: string; readonl
     if (orphans.length === 0) return 0
     for (const { id } of orphans) inFlight.add(id)
     const now = orphans[0]!.clock_at ?? Date.now()
-    const known = yield* rail.ask(orphans.filter((charge) => charge.payment_method !== null).map((charge) => toRail(charge, now)))
-    const answers = new Map(orphans.filter((charge) => charge.payment_method !== null).map((charge, index) => [charge.id, known[index]!]))
-    const unheard = orphans.filter((charge) => charge.asks === 0 && (answers.get(charge.id)?.type ?? "rail.not_found") === "rail.not_found")
+    const known = yield* rail.ask(
+      orphans.filter((charge) => charge.payment_method !== null).map((charge) => toRail(charge, now)),
+    )
+    const answers = new Map(
+      orphans.filter((charge) => charge.payment_method !== null).map((charge, index) => [charge.id, known[index]!]),
+    )
+    const unheard = orphans.filter(
+      (charge) => charge.asks === 0 && (answers.get(charge.id)?.type ?? "rail.not_found") === "rail.not_found",
+    )
     const heard = orphans.filter((charge) => !unheard.includes(charge))
     if (heard.length > 0) {
-      const answered = heard.map((charge) => ({ charge, answer: answers.get(charge.id)!, at: Math.max(charge.sent_at, now) }))
+      const answered = heard.map((charge) => ({
+        charge,
+        answer: answers.get(charge.id)!,
+        at: Math.max(charge.sent_at, now),
+      }))
       yield* handling(heard, settle(answered, now))
     }
     yield* collect(unheard, now)

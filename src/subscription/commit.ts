@@ -76,7 +76,13 @@ const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts, rail: string,
   created_at: facts.now,
 })
 
-const entryFor = (row: SubscriptionRow, posting: Posting, bill: Bill, charge: ChargeRow | undefined, at: number): NewEntry => {
+const entryFor = (
+  row: SubscriptionRow,
+  posting: Posting,
+  bill: Bill,
+  charge: ChargeRow | undefined,
+  at: number,
+): NewEntry => {
   const billed = { lines: bill.lines, customerId: row.customer_id, rail: charge?.rail ?? "" }
   const lines = {
     paid: postings.paid,
@@ -144,10 +150,21 @@ const outcomeOf = (transition: SubscriptionTransition, facts: Facts, rail: strin
     .filter(({ type }) => type === "emit")
     .map(({ params }): NewEvent => {
       const type = params.type as string
-      const about = { account_id: row.account_id, livemode: row.livemode, type, test_clock_id: row.test_clock_id, at: facts.now }
-      if (!type.startsWith("charge.")) return { ...about, object: shown, previous: type === "subscription.created" ? {} : changes }
+      const about = {
+        account_id: row.account_id,
+        livemode: row.livemode,
+        type,
+        test_clock_id: row.test_clock_id,
+        at: facts.now,
+      }
+      if (!type.startsWith("charge."))
+        return { ...about, object: shown, previous: type === "subscription.created" ? {} : changes }
       const object = renderCharge(settled!)
-      return { ...about, object, previous: type === "charge.retry_scheduled" ? {} : previousAttributes(renderCharge(answered!.before), object) }
+      return {
+        ...about,
+        object,
+        previous: type === "charge.retry_scheduled" ? {} : previousAttributes(renderCharge(answered!.before), object),
+      }
     })
   return { row, attempt, settled, events, entries }
 }

@@ -4,8 +4,8 @@ import { chargeLifecycle } from "../charge/Charge.ts"
 import { type ChargeRow, lockCharges } from "../charge/rows.ts"
 import { refOf } from "../db/tenant.ts"
 import { advance } from "../lifecycle/advance.ts"
-import { firing } from "../timers/sweep.ts"
 import { clearTimers } from "../timers/rows.ts"
+import { firing } from "../timers/sweep.ts"
 import { ask, collect, startAsking } from "./collect.ts"
 import { commitSubscriptions } from "./commit.ts"
 import { lockSubscriptions, readTerms, type SubscriptionRow } from "./rows.ts"
@@ -14,11 +14,19 @@ import { subscriptionLifecycle } from "./Subscription.ts"
 const NOTHING_SETTLED = new Map()
 
 /** Timers that their actors no longer care for (a machine may ignore one whose guard says no) are gone all the same. */
-const dropIgnored = (due: ReadonlyArray<{ readonly row: SubscriptionRow | ChargeRow; readonly event: { readonly type: string } }>, heeded: ReadonlySet<string>) =>
+const dropIgnored = (
+  due: ReadonlyArray<{ readonly row: SubscriptionRow | ChargeRow; readonly event: { readonly type: string } }>,
+  heeded: ReadonlySet<string>,
+) =>
   clearTimers(
     due
       .filter(({ row }) => !heeded.has(row.id))
-      .map(({ row, event }) => ({ account_id: row.account_id, livemode: row.livemode, actor_id: row.id, name: event.type.split(".")[2]! })),
+      .map(({ row, event }) => ({
+        account_id: row.account_id,
+        livemode: row.livemode,
+        actor_id: row.id,
+        name: event.type.split(".")[2]!,
+      })),
   )
 
 const subscriptions = firing({

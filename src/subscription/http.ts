@@ -5,7 +5,13 @@ import { mapPage, page } from "../http/lists.ts"
 import { subscriptionApi } from "./api.ts"
 import type { SubscriptionRow } from "./rows.ts"
 import { renderSubscription } from "./Subscription.ts"
-import { cancelSubscription, createSubscription, finishOpening, getSubscription, updateSubscription } from "./Subscriptions.ts"
+import {
+  cancelSubscription,
+  createSubscription,
+  finishOpening,
+  getSubscription,
+  updateSubscription,
+} from "./Subscriptions.ts"
 
 export const subscriptionEndpoints = [
   bind(subscriptionApi.create, {
@@ -28,7 +34,16 @@ export const subscriptionEndpoints = [
         return mapPage(rows, renderSubscription)
       }),
   }),
-  bind(subscriptionApi.get, { kind: "read", run: (request) => Effect.map(getSubscription(request, request.id), renderSubscription) }),
-  bind(subscriptionApi.update, { kind: "write", run: (request) => Effect.map(updateSubscription(request, request.id, request.body), renderSubscription) }),
-  bind(subscriptionApi.cancel, { kind: "write", run: (request) => Effect.map(cancelSubscription(request, request.id, request.body), renderSubscription) }),
+  bind(subscriptionApi.get, {
+    kind: "read",
+    run: (request) => Effect.map(getSubscription(request, request.id), renderSubscription),
+  }),
+  bind(subscriptionApi.update, {
+    kind: "write",
+    run: (request) => Effect.map(updateSubscription(request, request.id, request.body), renderSubscription),
+  }),
+  bind(subscriptionApi.cancel, {
+    kind: "write",
+    run: (request) => Effect.map(cancelSubscription(request, request.id, request.body), renderSubscription),
+  }),
 ]

@@ -1,17 +1,17 @@
 /** The subscription table: its columns are the machine's snapshot. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Dunning } from "../../machines/dunning.ts"
 import type { BillingCycle } from "../../machines/calendar.ts"
+import type { Dunning } from "../../machines/dunning.ts"
 import {
   type Bill,
   type CancellationReason,
   nextChargeAt,
-  statusOf,
   type SubscriptionContext,
   type SubscriptionStatus,
+  statusOf,
 } from "../../machines/subscription.ts"
-import { type Columns, names, records, REF_COLUMNS } from "../db/records.ts"
+import { type Columns, names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"

@@ -8,7 +8,11 @@ import { Wakeups } from "./Wakeups.ts"
 export const orElseUnlessStopped =
   <E, A2, E2, R2>(otherwise: (cause: Cause.Cause<E>) => Effect.Effect<A2, E2, R2>) =>
   <A, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A | A2, E | E2, R | R2> =>
-    Effect.catchCause(work, (cause): Effect.Effect<A2, E | E2, R2> => (Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause) : otherwise(cause)))
+    Effect.catchCause(
+      work,
+      (cause): Effect.Effect<A2, E | E2, R2> =>
+        Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause) : otherwise(cause),
+    )
 
 /**
  * Works for as long as the scope is open. `recover` finishes what dead processes left and runs before each minute's
@@ -20,8 +24,13 @@ export const timerWorker = <R, E, R2>(firings: ReadonlyArray<AnyFiring<R>>, reco
     const context = yield* Effect.context<R | R2>()
     // One sweep at a time in a process: a second one would only race the first for the same rows.
     const turn = yield* Semaphore.make(1)
-    const once = turn.withPermits(1)(sweep(firings)).pipe(orElseUnlessStopped((cause) => Effect.logError("timer sweep", cause)))
+    const once = turn
+      .withPermits(1)(sweep(firings))
+      .pipe(orElseUnlessStopped((cause) => Effect.logError("timer sweep", cause)))
     yield* wakeups.onWake(() => Effect.runPromiseWith(context)(once as Effect.Effect<unknown, never, R>))
-    const minute = Effect.andThen(recover.pipe(orElseUnlessStopped((cause) => Effect.logError("charge recovery", cause))), once)
+    const minute = Effect.andThen(
+      recover.pipe(orElseUnlessStopped((cause) => Effect.logError("charge recovery", cause))),
+      once,
+    )
     yield* Effect.forkScoped(Effect.repeat(minute, Schedule.spaced(MINUTE_MS)))
   })

@@ -3,11 +3,11 @@
  * a million subscriptions due at midnight are one job. A lost or doubled job is harmless: the sweep looks at the rows,
  * and runs every minute anyway.
  */
-import { Context, Effect, Layer } from "effect"
+
+import type { Redacted } from "effect"
+import { Context, Effect, Layer, Redacted as Secret } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { PgBoss } from "pg-boss"
-import type { Redacted } from "effect"
-import { Redacted as Secret } from "effect"
 import { SECOND_MS } from "../time.ts"
 
 export const TIMERS_DUE = "timers.due"
@@ -28,13 +28,21 @@ export class Wakeups extends Context.Service<
     Layer.effect(
       Wakeups,
       Effect.gen(function* () {
-        const boss = new PgBoss({ connectionString: Secret.value(url), max: BOSS_CONNECTIONS, application_name: "recurring-billing jobs" })
+        const boss = new PgBoss({
+          connectionString: Secret.value(url),
+          max: BOSS_CONNECTIONS,
+          application_name: "recurring-billing jobs",
+        })
         // The database being away shows in the requests and sweeps that need it.
         boss.on("error", () => {})
         yield* Effect.promise(() => boss.start())
-        yield* Effect.addFinalizer(() => Effect.promise(() => boss.stop({ graceful: false, close: true })).pipe(Effect.ignore))
+        yield* Effect.addFinalizer(() =>
+          Effect.promise(() => boss.stop({ graceful: false, close: true })).pipe(Effect.ignore),
+        )
         // A job is nothing but an alarm: one try, gone within the hour.
-        yield* Effect.promise(() => boss.createQueue(TIMERS_DUE, { retryLimit: 0, deleteAfterSeconds: 3600, expireInSeconds: 600 }))
+        yield* Effect.promise(() =>
+          boss.createQueue(TIMERS_DUE, { retryLimit: 0, deleteAfterSeconds: 3600, expireInSeconds: 600 }),
+        )
         return Wakeups.of({
           at: (instants) =>
             Effect.gen(function* () {
@@ -51,14 +59,20 @@ export class Wakeups extends Context.Service<
               const context = yield* Effect.context<never>()
               const db = {
                 executeSql: (text: string, values: Array<unknown> = []) =>
-                  Effect.runPromiseWith(context)(Effect.map(sql.unsafe<object>(text, values), (rows) => ({ rows: [...rows] }))),
+                  Effect.runPromiseWith(context)(
+                    Effect.map(sql.unsafe<object>(text, values), (rows) => ({ rows: [...rows] })),
+                  ),
               }
               yield* Effect.promise(() => boss.insert(TIMERS_DUE, jobs, { db }))
             }),
           onWake: (sweep) =>
-            Effect.promise(() => boss.work(TIMERS_DUE, { pollingIntervalSeconds: POLL_SECONDS, batchSize: 100 }, async () => void (await sweep()))).pipe(
-              Effect.asVoid,
-            ),
+            Effect.promise(() =>
+              boss.work(
+                TIMERS_DUE,
+                { pollingIntervalSeconds: POLL_SECONDS, batchSize: 100 },
+                async () => void (await sweep()),
+              ),
+            ).pipe(Effect.asVoid),
         })
       }),
     )

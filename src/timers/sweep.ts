@@ -33,9 +33,15 @@ export interface Firing<Row extends ActorRow, R> {
 /** A firing whose row type is its own affair. */
 export type AnyFiring<R> = <A>(use: <Row extends ActorRow>(firing: Firing<Row, R>) => A) => A
 
-export const firing = <Row extends ActorRow, R>(definition: Firing<Row, R>): AnyFiring<R> => (use) => use(definition)
+export const firing =
+  <Row extends ActorRow, R>(definition: Firing<Row, R>): AnyFiring<R> =>
+  (use) =>
+    use(definition)
 
-const dueOf = <Row extends ActorRow>(rows: ReadonlyArray<Row>, timers: ReadonlyArray<TimerRow>): ReadonlyArray<Due<Row>> => {
+const dueOf = <Row extends ActorRow>(
+  rows: ReadonlyArray<Row>,
+  timers: ReadonlyArray<TimerRow>,
+): ReadonlyArray<Due<Row>> => {
   const byActor = new Map(rows.map((row) => [row.id, row]))
   return timers.map((timer) => ({ row: byActor.get(timer.actor_id)!, event: { type: timer.event, at: timer.due_at } }))
 }
@@ -73,9 +79,13 @@ export const sweep = <R>(firings: ReadonlyArray<AnyFiring<R>>) =>
     let fired = 0
     for (const any of firings) {
       const lane = Effect.gen(function* () {
-        for (let found = -1; found !== 0; fired += found) found = yield* Effect.uninterruptible(any((firing) => fireBatch(firing, Date.now())))
+        for (let found = -1; found !== 0; fired += found)
+          found = yield* Effect.uninterruptible(any((firing) => fireBatch(firing, Date.now())))
       })
-      yield* Effect.all(Array.from({ length: LANES }, () => lane), { concurrency: "unbounded", discard: true })
+      yield* Effect.all(
+        Array.from({ length: LANES }, () => lane),
+        { concurrency: "unbounded", discard: true },
+      )
     }
     return fired
   })

@@ -1,5 +1,5 @@
-import { Schema } from "effect"
 import { request as httpRequest } from "node:http"
+import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { endpoints } from "../../src/api.ts"
 import { OBJECTS } from "../../src/http/objects.ts"
@@ -12,7 +12,13 @@ const { api, live, stranger, server, keys, database } = useInstance()
 
 const error = async (answer: Promise<{ status: number; body: { error: object } }>) => {
   const { status, body } = await answer
-  return { status, ...body.error } as { status: number; type: string; code: string; param: string | null; message: string }
+  return { status, ...body.error } as {
+    status: number
+    type: string
+    code: string
+    param: string | null
+    message: string
+  }
 }
 
 describe("keys and environments", () => {
@@ -22,22 +28,38 @@ describe("keys and environments", () => {
     ["nonsense", "hello", 401, "key_invalid"],
   ])("refuses %s, before it says whether the route exists", async (_, key, status, code) => {
     for (const path of ["/customers", "/nothing/here"]) {
-      expect(await error(makeApi(server().origin, key).get(path))).toMatchObject({ status, type: "authentication_error", code })
+      expect(await error(makeApi(server().origin, key).get(path))).toMatchObject({
+        status,
+        type: "authentication_error",
+        code,
+      })
     }
   })
 
   it("refuses a key in the other environment", async () => {
-    expect(await error(makeApi(server().origin, keys().sk_test, "live").get("/account"))).toMatchObject({ status: 401, code: "key_environment_mismatch" })
-    expect(await error(makeApi(server().origin, keys().sk_live, "sandbox").get("/account"))).toMatchObject({ status: 401, code: "key_environment_mismatch" })
+    expect(await error(makeApi(server().origin, keys().sk_test, "live").get("/account"))).toMatchObject({
+      status: 401,
+      code: "key_environment_mismatch",
+    })
+    expect(await error(makeApi(server().origin, keys().sk_live, "sandbox").get("/account"))).toMatchObject({
+      status: 401,
+      code: "key_environment_mismatch",
+    })
     expect(data(await live.get("/account"))).toMatchObject({ livemode: true, live_access: "approved" })
   })
 
   it("lets publishable keys do nothing here", async () => {
-    expect(await error(makeApi(server().origin, keys().pk_test).get("/plans"))).toMatchObject({ status: 403, code: "secret_key_required" })
+    expect(await error(makeApi(server().origin, keys().pk_test).get("/plans"))).toMatchObject({
+      status: 403,
+      code: "secret_key_required",
+    })
   })
 
   it("refuses a revoked key at once", async () => {
-    const made = await database.run((sql) => sql<{ hash: Uint8Array }>`SELECT hash FROM api_key WHERE type = 'secret' AND NOT livemode ORDER BY id LIMIT 1`)
+    const made = await database.run(
+      (sql) =>
+        sql<{ hash: Uint8Array }>`SELECT hash FROM api_key WHERE type = 'secret' AND NOT livemode ORDER BY id LIMIT 1`,
+    )
     expect((await api.get("/account")).status).toBe(200)
     const { hash } = made[0]!
     await database.run((sql) => sql`UPDATE api_key SET revoked_at = now() WHERE hash = ${hash}`)
@@ -55,7 +77,11 @@ describe("keys and environments", () => {
     expect(await error(stranger.get(`/customers/${customer}`))).toMatchObject({ status: 404, code: "resource_missing" })
     expect(await error(live.get(`/customers/${customer}`))).toMatchObject({ status: 404, code: "resource_missing" })
     const plan = await createPlan(stranger)
-    expect(await error(stranger.post("/subscriptions", { customer, plan }))).toMatchObject({ status: 400, code: "resource_missing", param: "customer" })
+    expect(await error(stranger.post("/subscriptions", { customer, plan }))).toMatchObject({
+      status: 400,
+      code: "resource_missing",
+      param: "customer",
+    })
   })
 })
 
@@ -76,7 +102,10 @@ describe("envelopes", () => {
   })
 
   it("answer HEAD as GET", async () => {
-    const response = await fetch(`${server().origin}/sandbox/v1/account`, { method: "HEAD", headers: { authorization: `Bearer ${keys().sk_test}` } })
+    const response = await fetch(`${server().origin}/sandbox/v1/account`, {
+      method: "HEAD",
+      headers: { authorization: `Bearer ${keys().sk_test}` },
+    })
     expect([response.status, await response.text()]).toEqual([200, ""])
   })
 })
@@ -96,7 +125,9 @@ describe("bodies", () => {
 
   it("need to be JSON by their header", async () => {
     expect(await raw('{"name": "A"}', "text/plain")).toMatchObject({ status: 400, code: "content_type_invalid" })
-    expect((await api.post("/customers", '{"name": "A"}', { "content-type": "application/json; charset=utf-8" })).status).toBe(201)
+    expect(
+      (await api.post("/customers", '{"name": "A"}', { "content-type": "application/json; charset=utf-8" })).status,
+    ).toBe(201)
   })
 })
 
@@ -113,17 +144,27 @@ describe("parameters", () => {
     [{ ...plan, name: "x".repeat(121) }, "parameter_invalid", "name"],
     [{ ...plan, nmae: "x" }, "parameter_unknown", "nmae"],
     [{ ...plan, retry_logic: { max_attempts: 9 } }, "parameter_invalid", "retry_logic.max_attempts"],
-    [{ ...plan, retry_logic: { retry_intervals_days: [1, 31] } }, "parameter_invalid", "retry_logic.retry_intervals_days[1]"],
+    [
+      { ...plan, retry_logic: { retry_intervals_days: [1, 31] } },
+      "parameter_invalid",
+      "retry_logic.retry_intervals_days[1]",
+    ],
     [{ ...plan, retry_logic: { retry_intervals_days: [] } }, "parameter_invalid", "retry_logic.retry_intervals_days"],
     [{ ...plan, retry_logic: { intervals: [] } }, "parameter_unknown", "retry_logic.intervals"],
     [{ ...plan, metadata: { color: 5 } }, "parameter_invalid", "metadata[color]"],
-    [{ ...plan, metadata: Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`k${n}`, "v"])) }, "parameter_invalid", "metadata"],
+    [
+      { ...plan, metadata: Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`k${n}`, "v"])) },
+      "parameter_invalid",
+      "metadata",
+    ],
     [{ name: "P", amount: 5000, currency: "NGN" }, "parameter_missing", "billing_cycle"],
     [{}, "parameter_missing", "name"],
     // The first fault in the order of the body; what is missing comes last.
     [{ amount: "x", currency: "USD" }, "parameter_invalid", "amount"],
     [{ currency: "USD", amount: "x" }, "parameter_invalid", "currency"],
-  ])("%j", async (body, code, param) => expect(await error(api.post("/plans", body))).toMatchObject({ status: 400, code, param }))
+  ])("%j", async (body, code, param) =>
+    expect(await error(api.post("/plans", body))).toMatchObject({ status: 400, code, param }),
+  )
 
   it("takes 100.0 and 1e4 as the integers that they are", async () => {
     const body = '{"name": "P", "amount": 1e4, "currency": "NGN", "billing_cycle": "daily", "trial_days": 3.0}'
@@ -145,24 +186,61 @@ describe("parameters", () => {
   it("judges references and amounts together", async () => {
     const customer = await createCustomer(api)
     const dear = await createPlan(api, { amount: 99_999_999_999 })
-    const subscribe = (over: object) => error(api.post("/subscriptions", { customer, plan: dear, payment_method: "pm_test_success", ...over }))
-    expect(await subscribe({ quantity: 2 })).toMatchObject({ status: 400, code: "parameter_invalid", param: "quantity" })
+    const subscribe = (over: object) =>
+      error(api.post("/subscriptions", { customer, plan: dear, payment_method: "pm_test_success", ...over }))
+    expect(await subscribe({ quantity: 2 })).toMatchObject({
+      status: 400,
+      code: "parameter_invalid",
+      param: "quantity",
+    })
     expect(await subscribe({ plan: "plan_x" })).toMatchObject({ status: 400, code: "resource_missing", param: "plan" })
-    expect(await subscribe({ payment_method: "pm_test_nonsense" })).toMatchObject({ status: 400, code: "parameter_invalid", param: "payment_method" })
-    expect(await subscribe({ payment_method: "pm_x" })).toMatchObject({ status: 400, code: "resource_missing", param: "payment_method" })
-    expect(await subscribe({ start_at: "2020-01-01T00:00:00Z" })).toMatchObject({ status: 400, code: "parameter_invalid", param: "start_at" })
-    expect(await subscribe({ start_at: "2025-02-30T00:00:00Z" })).toMatchObject({ status: 400, code: "parameter_invalid", param: "start_at" })
-    expect(await error(api.post("/subscriptions", { customer, plan: dear }))).toMatchObject({ status: 422, code: "payment_method_required" })
+    expect(await subscribe({ payment_method: "pm_test_nonsense" })).toMatchObject({
+      status: 400,
+      code: "parameter_invalid",
+      param: "payment_method",
+    })
+    expect(await subscribe({ payment_method: "pm_x" })).toMatchObject({
+      status: 400,
+      code: "resource_missing",
+      param: "payment_method",
+    })
+    expect(await subscribe({ start_at: "2020-01-01T00:00:00Z" })).toMatchObject({
+      status: 400,
+      code: "parameter_invalid",
+      param: "start_at",
+    })
+    expect(await subscribe({ start_at: "2025-02-30T00:00:00Z" })).toMatchObject({
+      status: 400,
+      code: "parameter_invalid",
+      param: "start_at",
+    })
+    expect(await error(api.post("/subscriptions", { customer, plan: dear }))).toMatchObject({
+      status: 422,
+      code: "payment_method_required",
+    })
     data(await api.post(`/plans/${dear}/archive`))
     expect(await subscribe({})).toMatchObject({ status: 422, code: "plan_archived" })
   })
 
   it("merges metadata and rules field by field in a PATCH", async () => {
     const plan = await createPlan(api, { metadata: { a: "1", b: "2" }, retry_logic: { max_attempts: 5 } })
-    const patched = data(await api.patch(`/plans/${plan}`, { metadata: { a: "", c: "3" }, retry_logic: { enabled: null, escalation_on_failure: "none" }, amount: 700_000 }))
-    expect(patched).toMatchObject({ metadata: { b: "2", c: "3" }, amount: 700_000, retry_logic: { enabled: true, max_attempts: 5, escalation_on_failure: "none", retry_intervals_days: [1, 3, 7] } })
+    const patched = data(
+      await api.patch(`/plans/${plan}`, {
+        metadata: { a: "", c: "3" },
+        retry_logic: { enabled: null, escalation_on_failure: "none" },
+        amount: 700_000,
+      }),
+    )
+    expect(patched).toMatchObject({
+      metadata: { b: "2", c: "3" },
+      amount: 700_000,
+      retry_logic: { enabled: true, max_attempts: 5, escalation_on_failure: "none", retry_intervals_days: [1, 3, 7] },
+    })
     expect(data(await api.patch(`/plans/${plan}`, { metadata: null })).metadata).toEqual({})
-    expect(await error(api.patch(`/plans/${plan}`, { currency: "NGN" }))).toMatchObject({ code: "parameter_unknown", param: "currency" })
+    expect(await error(api.patch(`/plans/${plan}`, { currency: "NGN" }))).toMatchObject({
+      code: "parameter_unknown",
+      param: "currency",
+    })
   })
 })
 
@@ -170,7 +248,8 @@ describe("lists", () => {
   it("are newest first and walk both ways", async () => {
     const mine = makeApi(server().origin, keys().sk_live, "live")
     const ids: Array<string> = []
-    for (let n = 0; n < 5; n++) ids.unshift(await createCustomer(mine, { name: `C${n}`, email: `C${n}@Example.com`, metadata: { n: String(n) } }))
+    for (let n = 0; n < 5; n++)
+      ids.unshift(await createCustomer(mine, { name: `C${n}`, email: `C${n}@Example.com`, metadata: { n: String(n) } }))
     const first = await mine.get("/customers?limit=2")
     expect(first.body.data.map(({ id }: { id: string }) => id)).toEqual(ids.slice(0, 2))
     expect(first.body.meta).toEqual({ has_more: true, next_cursor: ids[1], limit: 2 })
@@ -180,8 +259,11 @@ describe("lists", () => {
     const back = await mine.get(`/customers?limit=2&ending_before=${ids[3]}`)
     expect(back.body.data.map(({ id }: { id: string }) => id)).toEqual(ids.slice(1, 3))
     expect(back.body.meta.has_more).toBe(true)
-    expect(await error(mine.get(`/customers?starting_after=${ids[0]}&ending_before=${ids[1]}`))).toMatchObject({ status: 400 })
-    const found = async (query: string) => (await mine.get(`/customers?${query}`)).body.data.map(({ id }: { id: string }) => id)
+    expect(await error(mine.get(`/customers?starting_after=${ids[0]}&ending_before=${ids[1]}`))).toMatchObject({
+      status: 400,
+    })
+    const found = async (query: string) =>
+      (await mine.get(`/customers?${query}`)).body.data.map(({ id }: { id: string }) => id)
     expect(await found("email=c3@example.COM")).toEqual([ids[1]])
     expect(await found("metadata[n]=2")).toEqual([ids[2]])
     expect(await found("metadata[n]=9")).toEqual([])
@@ -195,8 +277,15 @@ describe("lists", () => {
     const path = `expand[]=customer&expand[]=plan&expand[]=latest_charge`
     const [listed] = (await api.get(`/subscriptions?customer=${customer}&${path}`)).body.data
     expect(listed).toEqual(data(await api.get(`/subscriptions/${id}?${path}`)))
-    expect(listed).toMatchObject({ customer: { id: customer, object: "customer" }, plan: { id: plan, amount: 500_000 }, latest_charge: { status: "succeeded", payment_method: { brand: "mastercard" } } })
-    expect(data(await api.get(`/customers/${customer}?expand[]=test_clock`)).test_clock).toMatchObject({ id: clock, customer_count: 1 })
+    expect(listed).toMatchObject({
+      customer: { id: customer, object: "customer" },
+      plan: { id: plan, amount: 500_000 },
+      latest_charge: { status: "succeeded", payment_method: { brand: "mastercard" } },
+    })
+    expect(data(await api.get(`/customers/${customer}?expand[]=test_clock`)).test_clock).toMatchObject({
+      id: clock,
+      customer_count: 1,
+    })
     for (const [object, name] of [
       [listed.customer, "customer"],
       [listed.plan, "plan"],
@@ -214,16 +303,34 @@ describe("lists", () => {
 describe("payment methods", () => {
   it("are attached by naming a test one, and cleared by null", async () => {
     const customer = await createCustomer(api)
-    const method = { id: "pm_test_verve", type: "card", brand: "verve", last4: "4242", bank_name: null, exp_month: 12, exp_year: 2034 }
-    expect(data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_verve" })).default_payment_method).toEqual(method)
+    const method = {
+      id: "pm_test_verve",
+      type: "card",
+      brand: "verve",
+      last4: "4242",
+      bank_name: null,
+      exp_month: 12,
+      exp_year: 2034,
+    }
+    expect(
+      data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_verve" }))
+        .default_payment_method,
+    ).toEqual(method)
     expect(data(await api.patch(`/customers/${customer}`, { name: "Ada" })).default_payment_method).toEqual(method)
-    expect(data(await api.patch(`/customers/${customer}`, { default_payment_method: null })).default_payment_method).toBeNull()
-    expect(await error(api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_no" }))).toMatchObject({ code: "parameter_invalid", param: "default_payment_method" })
+    expect(
+      data(await api.patch(`/customers/${customer}`, { default_payment_method: null })).default_payment_method,
+    ).toBeNull()
+    expect(await error(api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_no" }))).toMatchObject({
+      code: "parameter_invalid",
+      param: "default_payment_method",
+    })
   })
 
   it("of the sandbox are unknown in live", async () => {
     const customer = await createCustomer(live)
-    expect(await error(live.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" }))).toMatchObject({ status: 400, code: "resource_missing" })
+    expect(
+      await error(live.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" })),
+    ).toMatchObject({ status: 400, code: "resource_missing" })
   })
 })
 
@@ -241,18 +348,29 @@ describe("test clocks", () => {
   it("take all that is theirs with them when deleted", async () => {
     const clock = await createClock(api, "2025-01-31T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })
-    const { id } = data(await api.post("/subscriptions", { customer, plan: await createPlan(api), payment_method: "pm_test_success" }), 201)
+    const { id } = data(
+      await api.post("/subscriptions", { customer, plan: await createPlan(api), payment_method: "pm_test_success" }),
+      201,
+    )
     const before = (await api.all("/events")).length
     expect(data(await api.delete(`/test/clocks/${clock}`))).toMatchObject({ id: clock, deleted: true })
-    for (const path of [`/customers/${customer}`, `/subscriptions/${id}`, `/test/clocks/${clock}`]) expect((await api.get(path)).status).toBe(404)
+    for (const path of [`/customers/${customer}`, `/subscriptions/${id}`, `/test/clocks/${clock}`])
+      expect((await api.get(path)).status).toBe(404)
     expect((await api.all("/events")).length).toBe(before - 2)
-    expect(await error(api.post("/customers", { name: "B", test_clock: clock }))).toMatchObject({ status: 400, code: "resource_missing", param: "test_clock" })
+    expect(await error(api.post("/customers", { name: "B", test_clock: clock }))).toMatchObject({
+      status: 400,
+      code: "resource_missing",
+      param: "test_clock",
+    })
   })
 })
 
 describe("the OpenAPI document", () => {
   it("has every endpoint, and error codes that exist", async () => {
-    const document = (await (await fetch(`${server().origin}/openapi.json`)).json()) as { openapi: string; paths: Record<string, Record<string, object>> }
+    const document = (await (await fetch(`${server().origin}/openapi.json`)).json()) as {
+      openapi: string
+      paths: Record<string, Record<string, object>>
+    }
     expect(document.openapi).toBe("3.1.0")
     for (const { declaration } of endpoints) {
       expect(document.paths[declaration.path.replace(":id", "{id}")]).toHaveProperty(declaration.method.toLowerCase())
@@ -273,7 +391,11 @@ describe("large bodies", () => {
     const status = await new Promise((resolve, reject) => {
       const request = httpRequest(`${server().origin}/sandbox/v1/customers`, {
         method: "POST",
-        headers: { authorization: `Bearer ${keys().sk_test}`, "content-type": "application/json", "content-length": 10_000_000 },
+        headers: {
+          authorization: `Bearer ${keys().sk_test}`,
+          "content-type": "application/json",
+          "content-length": 10_000_000,
+        },
       })
       request.on("response", (response) => resolve(response.statusCode))
       request.on("error", reject)

@@ -2,7 +2,9 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { type BillingCycle, boundary } from "../../machines/calendar.ts"
 
-const anchors = fc.date({ min: new Date("2000-01-01T00:00:00Z"), max: new Date("2060-12-31T23:59:59.999Z"), noInvalidDate: true }).map((date) => date.getTime())
+const anchors = fc
+  .date({ min: new Date("2000-01-01T00:00:00Z"), max: new Date("2060-12-31T23:59:59.999Z"), noInvalidDate: true })
+  .map((date) => date.getTime())
 const cycles = fc.constantFrom<BillingCycle>("daily", "weekly", "monthly", "quarterly")
 const months = { monthly: 1, quarterly: 3 } as const
 
@@ -21,15 +23,20 @@ describe("boundary", () => {
 
   it("keeps the anchor's day, or the month's last one where it is shorter, and the time of day always", () => {
     fc.assert(
-      fc.property(fc.constantFrom("monthly" as const, "quarterly" as const), anchors, fc.integer({ min: 0, max: 400 }), (cycle, anchor, n) => {
-        const from = new Date(anchor)
-        const to = new Date(boundary(cycle, anchor, n))
-        const month = from.getUTCFullYear() * 12 + from.getUTCMonth() + n * months[cycle]
-        expect(to.getUTCFullYear() * 12 + to.getUTCMonth()).toBe(month)
-        const last = new Date(Date.UTC(Math.floor(month / 12), (month % 12) + 1, 0)).getUTCDate()
-        expect(to.getUTCDate()).toBe(Math.min(from.getUTCDate(), last))
-        expect(to.getTime() % 86_400_000).toBe(from.getTime() % 86_400_000)
-      }),
+      fc.property(
+        fc.constantFrom("monthly" as const, "quarterly" as const),
+        anchors,
+        fc.integer({ min: 0, max: 400 }),
+        (cycle, anchor, n) => {
+          const from = new Date(anchor)
+          const to = new Date(boundary(cycle, anchor, n))
+          const month = from.getUTCFullYear() * 12 + from.getUTCMonth() + n * months[cycle]
+          expect(to.getUTCFullYear() * 12 + to.getUTCMonth()).toBe(month)
+          const last = new Date(Date.UTC(Math.floor(month / 12), (month % 12) + 1, 0)).getUTCDate()
+          expect(to.getUTCDate()).toBe(Math.min(from.getUTCDate(), last))
+          expect(to.getTime() % 86_400_000).toBe(from.getTime() % 86_400_000)
+        },
+      ),
     )
   })
 
@@ -47,7 +54,9 @@ describe("boundary", () => {
     ["2024-01-31", [["2024-02-29"], ["2024-03-31"]]],
     ["2024-02-29", [["2024-03-29"]]],
   ])("%s monthly", (anchor, ends) => {
-    const days = ends.map((_, index) => new Date(boundary("monthly", Date.parse(anchor), index + 1)).toISOString().slice(0, 10))
+    const days = ends.map((_, index) =>
+      new Date(boundary("monthly", Date.parse(anchor), index + 1)).toISOString().slice(0, 10),
+    )
     expect(days).toEqual(ends.flat())
   })
 })

@@ -2,15 +2,29 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { begin, type Decision, decide, restore, stateName } from "../../machines/decide.ts"
 import type { DunningPolicy } from "../../machines/dunning.ts"
-import { statusOf, type SubscriptionEvent, subscriptionMachine } from "../../machines/subscription.ts"
+import { type SubscriptionEvent, statusOf, subscriptionMachine } from "../../machines/subscription.ts"
 
 type Step = Decision<typeof subscriptionMachine>
 
 const DAY_MS = 86_400_000
 const START = Date.UTC(2025, 0, 31)
-const POLICY: DunningPolicy = { maxAttempts: 3, intervalsDays: [1, 3, 7], escalation: "pause_service", cancelAfterDays: 30 }
+const POLICY: DunningPolicy = {
+  maxAttempts: 3,
+  intervalsDays: [1, 3, 7],
+  escalation: "pause_service",
+  cancelAfterDays: 30,
+}
 
-const input = (over: object = {}) => ({ at: START, billingCycle: "monthly", priceKobo: 500_000, quantity: 1, trialDays: 0, startAt: START, ...over }) as const
+const input = (over: object = {}) =>
+  ({
+    at: START,
+    billingCycle: "monthly",
+    priceKobo: 500_000,
+    quantity: 1,
+    trialDays: 0,
+    startAt: START,
+    ...over,
+  }) as const
 const start = (over: object = {}): Step => begin(subscriptionMachine, input(over))
 const on = (step: Step, event: object): Step => decide(subscriptionMachine, step.snapshot, event as SubscriptionEvent)
 const emitted = (step: Step) => step.effects.filter(({ type }) => type === "emit").map(({ params }) => params.type)
@@ -24,7 +38,8 @@ const fire = (step: Step, name: string): Step => {
   return on(step, { type: event, at: dueAt })
 }
 const succeed = (step: Step, at: number) => on(step, { type: "charge.succeeded", at })
-const fail = (step: Step, at: number, over: object = {}) => on(step, { type: "charge.failed", at, retryable: true, policy: POLICY, ...over })
+const fail = (step: Step, at: number, over: object = {}) =>
+  on(step, { type: "charge.failed", at, retryable: true, policy: POLICY, ...over })
 const status = (step: Step) => statusOf(stateName(step.snapshot), step.snapshot.context)
 const active = () => succeed(start(), START)
 
@@ -45,16 +60,26 @@ describe("the subscription machine", () => {
     expect(status(step)).toBe("paused")
     const end = on(step, { type: "xstate.after.unpaidTooLong.subscription.overdue", at: due + 30 * DAY_MS })
     expect(end.snapshot.context.cancellationReason).toBe("nonpayment")
-    expect(end.effects.map(({ type, params }) => params.posting ?? params.type ?? type)).toEqual(["written_off", "subscription.cancelled"])
+    expect(end.effects.map(({ type, params }) => params.posting ?? params.type ?? type)).toEqual([
+      "written_off",
+      "subscription.cancelled",
+    ])
   })
 
   it.each([
     ["restrict_access", ["charge.failed", "subscription.past_due", "subscription.escalated"], "past_due", "restrict"],
     ["hold_delivery", ["charge.failed", "subscription.past_due", "subscription.escalated"], "past_due", "hold"],
     ["none", ["charge.failed", "subscription.past_due"], "past_due", "none"],
-    ["pause_service", ["charge.failed", "subscription.past_due", "subscription.escalated", "subscription.paused"], "paused", "pause"],
+    [
+      "pause_service",
+      ["charge.failed", "subscription.past_due", "subscription.escalated", "subscription.paused"],
+      "paused",
+      "pause",
+    ],
   ])("escalates by %s at the first failure where there are no retries", (escalation, events, expected, action) => {
-    const step = fail(fire(active(), "periodEnd"), Date.UTC(2025, 1, 28), { policy: { ...POLICY, maxAttempts: 0, escalation } })
+    const step = fail(fire(active(), "periodEnd"), Date.UTC(2025, 1, 28), {
+      policy: { ...POLICY, maxAttempts: 0, escalation },
+    })
     expect(emitted(step)).toEqual(events)
     expect(status(step)).toBe(expected)
     expect(step.snapshot.context.escalation?.action).toBe(action)
@@ -71,9 +96,19 @@ describe("the subscription machine", () => {
     const due = Date.UTC(2025, 1, 28)
     const failed = fail(fire(active(), "periodEnd"), due)
     const soon = succeed(fire(failed, "nextRetry"), due + DAY_MS)
-    expect(soon.snapshot.context).toMatchObject({ anchorAt: START, periodStart: due, periodEnd: Date.UTC(2025, 2, 31), bill: null, dunning: null })
+    expect(soon.snapshot.context).toMatchObject({
+      anchorAt: START,
+      periodStart: due,
+      periodEnd: Date.UTC(2025, 2, 31),
+      bill: null,
+      dunning: null,
+    })
     const late = succeed(fire(failed, "nextRetry"), Date.UTC(2025, 3, 5))
-    expect(late.snapshot.context).toMatchObject({ anchorAt: Date.UTC(2025, 3, 5), periodStart: Date.UTC(2025, 3, 5), periodEnd: Date.UTC(2025, 4, 5) })
+    expect(late.snapshot.context).toMatchObject({
+      anchorAt: Date.UTC(2025, 3, 5),
+      periodStart: Date.UTC(2025, 3, 5),
+      periodEnd: Date.UTC(2025, 4, 5),
+    })
   })
 
   it("lets an attempt under way decide at the unpaid deadline", () => {
@@ -104,7 +139,12 @@ describe("the subscription machine", () => {
   })
 
   it("owes back a payment that succeeds after cancellation", () => {
-    const cancelled = on(fire(active(), "periodEnd"), { type: "cancel", at: START, atPeriodEnd: false, reason: "other" })
+    const cancelled = on(fire(active(), "periodEnd"), {
+      type: "cancel",
+      at: START,
+      atPeriodEnd: false,
+      reason: "other",
+    })
     const late = succeed(cancelled, START + DAY_MS)
     expect(status(late)).toBe("cancelled")
     expect(late.effects[0]).toMatchObject({ type: "settleCharge", params: { refundDue: true } })
@@ -144,7 +184,8 @@ describe("the subscription machine", () => {
           expect(context.dunning === null || context.bill !== null).toBe(true)
           expect((status(step) === "cancelled") === (context.cancelledAt !== null)).toBe(true)
           // A cancelled subscription is never charged again.
-          if (before.context.cancelledAt !== null) expect(step.effects.some(({ type }) => type === "attemptCharge")).toBe(false)
+          if (before.context.cancelledAt !== null)
+            expect(step.effects.some(({ type }) => type === "attemptCharge")).toBe(false)
           // What a row keeps is all there is to know.
           const again = restore(subscriptionMachine, stateName(step.snapshot), JSON.parse(JSON.stringify(context)))
           expect(again.value).toEqual(step.snapshot.value)

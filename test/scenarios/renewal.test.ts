@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
-import { advance, createClock, createCustomer, createPlan, data, timeline } from "../support/story.ts"
 import { useInstance } from "../support/instance.ts"
+import { advance, createClock, createCustomer, createPlan, data, timeline } from "../support/story.ts"
 
 const { api, database } = useInstance()
 
@@ -68,9 +68,21 @@ describe("a subscription's life", () => {
       "2025-03-30T00:00 subscription.cancelled cancelled",
     ])
     const cancelled = data(await api.get(`/subscriptions/${id}`))
-    expect(cancelled).toMatchObject({ status: "cancelled", cancellation_reason: "nonpayment", cancelled_at: "2025-03-30T00:00:00.000Z", retry: null })
+    expect(cancelled).toMatchObject({
+      status: "cancelled",
+      cancellation_reason: "nonpayment",
+      cancelled_at: "2025-03-30T00:00:00.000Z",
+      retry: null,
+    })
     const charges = await api.all(`/charges?subscription=${id}&status=failed`)
-    expect(charges.map(({ attempt_number, will_retry, next_retry_at, failure_code }) => [attempt_number, will_retry, next_retry_at, failure_code])).toEqual([
+    expect(
+      charges.map(({ attempt_number, will_retry, next_retry_at, failure_code }) => [
+        attempt_number,
+        will_retry,
+        next_retry_at,
+        failure_code,
+      ]),
+    ).toEqual([
       [4, false, null, "insufficient_funds"],
       [3, true, "2025-03-11T00:00:00.000Z", "insufficient_funds"],
       [2, true, "2025-03-04T00:00:00.000Z", "insufficient_funds"],
@@ -84,10 +96,18 @@ describe("a subscription's life", () => {
     ["none", "none"],
   ])("stays past_due after %s", async (escalation_on_failure, action) => {
     const { clock, id } = await subscribe("2025-01-31T00:00:00Z", "pm_test_success_then_do_not_honor", {
-      retry_logic: { max_attempts: 1, retry_intervals_days: [2], escalation_on_failure, cancel_after_days_unpaid: null },
+      retry_logic: {
+        max_attempts: 1,
+        retry_intervals_days: [2],
+        escalation_on_failure,
+        cancel_after_days_unpaid: null,
+      },
     })
     await advance(api, clock, "2025-12-31T00:00:00Z")
-    expect(data(await api.get(`/subscriptions/${id}`))).toMatchObject({ status: "past_due", escalation: { action, triggered_at: "2025-03-02T00:00:00.000Z" } })
+    expect(data(await api.get(`/subscriptions/${id}`))).toMatchObject({
+      status: "past_due",
+      escalation: { action, triggered_at: "2025-03-02T00:00:00.000Z" },
+    })
     expect((await timeline(api, [id])).slice(5)).toEqual([
       "2025-03-02T00:00 charge.failed failed",
       ...(action === "none" ? [] : ["2025-03-02T00:00 subscription.escalated past_due"]),
@@ -97,10 +117,14 @@ describe("a subscription's life", () => {
   it("recovers on attempt 3 without drifting", async () => {
     const { clock, customer, id } = await subscribe("2025-01-31T00:00:00Z", "pm_test_success")
     // Its own method goes on failing until the third attempt at a bill.
-    await database.run((sql) => sql`
+    await database.run(
+      (sql) => sql`
       INSERT INTO payment_method (account_id, livemode, id, customer_id, type, created_at)
-      SELECT account_id, livemode, 'pm_test_succeeds_on_attempt_3', id, 'card', created_at FROM customer WHERE id = ${customer}`)
-    await database.run((sql) => sql`UPDATE subscription SET payment_method_id = 'pm_test_succeeds_on_attempt_3' WHERE id = ${id}`)
+      SELECT account_id, livemode, 'pm_test_succeeds_on_attempt_3', id, 'card', created_at FROM customer WHERE id = ${customer}`,
+    )
+    await database.run(
+      (sql) => sql`UPDATE subscription SET payment_method_id = 'pm_test_succeeds_on_attempt_3' WHERE id = ${id}`,
+    )
     await advance(api, clock, "2025-03-31T00:00:00Z")
     expect((await timeline(api, [id])).slice(2)).toEqual([
       "2025-02-28T00:00 charge.failed failed",
@@ -128,7 +152,9 @@ describe("a subscription's life", () => {
     const { clock, id } = await subscribe("2023-01-31T12:00:00Z", "pm_test_success")
     await advance(api, clock, "2024-01-31T12:00:00Z")
     await advance(api, clock, "2024-03-31T12:00:00Z")
-    const renewals = (await timeline(api, [id])).filter((line) => line.includes("renewed")).map((line) => line.slice(0, 16))
+    const renewals = (await timeline(api, [id]))
+      .filter((line) => line.includes("renewed"))
+      .map((line) => line.slice(0, 16))
     expect(renewals).toEqual(
       ["02-28", "03-31", "04-30", "05-31", "06-30", "07-31", "08-31", "09-30", "10-31", "11-30", "12-31"]
         .map((day) => `2023-${day}T12:00`)
@@ -138,7 +164,12 @@ describe("a subscription's life", () => {
 
   it("charges after the trial, and says 3 days before that it ends", async () => {
     const { clock, id, created } = await subscribe("2025-05-01T00:00:00Z", "pm_test_success", { trial_days: 14 })
-    expect(created).toMatchObject({ status: "trialing", trial_end: "2025-05-15T00:00:00.000Z", next_charge_at: "2025-05-15T00:00:00.000Z", latest_charge: null })
+    expect(created).toMatchObject({
+      status: "trialing",
+      trial_end: "2025-05-15T00:00:00.000Z",
+      next_charge_at: "2025-05-15T00:00:00.000Z",
+      latest_charge: null,
+    })
     await advance(api, clock, "2025-06-16T00:00:00Z")
     expect(await timeline(api, [id])).toEqual([
       "2025-05-01T00:00 subscription.created trialing",
@@ -159,11 +190,20 @@ describe("a subscription's life", () => {
       "2025-05-03T00:00 charge.failed failed",
       "2025-05-03T00:00 subscription.past_due past_due",
     ])
-    expect(data(await api.get(`/subscriptions/${id}`)).retry).toEqual({ attempt: 0, max_attempts: 3, next_retry_at: null })
+    expect(data(await api.get(`/subscriptions/${id}`)).retry).toEqual({
+      attempt: 0,
+      max_attempts: 3,
+      next_retry_at: null,
+    })
   })
 
   it("begins later where start_at says so", async () => {
-    const { clock, id, created } = await subscribe("2025-05-01T00:00:00Z", "pm_test_success", {}, { start_at: "2025-05-31T10:00:00Z" })
+    const { clock, id, created } = await subscribe(
+      "2025-05-01T00:00:00Z",
+      "pm_test_success",
+      {},
+      { start_at: "2025-05-31T10:00:00Z" },
+    )
     expect(created).toMatchObject({ status: "incomplete", next_charge_at: "2025-05-31T10:00:00.000Z" })
     await advance(api, clock, "2025-07-01T00:00:00Z")
     expect(await timeline(api, [id])).toEqual([
@@ -178,7 +218,11 @@ describe("a subscription's life", () => {
   it("ends at once where the first payment is declined", async () => {
     const { id, created } = await subscribe("2025-05-01T00:00:00Z", "pm_test_do_not_honor")
     expect(created).toMatchObject({ status: "cancelled", cancellation_reason: "nonpayment" })
-    expect((await timeline(api, [id])).map((line) => line.split(" ")[1])).toEqual(["subscription.created", "charge.failed", "subscription.cancelled"])
+    expect((await timeline(api, [id])).map((line) => line.split(" ")[1])).toEqual([
+      "subscription.created",
+      "charge.failed",
+      "subscription.cancelled",
+    ])
   })
 
   it.each([
@@ -193,7 +237,10 @@ describe("a subscription's life", () => {
     await advance(api, clock, "2025-05-02T00:00:00Z")
     const [settled] = (await timeline(api, [id])).filter((line) => line.includes("charge."))
     expect(settled).toBe(`${settledAt} ${status === "active" ? "charge.succeeded succeeded" : "charge.failed failed"}`)
-    expect(data(await api.get(`/subscriptions/${id}`))).toMatchObject({ status, current_period_start: "2025-05-01T00:00:00.000Z" })
+    expect(data(await api.get(`/subscriptions/${id}`))).toMatchObject({
+      status,
+      current_period_start: "2025-05-01T00:00:00.000Z",
+    })
   })
 })
 
@@ -201,9 +248,17 @@ describe("cancelling", () => {
   it("at period end leaves everything as it is until then, and can be undone", async () => {
     const { clock, id } = await subscribe("2025-01-10T00:00:00Z", "pm_test_success")
     const cancel = () => api.post(`/subscriptions/${id}/cancel`, { at_period_end: true, reason: "customer_request" })
-    expect(data(await cancel())).toMatchObject({ status: "active", cancel_at_period_end: true, next_charge_at: null, cancellation_reason: null })
+    expect(data(await cancel())).toMatchObject({
+      status: "active",
+      cancel_at_period_end: true,
+      next_charge_at: null,
+      cancellation_reason: null,
+    })
     expect(data(await cancel())).toMatchObject({ cancel_at_period_end: true })
-    expect(data(await api.patch(`/subscriptions/${id}`, { cancel_at_period_end: false }))).toMatchObject({ cancel_at_period_end: false, next_charge_at: "2025-02-10T00:00:00.000Z" })
+    expect(data(await api.patch(`/subscriptions/${id}`, { cancel_at_period_end: false }))).toMatchObject({
+      cancel_at_period_end: false,
+      next_charge_at: "2025-02-10T00:00:00.000Z",
+    })
     data(await cancel())
     await advance(api, clock, "2025-04-01T00:00:00Z")
     expect((await timeline(api, [id])).slice(2)).toEqual([
@@ -217,8 +272,14 @@ describe("cancelling", () => {
 
   it("now is final", async () => {
     const { clock, id } = await subscribe("2025-01-10T00:00:00Z", "pm_test_success")
-    expect(data(await api.post(`/subscriptions/${id}/cancel`))).toMatchObject({ status: "cancelled", cancellation_reason: "merchant_request" })
-    for (const answer of [await api.post(`/subscriptions/${id}/cancel`), await api.patch(`/subscriptions/${id}`, { cancel_at_period_end: false })]) {
+    expect(data(await api.post(`/subscriptions/${id}/cancel`))).toMatchObject({
+      status: "cancelled",
+      cancellation_reason: "merchant_request",
+    })
+    for (const answer of [
+      await api.post(`/subscriptions/${id}/cancel`),
+      await api.patch(`/subscriptions/${id}`, { cancel_at_period_end: false }),
+    ]) {
       expect(answer.status).toBe(422)
       expect(answer.body.error).toMatchObject({ type: "state_error", code: "subscription_state_invalid" })
     }
@@ -232,8 +293,10 @@ describe("cancelling", () => {
     await advance(api, clock, "2025-01-11T00:00:00Z")
     const [charge] = await api.all(`/charges?subscription=${id}`)
     expect(charge).toMatchObject({ status: "succeeded", refund_due: true })
-    const entries = await database.run((sql) => sql<{ event: string; ledger_account: string; amount_kobo: number }>`
-      SELECT e.event, l.ledger_account, l.amount_kobo FROM ledger_entry e JOIN ledger_line l ON l.entry_id = e.id WHERE e.subscription_id = ${id} ORDER BY l.line_no`)
+    const entries = await database.run(
+      (sql) => sql<{ event: string; ledger_account: string; amount_kobo: number }>`
+      SELECT e.event, l.ledger_account, l.amount_kobo FROM ledger_entry e JOIN ledger_line l ON l.entry_id = e.id WHERE e.subscription_id = ${id} ORDER BY l.line_no`,
+    )
     expect(entries).toEqual([
       { event: "refund_due", ledger_account: "clearing", amount_kobo: 500_000 },
       { event: "refund_due", ledger_account: "refunds_payable", amount_kobo: -500_000 },
@@ -251,7 +314,9 @@ describe("a clock with many customers", () => {
       ids.push(data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }), 201).id)
     }
     await advance(api, clock, "2025-01-03T00:00:00Z")
-    const events = (await api.all("/events?type=subscription.renewed")).filter(({ data: { object } }) => ids.includes(object.id)).reverse()
+    const events = (await api.all("/events?type=subscription.renewed"))
+      .filter(({ data: { object } }) => ids.includes(object.id))
+      .reverse()
     expect(events.map(({ created_at, data: { object } }) => [created_at, object.id])).toEqual(
       ["2025-01-02T00:00:00.000Z", "2025-01-03T00:00:00.000Z"].flatMap((at) => ids.map((id) => [at, id])),
     )

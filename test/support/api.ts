@@ -7,7 +7,12 @@ export interface Answer {
 }
 
 export interface Api {
-  readonly request: (method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>) => Promise<Answer>
+  readonly request: (
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Readonly<Record<string, string>>,
+  ) => Promise<Answer>
   readonly get: (path: string) => Promise<Answer>
   readonly post: (path: string, body?: unknown, headers?: Readonly<Record<string, string>>) => Promise<Answer>
   readonly patch: (path: string, body?: unknown) => Promise<Answer>

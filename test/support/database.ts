@@ -1,7 +1,8 @@
 /** A database of a test file's own, copied from the migrated template and dropped afterwards. */
+
+import { randomBytes } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { randomBytes } from "node:crypto"
 import { afterAll, beforeAll, inject } from "vitest"
 import { onDatabase, poolLayer } from "../../src/db/Database.ts"
 import { TEMPLATE } from "./postgres.ts"
@@ -29,6 +30,7 @@ export const useDatabase = (): TestDatabase => {
   afterAll(() => statement(`DROP DATABASE ${name} WITH (FORCE)`))
   return {
     url,
-    run: (program) => Effect.runPromise(Effect.flatMap(SqlClient.SqlClient, program).pipe(Effect.provide(poolLayer(url(), 2)))),
+    run: (program) =>
+      Effect.runPromise(Effect.flatMap(SqlClient.SqlClient, program).pipe(Effect.provide(poolLayer(url(), 2)))),
   }
 }

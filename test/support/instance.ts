@@ -11,7 +11,12 @@ export interface Instance {
   /** The sandbox, with the account's secret key. */
   readonly api: Api
   readonly live: Api
-  readonly keys: () => { readonly sk_test: string; readonly pk_test: string; readonly sk_live?: string; readonly pk_live?: string }
+  readonly keys: () => {
+    readonly sk_test: string
+    readonly pk_test: string
+    readonly sk_live?: string
+    readonly pk_live?: string
+  }
   readonly accountId: () => string
   /** Another account's key of the sandbox. */
   readonly stranger: Api

@@ -1,9 +1,10 @@
 /** One embedded Postgres for the whole run, with a migrated template that each test file copies. */
-import { Effect, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
+
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
 import type { TestProject } from "vitest/node"
 import { onDatabase, poolLayer } from "../../src/db/Database.ts"
 import { useEmbeddedServer } from "../../src/db/embedded.ts"
@@ -25,7 +26,9 @@ export default async (project: TestProject) => {
   const admin = onDatabase(server.url, "postgres")
   const template = onDatabase(server.url, TEMPLATE)
   await Effect.runPromise(
-    Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(`CREATE DATABASE ${TEMPLATE}`).unprepared).pipe(Effect.provide(poolLayer(admin, 1))),
+    Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(`CREATE DATABASE ${TEMPLATE}`).unprepared).pipe(
+      Effect.provide(poolLayer(admin, 1)),
+    ),
   )
   // The job tables too: making them takes longer than copying them.
   await Effect.runPromise(Effect.asVoid(migrate).pipe(Effect.provide(poolLayer(template, 1))))

@@ -1,7 +1,8 @@
 /** A server process of a test's own, as an operator would run it. */
-import { Redacted } from "effect"
+
 import { type ChildProcess, spawn } from "node:child_process"
 import { join } from "node:path"
+import { Redacted } from "effect"
 
 const MAIN = join(import.meta.dirname, "../../src/main.ts")
 const START_LIMIT_MS = 30_000
@@ -26,10 +27,19 @@ const exited = (child: ChildProcess): Promise<number | null> =>
     ? Promise.resolve(child.exitCode)
     : new Promise((resolve) => child.once("exit", (code) => resolve(code)))
 
-export const startServer = (databaseUrl: Redacted.Redacted<string>, env: Readonly<Record<string, string>> = {}): Promise<Server> =>
+export const startServer = (
+  databaseUrl: Redacted.Redacted<string>,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Server> =>
   new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", MAIN], {
-      env: { PATH: process.env.PATH, PORT: "0", ALLOW_INSECURE_HTTP: "true", DATABASE_URL: Redacted.value(databaseUrl), ...env },
+      env: {
+        PATH: process.env.PATH,
+        PORT: "0",
+        ALLOW_INSECURE_HTTP: "true",
+        DATABASE_URL: Redacted.value(databaseUrl),
+        ...env,
+      },
       stdio: ["ignore", "pipe", "pipe"],
     })
     let output = ""
@@ -62,12 +72,20 @@ export const startServer = (databaseUrl: Redacted.Redacted<string>, env: Readonl
   })
 
 /** Runs an entry point to its end. */
-export const runToEnd = (entry: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>>): Promise<Finished> =>
+export const runToEnd = (
+  entry: string,
+  args: ReadonlyArray<string>,
+  env: Readonly<Record<string, string>>,
+): Promise<Finished> =>
   new Promise((resolve) => {
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", join(import.meta.dirname, "../..", entry), ...args], {
-      env: { PATH: process.env.PATH, ...env },
-      stdio: ["ignore", "pipe", "pipe"],
-    })
+    const child = spawn(
+      process.execPath,
+      ["--disable-warning=ExperimentalWarning", join(import.meta.dirname, "../..", entry), ...args],
+      {
+        env: { PATH: process.env.PATH, ...env },
+        stdio: ["ignore", "pipe", "pipe"],
+      },
+    )
     let output = ""
     let errors = ""
     child.stdout.on("data", (chunk) => {

@@ -6,7 +6,10 @@ const ADVANCE_LIMIT_MS = 60_000
 const LOOK_AGAIN_MS = 15
 
 /** Waits until `condition` gives a value. */
-export const eventually = async <T>(condition: () => Promise<T | undefined>, limitMs = ADVANCE_LIMIT_MS): Promise<T> => {
+export const eventually = async <T>(
+  condition: () => Promise<T | undefined>,
+  limitMs = ADVANCE_LIMIT_MS,
+): Promise<T> => {
   const limit = Date.now() + limitMs
   for (;;) {
     const value = await condition()
@@ -22,7 +25,8 @@ export const data = (answer: Answer, status = 200) => {
   return answer.body.data
 }
 
-export const createClock = async (api: Api, frozen_time: string): Promise<string> => data(await api.post("/test/clocks", { frozen_time }), 201).id
+export const createClock = async (api: Api, frozen_time: string): Promise<string> =>
+  data(await api.post("/test/clocks", { frozen_time }), 201).id
 
 /** Advances a clock and waits until it has arrived. */
 export const advance = async (api: Api, clock: string, frozen_time: string): Promise<void> => {
@@ -35,7 +39,10 @@ export const advance = async (api: Api, clock: string, frozen_time: string): Pro
 }
 
 export const createPlan = async (api: Api, plan: Readonly<Record<string, unknown>> = {}): Promise<string> =>
-  data(await api.post("/plans", { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly", ...plan }), 201).id
+  data(
+    await api.post("/plans", { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly", ...plan }),
+    201,
+  ).id
 
 export const createCustomer = async (api: Api, customer: Readonly<Record<string, unknown>> = {}): Promise<string> =>
   data(await api.post("/customers", { name: "Ada Obi", ...customer }), 201).id
@@ -46,5 +53,8 @@ export const timeline = async (api: Api, about: ReadonlyArray<string>): Promise<
   return events
     .filter(({ data: { object } }) => about.includes(object.id) || about.includes(object.subscription))
     .reverse()
-    .map(({ created_at, type, data: { object } }) => `${created_at.replace(/:00\.000Z$|\.000Z$/, "")} ${type} ${object.status}`)
+    .map(
+      ({ created_at, type, data: { object } }) =>
+        `${created_at.replace(/:00\.000Z$|\.000Z$/, "")} ${type} ${object.status}`,
+    )
 }

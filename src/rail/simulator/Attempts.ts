@@ -15,7 +15,9 @@ export class Attempts extends Context.Service<
     /** How many charges each customer has made with the method before, in the order of `charges`. */
     readonly uses: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<number>>
     /** Notes attempts by reference; one that was noted before counts up and keeps its first outcome. */
-    readonly note: (attempts: ReadonlyArray<{ readonly charge: RailCharge; readonly attempt: Attempt }>) => Effect.Effect<void>
+    readonly note: (
+      attempts: ReadonlyArray<{ readonly charge: RailCharge; readonly attempt: Attempt }>,
+    ) => Effect.Effect<void>
     /** The attempts of these references, undefined where there was none. */
     readonly find: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<Attempt | undefined>>
   }

@@ -37,19 +37,34 @@ export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.e
         Effect.gen(function* () {
           const counted = charges.filter((charge) => behaviourOf(charge).countsUses)
           const uses = new Map<string, number>()
-          if (counted.length > 0) {
-            const counts = yield* attempts.uses(counted)
-            counted.forEach((charge, index) => uses.set(charge.reference, counts[index]!))
+          const before = counted.length === 0 ? [] : yield* attempts.uses(counted)
+          for (const [index, charge] of counted.entries()) {
+            // Charges of one customer in one batch come one after the other.
+            const alike = counted
+              .slice(0, index)
+              .filter(
+                (other) => other.customerId === charge.customerId && other.paymentMethod.id === charge.paymentMethod.id,
+              )
+            uses.set(charge.reference, before[index]! + alike.length)
           }
-          const made = charges.map((charge) => ({ charge, attempt: attemptOf(charge, uses.get(charge.reference) ?? 0) }))
+          const made = charges.map((charge) => ({
+            charge,
+            attempt: attemptOf(charge, uses.get(charge.reference) ?? 0),
+          }))
           yield* attempts.note(made)
-          return made.map(({ charge, attempt }): RailAnswer =>
-            behaviourOf(charge).answers === "only_when_asked" ? { type: "rail.unsettled", knownAt: null } : known(attempt, charge.at),
+          return made.map(
+            ({ charge, attempt }): RailAnswer =>
+              behaviourOf(charge).answers === "only_when_asked"
+                ? { type: "rail.unsettled", knownAt: null }
+                : known(attempt, charge.at),
           )
         }),
       ask: (charges) =>
         Effect.map(attempts.find(charges), (found) =>
-          found.map((attempt, index): RailAnswer => (attempt === undefined ? { type: "rail.not_found" } : known(attempt, charges[index]!.at))),
+          found.map(
+            (attempt, index): RailAnswer =>
+              attempt === undefined ? { type: "rail.not_found" } : known(attempt, charges[index]!.at),
+          ),
         ),
     })
   }),

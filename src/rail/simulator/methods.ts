@@ -2,7 +2,10 @@
 import { HOUR_MS, MINUTE_MS } from "../../time.ts"
 import { FAILURE_CODES, type FailureCode, type PaymentMethodSummary } from "../PaymentRail.ts"
 
-export type Outcome = { readonly status: "succeeded" } | { readonly status: "failed"; readonly code: FailureCode } | { readonly status: "not_found" }
+export type Outcome =
+  | { readonly status: "succeeded" }
+  | { readonly status: "failed"; readonly code: FailureCode }
+  | { readonly status: "not_found" }
 
 export interface Behaviour {
   /** Whether the rail answers the attempt with the outcome, says "pending", or says nothing at all. */
@@ -14,7 +17,11 @@ export interface Behaviour {
 
 const SUCCEEDED: Outcome = { status: "succeeded" }
 const failed = (code: FailureCode): Outcome => ({ status: "failed", code })
-const always = (outcome: Outcome, answers: Behaviour["answers"] = "at_once"): Behaviour => ({ answers, outcome: () => outcome, countsUses: false })
+const always = (outcome: Outcome, answers: Behaviour["answers"] = "at_once"): Behaviour => ({
+  answers,
+  outcome: () => outcome,
+  countsUses: false,
+})
 
 const untilAttempt = (n: number): Behaviour => ({
   answers: "at_once",
@@ -29,8 +36,22 @@ const onceThen = (code: FailureCode): Behaviour => ({
 })
 
 const CARD = { type: "card", brand: "visa", last4: "4242", bank_name: null, exp_month: 12, exp_year: 2034 } as const
-const BANK = { type: "bank_account", brand: null, last4: "6789", bank_name: "Test Bank", exp_month: null, exp_year: null } as const
-const USSD = { type: "ussd", brand: null, last4: null, bank_name: "Test Bank", exp_month: null, exp_year: null } as const
+const BANK = {
+  type: "bank_account",
+  brand: null,
+  last4: "6789",
+  bank_name: "Test Bank",
+  exp_month: null,
+  exp_year: null,
+} as const
+const USSD = {
+  type: "ussd",
+  brand: null,
+  last4: null,
+  bank_name: "Test Bank",
+  exp_month: null,
+  exp_year: null,
+} as const
 
 interface TestMethod {
   readonly looks: Omit<PaymentMethodSummary, "id">
@@ -55,9 +76,15 @@ export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, Tes
   ["pm_test_timeout_not_found", card(always({ status: "not_found" }, "only_when_asked"))],
   ["pm_test_requires_otp", card(always(failed("authentication_required")))],
   ["pm_test_bank_account", { looks: BANK, behaviour: always(SUCCEEDED, { afterMs: HOUR_MS }) }],
-  ["pm_test_bank_account_insufficient_funds", { looks: BANK, behaviour: always(failed("insufficient_funds"), { afterMs: HOUR_MS }) }],
+  [
+    "pm_test_bank_account_insufficient_funds",
+    { looks: BANK, behaviour: always(failed("insufficient_funds"), { afterMs: HOUR_MS }) },
+  ],
   ["pm_test_ussd", { looks: USSD, behaviour: always(SUCCEEDED, { afterMs: 10 * MINUTE_MS }) }],
-  ["pm_test_ussd_timeout", { looks: USSD, behaviour: always(failed("customer_abandoned"), { afterMs: 30 * MINUTE_MS }) }],
+  [
+    "pm_test_ussd_timeout",
+    { looks: USSD, behaviour: always(failed("customer_abandoned"), { afterMs: 30 * MINUTE_MS }) },
+  ],
   ...FAILURE_CODES.map((code) => [`pm_test_${code}`, card(always(failed(code)))] as const),
   ...FAILURE_CODES.map((code) => [`pm_test_success_then_${code}`, card(onceThen(code))] as const),
 ])
