@@ -1,0 +1,24 @@
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { machinesDocument } from "../scripts/machines/document.ts"
+import { FAILURE_CODES } from "../src/rail/PaymentRail.ts"
+
+const read = (path: string): string => readFileSync(join(import.meta.dirname, "..", path), "utf8")
+
+describe("docs", () => {
+  it("docs/machines.md shows the machines as they are (npm run machines)", () => {
+    expect(read("docs/machines.md")).toBe(machinesDocument())
+  })
+
+  it("docs/decisions.md explains every failure code", () => {
+    const text = read("docs/decisions.md")
+    for (const code of FAILURE_CODES) expect(text).toContain(code)
+  })
+
+  it("CONTRIBUTING.md gives a reason for every dependency", () => {
+    const text = read("CONTRIBUTING.md")
+    const { dependencies, devDependencies } = JSON.parse(read("package.json")) as Record<string, Record<string, string>>
+    for (const name of Object.keys({ ...dependencies, ...devDependencies })) expect(text).toContain(`| ${name} |`)
+  })
+})

@@ -1,0 +1,102 @@
+import { describe, expect, it } from "vitest"
+import { useInstance } from "../support/instance.ts"
+import { makeApi } from "../support/api.ts"
+import { startServer } from "../support/server.ts"
+import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
+
+const { api, live, database, keys } = useInstance()
+
+const PARALLEL = 20
+
+const withKey = (key: string) => ({ "idempotency-key": key })
+
+describe("Idempotency-Key", () => {
+  it.each(["/customers", "/plans"])("20 identical POSTs to %s at once make one object", async (path) => {
+    const body = path === "/customers" ? { name: "One" } : { name: "One", amount: 5000, currency: "NGN", billing_cycle: "daily" }
+    const before = (await api.all(path)).length
+    const answers = await Promise.all(Array.from({ length: PARALLEL }, () => api.post(path, body, withKey(`parallel ${path}`))))
+    expect((await api.all(path)).length).toBe(before + 1)
+    const made = answers.filter(({ status }) => status === 201)
+    expect(new Set(made.map(({ body }) => body.data.id)).size).toBe(1)
+    expect(made.filter(({ headers }) => headers.get("idempotent-replayed") === null).length).toBe(1)
+    for (const { status, body } of answers.filter(({ status }) => status !== 201)) {
+      expect([status, body.error.type, body.error.code]).toEqual([409, "idempotency_error", "idempotency_request_in_progress"])
+    }
+  })
+
+  it("20 identical subscriptions at once charge once", async () => {
+    const body = { customer: await createCustomer(api), plan: await createPlan(api), payment_method: "pm_test_success" }
+    const answers = await Promise.all(Array.from({ length: PARALLEL }, () => api.post("/subscriptions", body, withKey("subscribe"))))
+    const again = await api.post("/subscriptions", body, withKey("subscribe"))
+    expect(again.headers.get("idempotent-replayed")).toBe("true")
+    const ids = new Set([...answers, again].filter(({ status }) => status === 201).map(({ body }) => body.data.id))
+    expect(ids.size).toBe(1)
+    expect((await api.all(`/charges?customer=${body.customer}`)).length).toBe(1)
+  })
+
+  it("replays the answer word for word", async () => {
+    const first = await api.post("/customers", { name: "Same", metadata: { a: "1", b: "2" } }, withKey("same"))
+    const replay = await api.post("/customers", { metadata: { b: "2", a: "1" }, name: "Same" }, withKey("same"))
+    expect(replay.status).toBe(201)
+    expect(replay.body).toEqual(first.body)
+    expect([first.headers.get("idempotent-replayed"), replay.headers.get("idempotent-replayed")]).toEqual([null, "true"])
+  })
+
+  it("belongs to one request of one account and environment", async () => {
+    await api.post("/customers", { name: "A" }, withKey("reuse"))
+    for (const answer of [
+      await api.post("/customers", { name: "B" }, withKey("reuse")),
+      await api.post("/plans", { name: "A" }, withKey("reuse")),
+    ]) {
+      expect([answer.status, answer.body.error.code]).toEqual([409, "idempotency_key_reused"])
+    }
+    expect((await live.post("/customers", { name: "B" }, withKey("reuse"))).status).toBe(201)
+  })
+
+  it("is free again after a refusal", async () => {
+    expect((await api.post("/customers", { nmae: "A" }, withKey("mend"))).status).toBe(400)
+    const mended = await api.post("/customers", { name: "A" }, withKey("mend"))
+    expect([mended.status, mended.headers.get("idempotent-replayed")]).toEqual([201, null])
+  })
+
+  it("has at most 255 characters", async () => {
+    const answer = await api.post("/customers", { name: "A" }, withKey("k".repeat(256)))
+    expect([answer.status, answer.body.error.param]).toEqual([400, "Idempotency-Key"])
+  })
+
+  it("is taken over from a process that died, and what that had begun is finished", async () => {
+    const body = { customer: await createCustomer(api), plan: await createPlan(api), payment_method: "pm_test_success" }
+    const answered = data(await api.post("/subscriptions", body, withKey("crash")), 201)
+    // As a process leaves it that dies between its first transaction and its answer.
+    const dead = 424_242
+    await database.run((sql) => sql`UPDATE idempotency_record SET response_status = NULL, response_body = NULL, runner = ${dead}, resource_id = ${answered.id} WHERE key = 'crash'`)
+    const again = await api.post("/subscriptions", body, withKey("crash"))
+    expect(data(again, 201)).toEqual(answered)
+    expect((await api.all(`/charges?customer=${body.customer}`)).length).toBe(1)
+  })
+
+  it("survives a crash of the server in the middle of a subscription", async () => {
+    const server = await startServer(database.url())
+    const mine = makeApi(server.origin, keys().sk_test)
+    const customer = await createCustomer(api)
+    const plan = await createPlan(api)
+    const bodies = Array.from({ length: PARALLEL }, (_, n) => ({ customer, plan, payment_method: "pm_test_success", metadata: { n: String(n) } }))
+    const first = bodies.map((body, n) => mine.post("/subscriptions", body, withKey(`killed ${n}`)).catch(() => undefined))
+    await eventually(async () => ((await api.all(`/charges?customer=${customer}`)).length > 2 ? true : undefined))
+    await server.kill()
+    await Promise.all(first)
+    const answers = await Promise.all(
+      bodies.map((body, n) =>
+        eventually(async () => {
+          const answer = await api.post("/subscriptions", body, withKey(`killed ${n}`))
+          return answer.status === 409 ? undefined : answer
+        }),
+      ),
+    )
+    for (const answer of answers) expect(data(answer, 201).status).toBe("active")
+    const subscriptions = await api.all(`/subscriptions?customer=${customer}`)
+    expect(subscriptions.length).toBe(PARALLEL)
+    expect((await api.all(`/charges?customer=${customer}`)).length).toBe(PARALLEL)
+    expect(await database.run((sql) => sql`SELECT reference FROM simulator_attempt WHERE attempts > 1`)).toEqual([])
+  })
+})

@@ -1,0 +1,158 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { createAccount } from "../src/account/Accounts.ts"
+import { checkLedger, type NewEntry, postEntries } from "../src/ledger/Ledger.ts"
+import * as postings from "../src/ledger/postings.ts"
+import { useDatabase } from "./support/database.ts"
+
+const database = useDatabase()
+
+const account = () => database.run(() => Effect.map(createAccount({ businessName: "Books" }), ({ account }) => account.id))
+
+const entry = (account_id: string, over: Partial<NewEntry> = {}): NewEntry => ({
+  account_id,
+  livemode: false,
+  event: "paid",
+  idempotencyKey: `test:${Math.random()}`,
+  customerId: "cus_1",
+  subscriptionId: null,
+  chargeId: null,
+  at: Date.UTC(2025, 0, 31),
+  lines: [
+    { account: "clearing", detail: "simulator", amountKobo: 500 },
+    { account: "deferred_revenue", detail: null, amountKobo: -500 },
+  ],
+  ...over,
+})
+
+/** The name of the constraint that refuses what `program` does. */
+const refusal = (program: (sql: SqlClient.SqlClient) => Effect.Effect<unknown, unknown, SqlClient.SqlClient>) =>
+  database.run((sql) =>
+    Effect.match(program(sql), {
+      onFailure: (error) => (error as { reason?: { cause?: { constraint?: string } } }).reason?.cause?.constraint ?? String(error),
+      onSuccess: () => "accepted",
+    }),
+  )
+
+describe("the ledger refuses", () => {
+  it("an entry that does not balance", async () => {
+    const id = await account()
+    const lines = [
+      { account: "clearing", detail: null, amountKobo: 500 },
+      { account: "deferred_revenue", detail: null, amountKobo: -499 },
+    ] as const
+    expect(await refusal(() => postEntries([entry(id), entry(id, { lines })]))).toBe("ledger_entry_balances")
+    expect((await database.run(() => checkLedger)).entries).toBe(0)
+  })
+
+  it("a foreign currency", async () => {
+    const id = await account()
+    expect(
+      await refusal(
+        (sql) => sql`
+          WITH e AS (INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, effective_on, line_count) VALUES (${id}, false, 'le_usd', 'paid', 'usd', now(), 2))
+          INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, currency, amount_kobo)
+          VALUES (${id}, false, 'le_usd', 1, 'clearing', 'USD', 5), (${id}, false, 'le_usd', 2, 'deferred_revenue', 'USD', -5)`,
+      ),
+    ).toBe("ledger_line_currency_ngn")
+  })
+
+  it("lines that come later, alone or in balanced pairs", async () => {
+    const id = await account()
+    await database.run(() => postEntries([entry(id)]))
+    const later = (first: number) =>
+      refusal(
+        (sql) => sql`
+          INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, currency, amount_kobo)
+          SELECT account_id, livemode, id, ${first}::int + n, 'clearing', 'NGN', CASE n WHEN 0 THEN 7 ELSE -7 END
+          FROM ledger_entry, generate_series(0, 1) n WHERE account_id = ${id}`,
+      )
+    expect(await later(3)).toBe("ledger_line_arrives_with_entry")
+    expect(await later(1)).toBe("ledger_line_pkey")
+  })
+
+  it("an entry without its lines, and lines without an entry", async () => {
+    const id = await account()
+    expect(
+      await refusal(
+        (sql) =>
+          sql`INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, effective_on, line_count) VALUES (${id}, false, 'le_bare', 'paid', 'bare', now(), 2)`,
+      ),
+    ).toBe("ledger_line_arrives_with_entry")
+    expect(
+      await refusal(
+        (sql) => sql`
+          INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, currency, amount_kobo)
+          VALUES (${id}, false, 'le_none', 1, 'clearing', 'NGN', 5), (${id}, false, 'le_none', 2, 'clearing', 'NGN', -5)`,
+      ),
+    ).toBe("ledger_line_has_entry")
+  })
+
+  it("changes, deletions and truncation", async () => {
+    const id = await account()
+    await database.run(() => postEntries([entry(id)]))
+    for (const statement of [
+      "UPDATE ledger_line SET amount_kobo = amount_kobo * 2",
+      "UPDATE ledger_entry SET event = 'other'",
+      "DELETE FROM ledger_line",
+      "DELETE FROM ledger_entry",
+      "TRUNCATE ledger_line",
+      "TRUNCATE ledger_entry CASCADE",
+      "UPDATE ledger_account SET name = 'x'",
+    ]) {
+      expect(await refusal((sql) => sql.unsafe(statement).unprepared), statement).toBe("ledger_append_only")
+    }
+  })
+
+  it("the same fact twice", async () => {
+    const id = await account()
+    const twice = entry(id, { idempotencyKey: "once" })
+    await database.run(() => postEntries([twice]))
+    expect(await refusal(() => postEntries([twice]))).toBe("ledger_entry_posted_once")
+  })
+})
+
+describe("postings", () => {
+  const billed = {
+    lines: [
+      { type: "plan", description: "Plan", quantity: 1, unit_amount: 5000, amount: 5000 },
+      { type: "overage", description: "Usage", quantity: 3, unit_amount: 100, amount: 300 },
+    ],
+    customerId: "cus_1",
+    rail: "simulator",
+  } as const
+  const shown = (lines: ReadonlyArray<postings.PostingLine>) => lines.map(({ account, amountKobo }) => [account, amountKobo])
+
+  it("are what the design says", () => {
+    expect(shown(postings.paid(billed))).toEqual([["clearing", 5300], ["deferred_revenue", -5000], ["usage_revenue", -300]])
+    expect(shown(postings.owed(billed))).toEqual([["receivable", 5300], ["deferred_revenue", -5000], ["usage_revenue", -300]])
+    expect(shown(postings.overduePaid(billed))).toEqual([["clearing", 5300], ["receivable", -5300]])
+    expect(shown(postings.writtenOff(billed))).toEqual([["deferred_revenue", 5000], ["bad_debt", 300], ["receivable", -5300]])
+  })
+
+  it.effect("balance", () =>
+    Effect.sync(() => {
+      for (const rule of [postings.paid, postings.owed, postings.overduePaid, postings.writtenOff]) {
+        expect(rule(billed).reduce((sum, { amountKobo }) => sum + amountKobo, 0)).toBe(0)
+      }
+    }),
+  )
+})
+
+describe("finance.trial_balance", () => {
+  it("sums to zero for each account and environment", async () => {
+    const id = await account()
+    await database.run(() => postEntries([entry(id), entry(id, { livemode: true })]))
+    const rows = await database.run(
+      (sql) => sql<{ livemode: boolean; ledger_account: string; balance_kobo: number }>`
+        SELECT livemode, ledger_account, balance_kobo FROM finance.trial_balance WHERE account_id = ${id} ORDER BY 1, 2`,
+    )
+    expect(rows).toEqual([
+      { livemode: false, ledger_account: "clearing", balance_kobo: 500 },
+      { livemode: false, ledger_account: "deferred_revenue", balance_kobo: -500 },
+      { livemode: true, ledger_account: "clearing", balance_kobo: 500 },
+      { livemode: true, ledger_account: "deferred_revenue", balance_kobo: -500 },
+    ])
+  })
+})

@@ -1,0 +1,50 @@
+/** A TCP proxy before the database, which a test can cut. */
+import { Redacted } from "effect"
+import { connect, createServer, type Socket } from "node:net"
+
+export interface Proxy {
+  readonly url: Redacted.Redacted<string>
+  readonly cut: () => void
+  readonly mend: () => void
+  readonly close: () => void
+}
+
+export const startProxy = (url: Redacted.Redacted<string>): Promise<Proxy> =>
+  new Promise((resolve) => {
+    const target = new URL(Redacted.value(url))
+    const open = new Set<Socket>()
+    let isCut = false
+    const server = createServer((client) => {
+      if (isCut) return void client.destroy()
+      const upstream = connect(Number(target.port), target.hostname)
+      for (const socket of [client, upstream]) {
+        open.add(socket)
+        socket.on("error", () => {})
+        socket.on("close", () => {
+          open.delete(socket)
+          client.destroy()
+          upstream.destroy()
+        })
+      }
+      client.pipe(upstream).pipe(client)
+    })
+    server.listen(0, "127.0.0.1", () => {
+      const through = new URL(target)
+      through.port = String((server.address() as { port: number }).port)
+      const cut = () => {
+        isCut = true
+        for (const socket of open) socket.destroy()
+      }
+      resolve({
+        url: Redacted.make(through.href),
+        cut,
+        mend: () => {
+          isCut = false
+        },
+        close: () => {
+          cut()
+          server.close()
+        },
+      })
+    })
+  })
