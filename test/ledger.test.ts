@@ -8,7 +8,8 @@ import { useDatabase } from "./support/database.ts"
 
 const database = useDatabase()
 
-const account = () => database.run(() => Effect.map(createAccount({ businessName: "Books" }), ({ account }) => account.id))
+const account = () =>
+  database.run(() => Effect.map(createAccount({ businessName: "Books" }), ({ account }) => account.id))
 
 const entry = (account_id: string, over: Partial<NewEntry> = {}): NewEntry => ({
   account_id,
@@ -30,7 +31,8 @@ const entry = (account_id: string, over: Partial<NewEntry> = {}): NewEntry => ({
 const refusal = (program: (sql: SqlClient.SqlClient) => Effect.Effect<unknown, unknown, SqlClient.SqlClient>) =>
   database.run((sql) =>
     Effect.match(program(sql), {
-      onFailure: (error) => (error as { reason?: { cause?: { constraint?: string } } }).reason?.cause?.constraint ?? String(error),
+      onFailure: (error) =>
+        (error as { reason?: { cause?: { constraint?: string } } }).reason?.cause?.constraint ?? String(error),
       onSuccess: () => "accepted",
     }),
   )
@@ -122,13 +124,29 @@ describe("postings", () => {
     customerId: "cus_1",
     rail: "simulator",
   } as const
-  const shown = (lines: ReadonlyArray<postings.PostingLine>) => lines.map(({ account, amountKobo }) => [account, amountKobo])
+  const shown = (lines: ReadonlyArray<postings.PostingLine>) =>
+    lines.map(({ account, amountKobo }) => [account, amountKobo])
 
   it("are what the design says", () => {
-    expect(shown(postings.paid(billed))).toEqual([["clearing", 5300], ["deferred_revenue", -5000], ["usage_revenue", -300]])
-    expect(shown(postings.owed(billed))).toEqual([["receivable", 5300], ["deferred_revenue", -5000], ["usage_revenue", -300]])
-    expect(shown(postings.overduePaid(billed))).toEqual([["clearing", 5300], ["receivable", -5300]])
-    expect(shown(postings.writtenOff(billed))).toEqual([["deferred_revenue", 5000], ["bad_debt", 300], ["receivable", -5300]])
+    expect(shown(postings.paid(billed))).toEqual([
+      ["clearing", 5300],
+      ["deferred_revenue", -5000],
+      ["usage_revenue", -300],
+    ])
+    expect(shown(postings.owed(billed))).toEqual([
+      ["receivable", 5300],
+      ["deferred_revenue", -5000],
+      ["usage_revenue", -300],
+    ])
+    expect(shown(postings.overduePaid(billed))).toEqual([
+      ["clearing", 5300],
+      ["receivable", -5300],
+    ])
+    expect(shown(postings.writtenOff(billed))).toEqual([
+      ["deferred_revenue", 5000],
+      ["bad_debt", 300],
+      ["receivable", -5300],
+    ])
   })
 
   it.effect("balance", () =>

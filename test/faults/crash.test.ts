@@ -11,7 +11,9 @@ import { createClock, createCustomer, createPlan, data, eventually } from "../su
 const database = useDatabase()
 
 const count = (table: "event" | "charge", condition: string) =>
-  database.run((sql) => sql.unsafe<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE ${condition}`)).then(([row]) => row!.n)
+  database
+    .run((sql) => sql.unsafe<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE ${condition}`))
+    .then(([row]) => row!.n)
 
 /** What must hold after any crash. */
 const expectWhole = async () => {
@@ -39,7 +41,9 @@ describe("kill -9", () => {
     data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time: "2025-03-12T00:00:00Z" }), 202)
     // Three crashes, each a little further on.
     for (const progress of [100, 400, 900]) {
-      await eventually(async () => ((await count("event", "type = 'subscription.renewed'")) >= progress ? true : undefined))
+      await eventually(async () =>
+        (await count("event", "type = 'subscription.renewed'")) >= progress ? true : undefined,
+      )
       await server.kill()
       server = await startServer(database.url())
       api = makeApi(server.origin, keys.sk_test)
@@ -62,14 +66,18 @@ describe("kill -9", () => {
     const customer = await createCustomer(api)
     const start_at = new Date(Date.now() + 4000).toISOString()
     const created = await Promise.all(
-      Array.from({ length: CUSTOMERS }, () => api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", start_at })),
+      Array.from({ length: CUSTOMERS }, () =>
+        api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", start_at }),
+      ),
     )
     for (const answer of created) data(answer, 201)
     await eventually(async () => ((await count("charge", mine)) > 0 ? true : undefined))
     await server.kill()
     server = await startServer(database.url())
     api = makeApi(server.origin, keys.sk_test)
-    await eventually(async () => ((await count("event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined))
+    await eventually(async () =>
+      (await count("event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined,
+    )
     await expectWhole()
     expect((await api.all("/subscriptions?status=active")).length).toBe(CUSTOMERS)
     expect(await server.stop()).toBe(0)
@@ -85,10 +93,14 @@ describe("two servers", () => {
     const customer = await createCustomer(api)
     const start_at = new Date(Date.now() + 3000).toISOString()
     await Promise.all(
-      Array.from({ length: CUSTOMERS }, () => api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", start_at })),
+      Array.from({ length: CUSTOMERS }, () =>
+        api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", start_at }),
+      ),
     )
     const mine = `account_id = '${account.id}'`
-    await eventually(async () => ((await count("event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined))
+    await eventually(async () =>
+      (await count("event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined,
+    )
     expect(await count("charge", mine)).toBe(CUSTOMERS)
     await expectWhole()
     await Promise.all(servers.map((server) => server.stop()))

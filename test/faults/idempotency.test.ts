@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
-import { useInstance } from "../support/instance.ts"
 import { makeApi } from "../support/api.ts"
+import { useInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
@@ -12,21 +12,30 @@ const withKey = (key: string) => ({ "idempotency-key": key })
 
 describe("Idempotency-Key", () => {
   it.each(["/customers", "/plans"])("20 identical POSTs to %s at once make one object", async (path) => {
-    const body = path === "/customers" ? { name: "One" } : { name: "One", amount: 5000, currency: "NGN", billing_cycle: "daily" }
+    const body =
+      path === "/customers" ? { name: "One" } : { name: "One", amount: 5000, currency: "NGN", billing_cycle: "daily" }
     const before = (await api.all(path)).length
-    const answers = await Promise.all(Array.from({ length: PARALLEL }, () => api.post(path, body, withKey(`parallel ${path}`))))
+    const answers = await Promise.all(
+      Array.from({ length: PARALLEL }, () => api.post(path, body, withKey(`parallel ${path}`))),
+    )
     expect((await api.all(path)).length).toBe(before + 1)
     const made = answers.filter(({ status }) => status === 201)
     expect(new Set(made.map(({ body }) => body.data.id)).size).toBe(1)
     expect(made.filter(({ headers }) => headers.get("idempotent-replayed") === null).length).toBe(1)
     for (const { status, body } of answers.filter(({ status }) => status !== 201)) {
-      expect([status, body.error.type, body.error.code]).toEqual([409, "idempotency_error", "idempotency_request_in_progress"])
+      expect([status, body.error.type, body.error.code]).toEqual([
+        409,
+        "idempotency_error",
+        "idempotency_request_in_progress",
+      ])
     }
   })
 
   it("20 identical subscriptions at once charge once", async () => {
     const body = { customer: await createCustomer(api), plan: await createPlan(api), payment_method: "pm_test_success" }
-    const answers = await Promise.all(Array.from({ length: PARALLEL }, () => api.post("/subscriptions", body, withKey("subscribe"))))
+    const answers = await Promise.all(
+      Array.from({ length: PARALLEL }, () => api.post("/subscriptions", body, withKey("subscribe"))),
+    )
     const again = await api.post("/subscriptions", body, withKey("subscribe"))
     expect(again.headers.get("idempotent-replayed")).toBe("true")
     const ids = new Set([...answers, again].filter(({ status }) => status === 201).map(({ body }) => body.data.id))
@@ -39,7 +48,10 @@ describe("Idempotency-Key", () => {
     const replay = await api.post("/customers", { metadata: { b: "2", a: "1" }, name: "Same" }, withKey("same"))
     expect(replay.status).toBe(201)
     expect(replay.body).toEqual(first.body)
-    expect([first.headers.get("idempotent-replayed"), replay.headers.get("idempotent-replayed")]).toEqual([null, "true"])
+    expect([first.headers.get("idempotent-replayed"), replay.headers.get("idempotent-replayed")]).toEqual([
+      null,
+      "true",
+    ])
   })
 
   it("belongs to one request of one account and environment", async () => {
@@ -69,7 +81,10 @@ describe("Idempotency-Key", () => {
     const answered = data(await api.post("/subscriptions", body, withKey("crash")), 201)
     // As a process leaves it that dies between its first transaction and its answer.
     const dead = 424_242
-    await database.run((sql) => sql`UPDATE idempotency_record SET response_status = NULL, response_body = NULL, runner = ${dead}, resource_id = ${answered.id} WHERE key = 'crash'`)
+    await database.run(
+      (sql) =>
+        sql`UPDATE idempotency_record SET response_status = NULL, response_body = NULL, runner = ${dead}, resource_id = ${answered.id} WHERE key = 'crash'`,
+    )
     const again = await api.post("/subscriptions", body, withKey("crash"))
     expect(data(again, 201)).toEqual(answered)
     expect((await api.all(`/charges?customer=${body.customer}`)).length).toBe(1)
@@ -80,8 +95,15 @@ describe("Idempotency-Key", () => {
     const mine = makeApi(server.origin, keys().sk_test)
     const customer = await createCustomer(api)
     const plan = await createPlan(api)
-    const bodies = Array.from({ length: PARALLEL }, (_, n) => ({ customer, plan, payment_method: "pm_test_success", metadata: { n: String(n) } }))
-    const first = bodies.map((body, n) => mine.post("/subscriptions", body, withKey(`killed ${n}`)).catch(() => undefined))
+    const bodies = Array.from({ length: PARALLEL }, (_, n) => ({
+      customer,
+      plan,
+      payment_method: "pm_test_success",
+      metadata: { n: String(n) },
+    }))
+    const first = bodies.map((body, n) =>
+      mine.post("/subscriptions", body, withKey(`killed ${n}`)).catch(() => undefined),
+    )
     await eventually(async () => ((await api.all(`/charges?customer=${customer}`)).length > 2 ? true : undefined))
     await server.kill()
     await Promise.all(first)

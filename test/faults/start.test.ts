@@ -1,8 +1,8 @@
-import { Redacted } from "effect"
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/Accounts.ts"
 import { makeApi } from "../support/api.ts"
@@ -64,7 +64,11 @@ describe("plain HTTP", () => {
     const server = await startServer(database.url(), { ALLOW_INSECURE_HTTP: "false", TRUST_PROXY: "true" })
     const api = makeApi(server.origin, keys.sk_test)
     const refused = await api.get("/account")
-    expect([refused.status, refused.body.error.type, refused.body.error.code]).toEqual([403, "permission_error", "https_required"])
+    expect([refused.status, refused.body.error.type, refused.body.error.code]).toEqual([
+      403,
+      "permission_error",
+      "https_required",
+    ])
     expect((await api.request("GET", "/account", undefined, { "x-forwarded-proto": "https" })).status).toBe(200)
     expect((await fetch(`${server.origin}/healthz`)).status).toBe(200)
     await server.stop()
@@ -80,7 +84,11 @@ describe("the database away", () => {
     await createCustomer(api)
     proxy.cut()
     const answer = await api.post("/customers", { name: "Nobody" })
-    expect([answer.status, answer.body.error.type, answer.body.error.code]).toEqual([503, "api_error", "service_unavailable"])
+    expect([answer.status, answer.body.error.type, answer.body.error.code]).toEqual([
+      503,
+      "api_error",
+      "service_unavailable",
+    ])
     expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0)
     expect((await fetch(`${server.origin}/readyz`)).status).toBe(503)
     expect((await fetch(`${server.origin}/healthz`)).status).toBe(200)

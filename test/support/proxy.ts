@@ -1,6 +1,7 @@
 /** A TCP proxy before the database, which a test can cut. */
-import { Redacted } from "effect"
+
 import { connect, createServer, type Socket } from "node:net"
+import { Redacted } from "effect"
 
 export interface Proxy {
   readonly url: Redacted.Redacted<string>
