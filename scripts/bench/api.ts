@@ -1,0 +1,150 @@
+/**
+ * Requests per second of one write and one read, against bare node:http with one prepared statement, in the same run.
+ *
+ *   npm run bench:api -- --seconds 10 --connections 32
+ */
+import { type ChildProcess, spawn } from "node:child_process"
+import { join } from "node:path"
+import autocannon from "autocannon"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { createAccount } from "../../src/account/Accounts.ts"
+import { poolLayer } from "../../src/db/Database.ts"
+import { sizes, startInstance } from "./instance.ts"
+
+const { seconds, connections, rounds } = sizes({ seconds: 8, connections: 32, rounds: 3 })
+
+/** Requests whose statements are counted. */
+const COUNTED = 50
+const WARM_UP_SECONDS = 3
+
+const start = (file: string, env: Readonly<Record<string, string>>): Promise<{ origin: string; child: ChildProcess }> =>
+  new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", join(import.meta.dirname, file)], {
+      env: { PATH: process.env.PATH, ...env },
+      stdio: ["ignore", "pipe", "inherit"],
+    })
+    let output = ""
+    child.stdout.on("data", (chunk) => {
+      output += chunk
+      const origin = /Live: +(\S+)\/v1/.exec(output)?.[1]
+      if (origin !== undefined) resolve({ origin, child })
+    })
+    child.once("exit", () => reject(new Error(`${file} ended.`)))
+  })
+
+interface Case {
+  readonly name: string
+  readonly method: "GET" | "POST"
+  readonly url: string
+  readonly body?: string
+}
+
+const load = async (one: Case, key: string, duration: number): Promise<number> => {
+  const result = await autocannon({
+    url: one.url,
+    method: one.method,
+    connections,
+    duration,
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    ...(one.body === undefined ? {} : { body: one.body }),
+  })
+  if (result.non2xx > 0 || result.errors > 0)
+    throw new Error(`${one.name}: ${result.non2xx} refused, ${result.errors} errors`)
+  return result.requests.average
+}
+
+const instance = await startInstance()
+const url = await instance.database("api")
+const { keys } = await Effect.runPromise(
+  createAccount({ businessName: "Bench" }).pipe(Effect.provide(poolLayer(url, 1))),
+)
+const key = keys.sk_test
+const env = { DATABASE_URL: Redacted.value(url), PORT: "0" }
+const ours = await start("../../src/main.ts", { ...env, ALLOW_INSECURE_HTTP: "true" })
+const bare = await start("bare-server.ts", env)
+
+const body = JSON.stringify({
+  name: "Ada Obi",
+  email: "ada@example.com",
+  phone: "+2348031234567",
+  metadata: { tier: "gold" },
+})
+const made = (await (
+  await fetch(`${ours.origin}/sandbox/v1/customers`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body,
+  })
+).json()) as { data: { id: string } }
+
+const cases = (origin: string): ReadonlyArray<Case> => [
+  { name: "POST /customers", method: "POST", url: `${origin}/sandbox/v1/customers`, body },
+  { name: "GET /customers/{id}", method: "GET", url: `${origin}/sandbox/v1/customers/${made.data.id}` },
+]
+
+/** Statements that reach the database for one request. */
+const statements = async (one: Case, headers: Readonly<Record<string, string>>): Promise<number> => {
+  const count = () =>
+    Effect.runPromise(
+      Effect.flatMap(
+        SqlClient.SqlClient,
+        (sql) =>
+          sql<{
+            n: number
+          }>`SELECT count(*) AS n FROM regexp_matches(pg_read_file('server.log'), 'LOG:  (duration: [0-9.]+ ms  )?(execute|statement)', 'g')`,
+      ).pipe(
+        Effect.map(([row]) => row!.n),
+        Effect.provide(poolLayer(url, 1)),
+      ),
+    )
+  const before = await count()
+  for (let n = 0; n < COUNTED; n++) {
+    await fetch(one.url, {
+      method: one.method,
+      headers: {
+        authorization: `Bearer ${key}`,
+        "content-type": "application/json",
+        ...(headers["idempotency-key"] === undefined ? {} : { "idempotency-key": `${headers["idempotency-key"]}${n}` }),
+      },
+      ...(one.body === undefined ? {} : { body: one.body }),
+    })
+  }
+  return ((await count()) - before) / COUNTED
+}
+
+const middle = (values: ReadonlyArray<number>): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+for (const [index, own] of cases(ours.origin).entries()) {
+  const reference = cases(bare.origin)[index]!
+  await load(own, key, WARM_UP_SECONDS)
+  await load(reference, key, WARM_UP_SECONDS)
+  const pairs: Array<readonly [number, number]> = []
+  for (let round = 0; round < rounds; round++)
+    pairs.push([await load(own, key, seconds), await load(reference, key, seconds)])
+  const ratio = middle(pairs.map(([a, b]) => a / b))
+  console.log(
+    `${own.name.padEnd(20)} ${Math.round(middle(pairs.map(([a]) => a)))} requests/s, bare node:http ${Math.round(middle(pairs.map(([, b]) => b)))}: ${ratio.toFixed(2)}`,
+  )
+}
+
+await Effect.runPromise(
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sql`ALTER DATABASE api SET log_statement = 'all'`.unprepared).pipe(
+    Effect.provide(poolLayer(url, 1)),
+  ),
+)
+ours.child.removeAllListeners("exit")
+ours.child.kill("SIGTERM")
+const counted = await start("../../src/main.ts", { ...env, ALLOW_INSECURE_HTTP: "true", WORKERS: "0" })
+for (const one of cases(counted.origin))
+  console.log(`${one.name.padEnd(20)} ${(await statements(one, {})).toFixed(1)} statements a request`)
+console.log(
+  `${"… with a key".padEnd(20)} ${(await statements(cases(counted.origin)[0]!, { "idempotency-key": "bench" })).toFixed(1)} statements a request`,
+)
+for (const { child } of [counted, bare]) {
+  child.removeAllListeners("exit")
+  child.kill("SIGTERM")
+}
+instance.stop()
+process.exit(0)
