@@ -48,6 +48,8 @@ export interface SubscriptionContext {
   readonly periodNo: number
   readonly periodStart: number
   readonly periodEnd: number
+  /** Units reported and not billed yet (decisions E1, E18). */
+  readonly units: number
   readonly cancelAtPeriodEnd: boolean
   /** Why it will be cancelled at period end. */
   readonly cancelReason: CancellationReason | null
@@ -71,9 +73,9 @@ export interface SubscriptionInput {
 }
 
 type Timed<T extends string> = { readonly type: T; readonly at: number }
-/** A timer's event; the runtime adds the facts of the moment that a renewal needs. */
+/** A timer's event; where units wait to be billed the runtime adds what one costs now (kobo). */
 type Timer<Delay extends string, State extends string> = Timed<`xstate.after.${Delay}.subscription.${State}`> & {
-  readonly usage?: Usage
+  readonly unitKobo?: number
 }
 
 export type SubscriptionEvent =
@@ -84,6 +86,8 @@ export type SubscriptionEvent =
   | Timed<"charge.unsettled">
   | (Timed<"cancel"> & { readonly atPeriodEnd: boolean; readonly reason: CancellationReason })
   | Timed<"keep">
+  /** Units reported: added to the period's, or put in their place (decision E17). */
+  | (Timed<"units"> & { readonly quantity: number; readonly action: "increment" | "set" })
   | Timer<"start", "scheduled">
   | Timer<"trialWillEnd", "trialing.running">
   | Timer<"trialEnd", "trialing.running">
@@ -151,8 +155,10 @@ const isShortTrial = (context: SubscriptionContext): boolean => context.trialEnd
 
 const SETTLED = { bill: null, dunning: null, escalation: null } as const
 
-const usageOf = (event: SubscriptionEvent): Usage =>
-  "usage" in event && event.usage !== undefined ? event.usage : NO_USAGE
+const usageOf = (context: SubscriptionContext, event: SubscriptionEvent): Usage => ({
+  units: context.units,
+  unitKobo: "unitKobo" in event ? (event.unitKobo ?? 0) : 0,
+})
 
 const failureOf = (context: SubscriptionContext, event: SubscriptionEvent): Dunning => {
   if (event.type !== "charge.failed") throw new Error(`Not a failure: ${event.type}`)
@@ -190,11 +196,17 @@ const machine = setup({
         NO_USAGE,
       ),
       billsMade: context.billsMade + 1,
+      units: 0,
     })),
     billRenewal: assign(({ context, event }) => ({
-      bill: billFor(context, "renewal", context.periodEnd, usageOf(event)),
+      bill: billFor(context, "renewal", context.periodEnd, usageOf(context, event)),
       billsMade: context.billsMade + 1,
+      units: 0,
     })),
+    countUnits: assign(({ context, event }) => {
+      if (event.type !== "units") return {}
+      return { units: event.action === "set" ? event.quantity : context.units + event.quantity }
+    }),
     billAgain: assign(({ context }) => ({
       bill: {
         ...context.bill!,
@@ -250,6 +262,7 @@ const machine = setup({
     pauses: ({ context }) => context.dunning!.policy.escalation === "pause_service",
     escalatesSilently: ({ context }) => context.dunning!.policy.escalation === "none",
     pausedByEscalation: ({ context }) => context.escalation?.action === "pause",
+    inService: ({ context }) => context.escalation?.action !== "pause",
     unpaidTooLong: ({ context, event }) => event.at >= unpaidDeadline(context.dunning!),
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
@@ -314,6 +327,7 @@ export const subscriptionMachine = machine.createMachine({
     periodStart: input.startAt,
     periodEnd:
       input.trialDays > 0 ? input.startAt + input.trialDays * DAY_MS : boundary(input.billingCycle, input.startAt, 1),
+    units: 0,
     cancelAtPeriodEnd: false,
     cancelReason: null,
     billsMade: 0,
@@ -379,6 +393,7 @@ export const subscriptionMachine = machine.createMachine({
 
     trialing: {
       initial: "running",
+      on: { units: { actions: "countUnits" } },
       states: {
         running: {
           after: {
@@ -403,6 +418,7 @@ export const subscriptionMachine = machine.createMachine({
 
     active: {
       initial: "current",
+      on: { units: { actions: "countUnits" } },
       states: {
         current: {
           after: {
@@ -437,6 +453,7 @@ export const subscriptionMachine = machine.createMachine({
           { guard: "billPeriodIsOver", target: "cancelled", actions: [...cancelOwing] },
           { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
         ],
+        units: { guard: "inService", actions: "countUnits" },
       },
       states: {
         deciding: {

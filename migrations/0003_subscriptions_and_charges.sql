@@ -21,6 +21,7 @@ CREATE TABLE subscription (
   period_start_at      timestamptz NOT NULL,
   period_end_at        timestamptz NOT NULL,
   next_charge_at       timestamptz,
+  units                bigint NOT NULL DEFAULT 0,
   cancel_at_period_end boolean NOT NULL,
   cancel_reason        text,
   bills_made           integer NOT NULL,
@@ -39,6 +40,7 @@ CREATE TABLE subscription (
   CONSTRAINT subscription_status_known CHECK (status IN ('incomplete', 'trialing', 'active', 'past_due', 'paused', 'cancelled')),
   CONSTRAINT subscription_quantity_positive CHECK (quantity >= 1),
   CONSTRAINT subscription_amount_in_range CHECK (price_kobo * quantity BETWEEN 100 AND 99999999999),
+  CONSTRAINT subscription_units_counted CHECK (units >= 0),
   CONSTRAINT subscription_period_forward CHECK (period_end_at > period_start_at),
   CONSTRAINT subscription_cancelled_is_dated CHECK ((status = 'cancelled') = (cancelled_at IS NOT NULL)),
   CONSTRAINT subscription_cancelled_owes_nothing CHECK (status <> 'cancelled' OR bill IS NULL),
@@ -52,8 +54,29 @@ COMMENT ON COLUMN subscription.state IS 'The state of the machine as one word, s
 COMMENT ON COLUMN subscription.version IS 'Number of the newest transition in lifecycle_journal.';
 COMMENT ON COLUMN subscription.price_kobo IS 'Price of one for one period, kept from the plan as it was on creation (decision C3).';
 COMMENT ON COLUMN subscription.anchor_at IS 'Periods lie on the grid anchor + n cycles (decision D2); period_no is n of the current one.';
+COMMENT ON COLUMN subscription.units IS 'Units reported and not billed yet (decision E1): the next renewal bills them and starts at zero.';
 COMMENT ON COLUMN subscription.bill IS 'The unpaid bill, while there is one: purpose, period, lines, attempt.';
 COMMENT ON COLUMN subscription.dunning IS 'Retry schedule of an overdue bill: the policy held, first failure, retries made, next one.';
+
+CREATE TABLE unit_record (
+  account_id       text COLLATE "C" NOT NULL REFERENCES account (id),
+  livemode         boolean NOT NULL,
+  id               text COLLATE "C" NOT NULL,
+  subscription_id  text COLLATE "C" NOT NULL,
+  test_clock_id    text COLLATE "C",
+  quantity         bigint NOT NULL,
+  action           text NOT NULL,
+  period_total     bigint NOT NULL,
+  reported_at      timestamptz NOT NULL,
+  description      text,
+  created_at       timestamptz NOT NULL,
+  CONSTRAINT unit_record_pkey PRIMARY KEY (account_id, livemode, id),
+  CONSTRAINT unit_record_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription,
+  CONSTRAINT unit_record_action_known CHECK (action IN ('increment', 'set')),
+  CONSTRAINT unit_record_quantity_counted CHECK (quantity >= 0 AND period_total >= 0)
+);
+CREATE INDEX unit_record_subscription ON unit_record (subscription_id, account_id, livemode, id);
+COMMENT ON TABLE unit_record IS 'Units that a merchant reported for a subscription (spec 2.12). subscription.units is what they come to since the last bill.';
 
 CREATE TABLE charge (
   account_id          text COLLATE "C" NOT NULL REFERENCES account (id),

@@ -89,43 +89,74 @@ const describe = ({ type, data: { object } }: Happening): string => {
   }
 }
 
+const PEOPLE = [
+  { name: "Ada", plan: "gym", method: "pm_test_success", trial_days: 0, what: "a card that always works" },
+  {
+    name: "Bola",
+    plan: "gym",
+    method: "pm_test_succeeds_on_attempt_3",
+    trial_days: 14,
+    what: "a fortnight's trial, then a card that works at the third attempt",
+  },
+  {
+    name: "Chidi",
+    plan: "gym",
+    method: "pm_test_success_then_insufficient_funds",
+    trial_days: 0,
+    what: "a card that works once",
+  },
+  {
+    name: "Dayo",
+    plan: "diesel",
+    method: "pm_test_verve",
+    trial_days: 0,
+    what: "a generator: a standing fee, and ₦1,200.00 for each litre",
+  },
+] as const
+
+/** The clock's stops: before each of them Dayo burns some litres. */
+const MONTHS = ["02-27", "03-30", "04-29", "05-30", "06-29", "07-30"].map((day) => `2026-${day}T08:00:00Z`)
+const LITRES = [40, 55, 38, 61, 47, 50]
+
+const advance = async (call: ReturnType<typeof caller>, clock: string, frozen_time: string): Promise<void> => {
+  await call("POST", `/test/clocks/${clock}/advance`, { frozen_time })
+  for (;;) {
+    const { status } = await call<{ status: string }>("GET", `/test/clocks/${clock}`)
+    if (status !== "advancing") return
+    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
+  }
+}
+
 const story = async (call: ReturnType<typeof caller>): Promise<void> => {
-  const { id: clock } = await call<{ id: string }>("POST", "/test/clocks", {
-    frozen_time: "2026-01-31T08:00:00Z",
-    name: "Demo",
-  })
-  const { id: plan } = await call<{ id: string }>("POST", "/plans", {
-    name: "Gym, monthly",
-    amount: 1_500_000,
-    currency: "NGN",
-    billing_cycle: "monthly",
-  })
-  const people = [
-    { name: "Ada", method: "pm_test_success", trial_days: 0, what: "a card that always works" },
-    {
-      name: "Bola",
-      method: "pm_test_succeeds_on_attempt_3",
-      trial_days: 14,
-      what: "a fortnight's trial, then a card that works at the third attempt",
-    },
-    { name: "Chidi", method: "pm_test_success_then_insufficient_funds", trial_days: 0, what: "a card that works once" },
-  ]
+  const made = (path: string, body: object) => call<{ id: string }>("POST", path, body)
+  const clock = await made("/test/clocks", { frozen_time: "2026-01-31T08:00:00Z", name: "Demo" })
+  const monthly = { currency: "NGN", billing_cycle: "monthly" }
+  const plans = {
+    gym: await made("/plans", { name: "Gym", amount: 1_500_000, ...monthly }),
+    diesel: await made("/plans", { name: "Diesel", amount: 500_000, overage_per_unit: 120_000, ...monthly }),
+  }
   const names = new Map<string, string>()
-  say(`A monthly plan at ${formatKobo(1_500_000)}, three customers, and a clock at 31 January 2026:`)
-  for (const { name, method, trial_days, what } of people) {
-    const { id: customer } = await call<{ id: string }>("POST", "/customers", { name, test_clock: clock })
-    const body = { customer, plan, payment_method: method, ...(trial_days === 0 ? {} : { trial_days }) }
-    await call("POST", "/subscriptions", body)
-    names.set(customer, name)
+  let generator = ""
+  say(`Two monthly plans, four customers, and a clock at 31 January 2026:`)
+  for (const { name, plan, method, trial_days, what } of PEOPLE) {
+    const customer = await made("/customers", { name, test_clock: clock.id })
+    const trial = trial_days === 0 ? {} : { trial_days }
+    const { id } = await made("/subscriptions", {
+      customer: customer.id,
+      plan: plans[plan].id,
+      payment_method: method,
+      ...trial,
+    })
+    if (plan === "diesel") generator = id
+    names.set(customer.id, name)
     say(`  ${name.padEnd(6)} ${what}`)
   }
   const before = performance.now()
-  await call("POST", `/test/clocks/${clock}/advance`, { frozen_time: "2026-07-31T08:00:00Z" })
-  for (;;) {
-    const { status } = await call<{ status: string }>("GET", `/test/clocks/${clock}`)
-    if (status !== "advancing") break
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
+  for (const [month, stop] of MONTHS.entries()) {
+    await advance(call, clock.id, stop)
+    await call("POST", `/subscriptions/${generator}/unit-records`, { quantity: LITRES[month], description: "litres" })
   }
+  await advance(call, clock.id, "2026-07-31T08:00:00Z")
   say(`\nSix months later (${Math.round(performance.now() - before)} ms):\n`)
   const events = await call<ReadonlyArray<Happening>>("GET", "/events?limit=100")
   for (const event of [...events].reverse()) {

@@ -9,6 +9,7 @@ export const PREFIXES = {
   charge: "chg",
   payment_method: "pm",
   event: "evt",
+  unit_record: "ur",
   test_clock: "clock",
   request: "req",
   key: "key",

@@ -100,6 +100,11 @@ export const CATALOGUE = {
     "state_error",
     "The subscription's status does not allow this. The message names the status.",
   ),
+  timestamp_out_of_period: entry(
+    422,
+    "state_error",
+    "The timestamp lies before the subscription's current period: that period's units are billed.",
+  ),
   test_clock_not_ready: entry(422, "state_error", "The test clock is not ready."),
   test_clock_advancing: entry(
     422,

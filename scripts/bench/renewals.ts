@@ -14,7 +14,8 @@ import { type Instance, rate, seconds, sizes, startInstance } from "./instance.t
 import { rowAtATime, setBased } from "./renewals-reference.ts"
 import { seed } from "./renewals-seed.ts"
 
-const { due, standing, rounds } = sizes({ due: 50_000, standing: 200_000, rounds: 1 })
+/** `--references 0` leaves the references out: to compare the engine with itself at other sizes. */
+const { due, standing, rounds, references } = sizes({ due: 50_000, standing: 200_000, rounds: 1, references: 1 })
 
 const renewed = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -73,16 +74,19 @@ for (let round = 0; round < rounds; round++) {
     sweeping = await engine(url)
   })
   ours.push(sweeping)
+  if (references === 0) continue
   rows.push(await timed(instance, `rows_${round}`, (url) => rowAtATime(url, 16)))
   sets.push(await timed(instance, `sets_${round}`, (url) => setBased(url, 2)))
 }
-const [own, byRow, bySet] = [median(ours), median(rows), median(sets)]
+const own = median(ours)
 console.log(`engine                        ${seconds(own)}  ${rate(due, own)} renewals/s`)
-console.log(
-  `row at a time, 16 connections ${seconds(byRow)}  ${rate(due, byRow)} renewals/s  engine is ${(byRow / own).toFixed(2)} times as fast`,
-)
-console.log(
-  `set-based, 2 connections      ${seconds(bySet)}  ${rate(due, bySet)} renewals/s  engine is ${(bySet / own).toFixed(2)} times as fast`,
-)
+if (references > 0) {
+  const against = (name: string, values: ReadonlyArray<number>) =>
+    console.log(
+      `${name.padEnd(29)} ${seconds(median(values))}  ${rate(due, median(values))} renewals/s  engine is ${(median(values) / own).toFixed(2)} times as fast`,
+    )
+  against("row at a time, 16 connections", rows)
+  against("set-based, 2 connections", sets)
+}
 instance.stop()
 process.exit(0)

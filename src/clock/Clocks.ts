@@ -207,7 +207,7 @@ export const deleteClock = (tenant: Tenant, id: string) =>
     const mine = sql`account_id = ${account_id} AND livemode = ${livemode}`
     const actors = sql`SELECT id FROM subscription WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM charge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT ${id}`
     yield* sql`DELETE FROM lifecycle_journal WHERE ${mine} AND actor_id IN (${actors})`
-    for (const table of ["timer", "event", "simulator_attempt", "charge", "subscription"]) {
+    for (const table of ["timer", "event", "simulator_attempt", "unit_record", "charge", "subscription"]) {
       yield* sql`DELETE FROM ${sql(table)} WHERE ${mine} AND test_clock_id = ${id}`
     }
     yield* sql`UPDATE customer SET default_payment_method_id = NULL WHERE ${mine} AND test_clock_id = ${id}`

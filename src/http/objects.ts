@@ -117,6 +117,15 @@ export const OBJECTS = {
     paid_at: NullOr(instant),
     metadata,
   }),
+  unit_record: Struct({
+    ...common("unit_record"),
+    subscription: idOrObject,
+    quantity: Int,
+    action: Literals(["increment", "set"]),
+    period_total: Int.annotate({ description: "The period's units after this record" }),
+    timestamp: instant,
+    description: NullOr(Text),
+  }),
   test_clock: Struct({
     ...common("test_clock"),
     name: NullOr(Text),

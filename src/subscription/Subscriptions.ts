@@ -129,17 +129,31 @@ export const finishOpening = (tenant: Tenant, id: string) =>
     yield* collect([charge], now)
   })
 
-/** One event to one subscription, from the API. */
-const send = (tenant: Tenant, id: string, attempted: string, eventAt: (now: number) => TimedEvent) =>
+/** A subscription locked for an event from the API, and its own now. A clock that moves refuses (422). */
+export const lockForEvent = (tenant: Tenant, id: string) =>
   Effect.gen(function* () {
     const { test_clock_id } = yield* getSubscription(tenant, id)
     const now = yield* standingTime(tenant, test_clock_id)
     const [row] = yield* lockSubscriptions([{ account_id: tenant.account_id, livemode: tenant.livemode, id }])
-    if (row === undefined) return yield* noSuch("subscription", id)
-    if (row.status === "cancelled")
+    return { row: row ?? (yield* noSuch("subscription", id)), now }
+  })
+
+/** Applies an event to a locked subscription. */
+export const applyEvent = <E extends TimedEvent>(row: SubscriptionRow, event: E, now: number) =>
+  commitSubscriptions(advance(subscriptionLifecycle, [{ row, event }]), {
+    now,
+    terms: new Map(),
+    settled: NOTHING_SETTLED,
+  })
+
+/** One event to one subscription that isn't over. */
+const send = (tenant: Tenant, id: string, attempted: string, eventAt: (now: number) => TimedEvent) =>
+  Effect.gen(function* () {
+    const { row, now } = yield* lockForEvent(tenant, id)
+    if (row.status === "cancelled") {
       return yield* problem("subscription_state_invalid", `The subscription is cancelled: it cannot be ${attempted}.`)
-    const transitions = advance(subscriptionLifecycle, [{ row, event: eventAt(now) }])
-    yield* commitSubscriptions(transitions, { now, terms: new Map(), settled: NOTHING_SETTLED })
+    }
+    yield* applyEvent(row, eventAt(now), now)
     return yield* getSubscription(tenant, id)
   })
 

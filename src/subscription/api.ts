@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
-import { count, flag, id, instant, integer, metadata, oneOf } from "../http/parameters.ts"
+import { count, flag, id, instant, integer, metadata, oneOf, textOrNull } from "../http/parameters.ts"
 
 const { optionalKey } = Schema
 
@@ -27,6 +27,16 @@ export const SubscriptionCancel = Schema.Struct({
   reason: optionalKey(oneOf(REASONS)),
 })
 export type SubscriptionCancel = typeof SubscriptionCancel.Type
+
+const MOST_UNITS = 1_000_000_000
+
+export const UnitReport = Schema.Struct({
+  quantity: integer(0, MOST_UNITS),
+  action: optionalKey(oneOf(["increment", "set"])),
+  timestamp: optionalKey(instant),
+  description: optionalKey(textOrNull(200)),
+})
+export type UnitReport = typeof UnitReport.Type
 
 const SubscriptionList = Schema.Struct({
   ...pageFields,
@@ -85,5 +95,16 @@ export const subscriptionApi = {
     body: SubscriptionCancel,
     status: 200,
     codes: ["resource_missing", "subscription_state_invalid", "test_clock_advancing"],
+  }),
+  reportUnits: declare({
+    method: "POST",
+    path: "/subscriptions/:id/unit-records",
+    summary: "Report units used in the current period",
+    access: "subscriptions",
+    body: UnitReport,
+    status: 201,
+    answers: "unit_record",
+    expand: ["subscription"],
+    codes: ["resource_missing", "subscription_state_invalid", "timestamp_out_of_period", "test_clock_advancing"],
   }),
 }

@@ -34,9 +34,12 @@ const subscriptions = firing({
   lock: lockSubscriptions,
   fire: (due, now) =>
     Effect.gen(function* () {
-      const transitions = advance(subscriptionLifecycle, due)
-      const billed = transitions.filter(({ decision }) => decision.effects.some(({ type }) => type === "attemptCharge"))
-      const terms = billed.length === 0 ? new Map() : yield* readTerms(billed.map(({ row }) => refOf(row)))
+      const terms = yield* readTerms(due.map(({ row }) => refOf(row)))
+      const commands = due.map(({ row, event }) => {
+        const unitKobo = terms.get(row.id)!.overage_per_unit_kobo
+        return { row, event: row.units > 0 && unitKobo !== null ? { ...event, unitKobo } : event }
+      })
+      const transitions = advance(subscriptionLifecycle, commands)
       const { attempts } = yield* commitSubscriptions(transitions, { now, terms, settled: NOTHING_SETTLED })
       yield* dropIgnored(due, new Set(transitions.map(({ row }) => row.id)))
       return collect(attempts, now)

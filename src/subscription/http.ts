@@ -12,6 +12,7 @@ import {
   getSubscription,
   updateSubscription,
 } from "./Subscriptions.ts"
+import { reportUnits } from "./units.ts"
 
 export const subscriptionEndpoints = [
   bind(subscriptionApi.create, {
@@ -41,6 +42,10 @@ export const subscriptionEndpoints = [
   bind(subscriptionApi.update, {
     kind: "write",
     run: (request) => Effect.map(updateSubscription(request, request.id, request.body), renderSubscription),
+  }),
+  bind(subscriptionApi.reportUnits, {
+    kind: "write",
+    run: (request) => reportUnits(request, request.id, request.body),
   }),
   bind(subscriptionApi.cancel, {
     kind: "write",

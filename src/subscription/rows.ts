@@ -32,6 +32,8 @@ export interface SubscriptionRow extends ActorRow {
   readonly period_start_at: number
   readonly period_end_at: number
   readonly next_charge_at: number | null
+  /** Units reported and not billed yet. */
+  readonly units: number
   readonly cancel_at_period_end: boolean
   readonly cancel_reason: CancellationReason | null
   readonly bills_made: number
@@ -55,6 +57,7 @@ export const contextOf = (row: SubscriptionRow): SubscriptionContext => ({
   periodNo: row.period_no,
   periodStart: row.period_start_at,
   periodEnd: row.period_end_at,
+  units: row.units,
   cancelAtPeriodEnd: row.cancel_at_period_end,
   cancelReason: row.cancel_reason,
   billsMade: row.bills_made,
@@ -79,6 +82,7 @@ export const machineColumns = (state: string, context: SubscriptionContext) => (
   period_start_at: context.periodStart,
   period_end_at: context.periodEnd,
   next_charge_at: nextChargeAt(state, context),
+  units: context.units,
   cancel_at_period_end: context.cancelAtPeriodEnd,
   cancel_reason: context.cancelReason,
   bills_made: context.billsMade,
@@ -101,6 +105,7 @@ const MOVING = {
   period_start_at: "timestamptz",
   period_end_at: "timestamptz",
   next_charge_at: "timestamptz",
+  units: "bigint",
   cancel_at_period_end: "boolean",
   cancel_reason: "text",
   bills_made: "integer",
@@ -140,7 +145,7 @@ export const updateSubscriptions = (rows: ReadonlyArray<SubscriptionRow>) =>
     yield* sql`
       UPDATE subscription s SET state = r.state, status = r.status, version = r.version, quantity = r.quantity,
         anchor_at = r.anchor_at, period_no = r.period_no, period_start_at = r.period_start_at, period_end_at = r.period_end_at, next_charge_at = r.next_charge_at,
-        cancel_at_period_end = r.cancel_at_period_end, cancel_reason = r.cancel_reason, bills_made = r.bills_made, bill = r.bill, dunning = r.dunning,
+        units = r.units, cancel_at_period_end = r.cancel_at_period_end, cancel_reason = r.cancel_reason, bills_made = r.bills_made, bill = r.bill, dunning = r.dunning,
         escalation = r.escalation, cancelled_at = r.cancelled_at, cancellation_reason = r.cancellation_reason, latest_charge_id = r.latest_charge_id
       FROM ${records(sql, rows, MOVING)} r
       WHERE (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)`
@@ -166,6 +171,7 @@ export interface Terms {
     readonly escalation_on_failure: "pause_service" | "restrict_access" | "hold_delivery" | "none"
     readonly cancel_after_days_unpaid: number | null
   }
+  readonly overage_per_unit_kobo: number | null
   /** The subscription's payment method, else the customer's default; null where there is none any more. */
   readonly payment_method: PaymentMethodSummary | null
 }
@@ -175,7 +181,7 @@ export const readTerms = (refs: ReadonlyArray<Ref>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const rows = yield* sql<Terms>`
-      SELECT s.id, p.retry_logic,
+      SELECT s.id, p.retry_logic, p.overage_per_unit_kobo,
         CASE WHEN m.id IS NULL THEN NULL ELSE jsonb_build_object('id', m.id, 'type', m.type, 'brand', m.brand, 'last4', m.last4,
           'bank_name', m.bank_name, 'exp_month', m.exp_month, 'exp_year', m.exp_year) END AS payment_method
       FROM ${records(sql, refs, REF_COLUMNS)} r

@@ -304,6 +304,101 @@ describe("cancelling", () => {
   })
 })
 
+describe("reported units", () => {
+  const report = (id: string, body: object) => api.post(`/subscriptions/${id}/unit-records`, body)
+
+  it("are billed once, with the renewal that closes their period", async () => {
+    const plan = { overage_per_unit: 1_000 }
+    const { clock, id } = await subscribe("2025-01-31T00:00:00Z", "pm_test_success", plan)
+    expect(data(await report(id, { quantity: 10 }), 201)).toMatchObject({
+      object: "unit_record",
+      action: "increment",
+      period_total: 10,
+      timestamp: "2025-01-31T00:00:00.000Z",
+    })
+    await advance(api, clock, "2025-02-10T00:00:00Z")
+    expect(
+      data(await report(id, { quantity: 5, timestamp: "2025-02-01T00:00:00Z", description: "litres" }), 201),
+    ).toMatchObject({ period_total: 15, description: "litres" })
+    expect(data(await report(id, { quantity: 12, action: "set" }), 201)).toMatchObject({ period_total: 12 })
+    await advance(api, clock, "2025-04-01T00:00:00Z")
+    const charges = await api.all(`/charges?subscription=${id}`)
+    expect(
+      charges.map(({ amount, lines }) => [
+        amount,
+        lines.map(({ type, quantity, unit_amount, amount }: Record<string, number>) => [
+          type,
+          quantity,
+          unit_amount,
+          amount,
+        ]),
+      ]),
+    ).toEqual([
+      [500_000, [["plan", 1, 500_000, 500_000]]],
+      [
+        512_000,
+        [
+          ["plan", 1, 500_000, 500_000],
+          ["overage", 12, 1_000, 12_000],
+        ],
+      ],
+      [500_000, [["plan", 1, 500_000, 500_000]]],
+    ])
+    const [usage] = await database.run(
+      (sql) => sql<{ kobo: number }>`
+      SELECT sum(l.amount_kobo)::bigint AS kobo FROM ledger_entry e JOIN ledger_line l ON l.entry_id = e.id WHERE e.subscription_id = ${id} AND l.ledger_account = 'usage_revenue'`,
+    )
+    expect(usage!.kobo).toBe(-12_000)
+  })
+
+  it("in a trial are free, and while a bill is overdue belong to the next", async () => {
+    const { clock, id } = await subscribe("2025-01-01T00:00:00Z", "pm_test_succeeds_on_attempt_2", {
+      overage_per_unit: 500,
+      trial_days: 7,
+    })
+    data(await report(id, { quantity: 100 }), 201)
+    await advance(api, clock, "2025-01-08T00:00:00Z")
+    expect(data(await api.get(`/subscriptions/${id}`)).status).toBe("past_due")
+    expect(data(await report(id, { quantity: 4 }), 201)).toMatchObject({ period_total: 4 })
+    await advance(api, clock, "2025-02-10T00:00:00Z")
+    const paid = await api.all(`/charges?subscription=${id}&status=succeeded`)
+    expect(paid.map(({ amount }) => amount)).toEqual([502_000, 500_000])
+  })
+
+  it("are refused out of their period, and of a subscription that is over", async () => {
+    const { clock, id } = await subscribe("2025-01-31T00:00:00Z", "pm_test_success", { overage_per_unit: 1_000 })
+    await advance(api, clock, "2025-03-01T00:00:00Z")
+    const refusal = async (body: object) => {
+      const { status, body: answer } = await report(id, body)
+      return [status, answer.error.code, answer.error.param]
+    }
+    expect(await refusal({ quantity: 1, timestamp: "2025-02-27T00:00:00Z" })).toEqual([
+      422,
+      "timestamp_out_of_period",
+      "timestamp",
+    ])
+    expect(await refusal({ quantity: 1, timestamp: "2025-03-01T00:00:01Z" })).toEqual([
+      400,
+      "parameter_invalid",
+      "timestamp",
+    ])
+    expect(await refusal({ quantity: -1 })).toEqual([400, "parameter_invalid", "quantity"])
+    expect(await refusal({})).toEqual([400, "parameter_missing", "quantity"])
+    expect(await refusal({ quantity: 1_000_000_000 })).toEqual([400, "parameter_invalid", "quantity"])
+    data(await api.post(`/subscriptions/${id}/cancel`))
+    expect(await refusal({ quantity: 1 })).toEqual([422, "subscription_state_invalid", null])
+  })
+
+  it("reported by many at once are all counted", async () => {
+    const { clock, id } = await subscribe("2025-01-31T00:00:00Z", "pm_test_success", { overage_per_unit: 1_000 })
+    const answers = await Promise.all(Array.from({ length: 30 }, () => report(id, { quantity: 2 })))
+    const totals = answers.map((answer) => data(answer, 201).period_total as number).sort((a, b) => a - b)
+    expect(totals).toEqual(Array.from({ length: 30 }, (_, n) => 2 * (n + 1)))
+    await advance(api, clock, "2025-03-01T00:00:00Z")
+    expect((await api.all(`/charges?subscription=${id}`))[0].amount).toBe(560_000)
+  })
+})
+
 describe("a clock with many customers", () => {
   it("fires every timer in order of its instant, and of creation within one", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
