@@ -1,7 +1,7 @@
 /** The server: the only place where all layers meet. */
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
-import { createServer } from "node:http"
+import { createServer, type Server } from "node:http"
 import { createServer as createTlsServer } from "node:https"
 import { join } from "node:path"
 import { NodeHttpServer } from "@effect/platform-node"
@@ -13,6 +13,7 @@ import { clockWorker } from "./clock/ClockWorker.ts"
 import { type Config, ConfigProblem, readConfig } from "./config.ts"
 import { databaseUrl, poolLayer } from "./db/Database.ts"
 import { migrate } from "./db/migrate.ts"
+import { answerBroken } from "./http/broken.ts"
 import { makeApp } from "./http/Server.ts"
 import { hashKey } from "./key/Key.ts"
 import { servicesLayer } from "./services.ts"
@@ -39,17 +40,20 @@ const SERVER_OPTIONS = {
 const serve = (config: Config) =>
   Effect.gen(function* () {
     const { tls } = config.transport
-    const http = yield* NodeHttpServer.make(
-      () =>
+    let origin = config.publicUrl ?? ""
+    const make = (): Server => {
+      const server =
         tls === undefined
           ? createServer(SERVER_OPTIONS)
-          : createTlsServer({ ...SERVER_OPTIONS, cert: tls.cert, key: Redacted.value(tls.key) }),
-      { port: config.port, host: config.host, gracefulShutdownTimeout: SHUTDOWN_LIMIT_MS },
-    )
+          : createTlsServer({ ...SERVER_OPTIONS, cert: tls.cert, key: Redacted.value(tls.key) })
+      answerBroken(server, () => origin)
+      return server
+    }
+    const listen = { port: config.port, host: config.host, gracefulShutdownTimeout: SHUTDOWN_LIMIT_MS }
+    const http = yield* NodeHttpServer.make(make, listen)
     const { port } = http.address as unknown as { readonly port: number }
     const scheme = tls === undefined ? "http" : "https"
-    const origin =
-      config.publicUrl ?? `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
+    origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
     if (config.workers > 0) {
       yield* timerWorker(firings, recoverCharges({}))
       yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })

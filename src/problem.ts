@@ -113,6 +113,7 @@ export const CATALOGUE = {
   ),
   test_clock_full: entry(422, "state_error", "A test clock holds at most 10,000 customers. Use another clock."),
   request_timeout: entry(408, "invalid_request_error", "The request did not arrive whole in time. Send it again."),
+  request_malformed: entry(400, "invalid_request_error", "What arrived is not an HTTP request that can be read."),
   internal_error: entry(500, "api_error", "Something went wrong on our side. The request ID helps us find it."),
   service_unavailable: entry(
     503,

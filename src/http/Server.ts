@@ -270,8 +270,11 @@ export const makeApp = (options: ServerOptions) => {
       Effect.catchCause((cause) =>
         Effect.gen(function* () {
           const { problem: told, unexpected } = toProblem(cause)
-          if (unexpected)
-            yield* Effect.logError("request failed", { requestId, method: node.method, path: url.pathname }, cause)
+          if (unexpected) {
+            const callerRequestId = node.headers["x-request-id"]
+            const about = { requestId, callerRequestId, method: node.method, path: url.pathname }
+            yield* Effect.logError("request failed", about, cause)
+          }
           const response = failure(told, requestId, options.origin)
           // What is left of a refused body is not read.
           return told.code === "request_too_large"

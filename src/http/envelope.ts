@@ -28,21 +28,24 @@ export const listSuccess = ({ data, hasMore, limit }: Page<Json>): string =>
     meta: { has_more: hasMore, next_cursor: hasMore ? (data.at(-1)?.id ?? null) : null, limit },
   })
 
-export const failure = (
-  problem: Problem,
-  requestId: string,
-  origin: string,
-  headers: Headers = {},
-): HttpServerResponse.HttpServerResponse => {
-  const { type } = CATALOGUE[problem.code]
+export const failureBody = (problem: Problem, requestId: string, origin: string): string => {
   const error = {
-    type,
+    type: CATALOGUE[problem.code].type,
     code: problem.code,
     message: problem.message,
     param: problem.param,
     request_id: requestId,
     doc_url: `${origin}/docs/errors#${problem.code}`,
   }
+  return JSON.stringify({ success: false, error })
+}
+
+export const failure = (
+  problem: Problem,
+  requestId: string,
+  origin: string,
+  headers: Headers = {},
+): HttpServerResponse.HttpServerResponse => {
   const retry: Headers = problem.status === 503 ? { "retry-after": String(RETRY_AFTER_SECONDS) } : {}
-  return json(problem.status, JSON.stringify({ success: false, error }), requestId, { ...retry, ...headers })
+  return json(problem.status, failureBody(problem, requestId, origin), requestId, { ...retry, ...headers })
 }

@@ -1,4 +1,5 @@
 import { request as httpRequest } from "node:http"
+import { connect } from "node:net"
 import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { createKey } from "../../src/account/Accounts.ts"
@@ -383,6 +384,24 @@ describe("health", () => {
   it("needs no key", async () => {
     expect((await fetch(`${server().origin}/healthz`)).status).toBe(200)
     expect((await fetch(`${server().origin}/readyz`)).status).toBe(200)
+  })
+})
+
+describe("what is not a request", () => {
+  it("is told so in the envelope", async () => {
+    const { port, hostname } = new URL(server().origin)
+    const answer = await new Promise<string>((resolve, reject) => {
+      let text = ""
+      const socket = connect(Number(port), hostname, () => socket.write("HELLO\r\n\r\n"))
+      socket.on("data", (chunk) => {
+        text += chunk
+      })
+      socket.on("end", () => resolve(text))
+      socket.on("error", reject)
+    })
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+    expect(answer).toMatch(/X-Request-Id: req_/)
+    expect(JSON.parse(answer.split("\r\n\r\n")[1]!).error.code).toBe("request_malformed")
   })
 })
 

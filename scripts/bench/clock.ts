@@ -1,0 +1,71 @@
+/**
+ * A test clock at work: many customers of a daily plan, advanced by up to a year in one go.
+ *
+ *   npm run bench:clock -- --customers 100 --days 365
+ */
+import { spawn } from "node:child_process"
+import { join } from "node:path"
+import { Effect, Redacted } from "effect"
+import { createAccount } from "../../src/account/Accounts.ts"
+import { poolLayer } from "../../src/db/Database.ts"
+import { rate, seconds, sizes, startInstance } from "./instance.ts"
+
+const { customers, days } = sizes({ customers: 100, days: 365 })
+const START = Date.UTC(2025, 0, 1)
+const DAY_MS = 86_400_000
+const LOOK_AGAIN_MS = 50
+
+const instance = await startInstance()
+const url = await instance.database("clock")
+const { keys } = await Effect.runPromise(
+  createAccount({ businessName: "Bench" }).pipe(Effect.provide(poolLayer(url, 1))),
+)
+const child = spawn(
+  process.execPath,
+  ["--disable-warning=ExperimentalWarning", join(import.meta.dirname, "../../src/main.ts")],
+  {
+    env: { PATH: process.env.PATH, DATABASE_URL: Redacted.value(url), PORT: "0", ALLOW_INSECURE_HTTP: "true" },
+    stdio: ["ignore", "pipe", "inherit"],
+  },
+)
+const origin = await new Promise<string>((resolve) => {
+  let output = ""
+  child.stdout.on("data", (chunk) => {
+    output += chunk
+    const found = /Live: +(\S+)\/v1/.exec(output)?.[1]
+    if (found !== undefined) resolve(found)
+  })
+})
+
+const call = async (method: string, path: string, body?: object) => {
+  const response = await fetch(`${origin}/sandbox/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${keys.sk_test}`, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const answer = (await response.json()) as { data: { id: string; status: string } }
+  if (!response.ok) throw new Error(JSON.stringify(answer))
+  return answer.data
+}
+
+const clock = await call("POST", "/test/clocks", { frozen_time: new Date(START).toISOString() })
+const plan = await call("POST", "/plans", { name: "Daily", amount: 10_000, currency: "NGN", billing_cycle: "daily" })
+for (let n = 0; n < customers; n++) {
+  const customer = await call("POST", "/customers", { name: `Customer ${n}`, test_clock: clock.id })
+  await call("POST", "/subscriptions", { customer: customer.id, plan: plan.id, payment_method: "pm_test_success" })
+}
+const before = performance.now()
+await call("POST", `/test/clocks/${clock.id}/advance`, { frozen_time: new Date(START + days * DAY_MS).toISOString() })
+for (;;) {
+  const { status } = await call("GET", `/test/clocks/${clock.id}`)
+  if (status === "ready") break
+  if (status !== "advancing") throw new Error(`The clock is in ${status}.`)
+  await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
+}
+const ms = performance.now() - before
+console.log(
+  `${days} days of a daily plan for ${customers} customers: ${seconds(ms)}, ${rate(customers * days, ms)} renewals/s`,
+)
+child.kill("SIGTERM")
+instance.stop()
+process.exit(0)

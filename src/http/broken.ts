@@ -1,0 +1,29 @@
+/** Requests that never became one: half-sent, or not HTTP. Node would answer them itself, without our envelope. */
+import { type Server, STATUS_CODES } from "node:http"
+import type { Socket } from "node:net"
+import { newId } from "../ids.ts"
+import { problem } from "../problem.ts"
+import { failureBody } from "./envelope.ts"
+
+const toProblem = (code: string | undefined) =>
+  code === "ERR_HTTP_REQUEST_TIMEOUT"
+    ? problem("request_timeout", "The request did not arrive whole in time.")
+    : problem("request_malformed", "This is not an HTTP request that can be read.")
+
+/** Answers what Node gives up on, in the API's own words, and closes the connection. */
+export const answerBroken = (server: Server, origin: () => string): void => {
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy()
+    const told = toProblem(error.code)
+    const requestId = newId("request")
+    const body = failureBody(told, requestId, origin())
+    const head = [
+      `HTTP/1.1 ${told.status} ${STATUS_CODES[told.status]}`,
+      "Content-Type: application/json; charset=utf-8",
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      `X-Request-Id: ${requestId}`,
+      "Connection: close",
+    ]
+    socket.end(`${head.join("\r\n")}\r\n\r\n${body}`)
+  })
+}
