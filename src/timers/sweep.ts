@@ -46,28 +46,49 @@ const dueOf = <Row extends ActorRow>(
   return timers.map((timer) => ({ row: byActor.get(timer.actor_id)!, event: { type: timer.event, at: timer.due_at } }))
 }
 
-/** Fires one batch of wall-clock timers that are due at `now`. Answers how many actors it found. */
-const fireBatch = <Row extends ActorRow, R>(firing: Firing<Row, R>, now: number) =>
+/** Fires locked actors' first due timers; answers what is left to do after the commit. */
+const fireRows = <Row extends ActorRow, R>(firing: Firing<Row, R>, rows: ReadonlyArray<Row>, now: number) =>
+  Effect.flatMap(firstDue(rows.map(refOf), now), (timers) => firing.fire(dueOf(rows, timers), now))
+
+/**
+ * Fires one batch of wall-clock timers that are due at `now`. Answers how many actors it found. A batch that fails is
+ * tried again actor by actor, so that one which cannot be decided on holds nobody else back; it is set aside.
+ */
+const fireBatch = <Row extends ActorRow, R>(firing: Firing<Row, R>, now: number, setAside: Set<string>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const { found, after } = yield* sql.withTransaction(
+    let claimed: ReadonlyArray<Ref> = []
+    const batch = sql.withTransaction(
       Effect.gen(function* () {
-        const claimed = yield* sql<Row>`
+        const found = yield* sql<Row>`
           SELECT a.* FROM timer t
           JOIN ${sql(firing.kind)} a ON (a.account_id, a.livemode, a.id) = (t.account_id, t.livemode, t.actor_id)
           WHERE t.actor_kind = ${firing.kind} AND t.test_clock_id IS NULL AND t.due_at <= ${PgTypes.timestamptz(now)}
+            AND t.actor_id <> ALL(${[...setAside]}::text[])
           ORDER BY t.due_at, t.rank, t.actor_id LIMIT ${BATCH}
           FOR UPDATE OF a SKIP LOCKED`
-        if (claimed.length === 0) return { found: 0, after: Effect.void }
         // An actor with two due timers is claimed twice. The timers are read anew now that the actors are locked.
-        const rows = [...new Map(claimed.map((row) => [row.id, row])).values()]
-        const timers = yield* firstDue(rows.map(refOf), now)
-        const after = yield* firing.fire(dueOf(rows, timers), now)
-        return { found: rows.length, after }
+        const rows = [...new Map(found.map((row) => [row.id, row])).values()]
+        claimed = rows.map(refOf)
+        return rows.length === 0 ? Effect.void : yield* fireRows(firing, rows, now)
       }),
     )
-    yield* after
-    return found
+    const alone = (ref: Ref) =>
+      sql.withTransaction(Effect.flatMap(firing.lock([ref]), (rows) => fireRows(firing, rows, now))).pipe(
+        Effect.flatten,
+        Effect.catchCause((cause) => {
+          setAside.add(ref.id)
+          return Effect.logError("timer cannot be fired", { actor: ref.id }, cause)
+        }),
+      )
+    yield* batch.pipe(
+      Effect.matchCauseEffect({
+        onSuccess: (after) => after,
+        onFailure: (cause) =>
+          claimed.length === 0 ? Effect.failCause(cause) : Effect.forEach(claimed, alone, { discard: true }),
+      }),
+    )
+    return claimed.length
   })
 
 /** Batches under way at once in a sweep: while one waits for the database, another decides. */
@@ -77,10 +98,11 @@ const LANES = 3
 export const sweep = <R>(firings: ReadonlyArray<AnyFiring<R>>) =>
   Effect.gen(function* () {
     let fired = 0
+    const setAside = new Set<string>()
     for (const any of firings) {
       const lane = Effect.gen(function* () {
         for (let found = -1; found !== 0; fired += found)
-          found = yield* Effect.uninterruptible(any((firing) => fireBatch(firing, Date.now())))
+          found = yield* Effect.uninterruptible(any((firing) => fireBatch(firing, Date.now(), setAside)))
       })
       yield* Effect.all(
         Array.from({ length: LANES }, () => lane),
