@@ -1,159 +1,26 @@
 /**
  * The life of a subscription (spec 3.1, decisions D and E): trial, first payment, renewals, dunning, cancellation.
  *
- * Pure: every event says when it happens (`at`) and brings the facts that the decision needs; every effect is a named
- * action with parameters. The API's `status` follows from the state: {@link statusOf}.
+ * Pure: every event says when it happens (`at`) and brings the facts that the decision needs (machines/events.ts); every
+ * effect is a named action with parameters. What it knows is in machines/periods.ts, what the API shows of it follows
+ * from the state by machines/status.ts.
  */
 import { and, assign, not, type SnapshotFrom, setup, stateIn } from "xstate"
-import { type Line, NO_USAGE, periodLines, totalOf, type Usage } from "./billing.ts"
-import { type BillingCycle, boundary, DAY_MS } from "./calendar.ts"
+import { NO_USAGE, type Usage } from "./billing.ts"
+import { boundary, DAY_MS } from "./calendar.ts"
+import { afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
+import type { Posting, Settlement, SubscriptionEvent, SubscriptionEventType, SubscriptionInput } from "./events.ts"
 import {
-  afterFailure,
-  type Dunning,
-  type DunningPolicy,
-  ESCALATIONS,
-  type EscalationAction,
-  unpaidDeadline,
-} from "./dunning.ts"
-
-export type CancellationReason = "customer_request" | "merchant_request" | "nonpayment" | "checkout_expired" | "other"
-export type BillPurpose = "first" | "trial_end" | "renewal"
-
-/** What is to be paid for one period, over as many attempts as it takes. */
-export interface Bill {
-  /** Counts the subscription's bills from 1. */
-  readonly no: number
-  readonly purpose: BillPurpose
-  readonly periodStart: number
-  readonly periodEnd: number
-  readonly lines: ReadonlyArray<Line>
-  readonly amountKobo: number
-  /** Number of the newest attempt, from 1 (decision E4). */
-  readonly attempt: number
-  /** When that attempt was due. */
-  readonly attemptedAt: number
-  /** Whether it was one of the schedule's retries. */
-  readonly automaticRetry: boolean
-}
-
-export interface SubscriptionContext {
-  readonly billingCycle: BillingCycle
-  readonly priceKobo: number
-  readonly quantity: number
-  readonly startAt: number
-  readonly trialEnd: number | null
-  /** The grid of periods: boundary n = anchor + n cycles. */
-  readonly anchorAt: number
-  /** The current period is [boundary n, boundary n + 1]; -1 before the first paid one. */
-  readonly periodNo: number
-  readonly periodStart: number
-  readonly periodEnd: number
-  /** Units reported and not billed yet (decisions E1, E18). */
-  readonly units: number
-  readonly cancelAtPeriodEnd: boolean
-  /** Why it will be cancelled at period end. */
-  readonly cancelReason: CancellationReason | null
-  readonly billsMade: number
-  /** The unpaid bill, while there is one. */
-  readonly bill: Bill | null
-  readonly dunning: Dunning | null
-  readonly escalation: { readonly action: EscalationAction; readonly triggeredAt: number } | null
-  readonly cancelledAt: number | null
-  readonly cancellationReason: CancellationReason | null
-}
-
-export interface SubscriptionInput {
-  readonly at: number
-  readonly billingCycle: BillingCycle
-  readonly priceKobo: number
-  readonly quantity: number
-  readonly trialDays: number
-  /** The creation instant unless the subscription starts later (decision D3). */
-  readonly startAt: number
-}
-
-type Timed<T extends string> = { readonly type: T; readonly at: number }
-/** A timer's event; where units wait to be billed the runtime adds what one costs now (kobo). */
-type Timer<Delay extends string, State extends string> = Timed<`xstate.after.${Delay}.subscription.${State}`> & {
-  readonly unitKobo?: number
-}
-
-export type SubscriptionEvent =
-  | Timed<"create">
-  | Timed<"charge.succeeded">
-  | (Timed<"charge.failed"> & { readonly retryable: boolean; readonly policy: DunningPolicy })
-  /** The rail has not decided yet. */
-  | Timed<"charge.unsettled">
-  | (Timed<"cancel"> & { readonly atPeriodEnd: boolean; readonly reason: CancellationReason })
-  | Timed<"keep">
-  /** Units reported: added to the period's, or put in their place (decision E17). */
-  | (Timed<"units"> & { readonly quantity: number; readonly action: "increment" | "set" })
-  | Timer<"start", "scheduled">
-  | Timer<"trialWillEnd", "trialing.running">
-  | Timer<"trialEnd", "trialing.running">
-  | Timer<"periodEnd", "active.current">
-  | Timer<"nextRetry", "overdue.retrying">
-  | Timer<"billPeriodEnd", "overdue">
-  | Timer<"unpaidTooLong", "overdue">
-
-export type SubscriptionEventType =
-  | "subscription.created"
-  | "subscription.trial_will_end"
-  | "subscription.updated"
-  | "subscription.renewed"
-  | "subscription.past_due"
-  | "subscription.recovered"
-  | "subscription.escalated"
-  | "subscription.paused"
-  | "subscription.resumed"
-  | "subscription.cancelled"
-  | "charge.succeeded"
-  | "charge.failed"
-  | "charge.retry_scheduled"
-
-/** What the bill does in the books; amounts come from its lines (`src/ledger/postings.ts`). */
-export type Posting = "paid" | "owed" | "overdue_paid" | "written_off"
-
-export interface Settlement {
-  readonly willRetry: boolean
-  readonly nextRetryAt: number | null
-  readonly refundDue: boolean
-}
-
-/** A trial's last reminder goes out this long before its end (spec 6). */
-const TRIAL_NOTICE_MS = 3 * DAY_MS
-
-const firstPeriod = (context: Pick<SubscriptionContext, "billingCycle">, anchorAt: number) => ({
-  anchorAt,
-  periodNo: 0,
-  periodStart: anchorAt,
-  periodEnd: boundary(context.billingCycle, anchorAt, 1),
-})
-
-const nextPeriod = (context: SubscriptionContext) => ({
-  anchorAt: context.anchorAt,
-  periodNo: context.periodNo + 1,
-  periodStart: boundary(context.billingCycle, context.anchorAt, context.periodNo + 1),
-  periodEnd: boundary(context.billingCycle, context.anchorAt, context.periodNo + 2),
-})
-
-const billFor = (context: SubscriptionContext, purpose: BillPurpose, at: number, usage: Usage): Bill => {
-  const lines = periodLines(context.priceKobo, context.quantity, usage)
-  const { periodStart, periodEnd } = nextPeriod(context)
-  const amountKobo = totalOf(lines)
-  const no = context.billsMade + 1
-  return { no, purpose, periodStart, periodEnd, lines, amountKobo, attempt: 1, attemptedAt: at, automaticRetry: false }
-}
-
-/** The period that a late payment buys (decision D7): where it belongs, unless that time passed without service. */
-const recoveredPeriod = (context: SubscriptionContext, at: number) =>
-  context.bill!.periodEnd <= at || context.escalation?.action === "pause"
-    ? firstPeriod(context, at)
-    : nextPeriod(context)
-
-const isShortTrial = (context: SubscriptionContext): boolean => context.trialEnd! - context.startAt <= TRIAL_NOTICE_MS
-
-const SETTLED = { bill: null, dunning: null, escalation: null } as const
+  type Bill,
+  billFor,
+  firstPeriod,
+  isShortTrial,
+  nextPeriod,
+  recoveredPeriod,
+  SETTLED,
+  type SubscriptionContext,
+  TRIAL_NOTICE_MS,
+} from "./periods.ts"
 
 const usageOf = (context: SubscriptionContext, event: SubscriptionEvent): Usage => ({
   units: context.units,
@@ -531,33 +398,3 @@ export const subscriptionMachine = machine.createMachine({
 })
 
 export type SubscriptionSnapshot = SnapshotFrom<typeof subscriptionMachine>
-
-export type SubscriptionStatus = "incomplete" | "trialing" | "active" | "past_due" | "paused" | "cancelled"
-
-const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
-  created: "incomplete",
-  scheduled: "incomplete",
-  opening: "incomplete",
-  starting: "incomplete",
-  trialing: "trialing",
-  active: "active",
-  overdue: "past_due",
-  cancelled: "cancelled",
-}
-
-/** The API's status (spec 2.5). `state` is the machine's state as one word. */
-export const statusOf = (state: string, context: SubscriptionContext): SubscriptionStatus => {
-  const top = state.split(".")[0]!
-  return top === "overdue" && context.escalation?.action === "pause" ? "paused" : STATUSES[top]!
-}
-
-/** When money will be asked for next, as things stand; null where it won't. */
-export const nextChargeAt = (state: string, context: SubscriptionContext): number | null => {
-  const top = state.split(".")[0]
-  if (top === "overdue") return context.dunning?.nextRetryAt ?? null
-  if (top === "cancelled") return null
-  if (top === "scheduled") return context.trialEnd ?? context.startAt
-  if (context.cancelAtPeriodEnd) return null
-  if (top === "trialing") return context.trialEnd
-  return top === "active" && context.billingCycle !== "per_delivery" ? context.periodEnd : null
-}

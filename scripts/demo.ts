@@ -1,5 +1,4 @@
 /** A billing story against a private instance: six months in a few seconds, as a timeline, then the books. */
-import { type ChildProcess, spawn } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -13,8 +12,8 @@ import { checkLedger } from "../src/ledger/Ledger.ts"
 import { replayJournal } from "../src/lifecycle/replay.ts"
 import { replayables } from "../src/lifecycles.ts"
 import { formatKobo } from "../src/money.ts"
+import { startServer } from "./server.ts"
 
-const MAIN = join(import.meta.dirname, "../src/main.ts")
 const LOOK_AGAIN_MS = 20
 
 interface Happening {
@@ -42,22 +41,6 @@ interface Balance {
 
 const say = (line = ""): void => void process.stdout.write(`${line}\n`)
 const day = (instant: string): string => instant.slice(0, 10)
-
-const startServer = (dataDir: string): Promise<{ readonly origin: string; readonly child: ChildProcess }> =>
-  new Promise((resolve, reject) => {
-    const env = { ...process.env, DATA_DIR: dataDir, PORT: "0", HOST: "127.0.0.1", ALLOW_INSECURE_HTTP: "true" }
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", MAIN], {
-      env,
-      stdio: ["ignore", "pipe", "inherit"],
-    })
-    let output = ""
-    child.stdout.on("data", (chunk) => {
-      output += chunk
-      const origin = /Live: +(\S+)\/v1/.exec(output)?.[1]
-      if (origin !== undefined) resolve({ origin, child })
-    })
-    child.once("exit", () => reject(new Error("The server did not start.")))
-  })
 
 const caller =
   (origin: string, key: string) =>
@@ -193,21 +176,14 @@ await Effect.runPromise(
     const pool = poolLayer(url, 2)
     yield* Effect.provide(migrate, pool)
     const { keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)
-    delete process.env.DATABASE_URL
-    const { origin, child } = yield* Effect.promise(() => startServer(dataDir))
-    yield* Effect.promise(() => story(caller(origin, keys.sk_test)))
+    const server = yield* Effect.promise(() => startServer({ DATA_DIR: dataDir }))
+    yield* Effect.promise(() => story(caller(server.origin, keys.sk_test)))
     yield* Effect.provide(trialBalance, pool)
     const books = yield* Effect.provide(checkLedger, pool)
     const journal = yield* Effect.provide(replayJournal(replayables, []), pool)
     say(`\nLedger check: ${books.ok ? "ok" : books.problems.join(", ")}, ${books.entries} entries.`)
     say(`Journal replay: ${journal.replayed} lifecycles replayed, ${journal.differing.length} differ.`)
-    yield* Effect.promise(
-      () =>
-        new Promise((resolve) => {
-          child.once("exit", resolve)
-          child.kill("SIGTERM")
-        }),
-    )
+    yield* Effect.promise(server.stop)
   }).pipe(Effect.scoped),
 )
 rmSync(dataDir, { recursive: true, force: true })

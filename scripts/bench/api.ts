@@ -3,13 +3,13 @@
  *
  *   npm run bench:api -- --seconds 10 --connections 32
  */
-import { type ChildProcess, spawn } from "node:child_process"
 import { join } from "node:path"
 import autocannon from "autocannon"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount } from "../../src/account/Accounts.ts"
 import { poolLayer } from "../../src/db/Database.ts"
+import { startServer } from "../server.ts"
 import { sizes, startInstance } from "./instance.ts"
 
 const { seconds, connections, rounds } = sizes({ seconds: 8, connections: 32, rounds: 3 })
@@ -17,21 +17,6 @@ const { seconds, connections, rounds } = sizes({ seconds: 8, connections: 32, ro
 /** Requests whose statements are counted. */
 const COUNTED = 50
 const WARM_UP_SECONDS = 3
-
-const start = (file: string, env: Readonly<Record<string, string>>): Promise<{ origin: string; child: ChildProcess }> =>
-  new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", join(import.meta.dirname, file)], {
-      env: { PATH: process.env.PATH, ...env },
-      stdio: ["ignore", "pipe", "inherit"],
-    })
-    let output = ""
-    child.stdout.on("data", (chunk) => {
-      output += chunk
-      const origin = /Live: +(\S+)\/v1/.exec(output)?.[1]
-      if (origin !== undefined) resolve({ origin, child })
-    })
-    child.once("exit", () => reject(new Error(`${file} ended.`)))
-  })
 
 interface Case {
   readonly name: string
@@ -60,9 +45,9 @@ const { keys } = await Effect.runPromise(
   createAccount({ businessName: "Bench" }).pipe(Effect.provide(poolLayer(url, 1))),
 )
 const key = keys.sk_test
-const env = { DATABASE_URL: Redacted.value(url), PORT: "0" }
-const ours = await start("../../src/main.ts", { ...env, ALLOW_INSECURE_HTTP: "true" })
-const bare = await start("bare-server.ts", env)
+const env = { DATABASE_URL: Redacted.value(url) }
+const ours = await startServer(env)
+const bare = await startServer(env, join(import.meta.dirname, "bare-server.ts"))
 
 const body = JSON.stringify({
   name: "Ada Obi",
@@ -134,17 +119,14 @@ await Effect.runPromise(
     Effect.provide(poolLayer(url, 1)),
   ),
 )
-ours.child.removeAllListeners("exit")
-ours.child.kill("SIGTERM")
-const counted = await start("../../src/main.ts", { ...env, ALLOW_INSECURE_HTTP: "true", WORKERS: "0" })
+await ours.stop()
+const counted = await startServer({ ...env, WORKERS: "0" })
 for (const one of cases(counted.origin))
   console.log(`${one.name.padEnd(20)} ${(await statements(one, {})).toFixed(1)} statements a request`)
 console.log(
   `${"… with a key".padEnd(20)} ${(await statements(cases(counted.origin)[0]!, { "idempotency-key": "bench" })).toFixed(1)} statements a request`,
 )
-for (const { child } of [counted, bare]) {
-  child.removeAllListeners("exit")
-  child.kill("SIGTERM")
-}
+await counted.stop()
+await bare.kill()
 instance.stop()
 process.exit(0)

@@ -3,11 +3,10 @@
  *
  *   npm run bench:clock -- --customers 100 --days 365
  */
-import { spawn } from "node:child_process"
-import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { createAccount } from "../../src/account/Accounts.ts"
 import { poolLayer } from "../../src/db/Database.ts"
+import { startServer } from "../server.ts"
 import { rate, seconds, sizes, startInstance } from "./instance.ts"
 
 const { customers, days } = sizes({ customers: 100, days: 365 })
@@ -20,22 +19,7 @@ const url = await instance.database("clock")
 const { keys } = await Effect.runPromise(
   createAccount({ businessName: "Bench" }).pipe(Effect.provide(poolLayer(url, 1))),
 )
-const child = spawn(
-  process.execPath,
-  ["--disable-warning=ExperimentalWarning", join(import.meta.dirname, "../../src/main.ts")],
-  {
-    env: { PATH: process.env.PATH, DATABASE_URL: Redacted.value(url), PORT: "0", ALLOW_INSECURE_HTTP: "true" },
-    stdio: ["ignore", "pipe", "inherit"],
-  },
-)
-const origin = await new Promise<string>((resolve) => {
-  let output = ""
-  child.stdout.on("data", (chunk) => {
-    output += chunk
-    const found = /Live: +(\S+)\/v1/.exec(output)?.[1]
-    if (found !== undefined) resolve(found)
-  })
-})
+const { origin, stop } = await startServer({ DATABASE_URL: Redacted.value(url) })
 
 const call = async (method: string, path: string, body?: object) => {
   const response = await fetch(`${origin}/sandbox/v1${path}`, {
@@ -66,6 +50,6 @@ const ms = performance.now() - before
 console.log(
   `${days} days of a daily plan for ${customers} customers: ${seconds(ms)}, ${rate(customers * days, ms)} renewals/s`,
 )
-child.kill("SIGTERM")
+await stop()
 instance.stop()
 process.exit(0)

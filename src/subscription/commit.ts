@@ -1,7 +1,9 @@
 /** Carries out what subscriptions decided: their rows, new charges, the books and the events, in the running transaction. */
 import { Effect } from "effect"
 import type { Effect as MachineEffect } from "../../machines/decide.ts"
-import type { Bill, Posting, Settlement, subscriptionMachine } from "../../machines/subscription.ts"
+import type { Posting, Settlement } from "../../machines/events.ts"
+import type { Bill } from "../../machines/periods.ts"
+import type { subscriptionMachine } from "../../machines/subscription.ts"
 import { renderCharge } from "../charge/Charge.ts"
 import { type ChargeRow, insertCharges } from "../charge/rows.ts"
 import { appendEvents, type NewEvent, previousAttributes } from "../event/Events.ts"

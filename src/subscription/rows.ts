@@ -3,14 +3,8 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import type { Dunning } from "../../machines/dunning.ts"
-import {
-  type Bill,
-  type CancellationReason,
-  nextChargeAt,
-  type SubscriptionContext,
-  type SubscriptionStatus,
-  statusOf,
-} from "../../machines/subscription.ts"
+import type { Bill, CancellationReason, SubscriptionContext } from "../../machines/periods.ts"
+import { nextChargeAt, type SubscriptionStatus, statusOf } from "../../machines/status.ts"
 import { type Columns, names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"

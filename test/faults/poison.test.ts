@@ -11,7 +11,9 @@ describe("an actor that cannot be decided on", () => {
     const start_at = new Date(Date.now() + 2000).toISOString()
     const ids: Array<string> = []
     for (let n = 0; n < 5; n++) {
-      ids.push(data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", start_at }), 201).id)
+      ids.push(
+        data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", start_at }), 201).id,
+      )
     }
     // Due first of all, and broken in a way that no constraint knows of.
     await database.run((sql) => sql`UPDATE subscription SET state = 'nowhere' WHERE id = ${ids[0]}`)

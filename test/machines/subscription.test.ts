@@ -2,7 +2,9 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { begin, type Decision, decide, restore, stateName } from "../../machines/decide.ts"
 import type { DunningPolicy } from "../../machines/dunning.ts"
-import { type SubscriptionEvent, statusOf, subscriptionMachine } from "../../machines/subscription.ts"
+import type { SubscriptionEvent } from "../../machines/events.ts"
+import { statusOf } from "../../machines/status.ts"
+import { subscriptionMachine } from "../../machines/subscription.ts"
 
 type Step = Decision<typeof subscriptionMachine>
 

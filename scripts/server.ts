@@ -1,0 +1,53 @@
+/** A server process of one's own: for the demo, the benchmarks and the tests. */
+import { type ChildProcess, spawn } from "node:child_process"
+import { join } from "node:path"
+
+const MAIN = join(import.meta.dirname, "../src/main.ts")
+const START_LIMIT_MS = 30_000
+
+export interface Server {
+  readonly origin: string
+  readonly process: ChildProcess
+  /** Ends it as an operator does; answers its exit code. */
+  readonly stop: () => Promise<number | null>
+  /** Ends it as a power cut does. */
+  readonly kill: () => Promise<void>
+}
+
+const exited = (child: ChildProcess): Promise<number | null> =>
+  child.exitCode !== null || child.signalCode !== null
+    ? Promise.resolve(child.exitCode)
+    : new Promise((resolve) => child.once("exit", (code) => resolve(code)))
+
+/** Starts `entry` with nothing but `env`, and waits until it says where it listens. */
+export const startServer = (env: Readonly<Record<string, string>>, entry = MAIN): Promise<Server> =>
+  new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry], {
+      env: { PATH: process.env.PATH, PORT: "0", ALLOW_INSECURE_HTTP: "true", ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    })
+    let output = ""
+    const limit = setTimeout(() => reject(new Error(`No start: ${output}`)), START_LIMIT_MS)
+    child.stderr.on("data", (chunk) => {
+      output += chunk
+    })
+    child.stdout.on("data", (chunk) => {
+      output += chunk
+      const origin = /Live: +(\S+)\/v1/.exec(output)?.[1]
+      if (origin === undefined) return
+      clearTimeout(limit)
+      const stop = () => {
+        child.kill("SIGTERM")
+        return exited(child)
+      }
+      const kill = async () => {
+        child.kill("SIGKILL")
+        await exited(child)
+      }
+      resolve({ origin, process: child, stop, kill })
+    })
+    child.once("exit", () => {
+      clearTimeout(limit)
+      reject(new Error(`Exited at once: ${output}`))
+    })
+  })
