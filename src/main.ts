@@ -19,7 +19,7 @@ import { hashKey } from "./key/Key.ts"
 import { servicesLayer } from "./services.ts"
 import { recoverCharges } from "./subscription/collect.ts"
 import { firings } from "./subscription/firings.ts"
-import { timerWorker } from "./timers/TimerWorker.ts"
+import { recoveryWorker, timerWorker } from "./timers/TimerWorker.ts"
 
 /** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
 const HEADERS_LIMIT_MS = 10_000
@@ -54,8 +54,9 @@ const serve = (config: Config) =>
     const { port } = http.address as unknown as { readonly port: number }
     const scheme = tls === undefined ? "http" : "https"
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
+    yield* recoveryWorker(recoverCharges({}))
     if (config.workers > 0) {
-      yield* timerWorker(firings, recoverCharges({}))
+      yield* timerWorker(firings)
       yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })
     }
     yield* http.serve(makeApp({ endpoints, expanders, transport: config.transport, origin }))

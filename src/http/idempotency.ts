@@ -102,10 +102,19 @@ export const store = (tenant: Tenant, { key }: Claim, { status, body }: Stored) 
       WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key}`
   })
 
-/** Lets go of a key whose request was refused: the body may be mended and sent again (spec 8). */
+/** No process has this number: a claim that carries it is anybody's to take over. */
+const NOBODY = 0
+
+/**
+ * Lets go of a key whose request failed: the body may be mended and sent again (spec 8). Where the request had made
+ * something before it failed, the next try goes on with that.
+ */
 export const release = (tenant: Tenant, { key }: Claim) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      UPDATE idempotency_record SET runner = ${NOBODY}
+      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key} AND response_status IS NULL AND resource_id IS NOT NULL`
     yield* sql`
       DELETE FROM idempotency_record
       WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key} AND response_status IS NULL AND resource_id IS NULL`

@@ -12,12 +12,35 @@ const LARGEST_RUNNER = 2 ** 31 - 1
 /** How soon a lock that was lost with its connection is taken anew. */
 const HEARTBEAT_MS = 1000
 
+/** Longer than any call to a rail takes: work that is older has been dropped on the way (its transaction failed, say). */
+const FORGOTTEN_AFTER_MS = 120_000
+
+/** The IDs of what is being worked on, since when. */
+export class InFlight {
+  readonly #since = new Map<string, number>()
+
+  add(rows: ReadonlyArray<{ readonly id: string }>): void {
+    const now = Date.now()
+    for (const { id } of rows) this.#since.set(id, now)
+  }
+
+  done(rows: ReadonlyArray<{ readonly id: string }>): void {
+    for (const { id } of rows) this.#since.delete(id)
+  }
+
+  current(): ReadonlyArray<string> {
+    const oldest = Date.now() - FORGOTTEN_AFTER_MS
+    for (const [id, since] of this.#since) if (since < oldest) this.#since.delete(id)
+    return [...this.#since.keys()]
+  }
+}
+
 export class Runner extends Context.Service<
   Runner,
   {
     readonly id: number
     /** Charges that this process is handling now: one that carries its number and isn't among them was dropped. */
-    readonly inFlight: Set<string>
+    readonly inFlight: InFlight
   }
 >()("billing/lifecycle/Runner") {
   static readonly layer: Layer.Layer<Runner, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
@@ -37,7 +60,7 @@ export class Runner extends Context.Service<
       yield* Effect.forkScoped(hold.pipe(Effect.retry(Schedule.spaced(HEARTBEAT_MS)), Effect.ignore))
       // Nothing may carry this number before the lock is held.
       yield* alive(id).pipe(Effect.repeat({ until: (held) => held, schedule: Schedule.spaced(5) }))
-      return Runner.of({ id, inFlight: new Set() })
+      return Runner.of({ id, inFlight: new InFlight() })
     }),
   )
 }

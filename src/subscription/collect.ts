@@ -155,7 +155,7 @@ const handling = <A, E, R>(charges: ReadonlyArray<ChargeRow>, work: Effect.Effec
     return yield* Effect.ensuring(
       work,
       Effect.sync(() => {
-        for (const { id } of charges) inFlight.delete(id)
+        inFlight.done(charges)
       }),
     )
   })
@@ -207,13 +207,13 @@ export const recoverCharges = (only: { readonly subscriptionId?: string; readonl
         SELECT c.account_id, c.livemode, c.id, k.frozen_at AS clock_at
         FROM charge c LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (c.account_id, c.livemode, c.test_clock_id)
         WHERE c.sender IS NOT NULL AND ${narrowed}
-          AND CASE WHEN c.sender = ${runner} THEN NOT c.id = ANY(${[...inFlight]}::text[]) ELSE ${isDead(sql, "c.sender")} END
+          AND CASE WHEN c.sender = ${runner} THEN NOT c.id = ANY(${inFlight.current()}::text[]) ELSE ${isDead(sql, "c.sender")} END
         ORDER BY c.id LIMIT ${RECOVERY_BATCH} FOR UPDATE OF c SKIP LOCKED
       ) orphan
       WHERE (charge.account_id, charge.livemode, charge.id) = (orphan.account_id, orphan.livemode, orphan.id)
       RETURNING charge.*, orphan.clock_at`
     if (orphans.length === 0) return 0
-    for (const { id } of orphans) inFlight.add(id)
+    inFlight.add(orphans)
     const now = orphans[0]!.clock_at ?? Date.now()
     const known = yield* rail.ask(
       orphans.filter((charge) => charge.payment_method !== null).map((charge) => toRail(charge, now)),
@@ -242,7 +242,7 @@ export const startAsking = (transitions: ReadonlyArray<ChargeTransition>, now: n
   Effect.gen(function* () {
     const { id: sender, inFlight } = yield* Runner
     const rows = transitions.map((transition) => ({ ...moved(transition, now), sender }))
-    for (const { id } of rows) inFlight.add(id)
+    inFlight.add(rows)
     yield* updateCharges(rows)
     yield* recordTransitions(chargeLifecycle, transitions)
     return rows

@@ -181,7 +181,7 @@ export const commitSubscriptions = (transitions: ReadonlyArray<SubscriptionTrans
     const runner = yield* Runner
     const outcomes = transitions.map((transition) => outcomeOf(transition, facts, rail.name, runner.id))
     const attempts = outcomes.flatMap(({ attempt }) => (attempt === undefined ? [] : [attempt]))
-    for (const { id } of attempts) runner.inFlight.add(id)
+    runner.inFlight.add(attempts)
     yield* updateSubscriptions(outcomes.map(({ row }) => row))
     yield* insertCharges(attempts)
     yield* recordTransitions(subscriptionLifecycle, transitions)

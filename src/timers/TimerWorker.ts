@@ -14,23 +14,24 @@ export const orElseUnlessStopped =
         Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause) : otherwise(cause),
     )
 
-/**
- * Works for as long as the scope is open. `recover` finishes what dead processes left and runs before each minute's
- * sweep, first at once: a restart goes on where the last run stopped.
- */
-export const timerWorker = <R, E, R2>(firings: ReadonlyArray<AnyFiring<R>>, recover: Effect.Effect<unknown, E, R2>) =>
+/** Does `work` now and every minute, for as long as the scope is open. */
+const everyMinute = <E, R>(name: string, work: Effect.Effect<unknown, E, R>) =>
+  Effect.forkScoped(
+    Effect.repeat(work.pipe(orElseUnlessStopped((cause) => Effect.logError(name, cause))), Schedule.spaced(MINUTE_MS)),
+  )
+
+/** Finishes what dead processes, and dropped work of this one, left behind: at once after a start, then every minute. */
+export const recoveryWorker = <E, R>(recover: Effect.Effect<unknown, E, R>) => everyMinute("charge recovery", recover)
+
+/** Fires wall-clock timers for as long as the scope is open. */
+export const timerWorker = <R>(firings: ReadonlyArray<AnyFiring<R>>) =>
   Effect.gen(function* () {
     const wakeups = yield* Wakeups
-    const context = yield* Effect.context<R | R2>()
+    const context = yield* Effect.context<R>()
     // One sweep at a time in a process: a second one would only race the first for the same rows.
     const turn = yield* Semaphore.make(1)
-    const once = turn
-      .withPermits(1)(sweep(firings))
-      .pipe(orElseUnlessStopped((cause) => Effect.logError("timer sweep", cause)))
-    yield* wakeups.onWake(() => Effect.runPromiseWith(context)(once as Effect.Effect<unknown, never, R>))
-    const minute = Effect.andThen(
-      recover.pipe(orElseUnlessStopped((cause) => Effect.logError("charge recovery", cause))),
-      once,
-    )
-    yield* Effect.forkScoped(Effect.repeat(minute, Schedule.spaced(MINUTE_MS)))
+    const once = turn.withPermits(1)(sweep(firings))
+    const woken = once.pipe(Effect.catchCause((cause) => Effect.logError("timer sweep", cause)))
+    yield* wakeups.onWake(() => Effect.runPromiseWith(context)(woken as Effect.Effect<unknown, never, R>))
+    yield* everyMinute("timer sweep", once)
   })
