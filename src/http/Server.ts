@@ -10,7 +10,7 @@ import type { Transport } from "../config.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { Keys, type KnownKey } from "../key/Keys.ts"
-import { type Problem, problem } from "../problem.ts"
+import { noSuch, type Problem, problem } from "../problem.ts"
 import type { App, Declaration, Endpoint, Expander, Handler, Json, Request } from "./Endpoint.ts"
 import { failure, json, listSuccess, success } from "./envelope.ts"
 import { expandAll, expansions } from "./expand.ts"
@@ -31,6 +31,9 @@ export interface ServerOptions {
   /** Origin in `doc_url`, without a trailing slash. */
   readonly origin: string
 }
+
+/** Only the path and the query of a request's URL count. */
+const BASE = "http://localhost"
 
 interface Answer {
   readonly status: number
@@ -177,6 +180,8 @@ const answerCall = (
   Effect.gen(function* () {
     const { declaration, handler } = endpoint
     yield* allow(declaration, key)
+    // Postgres holds no NUL, so no object has such an ID.
+    if (id.includes("\0")) return yield* noSuch("object", id)
     const tenant: Tenant = { account_id: key.account_id, livemode: key.livemode }
     const decode = decodersOf(declaration)
     const raw = declaration.method === "GET" ? {} : yield* readJson(node)
@@ -257,7 +262,7 @@ export const makeApp = (options: ServerOptions) => {
   return Effect.gen(function* () {
     const node = NodeHttpServerRequest.toIncomingMessage(yield* HttpServerRequest.HttpServerRequest) as IncomingMessage
     const requestId = newId("request")
-    const url = new URL(node.url ?? "/", "http://localhost")
+    const url = URL.canParse(node.url ?? "/", BASE) ? new URL(node.url ?? "/", BASE) : new URL(BASE)
     if (node.method === "GET" || node.method === "HEAD") {
       const found = pages.get(url.pathname)
       if (found !== undefined) return page(found, requestId)

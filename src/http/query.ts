@@ -15,6 +15,8 @@ export const parseQuery = (search: URLSearchParams, declaration: Declaration): E
     const expand: Array<string> = []
     const values: Record<string, unknown> = {}
     for (const [name, value] of search) {
+      if (`${name}${value}`.includes("\0"))
+        return yield* invalid(name.replaceAll("\0", ""), "A parameter holds a NUL character.")
       if (name === "expand[]") {
         expand.push(value)
         continue

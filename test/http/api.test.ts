@@ -387,6 +387,55 @@ describe("health", () => {
   })
 })
 
+describe("odd requests", () => {
+  it.each([
+    ["GET", "/customers/%00", 404],
+    ["GET", "/customers/%zz", 404],
+    ["GET", `/customers/${"x".repeat(3000)}`, 404],
+    ["GET", "/customers/cus_%F0%9F%92%B3", 404],
+    ["GET", "/customers?email=%00", 400],
+    ["GET", "/customers?metadata[%00]=1", 400],
+    ["GET", "/customers?metadata[a]=%00", 400],
+    ["GET", "/customers?metadata[]=1", 400],
+    ["GET", "/customers?email=%E0%A4%A", 200],
+    ["GET", "/plans?starting_after=%27%3B--", 400],
+    ["GET", "//", 404],
+    ["GET", "/customers/", 404],
+    ["PATCH", "/customers/%00", 404],
+    ["OPTIONS", "/customers", 404],
+    ["PUT", "/customers", 404],
+  ])("%s %.40s is %i, and never 500", async (method, path, status) => {
+    expect((await api.request(method, path)).status).toBe(status)
+  })
+
+  it.each([
+    ["/customers", { name: 5 }],
+    ["/customers", { name: null }],
+    ["/customers", { name: "A", email: "a@b" }],
+    ["/customers", { name: "A", phone: "08031234567" }],
+    ["/customers", { name: "A", metadata: [] }],
+    ["/customers", { name: "A", metadata: { "": "x" } }],
+    ["/customers", { name: "A", test_clock: {} }],
+    ["/plans", { name: "P", amount: 1e21, currency: "NGN", billing_cycle: "daily" }],
+    ["/plans", { name: "P", amount: -5, currency: "NGN", billing_cycle: "daily" }],
+    ["/plans", { name: "P", amount: 500, currency: "NGN", billing_cycle: "daily", retry_logic: [] }],
+    [
+      "/plans",
+      { name: "P", amount: 500, currency: "NGN", billing_cycle: "daily", reminders: { channels: ["sms", "sms"] } },
+    ],
+    ["/plans", { name: "P", amount: 500, currency: "NGN", billing_cycle: "daily", service_config: "x" }],
+    ["/subscriptions", { customer: 1, plan: 2 }],
+    ["/subscriptions", { customer: "cus_x", plan: "plan_x", quantity: 0 }],
+    ["/subscriptions", { customer: "cus_x", plan: "plan_x", quantity: 2 ** 40 }],
+    ["/subscriptions", { customer: "cus_x", plan: "plan_x", trial_days: 366 }],
+    ["/test/clocks", { frozen_time: "0000-01-01T00:00:00Z" }],
+    ["/test/clocks", { frozen_time: "9999-12-31T23:59:59Z" }],
+    ["/test/clocks", { frozen_time: "2025-01-01T00:00:00Z", name: "x".repeat(101) }],
+  ])("POST %s %j is 400, and never 500", async (path, body) => {
+    expect((await api.post(path, body)).status).toBe(400)
+  })
+})
+
 describe("what is not a request", () => {
   it("is told so in the envelope", async () => {
     const { port, hostname } = new URL(server().origin)
