@@ -19,20 +19,19 @@ export const NO_USAGE: Usage = { units: 0, unitKobo: 0 }
 /** A total under this makes no charge (decision E2): rails refuse smaller amounts. */
 export const LEAST_CHARGE_KOBO = 100
 
+/** ₦999,999,999.99: the largest amount anywhere, also of a product (decision B4). */
+export const MAX_AMOUNT_KOBO = 99_999_999_999
+
 /** The lines of one period's bill: the plan in advance, the units of the closed period in arrears. */
-export const periodLines = (priceKobo: number, quantity: number, usage: Usage): ReadonlyArray<Line> => [
-  { type: "plan", description: "Plan", quantity, unit_amount: priceKobo, amount: priceKobo * quantity },
-  ...(usage.units > 0 && usage.unitKobo > 0
-    ? [
-        {
-          type: "overage" as const,
-          description: "Usage",
-          quantity: usage.units,
-          unit_amount: usage.unitKobo,
-          amount: usage.units * usage.unitKobo,
-        },
-      ]
-    : []),
-]
+export const periodLines = (priceKobo: number, quantity: number, usage: Usage): ReadonlyArray<Line> => {
+  const plan = priceKobo * quantity
+  const lines: Array<Line> = [{ type: "plan", description: "Plan", quantity, unit_amount: priceKobo, amount: plan }]
+  if (usage.units > 0 && usage.unitKobo > 0) {
+    // A rate that was raised after the units were reported must not make a bill that cannot be charged (decision E23).
+    const amount = Math.min(usage.units * usage.unitKobo, MAX_AMOUNT_KOBO - plan)
+    lines.push({ type: "overage", description: "Usage", quantity: usage.units, unit_amount: usage.unitKobo, amount })
+  }
+  return lines.filter(({ amount }) => amount > 0)
+}
 
 export const totalOf = (lines: ReadonlyArray<Line>): number => lines.reduce((sum, line) => sum + line.amount, 0)

@@ -378,7 +378,12 @@ export const subscriptionMachine = machine.createMachine({
                 target: "#subscription.cancelled",
                 actions: [settle(), emit("charge.failed"), ...cancelOwing],
               },
-              { target: "deciding", actions: ["recordFailure", settle(), emit("charge.failed")] },
+              // Entered anew, so that the timers which this attempt held up are set again.
+              {
+                target: "#subscription.overdue",
+                reenter: true,
+                actions: ["recordFailure", settle(), emit("charge.failed")],
+              },
             ],
           },
         },

@@ -47,6 +47,7 @@ CREATE TABLE subscription (
   CONSTRAINT subscription_dunning_has_bill CHECK (dunning IS NULL OR bill IS NOT NULL)
 ) WITH (fillfactor = 80);
 CREATE INDEX subscription_customer ON subscription (customer_id, account_id, livemode, id);
+CREATE INDEX subscription_test_clock ON subscription (test_clock_id, account_id, livemode) WHERE test_clock_id IS NOT NULL;
 CREATE INDEX subscription_plan ON subscription (plan_id, account_id, livemode, id);
 CREATE INDEX subscription_status ON subscription (status, account_id, livemode, id) WHERE status <> 'active';
 COMMENT ON TABLE subscription IS 'A customer''s subscription to a plan (spec 2.5). Its columns are the snapshot of machines/subscription.ts; lifecycle_journal has how it came about.';
@@ -75,6 +76,7 @@ CREATE TABLE unit_record (
   CONSTRAINT unit_record_action_known CHECK (action IN ('increment', 'set')),
   CONSTRAINT unit_record_quantity_counted CHECK (quantity >= 0 AND period_total >= 0)
 );
+CREATE INDEX unit_record_test_clock ON unit_record (test_clock_id, account_id, livemode) WHERE test_clock_id IS NOT NULL;
 CREATE INDEX unit_record_subscription ON unit_record (subscription_id, account_id, livemode, id);
 COMMENT ON TABLE unit_record IS 'Units that a merchant reported for a subscription (spec 2.12). subscription.units is what they come to since the last bill.';
 
@@ -128,6 +130,8 @@ CREATE TABLE charge (
 CREATE UNIQUE INDEX charge_bill_attempt_unique ON charge (subscription_id, bill_no, attempt_number, account_id, livemode) WHERE subscription_id IS NOT NULL;
 -- At most one attempt at a bill is under way or has succeeded: the next waits for the last one's failure.
 CREATE UNIQUE INDEX charge_bill_open_or_paid_once ON charge (subscription_id, bill_no, account_id, livemode) WHERE status <> 'failed' AND subscription_id IS NOT NULL;
+CREATE INDEX charge_status ON charge (status, account_id, livemode, id) WHERE status <> 'succeeded';
+CREATE INDEX charge_test_clock ON charge (test_clock_id, account_id, livemode) WHERE test_clock_id IS NOT NULL;
 CREATE INDEX charge_customer ON charge (customer_id, account_id, livemode, id);
 CREATE INDEX charge_sender ON charge (sender) WHERE sender IS NOT NULL;
 COMMENT ON TABLE charge IS 'One attempt at a rail (spec 2.6, decision F1). Its ID is the reference that the rail knows it by.';

@@ -60,7 +60,8 @@ CREATE TABLE idempotency_record (
   livemode         boolean NOT NULL,
   key              text NOT NULL,
   fingerprint      bytea NOT NULL,
-  runner           integer,
+  runner           integer NOT NULL,
+  token            text NOT NULL,
   resource_id      text COLLATE "C",
   response_status  integer,
   response_body    text,
@@ -71,6 +72,7 @@ CREATE TABLE idempotency_record (
 CREATE INDEX idempotency_record_created ON idempotency_record (created_at);
 COMMENT ON TABLE idempotency_record IS 'One per Idempotency-Key, for 24 hours (spec 8). Without a response the request is still being processed by `runner`.';
 COMMENT ON COLUMN idempotency_record.fingerprint IS 'SHA-256 of method, path and canonical body.';
+COMMENT ON COLUMN idempotency_record.token IS 'Of the try that holds the key now: a try that was taken over can store nothing any more.';
 COMMENT ON COLUMN idempotency_record.resource_id IS 'What the request has made so far: a try after a crash finishes it instead of making another.';
 
 CREATE TABLE simulator_attempt (
@@ -88,5 +90,6 @@ CREATE TABLE simulator_attempt (
   created_at         timestamptz NOT NULL DEFAULT now(),
   CONSTRAINT simulator_attempt_pkey PRIMARY KEY (account_id, livemode, reference)
 );
+CREATE INDEX simulator_attempt_test_clock ON simulator_attempt (test_clock_id, account_id, livemode) WHERE test_clock_id IS NOT NULL;
 CREATE INDEX simulator_attempt_used ON simulator_attempt (customer_id, payment_method_id, account_id, livemode);
 COMMENT ON TABLE simulator_attempt IS 'The simulator rail''s own books: what it was asked to charge, by reference. `attempts` over 1 would be a reference sent twice.';

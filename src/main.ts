@@ -14,6 +14,7 @@ import { type Config, ConfigProblem, readConfig } from "./config.ts"
 import { databaseUrl, poolLayer } from "./db/Database.ts"
 import { migrate } from "./db/migrate.ts"
 import { answerBroken } from "./http/broken.ts"
+import { purge } from "./http/idempotency.ts"
 import { makeApp } from "./http/Server.ts"
 import { hashKey } from "./key/Key.ts"
 import { servicesLayer } from "./services.ts"
@@ -30,6 +31,8 @@ const KEEP_ALIVE_MS = 65_000
 const SHUTDOWN_LIMIT_MS = 20_000
 
 const SERVER_OPTIONS = {
+  // A request without Host is answered by us, in the envelope, like any other.
+  requireHostHeader: false,
   headersTimeout: HEADERS_LIMIT_MS,
   requestTimeout: REQUEST_LIMIT_MS,
   connectionsCheckingInterval: CHECK_EVERY_MS,
@@ -54,7 +57,7 @@ const serve = (config: Config) =>
     const { port } = http.address as unknown as { readonly port: number }
     const scheme = tls === undefined ? "http" : "https"
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
-    yield* recoveryWorker(recoverCharges({}))
+    yield* recoveryWorker(Effect.andThen(recoverCharges({}), purge))
     if (config.workers > 0) {
       yield* timerWorker(firings)
       yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })

@@ -1,7 +1,6 @@
 /** Money: integer kobo, NGN only (spec 2.1, decisions B4, B5). */
 
-/** ₦999,999,999.99: the largest amount anywhere, also of a product (decision B4). */
-export const MAX_AMOUNT_KOBO = 99_999_999_999
+export { MAX_AMOUNT_KOBO } from "../machines/billing.ts"
 
 export const CURRENCY = "NGN"
 

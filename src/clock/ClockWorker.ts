@@ -26,16 +26,18 @@ export interface ClockWork<R, E, R2> {
 /** Takes the clocks that nobody moves. */
 const takeClocks = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const { id: runner } = yield* Runner
-  return yield* sql<ClockRow>`
+  const { id: runner, clocks } = yield* Runner
+  const taken = yield* sql<ClockRow>`
     UPDATE test_clock SET runner = ${runner}
     FROM (
       SELECT account_id, livemode, id FROM test_clock
-      WHERE state = 'advancing' AND (runner IS NULL OR ${isDead(sql, "runner")})
+      WHERE state = 'advancing' AND (runner IS NULL OR ${isDead(sql, "runner", runner)} OR runner = ${runner} AND NOT id = ANY(${[...clocks]}::text[]))
       ORDER BY id LIMIT ${CLOCKS_AT_ONCE} FOR UPDATE SKIP LOCKED
     ) free
     WHERE (test_clock.account_id, test_clock.livemode, test_clock.id) = (free.account_id, free.livemode, free.id)
     RETURNING test_clock.*`
+  for (const { id } of taken) clocks.add(id)
+  return taken
 })
 
 /** One step: everything due at the next instant, or arrival. Answers whether there is more to do. */
@@ -100,12 +102,17 @@ const run = <R, E, R2>({ firings, recover }: ClockWork<R, E, R2>, clock: ClockRo
     }
   })
 
+const letGo = (clock: ClockRow) => Effect.map(Runner, ({ clocks }) => void clocks.delete(clock.id))
+
 const runAll = <R, E, R2>(work: ClockWork<R, E, R2>) =>
   Effect.gen(function* () {
     for (;;) {
       const clocks = yield* takeClocks
       if (clocks.length === 0) return
-      yield* Effect.forEach(clocks, (clock) => run(work, clock), { concurrency: CLOCKS_AT_ONCE, discard: true })
+      yield* Effect.forEach(clocks, (clock) => run(work, clock).pipe(Effect.ensuring(letGo(clock))), {
+        concurrency: CLOCKS_AT_ONCE,
+        discard: true,
+      })
     }
   })
 

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from "node:http"
 import { NodeHttpServerRequest } from "@effect/platform-node"
 import type { PgClient } from "@effect/sql-pg"
-import { Cause, Effect, Schema } from "effect"
+import { Cause, Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Transport } from "../config.ts"
@@ -14,7 +14,7 @@ import { noSuch, type Problem, problem } from "../problem.ts"
 import type { App, Declaration, Endpoint, Expander, Handler, Json, Request } from "./Endpoint.ts"
 import { failure, json, listSuccess, success } from "./envelope.ts"
 import { expandAll, expansions } from "./expand.ts"
-import { type Claim, claim, noteResource, release, type Stored, store } from "./idempotency.ts"
+import { type Claim, claim, drop, noteResource, release, type Stored, store } from "./idempotency.ts"
 import { parseBody } from "./json.ts"
 import { type Page as DocumentationPage, documentation } from "./pages.ts"
 import { parseQuery } from "./query.ts"
@@ -51,15 +51,26 @@ const decoders = new WeakMap<
   }
 >()
 
+/** Where nothing is taken, the first thing that is given is unknown (decision A4). */
+const nothing = (value: unknown): Effect.Effect<unknown, Problem> => {
+  const [name] = Object.keys(value as object)
+  return name === undefined
+    ? Effect.succeed({})
+    : Effect.fail(problem("parameter_unknown", `There is no parameter ${name} here.`, name))
+}
+
 const decodersOf = (declaration: Declaration) => {
   let found = decoders.get(declaration)
   if (found === undefined) {
-    found = { body: decoder(declaration.body ?? EMPTY), query: decoder(declaration.query ?? EMPTY) }
+    const { body, query } = declaration
+    found = {
+      body: body === undefined ? nothing : decoder(body),
+      query: query === undefined ? nothing : decoder(query),
+    }
     decoders.set(declaration, found)
   }
   return found
 }
-const EMPTY = Schema.Struct({}) as Schema.Codec<unknown, unknown>
 
 /** Whether the request came over HTTPS, by ourselves or by a proxy that we trust (decision A2). */
 const isSecure = (request: IncomingMessage, transport: Transport): boolean =>
@@ -81,7 +92,9 @@ const environment = (
     path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : undefined
   const v1 = under("/v1")
   if (v1 !== undefined && name === transport.sandboxHost) return { livemode: false, path: v1 }
-  if (v1 !== undefined) return { livemode: true, path: v1 }
+  // Where live has a host of its own, `/v1` of any other is nowhere.
+  if (v1 !== undefined)
+    return transport.liveHost === undefined || name === transport.liveHost ? { livemode: true, path: v1 } : undefined
   const sandbox = under("/sandbox/v1")
   return sandbox === undefined ? undefined : { livemode: false, path: sandbox }
 }
@@ -180,8 +193,6 @@ const answerCall = (
   Effect.gen(function* () {
     const { declaration, handler } = endpoint
     yield* allow(declaration, key)
-    // Postgres holds no NUL, so no object has such an ID.
-    if (id.includes("\0")) return yield* noSuch("object", id)
     const tenant: Tenant = { account_id: key.account_id, livemode: key.livemode }
     const decode = decodersOf(declaration)
     const raw = declaration.method === "GET" ? {} : yield* readJson(node)
@@ -191,6 +202,8 @@ const answerCall = (
         const query = yield* decode.query(values)
         const fields = yield* expansions(expand, declaration, key)
         const body = yield* decode.body(raw)
+        // Postgres holds no NUL, so no object has such an ID.
+        if (id.includes("\0")) return yield* noSuch("object", id)
         const request = { ...tenant, caller: { ...tenant, keyType: key.type }, id, body, query }
         const expanded = (data: ReadonlyArray<Json>) => expandAll(tenant, data, fields, options.expanders)
         if (handler.kind === "list") {
@@ -206,7 +219,10 @@ const answerCall = (
     if (name === undefined) return yield* work(undefined)
     const held = yield* claim(tenant, String(name), { method: declaration.method, path: url.pathname, body: raw })
     if (isStored(held)) return { ...held, headers: { "idempotent-replayed": "true" } }
-    return yield* work(held).pipe(Effect.tapCause(() => Effect.ignore(release(tenant, held))))
+    return yield* work(held).pipe(
+      Effect.tapCause(() => Effect.ignore(release(tenant, held))),
+      Effect.ensuring(drop(held)),
+    )
   })
 
 /** What a failure that nobody can act on is called outside. */
@@ -224,9 +240,14 @@ const toProblem = (cause: Cause.Cause<Failure>): { readonly problem: Problem; re
   return { problem: problem("internal_error", "Something went wrong on our side."), unexpected: true }
 }
 
-/** Refused, lost or timed-out connections, and a server that is shutting down or starting up. */
-const isUnreachable = ({ reason }: SqlError.SqlError): boolean =>
-  reason._tag === "ConnectionError" || reason._tag === "AuthenticationError" || reason.isRetryable
+/** SQLSTATEs of a server that is shutting down, starting up, recovering or full, and of broken connections. */
+const AWAY = /^(57P0[123]|53300|08...)$/
+
+/** Whether the database cannot be reached or used just now. */
+const isUnreachable = ({ reason }: SqlError.SqlError): boolean => {
+  const { code } = (reason.cause ?? {}) as { readonly code?: unknown }
+  return reason._tag === "ConnectionError" || reason.isRetryable || (typeof code === "string" && AWAY.test(code))
+}
 
 /** The program that answers every request. */
 export const makeApp = (options: ServerOptions) => {

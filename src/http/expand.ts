@@ -15,8 +15,7 @@ export const expansions = (
 ): Effect.Effect<ReadonlyArray<string>, Problem> =>
   Effect.gen(function* () {
     const offered = declaration.expand ?? []
-    if (asked.length > 0 && offered.length === 0)
-      return yield* problem("parameter_unknown", "There is nothing to expand here.", "expand[]")
+    if (asked.length > 0 && offered.length === 0) return yield* invalid("expand[]", "There is nothing to expand here.")
     if (asked.length > MOST_FIELDS) return yield* invalid("expand[]", `At most ${MOST_FIELDS} fields can be expanded.`)
     const strange = asked.find((field) => !offered.includes(field))
     if (strange !== undefined)

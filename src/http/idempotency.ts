@@ -2,7 +2,7 @@
  * Idempotency-Key (spec 8): the first request claims the key, its answer is stored in the transaction of its work, and
  * every later one with the same method, path and body gets that answer. A claim whose process has died is taken over.
  */
-import { createHash } from "node:crypto"
+import { createHash, randomUUID } from "node:crypto"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { canonical } from "../canonical.ts"
@@ -14,6 +14,8 @@ const LONGEST_KEY = 255
 
 export interface Claim {
   readonly key: string
+  /** Of this try alone: a try that was taken over can store nothing any more. */
+  readonly token: string
   /** What an earlier try had made before its process died; finish that. */
   readonly resourceId: string | null
 }
@@ -28,7 +30,8 @@ interface RecordRow {
   readonly resource_id: string | null
   readonly response_status: number | null
   readonly response_body: string | null
-  readonly dead: boolean
+  readonly token: string
+  readonly free: boolean
 }
 
 const fingerprint = (method: string, path: string, body: unknown): Uint8Array =>
@@ -51,23 +54,26 @@ export const claim = (
       )
     }
     const sql = yield* SqlClient.SqlClient
-    const { id: runner } = yield* Runner
+    const { id: runner, claims } = yield* Runner
+    const token = randomUUID()
     const print = fingerprint(request.method, request.path, request.body)
     const mine = sql`account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key}`
+    // Its process is dead, or it is ours and we dropped it.
+    const free = sql`(${isDead(sql, "runner", runner)} OR runner = ${runner} AND NOT token = ANY(${[...claims]}::text[]))`
+    const held = (resourceId: string | null): Claim => {
+      claims.add(token)
+      return { key, token, resourceId }
+    }
     const inserted = yield* sql`
-      INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner)
-      VALUES (${tenant.account_id}, ${tenant.livemode}, ${key}, ${print}, ${runner})
+      INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token)
+      VALUES (${tenant.account_id}, ${tenant.livemode}, ${key}, ${print}, ${runner}, ${token})
       ON CONFLICT (account_id, livemode, key) DO UPDATE SET fingerprint = excluded.fingerprint, runner = excluded.runner,
-        resource_id = NULL, response_status = NULL, response_body = NULL, created_at = now()
+        token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, created_at = now()
         WHERE idempotency_record.created_at < now() - interval '24 hours'
       RETURNING 1`
-    if (inserted.length > 0) return { key, resourceId: null } satisfies Claim
+    if (inserted.length > 0) return held(null)
     const [found] = yield* sql<RecordRow>`
-      SELECT fingerprint, resource_id, response_status, response_body, ${isDead(sql, "runner")} AS dead FROM idempotency_record WHERE ${mine}`
-    const inProgress = problem(
-      "idempotency_request_in_progress",
-      "The first request with this Idempotency-Key is still being processed.",
-    )
+      SELECT fingerprint, resource_id, response_status, response_body, token, ${free} AS free FROM idempotency_record WHERE ${mine}`
     // The first request was refused this instant and let go of the key.
     if (found === undefined) return yield* inProgress
     if (!Buffer.from(found.fingerprint).equals(Buffer.from(print))) {
@@ -78,44 +84,59 @@ export const claim = (
     }
     if (found.response_status !== null)
       return { status: found.response_status, body: found.response_body! } satisfies Stored
-    if (!found.dead) return yield* inProgress
+    if (!found.free) return yield* inProgress
     const taken = yield* sql`
-      UPDATE idempotency_record SET runner = ${runner} WHERE ${mine} AND response_status IS NULL AND ${isDead(sql, "runner")} RETURNING 1`
-    return taken.length > 0 ? ({ key, resourceId: found.resource_id } satisfies Claim) : yield* inProgress
+      UPDATE idempotency_record SET runner = ${runner}, token = ${token}
+      WHERE ${mine} AND response_status IS NULL AND token = ${found.token} RETURNING 1`
+    return taken.length > 0 ? held(found.resource_id) : yield* inProgress
+  })
+
+const inProgress = problem(
+  "idempotency_request_in_progress",
+  "The first request with this Idempotency-Key is still being processed.",
+)
+
+/** Writes to the record of a claim that still holds; one that was taken over fails, and its transaction with it. */
+const write = (tenant: Tenant, { key, token }: Claim, columns: { readonly [name: string]: string | number }) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const written = yield* sql`
+      UPDATE idempotency_record SET ${sql.update(columns)}
+      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key} AND token = ${token} RETURNING 1`
+    if (written.length === 0) return yield* inProgress
   })
 
 /** Notes in the running transaction what the request has made so far. */
-export const noteResource = (tenant: Tenant, { key }: Claim, resourceId: string) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    yield* sql`
-      UPDATE idempotency_record SET resource_id = ${resourceId}
-      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key}`
-  })
+export const noteResource = (tenant: Tenant, claim: Claim, resourceId: string) =>
+  write(tenant, claim, { resource_id: resourceId })
 
 /** Stores the answer, in the transaction of the work where there is one. */
-export const store = (tenant: Tenant, { key }: Claim, { status, body }: Stored) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    yield* sql`
-      UPDATE idempotency_record SET response_status = ${status}, response_body = ${body}
-      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key}`
-  })
+export const store = (tenant: Tenant, claim: Claim, { status, body }: Stored) =>
+  write(tenant, claim, { response_status: status, response_body: body })
 
-/** No process has this number: a claim that carries it is anybody's to take over. */
-const NOBODY = 0
+/** Says that this process is through with a claim, however it went. */
+export const drop = ({ token }: Claim) => Effect.map(Runner, ({ claims }) => void claims.delete(token))
+
+/** Records are kept this many hours (spec 8); each sweep deletes at most a batch. */
+const PURGE_BATCH = 5_000
+
+/** Deletes records that are over a day old. */
+export const purge = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    DELETE FROM idempotency_record WHERE ctid = ANY(ARRAY(
+      SELECT ctid FROM idempotency_record WHERE created_at < now() - interval '24 hours' ORDER BY created_at LIMIT ${PURGE_BATCH}))`
+})
 
 /**
- * Lets go of a key whose request failed: the body may be mended and sent again (spec 8). Where the request had made
- * something before it failed, the next try goes on with that.
+ * Lets go of a key whose request failed before it made anything: the body may be mended and sent again (spec 8). Where
+ * it had made something, the next try goes on with that.
  */
-export const release = (tenant: Tenant, { key }: Claim) =>
+export const release = (tenant: Tenant, { key, token }: Claim) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     yield* sql`
-      UPDATE idempotency_record SET runner = ${NOBODY}
-      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key} AND response_status IS NULL AND resource_id IS NOT NULL`
-    yield* sql`
       DELETE FROM idempotency_record
-      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key} AND response_status IS NULL AND resource_id IS NULL`
+      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key} AND token = ${token}
+        AND response_status IS NULL AND resource_id IS NULL`
   })

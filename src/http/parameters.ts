@@ -46,7 +46,7 @@ export const instant = Schema.String.check(
 
 export const email = Schema.NullOr(
   Schema.String.check(
-    Schema.isPattern(/^[^\s@<>()",;:\\]{1,64}@[^\s@<>()",;:\\]+\.[^\s@<>()",;:\\.]{2,}$/),
+    Schema.isPattern(/^(?!.*\.\.)[^\s@<>()",;:\\]{1,64}@[^\s@<>()",;:\\.][^\s@<>()",;:\\]*\.[^\s@<>()",;:\\.]{2,}$/),
     Schema.isMaxLength(254),
   ),
 ).annotate({ description: "an e-mail address, or null" })
@@ -55,11 +55,11 @@ export const phone = Schema.NullOr(Schema.String.check(Schema.isPattern(/^\+[1-9
   description: "a phone number in E.164 form such as +2348031234567, or null",
 })
 
-const metadataValue = Schema.String.check(Schema.isMaxLength(MAX_METADATA_VALUE)).annotate({
+const metadataValue = Schema.String.check(Schema.isBetweenCodePoints(0, MAX_METADATA_VALUE)).annotate({
   description: `a string of at most ${MAX_METADATA_VALUE} characters`,
 })
 const metadataKeys = Schema.makeFilter((value: object) =>
-  Object.keys(value).every((key) => key.length >= 1 && key.length <= MAX_METADATA_KEY),
+  Object.keys(value).every((key) => key !== "" && [...key].length <= MAX_METADATA_KEY),
 )
 
 const METADATA = `an object of at most ${MAX_METADATA_KEYS} keys of at most ${MAX_METADATA_KEY} characters, each with a string of at most ${MAX_METADATA_VALUE} characters`

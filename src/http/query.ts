@@ -13,7 +13,7 @@ const METADATA = /^metadata\[(.+)\]$/
 export const parseQuery = (search: URLSearchParams, declaration: Declaration): Effect.Effect<ParsedQuery, Problem> =>
   Effect.gen(function* () {
     const expand: Array<string> = []
-    const values: Record<string, unknown> = {}
+    const values: Record<string, unknown> = Object.create(null)
     for (const [name, value] of search) {
       if (`${name}${value}`.includes("\0"))
         return yield* invalid(name.replaceAll("\0", ""), "A parameter holds a NUL character.")
@@ -30,5 +30,5 @@ export const parseQuery = (search: URLSearchParams, declaration: Declaration): E
       if (name in values) return yield* invalid(name, `${name} is given twice.`)
       values[name] = value
     }
-    return { expand, values }
+    return { expand, values: { ...values } }
   })

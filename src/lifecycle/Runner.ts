@@ -1,6 +1,8 @@
 /**
  * This process, as others can tell whether it lives: a number on which it holds an advisory lock for as long as its
- * connection stands. What a dead process was in the middle of is taken over at once, and never by two.
+ * connection stands. What a dead process was in the middle of is taken over at once. A process that merely lost its
+ * connection looks dead for a moment: so what is taken over carries a token or a version of its own, and the constraint
+ * on that, not the lock, keeps two from finishing the same thing. Of its own work a process knows by itself.
  */
 import { randomInt } from "node:crypto"
 import { Context, Effect, Layer, Schedule } from "effect"
@@ -41,6 +43,9 @@ export class Runner extends Context.Service<
     readonly id: number
     /** Charges that this process is handling now: one that carries its number and isn't among them was dropped. */
     readonly inFlight: InFlight
+    /** Tokens of the idempotency claims, and IDs of the clocks, that this process has in hand. */
+    readonly claims: Set<string>
+    readonly clocks: Set<string>
   }
 >()("billing/lifecycle/Runner") {
   static readonly layer: Layer.Layer<Runner, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
@@ -60,7 +65,7 @@ export class Runner extends Context.Service<
       yield* Effect.forkScoped(hold.pipe(Effect.retry(Schedule.spaced(HEARTBEAT_MS)), Effect.ignore))
       // Nothing may carry this number before the lock is held.
       yield* alive(id).pipe(Effect.repeat({ until: (held) => held, schedule: Schedule.spaced(5) }))
-      return Runner.of({ id, inFlight: new InFlight() })
+      return Runner.of({ id, inFlight: new InFlight(), claims: new Set(), clocks: new Set() })
     }),
   )
 }
@@ -73,8 +78,8 @@ const alive = (id: number) =>
     return row!.held
   })
 
-/** Whether the process of that number is alive, as SQL: for use in a condition. */
-export const isDead = (sql: SqlClient.SqlClient, column: string) =>
+/** Whether the process whose number is in `column` is dead, as SQL. One's own number is never dead. */
+export const isDead = (sql: SqlClient.SqlClient, column: string, own: number) =>
   sql.literal(
-    `NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::oid AND objid = ${column}::oid AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`,
+    `(${column} <> ${own} AND NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::oid AND objid = ${column}::oid AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())))`,
   )

@@ -147,13 +147,15 @@ export const applyEvent = <E extends TimedEvent>(row: SubscriptionRow, event: E,
   })
 
 /** One event to one subscription that isn't over. */
-const send = (tenant: Tenant, id: string, attempted: string, eventAt: (now: number) => TimedEvent) =>
+const send = (tenant: Tenant, id: string, attempted: string, eventAt: (now: number) => TimedEvent | undefined) =>
   Effect.gen(function* () {
     const { row, now } = yield* lockForEvent(tenant, id)
     if (row.status === "cancelled") {
       return yield* problem("subscription_state_invalid", `The subscription is cancelled: it cannot be ${attempted}.`)
     }
-    yield* applyEvent(row, eventAt(now), now)
+    const event = eventAt(now)
+    if (event === undefined) return row
+    yield* applyEvent(row, event, now)
     return yield* getSubscription(tenant, id)
   })
 
@@ -167,10 +169,9 @@ export const cancelSubscription = (tenant: Tenant, id: string, input: Subscripti
   }))
 
 export const updateSubscription = (tenant: Tenant, id: string, patch: SubscriptionPatch) =>
-  patch.cancel_at_period_end === undefined
-    ? getSubscription(tenant, id)
-    : send(tenant, id, "updated", (at) =>
-        patch.cancel_at_period_end === true
-          ? { type: "cancel", at, atPeriodEnd: true, reason: "merchant_request" }
-          : { type: "keep", at },
-      )
+  send(tenant, id, "updated", (at) => {
+    if (patch.cancel_at_period_end === undefined) return undefined
+    return patch.cancel_at_period_end
+      ? { type: "cancel", at, atPeriodEnd: true, reason: "merchant_request" }
+      : { type: "keep", at }
+  })

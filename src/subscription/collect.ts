@@ -207,7 +207,7 @@ export const recoverCharges = (only: { readonly subscriptionId?: string; readonl
         SELECT c.account_id, c.livemode, c.id, k.frozen_at AS clock_at
         FROM charge c LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (c.account_id, c.livemode, c.test_clock_id)
         WHERE c.sender IS NOT NULL AND ${narrowed}
-          AND CASE WHEN c.sender = ${runner} THEN NOT c.id = ANY(${inFlight.current()}::text[]) ELSE ${isDead(sql, "c.sender")} END
+          AND CASE WHEN c.sender = ${runner} THEN NOT c.id = ANY(${inFlight.current()}::text[]) ELSE ${isDead(sql, "c.sender", runner)} END
         ORDER BY c.id LIMIT ${RECOVERY_BATCH} FOR UPDATE OF c SKIP LOCKED
       ) orphan
       WHERE (charge.account_id, charge.livemode, charge.id) = (orphan.account_id, orphan.livemode, orphan.id)

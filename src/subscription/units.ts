@@ -10,6 +10,9 @@ import type { UnitReport } from "./api.ts"
 import { readTerms, type SubscriptionRow } from "./rows.ts"
 import { applyEvent, lockForEvent } from "./Subscriptions.ts"
 
+/** Far above any meter, far below what a number holds exactly. */
+const MOST_UNITS = 1_000_000_000_000
+
 const COUNTING: ReadonlyArray<SubscriptionRow["status"]> = ["trialing", "active", "past_due"]
 
 /** Counts reported units. The subscription's row is locked: a renewal bills them, or comes after and bills the others. */
@@ -36,6 +39,7 @@ export const reportUnits = (tenant: Tenant, id: string, report: UnitReport) =>
     }
     const action = report.action ?? "increment"
     const total = action === "set" ? report.quantity : row.units + report.quantity
+    if (total > MOST_UNITS) return yield* invalid("quantity", `A period's units may come to at most ${MOST_UNITS}.`)
     const unitKobo = (yield* readTerms([row])).get(row.id)?.overage_per_unit_kobo ?? 0
     if (total * unitKobo + row.price_kobo * row.quantity > MAX_AMOUNT_KOBO) {
       return yield* invalid("quantity", `The period's charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)

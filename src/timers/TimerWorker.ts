@@ -21,7 +21,7 @@ const everyMinute = <E, R>(name: string, work: Effect.Effect<unknown, E, R>) =>
   )
 
 /** Finishes what dead processes, and dropped work of this one, left behind: at once after a start, then every minute. */
-export const recoveryWorker = <E, R>(recover: Effect.Effect<unknown, E, R>) => everyMinute("charge recovery", recover)
+export const recoveryWorker = <E, R>(recover: Effect.Effect<unknown, E, R>) => everyMinute("recovery", recover)
 
 /** Fires wall-clock timers for as long as the scope is open. */
 export const timerWorker = <R>(firings: ReadonlyArray<AnyFiring<R>>) =>

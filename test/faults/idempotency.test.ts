@@ -1,8 +1,9 @@
+import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { makeApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
-import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
+import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
 const { api, live, database, keys } = useInstance()
 
@@ -74,6 +75,34 @@ describe("Idempotency-Key", () => {
   it("has at most 255 characters", async () => {
     const answer = await api.post("/customers", { name: "A" }, withKey("k".repeat(256)))
     expect([answer.status, answer.body.error.param]).toEqual([400, "Idempotency-Key"])
+  })
+
+  it("makes one object though its process looks dead for a moment", async () => {
+    const clock = await createClock(api, "2025-01-01T00:00:00Z")
+    const post = () => api.post("/customers", { name: "Slow", test_clock: clock }, withKey("lost lock"))
+    const answers = await database.run((sql) =>
+      sql.withTransaction(
+        Effect.gen(function* () {
+          // The first request waits for the clock's row; then the connection goes by which others tell that it lives.
+          yield* sql`SELECT 1 FROM test_clock WHERE id = ${clock} FOR UPDATE`
+          const first = post()
+          yield* Effect.promise(() =>
+            eventually(() =>
+              database
+                .run((other) => other`SELECT 1 FROM idempotency_record WHERE key = 'lost lock'`)
+                .then(([row]) => row),
+            ),
+          )
+          yield* sql`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 7301002`
+          const more = yield* Effect.promise(() => Promise.all(Array.from({ length: 5 }, post)))
+          return { first, more }
+        }),
+      ),
+    )
+    for (const { status, body } of answers.more)
+      expect([status, body.error?.code]).toEqual([409, "idempotency_request_in_progress"])
+    data(await answers.first, 201)
+    expect(data(await api.get(`/test/clocks/${clock}`)).customer_count).toBe(1)
   })
 
   it("is taken over from a process that died, and what that had begun is finished", async () => {

@@ -387,6 +387,23 @@ describe("health", () => {
   })
 })
 
+describe("unknown parameters", () => {
+  it.each(endpoints.map(({ declaration }) => [declaration.method, declaration.path] as const))(
+    "of %s %s are named",
+    async (method, path) => {
+      const real = path.replace(":id", "some_id")
+      expect(await error(api.request(method, `${real}?colour=red`, method === "GET" ? undefined : {}))).toMatchObject({
+        status: 400,
+        code: "parameter_unknown",
+        param: "colour",
+      })
+      if (method === "GET" || method === "DELETE") return
+      const answer = await error(api.request(method, real, { colour: "red" }))
+      expect(answer).toMatchObject({ status: 400, code: "parameter_unknown", param: "colour" })
+    },
+  )
+})
+
 describe("odd requests", () => {
   it.each([
     ["GET", "/customers/%00", 404],
@@ -398,6 +415,9 @@ describe("odd requests", () => {
     ["GET", "/customers?metadata[a]=%00", 400],
     ["GET", "/customers?metadata[]=1", 400],
     ["GET", "/customers?email=%E0%A4%A", 200],
+    ["GET", "/customers?constructor=1", 400],
+    ["GET", "/customers?__proto__=1", 400],
+    ["GET", "/plans?expand[]=customer", 400],
     ["GET", "/plans?starting_after=%27%3B--", 400],
     ["GET", "//", 404],
     ["GET", "/customers/", 404],
@@ -412,6 +432,7 @@ describe("odd requests", () => {
     ["/customers", { name: 5 }],
     ["/customers", { name: null }],
     ["/customers", { name: "A", email: "a@b" }],
+    ["/customers", { name: "A", email: "a@b..com" }],
     ["/customers", { name: "A", phone: "08031234567" }],
     ["/customers", { name: "A", metadata: [] }],
     ["/customers", { name: "A", metadata: { "": "x" } }],

@@ -123,6 +123,16 @@ describe("the subscription machine", () => {
     expect(status(fail(still, deadline.at))).toBe("cancelled")
   })
 
+  it("sets the timers anew that an attempt held up, when it fails before they were due", () => {
+    const due = Date.UTC(2025, 1, 28)
+    const retry = fire(fail(fire(active(), "periodEnd"), due), "nextRetry")
+    const held = on(retry, { type: "xstate.after.unpaidTooLong.subscription.overdue", at: due + 30 * DAY_MS })
+    const failed = fail(held, due + DAY_MS)
+    expect(timer(failed, "unpaidTooLong").dueAt).toBe(due + 30 * DAY_MS)
+    expect(timer(failed, "billPeriodEnd").dueAt).toBe(Date.UTC(2025, 2, 31))
+    expect(timer(failed, "nextRetry").dueAt).toBe(due + 4 * DAY_MS)
+  })
+
   it("is never charged after a trial that was cancelled", () => {
     const trial = start({ trialDays: 14 })
     expect(emitted(trial)).toEqual(["subscription.created"])

@@ -389,6 +389,20 @@ describe("reported units", () => {
     expect(await refusal({ quantity: 1 })).toEqual([422, "subscription_state_invalid", null])
   })
 
+  it("stay within what can be charged, though their price was raised after they were reported", async () => {
+    const plan = await createPlan(api)
+    const clock = await createClock(api, "2025-01-31T00:00:00Z")
+    const customer = await createCustomer(api, { test_clock: clock })
+    const { id } = data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }), 201)
+    data(await report(id, { quantity: 1_000_000_000 }), 201)
+    data(await api.patch(`/plans/${plan}`, { overage_per_unit: 1_000 }))
+    await advance(api, clock, "2025-03-01T00:00:00Z")
+    expect((await api.all(`/charges?subscription=${id}`))[0]).toMatchObject({
+      amount: 99_999_999_999,
+      status: "succeeded",
+    })
+  })
+
   it("reported by many at once are all counted", async () => {
     const { clock, id } = await subscribe("2025-01-31T00:00:00Z", "pm_test_success", { overage_per_unit: 1_000 })
     const answers = await Promise.all(Array.from({ length: 30 }, () => report(id, { quantity: 2 })))
