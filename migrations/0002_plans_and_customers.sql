@@ -48,6 +48,7 @@ CREATE TABLE test_clock (
   CONSTRAINT test_clock_customers_limited CHECK (customer_count BETWEEN 0 AND 10000),
   CONSTRAINT test_clock_state_known CHECK (state IN ('ready', 'advancing', 'internal_failure'))
 );
+CREATE INDEX test_clock_deletes_at ON test_clock (deletes_at);
 CREATE INDEX test_clock_advancing ON test_clock (id) WHERE state = 'advancing';
 COMMENT ON TABLE test_clock IS 'Sandbox clocks (spec 2.11): their customers live in the time at which the clock stands.';
 COMMENT ON COLUMN test_clock.runner IS 'The process that moves the clock while it is advancing; see process liveness in docs/operating.md.';

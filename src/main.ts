@@ -9,6 +9,7 @@ import { Cause, Effect, Exit, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount, createKey, listAccounts } from "./account/Accounts.ts"
 import { endpoints, expanders } from "./api.ts"
+import { deleteExpiredClocks } from "./clock/Clocks.ts"
 import { clockWorker } from "./clock/ClockWorker.ts"
 import { type Config, ConfigProblem, readConfig } from "./config.ts"
 import { databaseUrl, poolLayer } from "./db/Database.ts"
@@ -57,7 +58,7 @@ const serve = (config: Config) =>
     const { port } = http.address as unknown as { readonly port: number }
     const scheme = tls === undefined ? "http" : "https"
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
-    yield* recoveryWorker(Effect.andThen(recoverCharges({}), purge))
+    yield* recoveryWorker(recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks)))
     if (config.workers > 0) {
       yield* timerWorker(firings)
       yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })

@@ -215,3 +215,14 @@ export const deleteClock = (tenant: Tenant, id: string) =>
     yield* sql`DELETE FROM test_clock WHERE ${mine} AND id = ${id}`
     return { id, object: "test_clock" as const, livemode, deleted: true }
   })
+
+/** Clocks deleted in one go: each takes its customers with it. */
+const EXPIRY_BATCH = 20
+
+/** Deletes the clocks whose time is over (`deletes_at`, decision M1). */
+export const deleteExpiredClocks = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const expired = yield* sql<Pick<ClockRow, "account_id" | "livemode" | "id">>`
+    SELECT account_id, livemode, id FROM test_clock WHERE deletes_at < now() AND state <> 'advancing' ORDER BY deletes_at LIMIT ${EXPIRY_BATCH}`
+  for (const clock of expired) yield* sql.withTransaction(deleteClock(clock, clock.id))
+})

@@ -4,6 +4,7 @@ import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { createKey } from "../../src/account/Accounts.ts"
 import { endpoints } from "../../src/api.ts"
+import { deleteExpiredClocks } from "../../src/clock/Clocks.ts"
 import { OBJECTS } from "../../src/http/objects.ts"
 import { CATALOGUE } from "../../src/problem.ts"
 import { makeApi } from "../support/api.ts"
@@ -344,6 +345,23 @@ describe("test clocks", () => {
     }
     await advance(api, clock, "2026-01-31T00:00:00Z")
     expect(data(await api.get(`/test/clocks/${clock}`)).frozen_time).toBe("2026-01-31T00:00:00.000Z")
+  })
+
+  it("are deleted when their time is over", async () => {
+    const [expired, other] = [
+      await createClock(api, "2025-01-31T00:00:00Z"),
+      await createClock(api, "2025-01-31T00:00:00Z"),
+    ]
+    const customer = await createCustomer(api, { test_clock: expired })
+    await database.run(
+      (sql) => sql`UPDATE test_clock SET deletes_at = now() - interval '1 minute' WHERE id = ${expired}`,
+    )
+    await database.run(() => deleteExpiredClocks)
+    expect([
+      (await api.get(`/test/clocks/${expired}`)).status,
+      (await api.get(`/customers/${customer}`)).status,
+    ]).toEqual([404, 404])
+    expect((await api.get(`/test/clocks/${other}`)).status).toBe(200)
   })
 
   it("take all that is theirs with them when deleted", async () => {
