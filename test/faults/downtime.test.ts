@@ -1,0 +1,76 @@
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/Accounts.ts"
+import { servicesLayer } from "../../src/services.ts"
+import { firings } from "../../src/subscription/firings.ts"
+import { sweep } from "../../src/timers/sweep.ts"
+import { useDatabase } from "../support/database.ts"
+
+const database = useDatabase()
+
+/** More than a batch, so that several are under way at once. */
+const SUBSCRIPTIONS = 1200
+
+const bill = {
+  no: 2,
+  purpose: "renewal",
+  periodStart: Date.UTC(2025, 1, 1),
+  periodEnd: Date.UTC(2025, 2, 1),
+  lines: [{ type: "plan", description: "Plan", quantity: 1, unit_amount: 5000, amount: 5000 }],
+  amountKobo: 5000,
+  attempt: 1,
+  attemptedAt: Date.UTC(2025, 1, 1),
+  automaticRetry: false,
+}
+
+const dunning = {
+  policy: { maxAttempts: 2, intervalsDays: [1, 7], escalation: "restrict_access", cancelAfterDays: 9 },
+  firstFailedAt: Date.UTC(2025, 1, 1),
+  retriesMade: 0,
+  nextRetryAt: Date.UTC(2025, 1, 2),
+  gaveUp: false,
+}
+
+/** Overdue subscriptions, as they stood when the service went down for months: everything of theirs is long due. */
+const seed = (account: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      INSERT INTO plan (account_id, livemode, id, name, amount_kobo, currency, billing_cycle, trial_days, pause_enabled, pro_rate, service_config, retry_logic, reminders, metadata, created_at, updated_at)
+      VALUES (${account}, false, 'plan_1', 'P', 5000, 'NGN', 'monthly', 0, false, true, '{}',
+        '{"enabled": true, "max_attempts": 2, "retry_intervals_days": [1, 7], "escalation_on_failure": "restrict_access", "cancel_after_days_unpaid": 9}', '{}', '{}', now(), now())`
+    yield* sql`INSERT INTO customer (account_id, livemode, id, name, metadata, created_at) VALUES (${account}, false, 'cus_1', 'C', '{}', now())`
+    yield* sql`
+      INSERT INTO payment_method (account_id, livemode, id, customer_id, type, created_at)
+      VALUES (${account}, false, 'pm_test_insufficient_funds', 'cus_1', 'card', now())`
+    yield* sql`
+      INSERT INTO subscription (account_id, livemode, id, customer_id, plan_id, payment_method_id, state, status, version, billing_cycle, price_kobo, quantity, start_at, anchor_at, period_no,
+        period_start_at, period_end_at, cancel_at_period_end, bills_made, bill, dunning, metadata, created_at)
+      SELECT ${account}, false, 'sub_' || lpad(n::text, 26, '0'), 'cus_1', 'plan_1', 'pm_test_insufficient_funds', 'overdue.retrying', 'past_due', 1, 'monthly', 5000, 1, '2025-01-01Z', '2025-01-01Z', 0,
+        '2025-01-01Z', '2025-02-01Z', false, 2, ${JSON.stringify(bill)}::text::jsonb, ${JSON.stringify(dunning)}::text::jsonb, '{}', '2025-01-01Z'
+      FROM generate_series(1, ${SUBSCRIPTIONS}::int) n`
+    yield* sql`
+      INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event)
+      SELECT account_id, livemode, id, t.name, 'subscription', 1, t.due_at::timestamptz, t.rank, 'xstate.after.' || t.name || '.subscription.overdue' || t.rest
+      FROM subscription, (VALUES ('nextRetry', '2025-02-02Z', 4, '.retrying'), ('unpaidTooLong', '2025-02-10Z', 5, ''), ('billPeriodEnd', '2025-03-01Z', 1, '')) AS t (name, due_at, rank, rest)`
+  })
+
+describe("after months of downtime", () => {
+  it("every overdue subscription is retried in turn and then cancelled: no timer is lost between lanes", async () => {
+    const { account } = await database.run(() => createAccount({ businessName: "Down" }))
+    await database.run(() => seed(account.id))
+    await Effect.runPromise(
+      Effect.asVoid(sweep(firings)).pipe(Effect.provide(servicesLayer(database.url())), Effect.scoped),
+    )
+    const states = await database.run((sql) => sql`SELECT state, status, count(*) AS n FROM subscription GROUP BY 1, 2`)
+    expect(states).toEqual([{ state: "cancelled", status: "cancelled", n: SUBSCRIPTIONS }])
+    const attempts = await database.run(
+      (sql) => sql`SELECT attempt_number, count(*) AS n FROM charge GROUP BY 1 ORDER BY 1`,
+    )
+    expect(attempts).toEqual([
+      { attempt_number: 2, n: SUBSCRIPTIONS },
+      { attempt_number: 3, n: SUBSCRIPTIONS },
+    ])
+  })
+})
