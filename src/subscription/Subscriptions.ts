@@ -124,7 +124,7 @@ export const finishOpening = (tenant: Tenant, id: string) =>
     const [charge] = waiting
     if (charge === undefined) return
     // The charge of a try that died: ask before sending.
-    if (charge.sender !== runner) return void (yield* recoverCharges({ subscriptionId: id }))
+    if (charge.sender !== runner) return yield* recoverCharges({ subscriptionId: id })
     const now = charge.test_clock_id === null ? Date.now() : charge.created_at
     yield* collect([charge], now)
   })

@@ -186,21 +186,40 @@ export const ask = (charges: ReadonlyArray<ChargeRow>, now: number) =>
     )
   }).pipe((work) => handling(charges, work))
 
+/** Asks about dropped charges; one that the rail has never heard of is sent, under the same reference. */
+const resume = (charges: ReadonlyArray<ChargeRow>, now: number) =>
+  Effect.gen(function* () {
+    const rail = yield* PaymentRail
+    const payable = charges.filter(({ payment_method }) => payment_method !== null)
+    const known = yield* rail.ask(payable.map((charge) => toRail(charge, now)))
+    const answers = new Map(payable.map((charge, index) => [charge.id, known[index]!]))
+    const isUnheard = ({ id, asks }: ChargeRow) =>
+      asks === 0 && (answers.get(id)?.type ?? "rail.not_found") === "rail.not_found"
+    const heard = charges.filter((charge) => !isUnheard(charge))
+    if (heard.length > 0) {
+      const answered = heard.map((charge) => {
+        const answer = answers.get(charge.id) ?? NO_METHOD
+        return { charge, answer, at: Math.max(charge.sent_at, now) }
+      })
+      yield* handling(heard, settle(answered, now))
+    }
+    yield* collect(charges.filter(isUnheard), now)
+  })
+
 /**
- * Finishes what processes that died, or lost their database, were saying to the rail: each charge is asked about first,
- * and sent only where the rail has never heard of its reference. Narrowed to one subscription or clock where given. Answers how many there were.
+ * Finishes what processes that died, or lost their database, were saying to the rail. Narrowed to one subscription or
+ * clock where given; otherwise everything but what belongs to a moving clock, whose own worker sees to it.
  */
-export const recoverCharges = (only: { readonly subscriptionId?: string; readonly testClockId?: string | null }) =>
+export const recoverCharges = (only: { readonly subscriptionId?: string; readonly testClockId?: string }) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const rail = yield* PaymentRail
     const { id: runner, inFlight } = yield* Runner
     const narrowed =
       only.subscriptionId !== undefined
         ? sql`c.subscription_id = ${only.subscriptionId}`
-        : only.testClockId != null
+        : only.testClockId !== undefined
           ? sql`c.test_clock_id = ${only.testClockId}`
-          : sql`c.test_clock_id IS NULL`
+          : sql`k.state IS DISTINCT FROM 'advancing'`
     const orphans = yield* sql<ChargeRow & { clock_at: number | null }>`
       UPDATE charge SET sender = ${runner}
       FROM (
@@ -212,29 +231,10 @@ export const recoverCharges = (only: { readonly subscriptionId?: string; readonl
       ) orphan
       WHERE (charge.account_id, charge.livemode, charge.id) = (orphan.account_id, orphan.livemode, orphan.id)
       RETURNING charge.*, orphan.clock_at`
-    if (orphans.length === 0) return 0
     inFlight.add(orphans)
-    const now = orphans[0]!.clock_at ?? Date.now()
-    const known = yield* rail.ask(
-      orphans.filter((charge) => charge.payment_method !== null).map((charge) => toRail(charge, now)),
-    )
-    const answers = new Map(
-      orphans.filter((charge) => charge.payment_method !== null).map((charge, index) => [charge.id, known[index]!]),
-    )
-    const unheard = orphans.filter(
-      (charge) => charge.asks === 0 && (answers.get(charge.id)?.type ?? "rail.not_found") === "rail.not_found",
-    )
-    const heard = orphans.filter((charge) => !unheard.includes(charge))
-    if (heard.length > 0) {
-      const answered = heard.map((charge) => ({
-        charge,
-        answer: answers.get(charge.id)!,
-        at: Math.max(charge.sent_at, now),
-      }))
-      yield* handling(heard, settle(answered, now))
+    for (const [clockAt, charges] of Map.groupBy(orphans, ({ clock_at }) => clock_at)) {
+      yield* resume(charges, clockAt ?? Date.now())
     }
-    yield* collect(unheard, now)
-    return orphans.length
   })
 
 /** Marks charges as being asked about by this process. */

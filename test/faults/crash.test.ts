@@ -84,6 +84,33 @@ describe("kill -9", () => {
   })
 })
 
+describe("a charge that a dead process left", () => {
+  it("on a clock that stands still is finished by the next start, at the clock's time", async () => {
+    const { keys } = await database.run(() => createAccount({ businessName: "Left behind" }))
+    let server = await startServer(database.url())
+    const api = makeApi(server.origin, keys.sk_test)
+    const clock = await createClock(api, "2025-01-31T00:00:00Z")
+    const customer = await createCustomer(api, { test_clock: clock })
+    const body = { customer, plan: await createPlan(api), payment_method: "pm_test_bank_account" }
+    const { id } = data(await api.post("/subscriptions", body), 201)
+    await server.kill()
+    // As it stands between the commit of the charge and the rail's answer.
+    await database.run((sql) => sql`UPDATE charge SET sender = 424242 WHERE subscription_id = ${id}`)
+    await database.run(
+      (sql) =>
+        sql`UPDATE simulator_attempt SET known_at = NULL WHERE reference = (SELECT id FROM charge WHERE subscription_id = ${id})`,
+    )
+    server = await startServer(database.url())
+    const again = makeApi(server.origin, keys.sk_test)
+    await eventually(async () => (data(await again.get(`/subscriptions/${id}`)).status === "active" ? true : undefined))
+    expect((await again.all(`/charges?subscription=${id}`))[0]).toMatchObject({
+      status: "succeeded",
+      paid_at: "2025-01-31T00:00:00.000Z",
+    })
+    expect(await server.stop()).toBe(0)
+  })
+})
+
 describe("two servers", () => {
   it("share the same due subscriptions without doing anything twice", async () => {
     const { keys, account } = await database.run(() => createAccount({ businessName: "Pair" }))
