@@ -66,7 +66,7 @@ describe("keys and environments", () => {
     const refused = await eventually(async () => {
       const answer = await mine.get("/account")
       return answer.status === 200 ? undefined : answer
-    }, 1000)
+    }, 5000)
     expect(refused.body.error).toMatchObject({ type: "authentication_error", code: "key_revoked" })
   })
 
