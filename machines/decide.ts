@@ -87,6 +87,7 @@ const scopeOf = (machine: AnyStateMachine): ActorScope<never, never> => {
   if (scope === undefined) {
     const self = createActor(machine)
     const inert = () => {}
+    // Typed for one machine's events; what is inert takes any.
     scope = {
       self,
       id: "",

@@ -179,6 +179,14 @@ const fallOverdue = [
 /** Immediate cancellation, or at a period end that has come. */
 const cancelOwing = [post("written_off"), "cancelNow", ...cancelled] as const
 
+/** An overdue bill is paid after all (decision E8). */
+const recover = [
+  settle(),
+  post("overdue_paid"),
+  emit("charge.succeeded"),
+  "recoverPeriod",
+  emit("subscription.recovered"),
+] as const
 /** Unpaid for as long as the plan waits. */
 const writeOff = [post("written_off"), "cancelUnpaid", ...cancelled] as const
 export const subscriptionMachine = machine.createMachine({
@@ -347,25 +355,9 @@ export const subscriptionMachine = machine.createMachine({
               {
                 guard: "pausedByEscalation",
                 target: "#subscription.active",
-                actions: [
-                  settle(),
-                  post("overdue_paid"),
-                  emit("charge.succeeded"),
-                  "recoverPeriod",
-                  emit("subscription.recovered"),
-                  emit("subscription.resumed"),
-                ],
+                actions: [...recover, emit("subscription.resumed")],
               },
-              {
-                target: "#subscription.active",
-                actions: [
-                  settle(),
-                  post("overdue_paid"),
-                  emit("charge.succeeded"),
-                  "recoverPeriod",
-                  emit("subscription.recovered"),
-                ],
-              },
+              { target: "#subscription.active", actions: [...recover] },
             ],
             "charge.failed": [
               {

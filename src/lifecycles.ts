@@ -7,6 +7,7 @@ import type { ActorKind, ActorRow } from "./lifecycle/advance.ts"
 import type { Replayable } from "./lifecycle/replay.ts"
 import { subscriptionLifecycle } from "./subscription/Subscription.ts"
 
+/** Each kind has a row type of its own, which a list of all kinds cannot say. */
 const replayable = <R extends { readonly lifecycle: { readonly kind: ActorKind } }>(
   one: R,
 ): readonly [ActorKind, Replayable] => [one.lifecycle.kind, one as unknown as Replayable]

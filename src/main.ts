@@ -55,7 +55,7 @@ const serve = (config: Config) =>
     }
     const listen = { port: config.port, host: config.host, gracefulShutdownTimeout: SHUTDOWN_LIMIT_MS }
     const http = yield* NodeHttpServer.make(make, listen)
-    const { port } = http.address as unknown as { readonly port: number }
+    const port = "port" in http.address ? http.address.port : config.port
     const scheme = tls === undefined ? "http" : "https"
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
     yield* recoveryWorker(recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks)))

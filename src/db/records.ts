@@ -42,6 +42,7 @@ export const records = <Row extends object>(
   rows: ReadonlyArray<Row>,
   columns: Columns<Row>,
 ): Fragment => {
+  // Object.entries forgets which names a mapped type has.
   const entries = Object.entries(columns) as unknown as ReadonlyArray<[keyof Row & string, ColumnType]>
   const read = entries
     .map(([name, type]) => (type === "jsonb" || type === "date" ? `${name}::${type}` : name))

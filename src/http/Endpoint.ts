@@ -89,6 +89,6 @@ export interface Endpoint {
   readonly handler: Handler<unknown, unknown>
 }
 
-/** Binds a verb to its declaration. */
+/** Binds a verb to its declaration. The pair agrees on its types here; the pipeline, which decodes, sees unknown. */
 export const bind = <Body, Query>(declaration: Declaration<Body, Query>, handler: Handler<Body, Query>): Endpoint =>
   ({ declaration, handler }) as unknown as Endpoint

@@ -5,7 +5,7 @@ import { NodeHttpServerRequest } from "@effect/platform-node"
 import type { PgClient } from "@effect/sql-pg"
 import { Cause, Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
-import { SqlClient, type SqlError } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
 import type { Transport } from "../config.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
@@ -229,8 +229,8 @@ const answerCall = (
 const toProblem = (cause: Cause.Cause<Failure>): { readonly problem: Problem; readonly unexpected: boolean } => {
   const error = cause.reasons.find(Cause.isFailReason)?.error
   if (error?._tag === "Problem") return { problem: error, unexpected: false }
-  const defect = cause.reasons.find(Cause.isDieReason)?.defect as { readonly _tag?: string } | undefined
-  const sqlError = error ?? (defect?._tag === "SqlError" ? (defect as unknown as SqlError.SqlError) : undefined)
+  const defect = cause.reasons.find(Cause.isDieReason)?.defect
+  const sqlError = error ?? (SqlError.isSqlError(defect) ? defect : undefined)
   if (sqlError !== undefined && isUnreachable(sqlError)) {
     return {
       problem: problem("service_unavailable", "The service cannot reach its database just now."),

@@ -40,6 +40,7 @@ const replayOne = (
 ): string | undefined => {
   if (row === undefined) return "it has a journal and no row"
   const { lifecycle, input } = replayable
+  // Any machine's snapshot: which machine it is, the journal's rows say.
   let [snapshot] = initialTransition(lifecycle.machine, input(row, journal[0]!.event) as never) as unknown as [
     AnyMachineSnapshot,
   ]

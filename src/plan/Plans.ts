@@ -77,6 +77,7 @@ const merge = <T extends object>(
   if (patch === undefined) return before
   if (patch === null) return defaults
   const merged = { ...before }
+  // Object.keys forgets which names a type has.
   for (const name of Object.keys(defaults) as unknown as ReadonlyArray<keyof T>) {
     const value = patch[name]
     if (value === undefined) continue
