@@ -22,16 +22,36 @@ export const LEAST_CHARGE_KOBO = 100
 /** ₦999,999,999.99: the largest amount anywhere, also of a product (decision B4). */
 export const MAX_AMOUNT_KOBO = 99_999_999_999
 
-/** The lines of one period's bill: the plan in advance, the units of the closed period in arrears. */
-export const periodLines = (priceKobo: number, quantity: number, usage: Usage): ReadonlyArray<Line> => {
+/**
+ * The part of a period's price that is unused, rounded half away from zero (decisions B5, E11). In whole numbers: the
+ * product of kobo and milliseconds is larger than a number holds exactly.
+ */
+export const unusedKobo = (periodKobo: number, unusedMs: number, periodMs: number): number =>
+  Number((2n * BigInt(periodKobo) * BigInt(unusedMs) + BigInt(periodMs)) / (2n * BigInt(periodMs)))
+
+/**
+ * The lines of one period's bill: the plan in advance, less what is credited for time that a pause left unused; the units
+ * of the closed period in arrears.
+ */
+export const periodLines = (priceKobo: number, quantity: number, usage: Usage, creditKobo = 0): ReadonlyArray<Line> => {
   const plan = priceKobo * quantity
-  const lines: Array<Line> = [{ type: "plan", description: "Plan", quantity, unit_amount: priceKobo, amount: plan }]
+  const credit = Math.min(creditKobo, plan)
+  const lines: Array<Line> = [
+    { type: "plan", description: "Plan", quantity, unit_amount: priceKobo, amount: plan },
+    {
+      type: "proration",
+      description: "Unused time before the pause",
+      quantity: 1,
+      unit_amount: -credit,
+      amount: -credit,
+    },
+  ]
   if (usage.units > 0 && usage.unitKobo > 0) {
     // A rate that was raised after the units were reported must not make a bill that cannot be charged (decision E23).
-    const amount = Math.min(usage.units * usage.unitKobo, MAX_AMOUNT_KOBO - plan)
+    const amount = Math.min(usage.units * usage.unitKobo, MAX_AMOUNT_KOBO - plan + credit)
     lines.push({ type: "overage", description: "Usage", quantity: usage.units, unit_amount: usage.unitKobo, amount })
   }
-  return lines.filter(({ amount }) => amount > 0)
+  return lines.filter(({ amount }) => amount !== 0)
 }
 
 export const totalOf = (lines: ReadonlyArray<Line>): number => lines.reduce((sum, line) => sum + line.amount, 0)

@@ -56,7 +56,10 @@ export const chargeMachine = setup({
       },
     ) => {},
     /** The rail contradicts what it said before: keep its word, change nothing (decision F2). */
-    contradicted: (_, _params: { readonly answer: string }) => {},
+    contradicted: (
+      _,
+      _params: { readonly answer: "succeeded" | "failed"; readonly code: string | null; readonly at: number },
+    ) => {},
   },
   delays: { ask: ({ context, event }) => nextAskAt(context) - event.at },
   guards: {
@@ -103,7 +106,29 @@ export const chargeMachine = setup({
         asking: { entry: "ask" },
       },
     },
-    succeeded: { on: { "rail.failed": { actions: { type: "contradicted", params: { answer: "failed" } } } } },
-    failed: { on: { "rail.succeeded": { actions: { type: "contradicted", params: { answer: "succeeded" } } } } },
+    succeeded: {
+      on: {
+        "rail.failed": {
+          target: "contradicted",
+          actions: {
+            type: "contradicted",
+            params: ({ event }) => ({ answer: "failed" as const, code: event.code, at: event.at }),
+          },
+        },
+      },
+    },
+    failed: {
+      on: {
+        "rail.succeeded": {
+          target: "contradicted",
+          actions: {
+            type: "contradicted",
+            params: ({ event }) => ({ answer: "succeeded" as const, code: null, at: event.at }),
+          },
+        },
+      },
+    },
+    /** Settled as it first was; somebody has to look at it (the reconciliation exceptions of the books). */
+    contradicted: {},
   },
 })

@@ -32,19 +32,26 @@ export const ESCALATIONS: Readonly<Record<EscalationRule, EscalationAction>> = {
   none: "none",
 }
 
+/** Why an attempt was made: the bill came due, the schedule's turn, at somebody's request, or for a new payment method. */
+export type AttemptOrigin = "due" | "schedule" | "request" | "method"
+
 interface Failure {
   readonly failedAt: number
   /** When the failed attempt was due: retries are counted from it, so that lateness doesn't add up. */
   readonly attemptedAt: number
   readonly retryable: boolean
-  /** Whether the attempt was one of the schedule's retries. */
-  readonly automaticRetry: boolean
+  readonly origin: AttemptOrigin
 }
 
-/** Dunning after one more failure. Retry k runs `intervalsDays[min(k, n) - 1]` days after the previous attempt. */
+/**
+ * Dunning after one more failure. Retry k runs `intervalsDays[min(k, n) - 1]` days after the previous attempt. A failure
+ * at somebody's request moves nothing (decision E16); one of a new payment method uses up no retry either, and says
+ * whether going on with that one makes sense (decision E25).
+ */
 export const afterFailure = (before: Dunning | null, policy: DunningPolicy, failure: Failure): Dunning => {
+  if (before !== null && failure.origin === "request") return before
   const held = before?.policy ?? policy
-  const retriesMade = (before?.retriesMade ?? 0) + (failure.automaticRetry ? 1 : 0)
+  const retriesMade = (before?.retriesMade ?? 0) + (failure.origin === "schedule" ? 1 : 0)
   const next = retriesMade + 1
   const intervalDays = held.intervalsDays[Math.min(next, held.intervalsDays.length) - 1]
   const retry = failure.retryable && next <= held.maxAttempts && intervalDays !== undefined

@@ -14,10 +14,16 @@ export interface SubscriptionInput {
 }
 
 type Timed<T extends string> = { readonly type: T; readonly at: number }
-/** A timer's event; where units wait to be billed the runtime adds what one costs now (kobo). */
-type Timer<Delay extends string, State extends string> = Timed<`xstate.after.${Delay}.subscription.${State}`> & {
+
+/** What a decision needs to know of the plan as it stands now (decision C3); brought along where it may matter. */
+export interface PlanFacts {
+  /** What a reported unit costs (kobo). */
   readonly unitKobo?: number
+  readonly proRate?: boolean
 }
+
+type Timer<Delay extends string, State extends string> = Timed<`xstate.after.${Delay}.subscription.${State}`> &
+  PlanFacts
 
 export type SubscriptionEvent =
   | Timed<"create">
@@ -26,13 +32,24 @@ export type SubscriptionEvent =
   /** The rail has not decided yet. */
   | Timed<"charge.unsettled">
   | (Timed<"cancel"> & { readonly atPeriodEnd: boolean; readonly reason: CancellationReason })
-  | Timed<"keep">
+  /** PATCH: what is left out stays as it is (decision E14). */
+  | (Timed<"update"> & { readonly quantity?: number; readonly cancelAtPeriodEnd?: boolean })
+  | (Timed<"pause"> & { readonly resumesAt: number | null; readonly reason: string | null })
+  | (Timed<"resume"> & PlanFacts)
+  /** The overdue bill is to be tried now, with a payment method named for this once or with the subscription's (null). */
+  | (Timed<"retry"> & { readonly methodId: string | null })
+  /** A payment method was set (decision E6); null: the subscription's own is the new one. */
+  | (Timed<"method"> & { readonly methodId: string | null })
   /** Units reported: added to the period's, or put in their place (decision E17). */
   | (Timed<"units"> & { readonly quantity: number; readonly action: "increment" | "set" })
+  /** Deliveries made by `deliveredAt`, on a plan that is billed by them (decision D8). */
+  | (Timed<"deliver"> & { readonly deliveries: number; readonly deliveredAt: number })
   | Timer<"start", "scheduled">
   | Timer<"trialWillEnd", "trialing.running">
   | Timer<"trialEnd", "trialing.running">
   | Timer<"periodEnd", "active.current">
+  | Timer<"pausedPeriodEnd", "paused">
+  | Timer<"resume", "paused">
   | Timer<"nextRetry", "overdue.retrying">
   | Timer<"billPeriodEnd", "overdue">
   | Timer<"unpaidTooLong", "overdue">
@@ -53,7 +70,7 @@ export type SubscriptionEventType =
   | "charge.retry_scheduled"
 
 /** What the bill does in the books; amounts come from its lines (`src/ledger/postings.ts`). */
-export type Posting = "paid" | "owed" | "overdue_paid" | "written_off"
+export type Posting = "paid" | "owed" | "overdue_paid" | "written_off" | "waived"
 
 export interface Settlement {
   readonly willRetry: boolean

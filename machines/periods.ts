@@ -1,40 +1,47 @@
-/** What a subscription knows, and the arithmetic of its periods and bills (decisions D2, D4, D7, E1). */
-import { type Line, periodLines, totalOf, type Usage } from "./billing.ts"
+/** What a subscription knows, and the arithmetic of its periods and bills (decisions D2, D4, D7, D8, E1, E11). */
+import { type Line, periodLines, totalOf, type Usage, unusedKobo } from "./billing.ts"
 import { type BillingCycle, boundary, DAY_MS } from "./calendar.ts"
-import type { Dunning, EscalationAction } from "./dunning.ts"
+import type { AttemptOrigin, Dunning, EscalationAction } from "./dunning.ts"
 
 export type CancellationReason = "customer_request" | "merchant_request" | "nonpayment" | "checkout_expired" | "other"
-export type BillPurpose = "first" | "trial_end" | "renewal"
+export type BillPurpose = "first" | "trial_end" | "renewal" | "resume"
+
+/** A period on the grid of an anchor: [boundary n, boundary n + 1], boundary n = anchor + n cycles. */
+export interface Period {
+  readonly anchorAt: number
+  readonly periodNo: number
+  readonly periodStart: number
+  readonly periodEnd: number
+}
 
 /** What is to be paid for one period, over as many attempts as it takes. */
-export interface Bill {
+export interface Bill extends Period {
   /** Counts the subscription's bills from 1. */
   readonly no: number
   readonly purpose: BillPurpose
-  readonly periodStart: number
-  readonly periodEnd: number
+  /** How many of the plan the period is for. */
+  readonly quantity: number
   readonly lines: ReadonlyArray<Line>
   readonly amountKobo: number
   /** Number of the newest attempt, from 1 (decision E4). */
   readonly attempt: number
   /** When that attempt was due. */
   readonly attemptedAt: number
-  /** Whether it was one of the schedule's retries. */
-  readonly automaticRetry: boolean
+  readonly origin: AttemptOrigin
+  /** The payment method named for that attempt alone; null: the subscription's. */
+  readonly methodId: string | null
+  /** A payment method that was set while the attempt was under way: tried next, should it fail. */
+  readonly nextMethod: { readonly methodId: string | null } | null
 }
 
-export interface SubscriptionContext {
+export interface SubscriptionContext extends Period {
   readonly billingCycle: BillingCycle
   readonly priceKobo: number
   readonly quantity: number
   readonly startAt: number
   readonly trialEnd: number | null
-  /** The grid of periods: boundary n = anchor + n cycles. */
-  readonly anchorAt: number
-  /** The current period is [boundary n, boundary n + 1]; -1 before the first paid one. */
-  readonly periodNo: number
-  readonly periodStart: number
-  readonly periodEnd: number
+  /** How many of the plan the current period was billed for. Before the first paid period `periodNo` is -1. */
+  readonly periodQuantity: number
   /** Units reported and not billed yet (decisions E1, E18). */
   readonly units: number
   readonly cancelAtPeriodEnd: boolean
@@ -45,6 +52,8 @@ export interface SubscriptionContext {
   readonly bill: Bill | null
   readonly dunning: Dunning | null
   readonly escalation: { readonly action: EscalationAction; readonly triggeredAt: number } | null
+  /** While paused by request (decision E10); null `resumesAt`: until resumed. */
+  readonly pause: { readonly at: number; readonly resumesAt: number | null } | null
   readonly cancelledAt: number | null
   readonly cancellationReason: CancellationReason | null
 }
@@ -52,36 +61,89 @@ export interface SubscriptionContext {
 /** A trial's last reminder goes out this long before its end (spec 6). */
 export const TRIAL_NOTICE_MS = 3 * DAY_MS
 
-export const firstPeriod = (context: Pick<SubscriptionContext, "billingCycle">, anchorAt: number) => ({
+/** The first period of a new grid. */
+export const firstPeriod = (billingCycle: BillingCycle, anchorAt: number): Period => ({
   anchorAt,
   periodNo: 0,
   periodStart: anchorAt,
-  periodEnd: boundary(context.billingCycle, anchorAt, 1),
+  periodEnd: boundary(billingCycle, anchorAt, 1),
 })
 
-export const nextPeriod = (context: SubscriptionContext) => ({
-  anchorAt: context.anchorAt,
-  periodNo: context.periodNo + 1,
-  periodStart: boundary(context.billingCycle, context.anchorAt, context.periodNo + 1),
-  periodEnd: boundary(context.billingCycle, context.anchorAt, context.periodNo + 2),
+export const nextPeriod = ({ billingCycle, anchorAt, periodNo }: SubscriptionContext): Period => ({
+  anchorAt,
+  periodNo: periodNo + 1,
+  periodStart: boundary(billingCycle, anchorAt, periodNo + 1),
+  periodEnd: boundary(billingCycle, anchorAt, periodNo + 2),
 })
 
-export const billFor = (context: SubscriptionContext, purpose: BillPurpose, at: number, usage: Usage): Bill => {
-  const lines = periodLines(context.priceKobo, context.quantity, usage)
-  const { periodStart, periodEnd } = nextPeriod(context)
-  const amountKobo = totalOf(lines)
-  const no = context.billsMade + 1
-  return { no, purpose, periodStart, periodEnd, lines, amountKobo, attempt: 1, attemptedAt: at, automaticRetry: false }
+const periodOf = ({ anchorAt, periodNo, periodStart, periodEnd }: Period): Period => ({
+  anchorAt,
+  periodNo,
+  periodStart,
+  periodEnd,
+})
+
+/** The first attempt at the bill for `period`. */
+export const billFor = (
+  context: SubscriptionContext,
+  purpose: BillPurpose,
+  period: Period,
+  at: number,
+  lines: ReadonlyArray<Line>,
+): Bill => ({
+  ...periodOf(period),
+  no: context.billsMade + 1,
+  purpose,
+  quantity: context.quantity,
+  lines,
+  amountKobo: totalOf(lines),
+  attempt: 1,
+  attemptedAt: at,
+  origin: "due",
+  methodId: null,
+  nextMethod: null,
+})
+
+/** The plan in advance, the units of the closed period in arrears. */
+export const planLines = (context: SubscriptionContext, usage: Usage): ReadonlyArray<Line> =>
+  periodLines(context.priceKobo, context.quantity, usage)
+
+/** One price for each delivery that was made (decision D8). */
+export const deliveryLines = (context: SubscriptionContext, deliveries: number): ReadonlyArray<Line> => {
+  const quantity = context.quantity * deliveries
+  const amount = context.priceKobo * quantity
+  return [{ type: "plan", description: "Deliveries", quantity, unit_amount: context.priceKobo, amount }]
 }
 
-/** The period that a late payment buys (decision D7): where it belongs, unless that time passed without service. */
-export const recoveredPeriod = (context: SubscriptionContext, at: number) =>
-  context.bill!.periodEnd <= at || context.escalation?.action === "pause"
-    ? firstPeriod(context, at)
-    : nextPeriod(context)
+/**
+ * The first bill after a pause (decisions E9, E11): what was paid for and not used is credited, on plans that prorate.
+ * A delivery that is paid for is still to come, so none of it is used (decision E24).
+ */
+export const resumeLines = (context: SubscriptionContext, proRate: boolean, usage: Usage): ReadonlyArray<Line> => {
+  const { billingCycle, pause, periodStart, periodEnd } = context
+  const paidKobo = context.priceKobo * context.periodQuantity
+  const unusedMs = pause === null ? 0 : Math.max(0, periodEnd - pause.at)
+  const credit =
+    !proRate || pause === null
+      ? 0
+      : billingCycle === "per_delivery"
+        ? paidKobo
+        : unusedKobo(paidKobo, unusedMs, periodEnd - periodStart)
+  return periodLines(context.priceKobo, context.quantity, usage, credit)
+}
+
+/** The period that a payment buys. */
+export const paidPeriod = (bill: Bill) => ({ ...periodOf(bill), periodQuantity: bill.quantity })
+
+/** The period that a late payment buys (decision D7): the billed one, unless that time passed without service. */
+export const recoveredPeriod = (context: SubscriptionContext, at: number) => {
+  const bill = context.bill!
+  const missed = bill.periodEnd <= at || context.escalation?.action === "pause"
+  return missed ? { ...firstPeriod(context.billingCycle, at), periodQuantity: bill.quantity } : paidPeriod(bill)
+}
 
 export const isShortTrial = (context: SubscriptionContext): boolean =>
   context.trialEnd! - context.startAt <= TRIAL_NOTICE_MS
 
-/** What is over once a bill is paid. */
+/** What is over once a bill is paid, or forgiven. */
 export const SETTLED = { bill: null, dunning: null, escalation: null } as const

@@ -10,9 +10,23 @@ const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
   starting: "incomplete",
   trialing: "trialing",
   active: "active",
+  paused: "paused",
   overdue: "past_due",
   cancelled: "cancelled",
 }
+
+/** States in which an attempt is under way at the rail. */
+const CHARGING: ReadonlySet<string> = new Set([
+  "opening",
+  "starting",
+  "trialing.charging",
+  "active.charging",
+  "active.resuming",
+  "overdue.charging",
+])
+
+/** Whether a charge of the subscription is pending (decision E15). */
+export const isCharging = (state: string): boolean => CHARGING.has(state)
 
 /** The API's status (spec 2.5). `state` is the machine's state as one word. */
 export const statusOf = (state: string, context: SubscriptionContext): SubscriptionStatus => {
@@ -22,11 +36,21 @@ export const statusOf = (state: string, context: SubscriptionContext): Subscript
 
 /** When money will be asked for next, as things stand; null where it won't. */
 export const nextChargeAt = (state: string, context: SubscriptionContext): number | null => {
-  const top = state.split(".")[0]
-  if (top === "overdue") return context.dunning?.nextRetryAt ?? null
-  if (top === "cancelled") return null
-  if (top === "scheduled") return context.trialEnd ?? context.startAt
-  if (context.cancelAtPeriodEnd) return null
-  if (top === "trialing") return context.trialEnd
-  return top === "active" && context.billingCycle !== "per_delivery" ? context.periodEnd : null
+  const { cancelAtPeriodEnd: cancelling, periodEnd, trialEnd } = context
+  switch (state.split(".")[0]) {
+    case "overdue":
+      return context.dunning?.nextRetryAt ?? null
+    case "scheduled":
+      return trialEnd === null ? context.startAt : cancelling ? null : trialEnd
+    case "trialing":
+      return cancelling ? null : trialEnd
+    case "active":
+      return cancelling || context.billingCycle === "per_delivery" ? null : periodEnd
+    case "paused": {
+      const resumesAt = context.pause?.resumesAt ?? null
+      return cancelling && resumesAt !== null && periodEnd <= resumesAt ? null : resumesAt
+    }
+    default:
+      return null
+  }
 }

@@ -1,173 +1,38 @@
 /**
- * The life of a subscription (spec 3.1, decisions D and E): trial, first payment, renewals, dunning, cancellation.
+ * The life of a subscription (spec 3.1, decisions D and E): trial, first payment, renewals, pauses, dunning, cancellation.
  *
  * Pure: every event says when it happens (`at`) and brings the facts that the decision needs (machines/events.ts); every
- * effect is a named action with parameters. What it knows is in machines/periods.ts, what the API shows of it follows
- * from the state by machines/status.ts.
+ * effect is a named action with parameters. The actions, delays and guards are in machines/subscription_setup.ts, what it
+ * knows is in machines/periods.ts, what the API shows of it follows from the state by machines/status.ts.
  */
-import { and, assign, not, type SnapshotFrom, setup, stateIn } from "xstate"
-import { NO_USAGE, type Usage } from "./billing.ts"
+import type { SnapshotFrom } from "xstate"
 import { boundary, DAY_MS } from "./calendar.ts"
-import { afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
-import type { Posting, Settlement, SubscriptionEvent, SubscriptionEventType, SubscriptionInput } from "./events.ts"
-import {
-  type Bill,
-  billFor,
-  firstPeriod,
-  isShortTrial,
-  nextPeriod,
-  recoveredPeriod,
-  SETTLED,
-  type SubscriptionContext,
-  TRIAL_NOTICE_MS,
-} from "./periods.ts"
+import type { Posting, Settlement, SubscriptionEventType } from "./events.ts"
+import type { SubscriptionContext } from "./periods.ts"
+import { subscriptionSetup } from "./subscription_setup.ts"
 
-const usageOf = (context: SubscriptionContext, event: SubscriptionEvent): Usage => ({
-  units: context.units,
-  unitKobo: "unitKobo" in event ? (event.unitKobo ?? 0) : 0,
-})
-
-const failureOf = (context: SubscriptionContext, event: SubscriptionEvent): Dunning => {
-  if (event.type !== "charge.failed") throw new Error(`Not a failure: ${event.type}`)
-  const { attemptedAt, automaticRetry } = context.bill!
-  const failure = { failedAt: event.at, attemptedAt, automaticRetry, retryable: event.retryable }
-  return afterFailure(context.dunning, event.policy, failure)
-}
-
-/** An attempt under way may still save the subscription: its failure decides (decision E19). */
-const noAttemptUnderWay = not(stateIn({ overdue: "charging" }))
-
-const machine = setup({
-  types: {} as { context: SubscriptionContext; events: SubscriptionEvent; input: SubscriptionInput },
-  actions: {
-    // Effects: named here, carried out by src/subscription.
-    attemptCharge: (_, _params: Bill) => {},
-    settleCharge: (_, _params: Settlement) => {},
-    emit: (_, _params: { readonly type: SubscriptionEventType }) => {},
-    post: (_, _params: { readonly posting: Posting; readonly bill: Bill }) => {},
-    // Context.
-    billFirst: assign(({ context }) => ({
-      ...firstPeriod(context, context.startAt),
-      periodNo: -1,
-      bill: billFor({ ...context, anchorAt: context.startAt, periodNo: -1 }, "first", context.startAt, NO_USAGE),
-      billsMade: context.billsMade + 1,
-    })),
-    billTrialEnd: assign(({ context }) => ({
-      anchorAt: context.trialEnd!,
-      periodNo: -1,
-      // Units reported during a trial are free (decision E1).
-      bill: billFor(
-        { ...context, anchorAt: context.trialEnd!, periodNo: -1 },
-        "trial_end",
-        context.trialEnd!,
-        NO_USAGE,
-      ),
-      billsMade: context.billsMade + 1,
-      units: 0,
-    })),
-    billRenewal: assign(({ context, event }) => ({
-      bill: billFor(context, "renewal", context.periodEnd, usageOf(context, event)),
-      billsMade: context.billsMade + 1,
-      units: 0,
-    })),
-    countUnits: assign(({ context, event }) => {
-      if (event.type !== "units") return {}
-      return { units: event.action === "set" ? event.quantity : context.units + event.quantity }
-    }),
-    billAgain: assign(({ context }) => ({
-      bill: {
-        ...context.bill!,
-        attempt: context.bill!.attempt + 1,
-        attemptedAt: context.dunning!.nextRetryAt!,
-        automaticRetry: true,
-      },
-      dunning: { ...context.dunning!, nextRetryAt: null },
-    })),
-    advancePeriod: assign(({ context }) => ({ ...nextPeriod(context), ...SETTLED })),
-    recoverPeriod: assign(({ context, event }) => ({ ...recoveredPeriod(context, event.at), ...SETTLED })),
-    recordFailure: assign(({ context, event }) => ({ dunning: failureOf(context, event) })),
-    escalate: assign(({ context, event }) => ({
-      escalation: { action: ESCALATIONS[context.dunning!.policy.escalation], triggeredAt: event.at },
-    })),
-    cancelLater: assign(({ event }) => ({
-      cancelAtPeriodEnd: true,
-      cancelReason: event.type === "cancel" ? event.reason : null,
-    })),
-    keep: assign({ cancelAtPeriodEnd: false, cancelReason: null }),
-    cancelNow: assign(({ context, event }) => ({
-      cancelledAt: event.at,
-      cancellationReason: event.type === "cancel" ? event.reason : context.cancelReason,
-      bill: null,
-      dunning: null,
-    })),
-    cancelUnpaid: assign(({ event }) => ({
-      cancelledAt: event.at,
-      cancellationReason: "nonpayment" as const,
-      bill: null,
-      dunning: null,
-    })),
-  },
-  delays: {
-    start: ({ context, event }) => context.startAt - event.at,
-    trialWillEnd: ({ context, event }) =>
-      isShortTrial(context) ? Number.POSITIVE_INFINITY : context.trialEnd! - TRIAL_NOTICE_MS - event.at,
-    trialEnd: ({ context, event }) => context.trialEnd! - event.at,
-    periodEnd: ({ context, event }) =>
-      context.billingCycle === "per_delivery" ? Number.POSITIVE_INFINITY : context.periodEnd - event.at,
-    nextRetry: ({ context, event }) => context.dunning!.nextRetryAt! - event.at,
-    billPeriodEnd: ({ context, event }) => context.bill!.periodEnd - event.at,
-    unpaidTooLong: ({ context, event }) => unpaidDeadline(context.dunning!) - event.at,
-  },
-  guards: {
-    startsLater: ({ context, event }) => context.startAt > event.at,
-    hasTrial: ({ context }) => context.trialEnd !== null,
-    hasShortTrial: ({ context }) => context.trialEnd !== null && isShortTrial(context),
-    cancelling: ({ context }) => context.cancelAtPeriodEnd && context.cancelledAt === null,
-    retryDue: ({ context }) => context.dunning!.nextRetryAt !== null,
-    gaveUp: ({ context }) => context.dunning!.gaveUp,
-    escalated: ({ context }) => context.escalation !== null,
-    pauses: ({ context }) => context.dunning!.policy.escalation === "pause_service",
-    escalatesSilently: ({ context }) => context.dunning!.policy.escalation === "none",
-    pausedByEscalation: ({ context }) => context.escalation?.action === "pause",
-    inService: ({ context }) => context.escalation?.action !== "pause",
-    unpaidTooLong: ({ context, event }) => event.at >= unpaidDeadline(context.dunning!),
-    cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
-    cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
-    billPeriodIsOver: ({ context, event }) =>
-      context.bill!.periodEnd <= event.at || context.escalation?.action === "pause",
-    cancellingAndBillPeriodIsOver: ({ context, event }) =>
-      context.cancelAtPeriodEnd && context.bill!.periodEnd <= event.at,
-    noAttemptUnderWay,
-    cancellingAndNoAttemptUnderWay: and(["cancelling", noAttemptUnderWay]),
-  },
-})
+type Known = { readonly context: SubscriptionContext }
 
 const emit = (type: SubscriptionEventType) => ({ type: "emit", params: { type } }) as const
 const settle = (refundDue = false) =>
   ({
     type: "settleCharge",
-    params: ({ context }: { context: SubscriptionContext }): Settlement => ({
+    params: ({ context }: Known): Settlement => ({
       willRetry: (context.dunning?.nextRetryAt ?? null) !== null,
       nextRetryAt: context.dunning?.nextRetryAt ?? null,
       refundDue,
     }),
   }) as const
 const post = (posting: Posting) =>
-  ({
-    type: "post",
-    params: ({ context }: { context: SubscriptionContext }) => ({ posting, bill: context.bill! }),
-  }) as const
-const attempt = {
-  type: "attemptCharge",
-  params: ({ context }: { context: SubscriptionContext }) => context.bill!,
-} as const
+  ({ type: "post", params: ({ context }: Known) => ({ posting, bill: context.bill! }) }) as const
+const attempt = { type: "attemptCharge", params: ({ context }: Known) => context.bill! } as const
 
-const paid = [settle(), post("paid"), emit("charge.succeeded")] as const
-const cancelled = [emit("subscription.cancelled")] as const
+const paid = [settle(), post("paid"), emit("charge.succeeded"), "payPeriod"] as const
+const cancelled = ["cancelNow", emit("subscription.cancelled")] as const
 /** A trial shorter than the notice: it is given at once. */
 const shortTrial = [emit("subscription.trial_will_end")] as const
 /** A payment of the first bill that fails ends the subscription (decision D5). */
-const neverStarted = [settle(), emit("charge.failed"), "cancelUnpaid", ...cancelled] as const
+const neverStarted = [settle(), emit("charge.failed"), "cancelUnpaid", emit("subscription.cancelled")] as const
 /** The first failure of a bill: it is owed from now on. */
 const fallOverdue = [
   "recordFailure",
@@ -176,20 +41,34 @@ const fallOverdue = [
   emit("charge.failed"),
   emit("subscription.past_due"),
 ] as const
-/** Immediate cancellation, or at a period end that has come. */
-const cancelOwing = [post("written_off"), "cancelNow", ...cancelled] as const
+/** Immediate cancellation, or at a period end that has come, of what is owed. */
+const cancelOwing = [post("written_off"), ...cancelled] as const
+/** Unpaid for as long as the plan waits. */
+const writeOff = [post("written_off"), "cancelUnpaid", emit("subscription.cancelled")] as const
+/** A further attempt fails: the bill is owed as before. */
+const failAgain = ["recordFailure", settle(), emit("charge.failed")] as const
 
 /** An overdue bill is paid after all (decision E8). */
 const recover = [
   settle(),
   post("overdue_paid"),
   emit("charge.succeeded"),
+  { type: "adoptMethod", params: ({ context }: Known) => ({ methodId: context.bill!.methodId }) },
   "recoverPeriod",
   emit("subscription.recovered"),
 ] as const
-/** Unpaid for as long as the plan waits. */
-const writeOff = [post("written_off"), "cancelUnpaid", ...cancelled] as const
-export const subscriptionMachine = machine.createMachine({
+
+/** The period that was paused ends where it was (decision E11). */
+const closePaused = { type: "closePeriod", params: ({ context }: Known) => ({ at: context.pause!.at }) } as const
+/** A total that is too small to charge is waived (decision E2). */
+const resumeFree = ["billResume", post("waived"), "payPeriod", emit("subscription.resumed")] as const
+const resumePaying = ["billResume", emit("subscription.resumed"), attempt] as const
+const resumptions = [
+  { guard: "resumesFree", target: "#subscription.active", actions: [closePaused, ...resumeFree] },
+  { target: "#subscription.active.resuming", actions: [closePaused, ...resumePaying] },
+] as const
+
+export const subscriptionMachine = subscriptionSetup.createMachine({
   id: "subscription",
   context: ({ input }) => ({
     billingCycle: input.billingCycle,
@@ -202,6 +81,7 @@ export const subscriptionMachine = machine.createMachine({
     periodStart: input.startAt,
     periodEnd:
       input.trialDays > 0 ? input.startAt + input.trialDays * DAY_MS : boundary(input.billingCycle, input.startAt, 1),
+    periodQuantity: input.quantity,
     units: 0,
     cancelAtPeriodEnd: false,
     cancelReason: null,
@@ -209,16 +89,17 @@ export const subscriptionMachine = machine.createMachine({
     bill: null,
     dunning: null,
     escalation: null,
+    pause: null,
     cancelledAt: null,
     cancellationReason: null,
   }),
   initial: "created",
   on: {
     cancel: [
-      { guard: "cancelsNow", target: ".cancelled", actions: ["cancelNow", ...cancelled] },
+      { guard: "cancelsNow", target: ".cancelled", actions: [...cancelled] },
       { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
     ],
-    keep: { guard: "cancelling", actions: ["keep", emit("subscription.updated")] },
+    update: { guard: "notOver", actions: ["update", emit("subscription.updated")] },
   },
   states: {
     created: {
@@ -246,10 +127,7 @@ export const subscriptionMachine = machine.createMachine({
     opening: {
       entry: ["billFirst", attempt],
       on: {
-        "charge.succeeded": {
-          target: "active",
-          actions: [emit("subscription.created"), ...paid, "advancePeriod"],
-        },
+        "charge.succeeded": { target: "active", actions: [emit("subscription.created"), ...paid] },
         "charge.failed": { target: "cancelled", actions: [emit("subscription.created"), ...neverStarted] },
         "charge.unsettled": { target: "starting", actions: emit("subscription.created") },
       },
@@ -258,10 +136,7 @@ export const subscriptionMachine = machine.createMachine({
     /** A first payment that the rail takes its time over, or that came due at `start_at`. */
     starting: {
       on: {
-        "charge.succeeded": {
-          target: "active",
-          actions: [...paid, "advancePeriod", emit("subscription.updated")],
-        },
+        "charge.succeeded": { target: "active", actions: [...paid, emit("subscription.updated")] },
         "charge.failed": { target: "cancelled", actions: [...neverStarted] },
       },
     },
@@ -274,7 +149,7 @@ export const subscriptionMachine = machine.createMachine({
           after: {
             trialWillEnd: { actions: emit("subscription.trial_will_end") },
             trialEnd: [
-              { guard: "cancelling", target: "#subscription.cancelled", actions: ["cancelNow", ...cancelled] },
+              { guard: "cancelling", target: "#subscription.cancelled", actions: [...cancelled] },
               { target: "charging", actions: ["billTrialEnd", attempt] },
             ],
           },
@@ -283,7 +158,7 @@ export const subscriptionMachine = machine.createMachine({
           on: {
             "charge.succeeded": {
               target: "#subscription.active",
-              actions: [...paid, "advancePeriod", emit("subscription.updated")],
+              actions: [...paid, emit("subscription.updated")],
             },
             "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
           },
@@ -296,22 +171,62 @@ export const subscriptionMachine = machine.createMachine({
       on: { units: { actions: "countUnits" } },
       states: {
         current: {
+          on: {
+            cancel: { guard: "periodIsOver", target: "#subscription.cancelled", actions: [...cancelled] },
+            update: { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["update", ...cancelled] },
+            pause: { target: "#subscription.paused", actions: ["pause", emit("subscription.paused")] },
+            deliver: [
+              { guard: "cancelling", target: "#subscription.cancelled", actions: [...cancelled] },
+              {
+                target: "charging",
+                actions: [
+                  { type: "closePeriod", params: ({ event }) => ({ at: event.deliveredAt }) },
+                  "billDelivery",
+                  attempt,
+                ],
+              },
+            ],
+          },
           after: {
             periodEnd: [
-              { guard: "cancelling", target: "#subscription.cancelled", actions: ["cancelNow", ...cancelled] },
-              { target: "charging", actions: ["billRenewal", attempt] },
+              { guard: "cancelling", target: "#subscription.cancelled", actions: [...cancelled] },
+              { guard: "billedByCalendar", target: "charging", actions: ["billRenewal", attempt] },
             ],
           },
         },
         charging: {
           on: {
-            "charge.succeeded": {
-              target: "current",
-              actions: [...paid, "advancePeriod", emit("subscription.renewed")],
-            },
+            "charge.succeeded": { target: "current", actions: [...paid, emit("subscription.renewed")] },
             "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
           },
         },
+        /** Resumed; what its new period costs is being collected. */
+        resuming: {
+          on: {
+            "charge.succeeded": { target: "current", actions: [...paid] },
+            "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
+          },
+        },
+      },
+    },
+
+    /** By request: nothing is charged. (A pause by escalation is a state of what is overdue.) */
+    paused: {
+      on: {
+        resume: [...resumptions],
+        cancel: [
+          { guard: "cancelsNow", target: "cancelled", actions: [...cancelled] },
+          { guard: "periodIsOver", target: "cancelled", actions: [...cancelled] },
+          { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
+        ],
+        update: [
+          { guard: "periodIsOver", target: "cancelled", actions: ["update", ...cancelled] },
+          { actions: ["update", emit("subscription.updated")] },
+        ],
+      },
+      after: {
+        pausedPeriodEnd: { guard: "cancelling", target: "cancelled", actions: [...cancelled] },
+        resume: [...resumptions],
       },
     },
 
@@ -325,15 +240,24 @@ export const subscriptionMachine = machine.createMachine({
       on: {
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelOwing] },
-          { guard: "billPeriodIsOver", target: "cancelled", actions: [...cancelOwing] },
+          { guard: "billedPeriodIsOver", target: "cancelled", actions: [...cancelOwing] },
           { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
         ],
+        update: [
+          { guard: "billedPeriodIsOver", target: "cancelled", actions: ["update", ...cancelOwing] },
+          { actions: ["update", emit("subscription.updated")] },
+        ],
         units: { guard: "inService", actions: "countUnits" },
+        // The bill is tried now: by hand (decision E16), or for a new payment method (decision E6).
+        retry: { target: ".charging", actions: ["billAsAsked", attempt] },
+        method: { target: ".charging", actions: ["billAsAsked", attempt] },
       },
       states: {
         deciding: {
           always: [
-            { guard: "retryDue", target: "retrying" },
+            { guard: "triedAtRequestAndRetryDue", target: "retrying" },
+            { guard: "triedAtRequest", target: "waiting" },
+            { guard: "retryDue", target: "retrying", actions: emit("charge.retry_scheduled") },
             { guard: "gaveUp", target: "waiting" },
             { guard: "escalated", target: "waiting" },
             {
@@ -346,11 +270,13 @@ export const subscriptionMachine = machine.createMachine({
           ],
         },
         retrying: {
-          entry: emit("charge.retry_scheduled"),
           after: { nextRetry: { target: "charging", actions: ["billAgain", attempt] } },
         },
         charging: {
           on: {
+            // One attempt at a time: the next waits for this one's failure.
+            retry: {},
+            method: { actions: "keepMethodForNext" },
             "charge.succeeded": [
               {
                 guard: "pausedByEscalation",
@@ -370,17 +296,30 @@ export const subscriptionMachine = machine.createMachine({
                 target: "#subscription.cancelled",
                 actions: [settle(), emit("charge.failed"), ...cancelOwing],
               },
+              { guard: "hasNextMethod", actions: [...failAgain, "billWithNextMethod", attempt] },
               // Entered anew, so that the timers which this attempt held up are set again.
+              { target: "#subscription.overdue", reenter: true, actions: [...failAgain] },
+            ],
+          },
+        },
+        /** Nothing is left to try by ourselves: paid by hand, forgiven, written off, or cancelled for non-payment. */
+        waiting: {
+          on: {
+            // Forgiveness (decision E9): what is owed is given up, and a new period begins.
+            resume: [
               {
-                target: "#subscription.overdue",
-                reenter: true,
-                actions: ["recordFailure", settle(), emit("charge.failed")],
+                guard: "pausedByEscalationAndResumesFree",
+                target: "#subscription.active",
+                actions: [post("written_off"), "forgive", ...resumeFree],
+              },
+              {
+                guard: "pausedByEscalation",
+                target: "#subscription.active.resuming",
+                actions: [post("written_off"), "forgive", ...resumePaying],
               },
             ],
           },
         },
-        /** Nothing is left to try by ourselves: paid by hand, written off, or cancelled for non-payment. */
-        waiting: {},
       },
     },
 

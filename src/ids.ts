@@ -81,3 +81,8 @@ const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/
 
 /** Whether `text` has the shape of an ID of that kind; says nothing of whether the object exists. */
 export const isId = (kind: IdKind, text: string): boolean => text.startsWith(`${PREFIXES[kind]}_`) && SHAPE.test(text)
+
+/** What kind of object an ID of ours would be the ID of. */
+export const kindOf = (id: string): IdKind | undefined =>
+  // Object.keys forgets which names a constant has.
+  (Object.keys(PREFIXES) as ReadonlyArray<IdKind>).find((kind) => isId(kind, id))

@@ -18,6 +18,7 @@ import { answerBroken } from "./http/broken.ts"
 import { purge } from "./http/idempotency.ts"
 import { makeApp } from "./http/Server.ts"
 import { hashKey } from "./key/Key.ts"
+import { SandboxResets } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
 import { recoverCharges } from "./subscription/collect.ts"
 import { firings } from "./subscription/firings.ts"
@@ -59,11 +60,15 @@ const serve = (config: Config) =>
     const scheme = tls === undefined ? "http" : "https"
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
     yield* recoveryWorker(recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks)))
+    const resets = yield* SandboxResets
     if (config.workers > 0) {
+      yield* resets.work
       yield* timerWorker(firings)
       yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })
     }
-    yield* http.serve(makeApp({ endpoints, expanders, transport: config.transport, origin }))
+    yield* http.serve(
+      makeApp({ endpoints, expanders, transport: config.transport, refuseWrite: resets.refuse, origin }),
+    )
     return origin
   })
 

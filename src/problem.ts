@@ -100,6 +100,31 @@ export const CATALOGUE = {
     "state_error",
     "The subscription's status does not allow this. The message names the status.",
   ),
+  subscription_unpaid: entry(
+    422,
+    "state_error",
+    "The charge for the deliveries reported before is not paid yet: report more once it is.",
+  ),
+  pause_not_enabled: entry(
+    422,
+    "state_error",
+    "The plan does not allow pausing: set its `pause_enabled` to true first.",
+  ),
+  charge_in_progress: entry(
+    422,
+    "state_error",
+    "A charge of the subscription is pending at the rail. Try again once it has succeeded or failed.",
+  ),
+  charge_not_retryable: entry(
+    422,
+    "state_error",
+    "Only the newest failed charge of an overdue subscription can be retried, or a failed one-off charge that was not retried since.",
+  ),
+  reset_in_progress: entry(
+    409,
+    "state_error",
+    "The sandbox is being reset: nothing can be written to it until that is done, usually within seconds.",
+  ),
   timestamp_out_of_period: entry(
     422,
     "state_error",

@@ -5,9 +5,14 @@ import { Keys } from "./key/Keys.ts"
 import { Runner } from "./lifecycle/Runner.ts"
 import { simulatorLayer } from "./rail/simulator/Simulator.ts"
 import { attemptsLayer } from "./sandbox/attempts.ts"
+import { SandboxResets } from "./sandbox/reset.ts"
 import { Wakeups } from "./timers/Wakeups.ts"
 
 export const servicesLayer = (url: Redacted.Redacted<string>) =>
-  Layer.mergeAll(Keys.layer, Runner.layer, simulatorLayer.pipe(Layer.provide(attemptsLayer)), Wakeups.layer(url)).pipe(
-    Layer.provideMerge(poolLayer(url)),
-  )
+  Layer.mergeAll(
+    Keys.layer,
+    Runner.layer,
+    SandboxResets.layer,
+    simulatorLayer.pipe(Layer.provide(attemptsLayer)),
+    Wakeups.layer(url),
+  ).pipe(Layer.provideMerge(poolLayer(url)))

@@ -21,9 +21,9 @@ export const seed = (due: number, standing: number) =>
     SELECT ${ACCOUNT}, false, 'pm_test_success', 'cus_' || lpad(n::text, 26, '0'), 'card', 'visa', '4242', 12, 2034, now() FROM generate_series(1, ${total}::int) n`
     yield* sql`
     INSERT INTO subscription (account_id, livemode, id, customer_id, plan_id, payment_method_id, state, status, version, billing_cycle, price_kobo, quantity, start_at,
-      anchor_at, period_no, period_start_at, period_end_at, next_charge_at, cancel_at_period_end, bills_made, metadata, created_at)
+      anchor_at, period_no, period_start_at, period_end_at, period_quantity, next_charge_at, cancel_at_period_end, bills_made, metadata, created_at)
     SELECT ${ACCOUNT}, false, 'sub_' || lpad(n::text, 26, '0'), 'cus_' || lpad(n::text, 26, '0'), 'plan_bench', 'pm_test_success', 'active.current', 'active', 2, 'monthly', 500000, 1, start,
-      start, 0, start, start + interval '1 month', start + interval '1 month', false, 1, '{}', start
+      start, 0, start, start + interval '1 month', 1, start + interval '1 month', false, 1, '{}', start
     FROM (
       SELECT n, CASE WHEN n <= ${due}::int THEN date_trunc('day', now()) - interval '1 month' ELSE now() - interval '1 month' + interval '1 day' + (n % 27) * interval '1 day' + (n % 86400) * interval '1 second' END AS start
       FROM generate_series(1, ${total}::int) n

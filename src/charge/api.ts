@@ -2,7 +2,21 @@
 import { Schema } from "effect"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
-import { id, oneOf } from "../http/parameters.ts"
+import { amount, currency, id, metadata, oneOf, textOrNull } from "../http/parameters.ts"
+
+const method = id("a payment method of the customer, or a pm_test_ ID in the sandbox")
+
+export const ChargeCreate = Schema.Struct({
+  customer: id("a customer"),
+  amount,
+  currency,
+  description: Schema.optionalKey(textOrNull(200)),
+  payment_method: Schema.optionalKey(method),
+  metadata: Schema.optionalKey(metadata),
+})
+export type ChargeCreate = typeof ChargeCreate.Type
+
+const ChargeRetry = Schema.Struct({ payment_method: Schema.optionalKey(method) })
 
 const ChargeList = Schema.Struct({
   ...pageFields,
@@ -11,15 +25,48 @@ const ChargeList = Schema.Struct({
   status: Schema.optionalKey(oneOf(["pending", "succeeded", "failed"])),
 })
 
-const common = { access: "charges", answers: "charge", expand: ["customer", "subscription"], status: 200 } as const
+const common = { access: "charges", answers: "charge", expand: ["customer", "subscription"] } as const
 
 export const chargeApi = {
-  list: declare({ method: "GET", path: "/charges", summary: "List charges", ...common, query: ChargeList, list: true }),
+  create: declare({
+    method: "POST",
+    path: "/charges",
+    summary: "Charge a customer once",
+    ...common,
+    body: ChargeCreate,
+    status: 201,
+    codes: ["resource_missing", "payment_method_required", "test_clock_advancing"],
+  }),
+  list: declare({
+    method: "GET",
+    path: "/charges",
+    summary: "List charges",
+    ...common,
+    query: ChargeList,
+    status: 200,
+    list: true,
+  }),
   get: declare({
     method: "GET",
     path: "/charges/:id",
     summary: "Get a charge",
     ...common,
+    status: 200,
     codes: ["resource_missing"],
+  }),
+  retry: declare({
+    method: "POST",
+    path: "/charges/:id/retry",
+    summary: "Retry a failed charge now",
+    ...common,
+    body: ChargeRetry,
+    status: 201,
+    codes: [
+      "resource_missing",
+      "charge_not_retryable",
+      "charge_in_progress",
+      "payment_method_required",
+      "test_clock_advancing",
+    ],
   }),
 }

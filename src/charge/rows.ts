@@ -4,8 +4,17 @@ import { SqlClient } from "effect/sql"
 import type { Line } from "../../machines/billing.ts"
 import { type Columns, names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
+import { newId } from "../ids.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"
+import { CURRENCY } from "../money.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+
+/** What a rail said against its first word (decision F2). */
+export interface Contradiction {
+  readonly at: string
+  readonly answer: "succeeded" | "failed"
+  readonly code: string | null
+}
 
 /** Instants are milliseconds since the epoch. */
 export interface ChargeRow extends ActorRow {
@@ -20,6 +29,10 @@ export interface ChargeRow extends ActorRow {
   readonly lines: ReadonlyArray<Line>
   /** null where the customer had none when the bill came due. */
   readonly payment_method: PaymentMethodSummary | null
+  /** Whether the caller named it; otherwise it was the one in force. */
+  readonly payment_method_named: boolean
+  /** The failed one-off charge that this one retries. */
+  readonly retry_of: string | null
   readonly rail: string
   readonly status: "pending" | "succeeded" | "failed"
   readonly sent_at: number
@@ -32,12 +45,54 @@ export interface ChargeRow extends ActorRow {
   readonly refund_due: boolean
   readonly failure_code: string | null
   readonly failure_message: string | null
-  readonly contradictions: ReadonlyArray<string>
+  readonly contradictions: ReadonlyArray<Contradiction>
   readonly description: string | null
   readonly metadata: Readonly<Record<string, string>>
   readonly paid_at: number | null
   readonly created_at: number
 }
+
+type Made =
+  | "account_id"
+  | "livemode"
+  | "customer_id"
+  | "subscription_id"
+  | "test_clock_id"
+  | "bill_no"
+  | "attempt_number"
+  | "amount_kobo"
+  | "period_start_at"
+  | "period_end_at"
+  | "lines"
+  | "payment_method"
+  | "payment_method_named"
+  | "retry_of"
+  | "rail"
+  | "sent_at"
+  | "sender"
+  | "description"
+  | "metadata"
+  | "created_at"
+
+/** A charge as it is committed before a rail hears of it (decision F1). */
+export const newCharge = (made: Pick<ChargeRow, Made>): ChargeRow => ({
+  ...made,
+  id: newId("charge"),
+  currency: CURRENCY,
+  state: "pending.sending",
+  status: "pending",
+  version: 0,
+  asks: 0,
+  not_found: 0,
+  known_at: null,
+  will_retry: false,
+  next_retry_at: null,
+  refund_due: false,
+  failure_code: null,
+  failure_message: null,
+  contradictions: [],
+  paid_at: null,
+})
 
 const INSERTED = {
   ...REF_COLUMNS,
@@ -51,6 +106,8 @@ const INSERTED = {
   period_end_at: "timestamptz",
   lines: "jsonb",
   payment_method: "jsonb",
+  payment_method_named: "boolean",
+  retry_of: "text",
   rail: "text",
   state: "text",
   status: "text",
@@ -112,4 +169,18 @@ export const lockCharges = (refs: ReadonlyArray<Ref>) =>
       SELECT c.* FROM ${records(sql, refs, REF_COLUMNS)} r
       JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)
       ORDER BY c.id FOR UPDATE OF c`
+  })
+
+const CLOSING = { ...REF_COLUMNS, at: "timestamptz" } as const
+
+/** Ends the paid periods of these subscriptions that run on beyond `at`. The subscriptions must be locked. */
+export const closePaidPeriods = (closed: ReadonlyArray<Ref & { readonly at: number }>) =>
+  Effect.gen(function* () {
+    if (closed.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      UPDATE charge c SET period_end_at = r.at
+      FROM ${records(sql, closed, CLOSING)} r
+      WHERE (c.account_id, c.livemode, c.subscription_id) = (r.account_id, r.livemode, r.id)
+        AND c.status = 'succeeded' AND NOT c.refund_due AND c.period_start_at <= r.at AND c.period_end_at > r.at`
   })

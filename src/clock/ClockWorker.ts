@@ -16,6 +16,8 @@ const CLOCKS_AT_ONCE = 4
 /** Finds clocks whose notice was lost or whose worker died. */
 const LOOK_EVERY_MS = 5_000
 const RETRY_AFTER_MS = 200
+/** An answer of a rail usually takes no longer. */
+const LOOK_AGAIN_MS = 20
 
 /** What fires on a clock, and what finishes the charges that a dead worker left on it. */
 export interface ClockWork<R, E, R2> {
@@ -39,6 +41,21 @@ const takeClocks = Effect.gen(function* () {
   for (const { id } of taken) clocks.add(id)
   return taken
 })
+
+/**
+ * Time does not move while the rail is being asked: charges of requests that were under way when the advance began are
+ * settled first, by whoever sent them, or by us where that process is dead.
+ */
+const awaitCharges = <E, R2>(recover: ClockWork<never, E, R2>["recover"], clock: ClockRow) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const underWay = Effect.andThen(
+      recover(clock.id),
+      sql`SELECT 1 FROM charge
+        WHERE account_id = ${clock.account_id} AND livemode = ${clock.livemode} AND test_clock_id = ${clock.id} AND sender IS NOT NULL LIMIT 1`,
+    )
+    yield* Effect.repeat(underWay, { until: (found) => found.length === 0, schedule: Schedule.spaced(LOOK_AGAIN_MS) })
+  })
 
 /** One step: everything due at the next instant, or arrival. Answers whether there is more to do. */
 const step = <R>(firings: ReadonlyArray<AnyFiring<R>>, clock: ClockRow) =>
@@ -89,7 +106,7 @@ const run = <R, E, R2>({ firings, recover }: ClockWork<R, E, R2>, clock: ClockRo
   Effect.gen(function* () {
     let more = true
     while (more) {
-      more = yield* recover(clock.id).pipe(
+      more = yield* awaitCharges(recover, clock).pipe(
         Effect.andThen(Effect.repeat(Effect.uninterruptible(step(firings, clock)), { until: (again) => !again })),
         Effect.as(false),
         orElseUnlessStopped((cause) =>

@@ -73,22 +73,40 @@ export const getCustomer = (tenant: Tenant, id: string) =>
     return row ?? (yield* noSuch("customer", id))
   })
 
+/**
+ * Locks a customer: `SHARE` while one of its payment methods is being named, `NO KEY UPDATE` to change it. To be taken
+ * before its subscriptions are locked.
+ */
+export const lockCustomer = (tenant: Tenant, id: string, mode: "SHARE" | "NO KEY UPDATE") =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql<CustomerRow>`
+      SELECT * FROM customer WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${id} FOR ${sql.literal(mode)}`
+    return row ?? (yield* noSuch("customer", id))
+  })
+
+/** A customer locked for a change, and its own now. A clock that moves refuses (422). */
+export const lockForChange = (tenant: Tenant, id: string) =>
+  Effect.gen(function* () {
+    const { test_clock_id } = yield* getCustomer(tenant, id)
+    const now = yield* standingTime(tenant, test_clock_id)
+    return { customer: yield* lockCustomer(tenant, id, "NO KEY UPDATE"), now }
+  })
+
+/** Changes a customer. Answers it with its own now, and the default payment method where that is a new one. */
 export const updateCustomer = (tenant: Tenant, id: string, patch: CustomerPatch) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const { test_clock_id } = yield* getCustomer(tenant, id)
-    const now = yield* standingTime(tenant, test_clock_id)
-    const [before] = yield* sql<CustomerRow>`
-      SELECT * FROM customer WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${id} FOR UPDATE`
-    if (before === undefined) return yield* noSuch("customer", id)
+    const { customer: before, now } = yield* lockForChange(tenant, id)
     const named = patch.default_payment_method
     const method = named == null ? named : (yield* nameMethod(before, named, "default_payment_method", now)).id
     const metadata = yield* mergeMetadata(before.metadata, patch.metadata)
-    const [row] = yield* sql<CustomerRow>`
+    const [customer] = yield* sql<CustomerRow>`
       UPDATE customer SET name = ${patch.name ?? before.name},
         email = ${patch.email === undefined ? before.email : patch.email}, phone = ${patch.phone === undefined ? before.phone : patch.phone},
         default_payment_method_id = ${method === undefined ? before.default_payment_method_id : method},
         metadata = ${JSON.stringify(metadata)}::text::jsonb
       WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${id} RETURNING *`
-    return row!
+    const newMethod = method == null || method === before.default_payment_method_id ? undefined : method
+    return { customer: customer!, now, newMethod }
   })

@@ -10,7 +10,7 @@ const API_VERSION = "v1"
 
 export interface NewEvent extends Tenant {
   readonly type: string
-  readonly object: { readonly id: string }
+  readonly object: { readonly id?: unknown }
   /** The former values of what changed; `{}` for `.created` (decision I6). */
   readonly previous: Readonly<Record<string, unknown>>
   readonly test_clock_id: string | null
@@ -27,22 +27,24 @@ const INSERTED = {
   created_at: "timestamptz",
 } as const
 
-/** Appends events in the given order. */
+/** Appends events in the given order, and answers their rows. */
 export const appendEvents = (events: ReadonlyArray<NewEvent>) =>
   Effect.gen(function* () {
-    if (events.length === 0) return
+    if (events.length === 0) return []
     const sql = yield* SqlClient.SqlClient
     const rows = events.map((event) => ({
       account_id: event.account_id,
       livemode: event.livemode,
       id: newId("event"),
       type: event.type,
-      object_id: event.object.id,
+      // What has no ID of its own is in order by its type.
+      object_id: typeof event.object.id === "string" ? event.object.id : event.type,
       test_clock_id: event.test_clock_id,
       data: JSON.stringify({ object: event.object, previous_attributes: event.previous }),
       created_at: event.at,
     }))
     yield* sql`INSERT INTO event (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r`
+    return rows satisfies ReadonlyArray<EventRow>
   })
 
 type Json = Readonly<Record<string, unknown>>

@@ -22,8 +22,10 @@ export interface Caller extends Tenant {
 
 export interface Request<Body, Query> extends Tenant {
   readonly caller: Caller
-  /** The `{id}` of the path. */
+  /** The `:id` of the path. */
   readonly id: string
+  /** All of the path's `:name` segments. */
+  readonly params: Readonly<Record<string, string>>
   readonly body: Body
   readonly query: Query
 }
@@ -49,15 +51,21 @@ export type Handler<Body, Query> =
   /** Runs in one transaction, in which the answer is stored for replays too. */
   | { readonly kind: "write"; readonly run: (request: Request<Body, Query>) => Result<Json> }
   /**
-   * Work that has to leave the transaction in the middle: `begin` commits what is decided and names it, `finish` does
-   * the rest (as often as it is asked to: a crash may cut it short), `reply` reads the answer.
+   * Work that has to leave the transaction in the middle: `begin` commits what is decided, names it and says what is left
+   * to do; `reply` reads the answer. A try that a crash cut short in between is finished by `resume`.
    */
   | {
       readonly kind: "staged"
-      readonly begin: (request: Request<Body, Query>) => Result<string>
-      readonly finish: (tenant: Tenant, id: string) => Result<void>
+      readonly begin: (request: Request<Body, Query>) => Result<Begun>
+      readonly resume: (tenant: Tenant, id: string) => Result<void>
       readonly reply: (tenant: Tenant, id: string) => Result<Json>
     }
+
+/** What the first stage made, by ID, and what is to be done once it is committed. */
+export interface Begun {
+  readonly id: string
+  readonly after: Result<void>
+}
 
 export interface Declaration<Body = unknown, Query = unknown> {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE"

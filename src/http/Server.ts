@@ -18,7 +18,7 @@ import { type Claim, claim, drop, noteResource, release, type Stored, store } fr
 import { parseBody } from "./json.ts"
 import { type Page as DocumentationPage, documentation } from "./pages.ts"
 import { parseQuery } from "./query.ts"
-import { makeRoutes } from "./routes.ts"
+import { type Match, makeRoutes } from "./routes.ts"
 import { decoder } from "./validation.ts"
 
 const LARGEST_BODY = 256 * 1024
@@ -28,6 +28,8 @@ export interface ServerOptions {
   /** By the name of the field that holds an ID. */
   readonly expanders: Readonly<Record<string, Expander>>
   readonly transport: Transport
+  /** Refuses a write where none is possible just now. */
+  readonly refuseWrite: (tenant: Tenant) => Effect.Effect<void, Failure>
   /** Origin in `doc_url`, without a trailing slash. */
   readonly origin: string
 }
@@ -166,16 +168,18 @@ const runWrite = (
       })
     if (handler.kind === "write") return yield* sql.withTransaction(Effect.flatMap(handler.run(request), answer))
     if (handler.kind !== "staged") throw new Error(`Not a write: ${handler.kind}`)
-    const id =
-      held?.resourceId ??
-      (yield* sql.withTransaction(
-        Effect.gen(function* () {
-          const made = yield* handler.begin(request)
-          if (held !== undefined) yield* noteResource(tenant, held, made)
-          return made
-        }),
-      ))
-    yield* handler.finish(tenant, id)
+    if (held?.resourceId != null) {
+      yield* handler.resume(tenant, held.resourceId)
+      return yield* Effect.flatMap(handler.reply(tenant, held.resourceId), answer)
+    }
+    const { id, after } = yield* sql.withTransaction(
+      Effect.gen(function* () {
+        const begun = yield* handler.begin(request)
+        if (held !== undefined) yield* noteResource(tenant, held, begun.id)
+        return begun
+      }),
+    )
+    yield* after
     return yield* Effect.flatMap(handler.reply(tenant, id), answer)
   })
 
@@ -185,14 +189,14 @@ const isStored = (found: Claim | Stored): found is Stored => "status" in found
 const answerCall = (
   options: ServerOptions,
   key: KnownKey,
-  endpoint: Endpoint,
-  id: string,
+  { endpoint, params }: Match,
   node: IncomingMessage,
   url: URL,
 ) =>
   Effect.gen(function* () {
     const { declaration, handler } = endpoint
     yield* allow(declaration, key)
+    if (declaration.method !== "GET") yield* options.refuseWrite(key)
     const tenant: Tenant = { account_id: key.account_id, livemode: key.livemode }
     const decode = decodersOf(declaration)
     const raw = declaration.method === "GET" ? {} : yield* readJson(node)
@@ -203,8 +207,16 @@ const answerCall = (
         const fields = yield* expansions(expand, declaration, key)
         const body = yield* decode.body(raw)
         // Postgres holds no NUL, so no object has such an ID.
-        if (id.includes("\0")) return yield* noSuch("object", id)
-        const request = { ...tenant, caller: { ...tenant, keyType: key.type }, id, body, query }
+        const strange = Object.values(params).find((id) => id.includes("\0"))
+        if (strange !== undefined) return yield* noSuch("object", strange)
+        const request = {
+          ...tenant,
+          caller: { ...tenant, keyType: key.type },
+          id: params.id ?? "",
+          params,
+          body,
+          query,
+        }
         const expanded = (data: ReadonlyArray<Json>) => expandAll(tenant, data, fields, options.expanders)
         if (handler.kind === "list") {
           const page = yield* handler.run(request)
@@ -273,7 +285,7 @@ export const makeApp = (options: ServerOptions) => {
           match.allow.length === 0 ? {} : { allow: match.allow.join(", ") },
         )
       }
-      const answered = yield* answerCall(options, key, match.endpoint, match.id, node, url)
+      const answered = yield* answerCall(options, key, match, node, url)
       return json(answered.status, answered.body, requestId, answered.headers)
     })
 

@@ -27,12 +27,13 @@ interface PageQuery {
   readonly ending_before?: string
 }
 
-/** One page of `table` with `filters`. */
+/** One page of `table` with `filters`. IDs are in order of creation; where they are not, `order` is what is. */
 export const page = <Row extends Ref>(
   table: string,
   tenant: Tenant,
   query: PageQuery,
   filters: ReadonlyArray<Fragment>,
+  order = "id",
 ) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -43,22 +44,28 @@ export const page = <Row extends Ref>(
     }
     const cursor = query.ending_before ?? query.starting_after
     const mine = sql`account_id = ${tenant.account_id} AND livemode = ${tenant.livemode}`
-    if (cursor !== undefined) {
-      const found = yield* sql`SELECT 1 FROM ${sql(table)} WHERE ${mine} AND id = ${cursor}`
+    const by = sql(order)
+    // Where IDs are not the order they are not unique in the table either, but in the list.
+    const listed = order === "id" ? mine : sql.and([mine, ...filters])
+    const [from] =
+      cursor === undefined
+        ? []
+        : yield* sql<{ at: string | number }>`SELECT ${by} AS at FROM ${sql(table)} WHERE ${listed} AND id = ${cursor}`
+    if (cursor !== undefined && from === undefined) {
       const param = backwards ? "ending_before" : "starting_after"
-      if (found.length === 0)
-        return yield* invalid(
-          param,
-          `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`,
-        )
+      return yield* invalid(
+        param,
+        `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`,
+      )
     }
     const where = sql.and([
       mine,
       ...filters,
-      ...(cursor === undefined ? [] : [backwards ? sql`id > ${cursor}` : sql`id < ${cursor}`]),
+      ...(from === undefined ? [] : [backwards ? sql`${by} > ${from.at}` : sql`${by} < ${from.at}`]),
     ])
-    const order = backwards ? sql.literal("ASC") : sql.literal("DESC")
-    const rows = yield* sql<Row>`SELECT * FROM ${sql(table)} WHERE ${where} ORDER BY id ${order} LIMIT ${size + 1}`
+    const direction = backwards ? sql.literal("ASC") : sql.literal("DESC")
+    const rows =
+      yield* sql<Row>`SELECT * FROM ${sql(table)} WHERE ${where} ORDER BY ${by} ${direction} LIMIT ${size + 1}`
     const shown = rows.slice(0, size)
     return { data: backwards ? shown.reverse() : shown, hasMore: rows.length > size, limit: size } satisfies Page<Row>
   })

@@ -17,15 +17,16 @@ const common = <const Name extends string>(object: Name) => ({
   created_at: instant,
 })
 
-const paymentMethod = Struct({
-  id: Text,
+const looks = {
   type: Literals(["card", "bank_account", "ussd"]),
   brand: NullOr(Text),
   last4: NullOr(Text),
   bank_name: NullOr(Text),
   exp_month: NullOr(Int),
   exp_year: NullOr(Int),
-})
+}
+
+const paymentMethod = Struct({ id: Text, ...looks })
 
 const line = Struct({
   type: Literals(["plan", "overage", "proration", "installment", "one_off"]),
@@ -69,6 +70,14 @@ export const OBJECTS = {
     default_payment_method: NullOr(paymentMethod),
     test_clock: NullOr(idOrObject),
     metadata,
+  }),
+  payment_method: Struct({ ...common("payment_method"), customer: Text, ...looks }),
+  test_payment_method: Struct({
+    id: Text,
+    object: Schema.Literal("test_payment_method"),
+    livemode: Bool,
+    ...looks,
+    behaviour: Text.annotate({ description: "What charges with it do, in words" }),
   }),
   subscription: Struct({
     ...common("subscription"),
@@ -140,5 +149,6 @@ export const OBJECTS = {
     api_version: Text,
     data: Struct({ object: open, previous_attributes: open }),
   }),
+  sandbox_reset: Struct({ status: Schema.Literal("resetting") }),
   deleted: Struct({ id: Text, object: Text, livemode: Bool, deleted: Schema.Literal(true) }),
 } as const

@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import { CATALOGUE, type ProblemCode } from "../problem.ts"
 import type { Declaration, Endpoint, Json } from "./Endpoint.ts"
 import { OBJECTS } from "./objects.ts"
+import { pathParameters, pathTemplate } from "./routes.ts"
 
 const EVERYWHERE: ReadonlyArray<ProblemCode> = [
   "https_required",
@@ -110,9 +111,7 @@ const operationId = ({ method, path }: Declaration): string =>
   `${method.toLowerCase()}${path
     .split("/")
     .filter(Boolean)
-    .map((part) =>
-      part === ":id" ? "ById" : part.replace(/(^|[-_])(\w)/g, (_, __, letter: string) => letter.toUpperCase()),
-    )
+    .map((part) => part.replace(":", "by-").replace(/(^|[-_])(\w)/g, (_, __, letter: string) => letter.toUpperCase()))
     .join("")}`
 
 const operation = (declaration: Declaration): Json => ({
@@ -124,9 +123,12 @@ const operation = (declaration: Declaration): Json => ({
       ? `Needs ${declaration.access === "any" ? "a secret or restricted" : "a secret"} key.${declaration.sandboxOnly === true ? " Sandbox only." : ""}`
       : `Scope of restricted keys: ${declaration.access}:${declaration.method === "GET" ? "read" : "write"}.`,
   parameters: [
-    ...(declaration.path.includes(":id")
-      ? [{ name: "id", in: "path", required: true, schema: { type: "string", maxLength: 64 } }]
-      : []),
+    ...pathParameters(declaration.path).map((name) => ({
+      name,
+      in: "path",
+      required: true,
+      schema: { type: "string", maxLength: 64 },
+    })),
     ...(declaration.method === "POST" ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
     ...queryParameters(declaration),
   ],
@@ -146,7 +148,7 @@ const operation = (declaration: Declaration): Json => ({
 export const openApi = (endpoints: ReadonlyArray<Endpoint>, origin: string): Json => {
   const paths: Record<string, Record<string, Json>> = {}
   for (const { declaration } of endpoints) {
-    const path = declaration.path.replace(":id", "{id}")
+    const path = pathTemplate(declaration.path)
     paths[path] = { ...paths[path], [declaration.method.toLowerCase()]: operation(declaration) }
   }
   return {

@@ -3,6 +3,7 @@ import { HttpServerResponse } from "effect/http"
 import { CATALOGUE } from "../problem.ts"
 import type { Endpoint } from "./Endpoint.ts"
 import { openApi } from "./openapi.ts"
+import { pathTemplate } from "./routes.ts"
 
 export interface Page {
   readonly response: HttpServerResponse.HttpServerResponse
@@ -38,7 +39,7 @@ const reference = (endpoints: ReadonlyArray<Endpoint>): string =>
   `<p>The machine-readable document is <a href="/openapi.json">/openapi.json</a>; errors are explained at <a href="/docs/errors">/docs/errors</a>.</p>${endpoints
     .map(
       ({ declaration }) =>
-        `<h2><code>${declaration.method} ${declaration.path.replace(":id", "{id}")}</code></h2><p>${escapeHtml(declaration.summary)}${declaration.sandboxOnly === true ? " (sandbox only)" : ""}.</p>`,
+        `<h2><code>${declaration.method} ${pathTemplate(declaration.path)}</code></h2><p>${escapeHtml(declaration.summary)}${declaration.sandboxOnly === true ? " (sandbox only)" : ""}.</p>`,
     )
     .join("")}`
 

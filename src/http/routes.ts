@@ -3,7 +3,8 @@ import type { Endpoint } from "./Endpoint.ts"
 
 export interface Match {
   readonly endpoint: Endpoint
-  readonly id: string
+  /** The `:name` segments of the path. */
+  readonly params: Readonly<Record<string, string>>
 }
 
 export interface Routes {
@@ -18,6 +19,15 @@ interface Route {
 
 const split = (path: string): ReadonlyArray<string> => path.split("/").slice(1)
 
+const PARAMETER = /:(\w+)/g
+
+/** The names of a declared path's parameters. */
+export const pathParameters = (path: string): ReadonlyArray<string> =>
+  [...path.matchAll(PARAMETER)].map(([, name]) => name!)
+
+/** A declared path as documents write it: `/customers/{id}`. */
+export const pathTemplate = (path: string): string => path.replaceAll(PARAMETER, "{$1}")
+
 const decodeSegment = (segment: string): string => {
   try {
     return decodeURIComponent(segment)
@@ -26,7 +36,7 @@ const decodeSegment = (segment: string): string => {
   }
 }
 
-/** The routes of the live or of the sandbox environment. Literal segments win over `:id`. */
+/** The routes of the live or of the sandbox environment. */
 export const makeRoutes = (endpoints: ReadonlyArray<Endpoint>, livemode: boolean): Routes => {
   const byLength = new Map<number, Array<Route>>()
   for (const endpoint of endpoints) {
@@ -41,15 +51,19 @@ export const makeRoutes = (endpoints: ReadonlyArray<Endpoint>, livemode: boolean
       const segments = split(path)
       const fitting = (byLength.get(segments.length) ?? []).filter((route) =>
         route.segments.every((segment, index) =>
-          segment === ":id" ? segments[index] !== "" : segment === segments[index],
+          segment.startsWith(":") ? segments[index] !== "" : segment === segments[index],
         ),
       )
       const wanted = method === "HEAD" ? "GET" : method
       const route = fitting.find(({ endpoint }) => endpoint.declaration.method === wanted)
       if (route === undefined)
         return { allow: [...new Set(fitting.map(({ endpoint }) => endpoint.declaration.method))] }
-      const at = route.segments.indexOf(":id")
-      return { endpoint: route.endpoint, id: at === -1 ? "" : decodeSegment(segments[at]!) }
+      const params = Object.fromEntries(
+        route.segments.flatMap((segment, at) =>
+          segment.startsWith(":") ? [[segment.slice(1), decodeSegment(segments[at]!)] as const] : [],
+        ),
+      )
+      return { endpoint: route.endpoint, params }
     },
   }
 }

@@ -1,4 +1,4 @@
-/** The chart of accounts, as migrations/0005_ledger.sql has it. */
+/** The chart of accounts, as the migrations have it. */
 export type LedgerAccount =
   | "clearing"
   | "receivable"
@@ -7,3 +7,4 @@ export type LedgerAccount =
   | "usage_revenue"
   | "one_off_revenue"
   | "bad_debt"
+  | "waived"

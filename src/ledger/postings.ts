@@ -62,6 +62,10 @@ export const writtenOff = ({ lines, customerId }: Billed): ReadonlyArray<Posting
   ].filter(({ amountKobo }) => amountKobo !== 0)
 }
 
+/** A total too small to charge (decision E2): what is sold for it is given away. */
+export const waived = ({ lines }: Billed): ReadonlyArray<PostingLine> =>
+  [line("waived", amount(lines)), ...sold(lines)].filter(({ amountKobo }) => amountKobo !== 0)
+
 /** A payment that succeeded after its subscription was cancelled: the money goes back (decision E15). */
 export const refundDue = (amountKobo: number, rail: string, customerId: string): ReadonlyArray<PostingLine> => [
   line("clearing", amountKobo, rail),

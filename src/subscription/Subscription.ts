@@ -19,8 +19,8 @@ export const renderSubscription = (row: SubscriptionRow) => ({
   next_charge_at: formatInstantOrNull(row.next_charge_at),
   trial_end: formatInstantOrNull(row.trial_end_at),
   cancel_at_period_end: row.cancel_at_period_end,
-  paused_at: row.status === "paused" ? formatInstantOrNull(row.escalation?.triggeredAt ?? null) : null,
-  resumes_at: null,
+  paused_at: formatInstantOrNull(row.status === "paused" ? (row.pause?.at ?? row.escalation!.triggeredAt) : null),
+  resumes_at: formatInstantOrNull(row.pause?.resumesAt ?? null),
   cancelled_at: formatInstantOrNull(row.cancelled_at),
   cancellation_reason: row.cancellation_reason,
   retry:
@@ -39,11 +39,21 @@ export const renderSubscription = (row: SubscriptionRow) => ({
   metadata: row.metadata,
 })
 
-/** Timers in the order of decision E19: what cancels or renews at a period's end, retries, cancellation for non-payment. */
+/** Timers in the order of decision E19: what cancels at a period's end, resumes, renews, retries, cancels for non-payment. */
 export const subscriptionLifecycle: Lifecycle<typeof subscriptionMachine, SubscriptionRow> = {
   kind: "subscription",
   machine: subscriptionMachine,
   machineVersion: 1,
-  ranks: { billPeriodEnd: 1, start: 3, trialEnd: 3, periodEnd: 3, nextRetry: 4, unpaidTooLong: 5, trialWillEnd: 6 },
+  ranks: {
+    billPeriodEnd: 1,
+    pausedPeriodEnd: 1,
+    resume: 2,
+    start: 3,
+    trialEnd: 3,
+    periodEnd: 3,
+    nextRetry: 4,
+    unpaidTooLong: 5,
+    trialWillEnd: 6,
+  },
   contextOf,
 }

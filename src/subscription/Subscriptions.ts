@@ -1,28 +1,24 @@
-/** Subscriptions: the verbs of the API (spec 4.5; decisions D3 to D6, E12 to E14). */
+/** Subscriptions: the verbs of the API on one that exists (spec 4.5; decisions E9 to E15). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { begin, stateName, type TimedEvent } from "../../machines/decide.ts"
-import { subscriptionMachine } from "../../machines/subscription.ts"
-import type { ChargeRow } from "../charge/rows.ts"
+import type { SubscriptionEvent } from "../../machines/events.ts"
+import { isCharging } from "../../machines/status.ts"
+import { canonical } from "../canonical.ts"
 import { standingTime } from "../clock/Clocks.ts"
-import { findCustomers } from "../customer/Customers.ts"
+import { type CustomerRow, lockCustomer } from "../customer/Customers.ts"
 import { refOf, type Tenant } from "../db/tenant.ts"
-import { newId } from "../ids.ts"
 import { advance } from "../lifecycle/advance.ts"
-import { Runner } from "../lifecycle/Runner.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
 import { nameMethod } from "../payment_method/PaymentMethods.ts"
-import { findPlans, type PlanRow } from "../plan/Plans.ts"
-import { invalid, noSuch, noSuchReference, problem } from "../problem.ts"
+import { invalid, noSuch, problem } from "../problem.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { formatInstant, parseInstant } from "../time.ts"
-import type { SubscriptionCancel, SubscriptionCreate, SubscriptionPatch } from "./api.ts"
-import { collect, recoverCharges } from "./collect.ts"
+import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
+import { collect } from "./collect.ts"
 import { commitSubscriptions } from "./commit.ts"
-import { insertSubscriptions, lockSubscriptions, machineColumns, readTerms, type SubscriptionRow } from "./rows.ts"
+import { type Details, lockSubscriptions, readTerms, type SubscriptionRow } from "./rows.ts"
 import { subscriptionLifecycle } from "./Subscription.ts"
-
-const NOTHING_SETTLED = new Map()
 
 export const findSubscriptions = (tenant: Tenant, ids: ReadonlyArray<string>) =>
   Effect.gen(function* () {
@@ -37,141 +33,135 @@ export const getSubscription = (tenant: Tenant, id: string) =>
     return row ?? (yield* noSuch("subscription", id))
   })
 
-const checkQuantity = (plan: PlanRow, quantity: number) =>
-  plan.amount_kobo * quantity <= MAX_AMOUNT_KOBO
+/** What one period comes to must be chargeable (decision B4). */
+export const checkAmount = (priceKobo: number, quantity: number) =>
+  priceKobo * quantity <= MAX_AMOUNT_KOBO
     ? Effect.void
     : Effect.fail(
         invalid("quantity", `quantity times the plan's amount may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`),
       )
 
-/**
- * Creates a subscription and commits its first charge where one is due now; {@link finishOpening} then takes the
- * payment. Answers the ID.
- */
-export const createSubscription = (tenant: Tenant, input: SubscriptionCreate) =>
-  Effect.gen(function* () {
-    const [customer] = yield* findCustomers(tenant, [input.customer])
-    if (customer === undefined) return yield* noSuchReference("customer", input.customer, "customer")
-    const plan = (yield* findPlans(tenant, [input.plan])).get(input.plan)
-    if (plan === undefined) return yield* noSuchReference("plan", input.plan, "plan")
-    const quantity = input.quantity ?? 1
-    yield* checkQuantity(plan, quantity)
-    const now = yield* standingTime(tenant, customer.test_clock_id)
-    const startAt = input.start_at === undefined ? now : parseInstant(input.start_at)!
-    if (startAt < now)
-      return yield* invalid(
-        "start_at",
-        `start_at must lie in the future: it is ${formatInstant(now)} for this customer.`,
-      )
-    const method =
-      input.payment_method === undefined
-        ? undefined
-        : yield* nameMethod(customer, input.payment_method, "payment_method", now)
-    if (plan.status === "archived")
-      return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
-    if (method === undefined && customer.default_payment_method_id === null) {
-      return yield* problem(
-        "payment_method_required",
-        "The customer has no default payment method: name one in payment_method, or use a checkout session.",
-      )
-    }
+/** A subscription locked for an event from the API, with its own now. */
+export interface Locked {
+  readonly row: SubscriptionRow
+  readonly now: number
+}
 
-    const metadata = yield* mergeMetadata({}, input.metadata)
-    const machineInput = {
-      at: now,
-      billingCycle: plan.billing_cycle,
-      priceKobo: plan.amount_kobo,
-      quantity,
-      trialDays: input.trial_days ?? plan.trial_days,
-      startAt,
-    }
-    const decision = begin(subscriptionMachine, machineInput)
-    const to = stateName(decision.snapshot)
-    const row: SubscriptionRow = {
-      account_id: tenant.account_id,
-      livemode: tenant.livemode,
-      id: newId("subscription"),
-      customer_id: customer.id,
-      plan_id: plan.id,
-      payment_method_id: method?.id ?? null,
-      test_clock_id: customer.test_clock_id,
-      latest_charge_id: null,
-      metadata,
-      created_at: now,
-      version: 0,
-      ...machineColumns(to, decision.snapshot.context),
-    }
-    yield* insertSubscriptions([row])
-    const terms = yield* readTerms([refOf(row)])
-    const event = { type: "create", ...machineInput }
-    yield* commitSubscriptions([{ row: { ...row, state: "created" }, event, decision, to, version: 1 }], {
-      now,
-      terms,
-      settled: NOTHING_SETTLED,
-    })
-    return row.id
-  })
-
-/** Takes the first payment of a subscription that waits for it. Safe to repeat: a settled charge is left alone. */
-export const finishOpening = (tenant: Tenant, id: string) =>
+const lock = (tenant: Tenant, id: string, now: number) =>
   Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const { id: runner } = yield* Runner
-    const waiting = yield* sql<ChargeRow>`
-      SELECT c.* FROM charge c
-      WHERE c.account_id = ${tenant.account_id} AND c.livemode = ${tenant.livemode} AND c.subscription_id = ${id}
-        AND c.state = 'pending.sending' AND c.bill_no = 1`
-    const [charge] = waiting
-    if (charge === undefined) return
-    // The charge of a try that died: ask before sending.
-    if (charge.sender !== runner) return yield* recoverCharges({ subscriptionId: id })
-    const now = charge.test_clock_id === null ? Date.now() : charge.created_at
-    yield* collect([charge], now)
+    const [row] = yield* lockSubscriptions([{ account_id: tenant.account_id, livemode: tenant.livemode, id }])
+    return { row: row ?? (yield* noSuch("subscription", id)), now } satisfies Locked
   })
 
 /** A subscription locked for an event from the API, and its own now. A clock that moves refuses (422). */
 export const lockForEvent = (tenant: Tenant, id: string) =>
   Effect.gen(function* () {
     const { test_clock_id } = yield* getSubscription(tenant, id)
-    const now = yield* standingTime(tenant, test_clock_id)
-    const [row] = yield* lockSubscriptions([{ account_id: tenant.account_id, livemode: tenant.livemode, id }])
-    return { row: row ?? (yield* noSuch("subscription", id)), now }
+    return yield* lock(tenant, id, yield* standingTime(tenant, test_clock_id))
   })
 
-/** Applies an event to a locked subscription. */
-export const applyEvent = <E extends TimedEvent>(row: SubscriptionRow, event: E, now: number) =>
-  commitSubscriptions(advance(subscriptionLifecycle, [{ row, event }]), {
-    now,
-    terms: new Map(),
-    settled: NOTHING_SETTLED,
-  })
-
-/** One event to one subscription that isn't over. */
-const send = (tenant: Tenant, id: string, attempted: string, eventAt: (now: number) => TimedEvent | undefined) =>
+/**
+ * The same for a request that may name a payment method in its `payment_method`: the customer is locked too, so that no
+ * method is removed while it is being named.
+ */
+export const lockWithMethod = (tenant: Tenant, id: string, named: string | null | undefined) =>
   Effect.gen(function* () {
-    const { row, now } = yield* lockForEvent(tenant, id)
-    if (row.status === "cancelled") {
-      return yield* problem("subscription_state_invalid", `The subscription is cancelled: it cannot be ${attempted}.`)
-    }
-    const event = eventAt(now)
-    if (event === undefined) return row
-    yield* applyEvent(row, event, now)
-    return yield* getSubscription(tenant, id)
+    const { test_clock_id, customer_id } = yield* getSubscription(tenant, id)
+    const now = yield* standingTime(tenant, test_clock_id)
+    const customer: CustomerRow = yield* lockCustomer(tenant, customer_id, "SHARE")
+    const method: PaymentMethodSummary | undefined =
+      named == null ? undefined : yield* nameMethod(customer, named, "payment_method", now)
+    return { ...(yield* lock(tenant, id, now)), customer, method }
   })
+
+/** Applies one event to a locked subscription, with its plan's terms as they stand. Answers the charges to attempt. */
+export const apply = ({ row, now }: Locked, event: SubscriptionEvent, details?: Details) =>
+  Effect.gen(function* () {
+    const terms = yield* readTerms([refOf(row)])
+    const { overage_per_unit_kobo, pro_rate } = terms.get(row.id)!
+    const told = event.type === "resume" ? { ...event, unitKobo: overage_per_unit_kobo ?? 0, proRate: pro_rate } : event
+    const { attempts } = yield* commitSubscriptions(advance(subscriptionLifecycle, [{ row, event: told }]), {
+      now,
+      terms,
+      ...(details === undefined ? {} : { details: new Map([[row.id, details]]) }),
+    })
+    return attempts
+  })
+
+const stateInvalid = (row: SubscriptionRow, what: string) =>
+  problem("subscription_state_invalid", `The subscription is ${row.status}: it cannot be ${what}.`)
+
+/** Pausing, resuming and retrying wait for the rail's word on what is pending (decision E15). */
+export const refuseWhileCharging = ({ state, latest_charge_id }: SubscriptionRow) =>
+  isCharging(state)
+    ? Effect.fail(
+        problem("charge_in_progress", `The charge ${latest_charge_id} is pending: wait until it succeeds or fails.`),
+      )
+    : Effect.void
 
 /** Cancels now or at period end (decision E12); repeating the latter changes nothing. */
 export const cancelSubscription = (tenant: Tenant, id: string, input: SubscriptionCancel) =>
-  send(tenant, id, "cancelled", (at) => ({
-    type: "cancel",
-    at,
-    atPeriodEnd: input.at_period_end ?? false,
-    reason: input.reason ?? "merchant_request",
-  }))
+  Effect.gen(function* () {
+    const locked = yield* lockForEvent(tenant, id)
+    if (locked.row.status === "cancelled") return yield* stateInvalid(locked.row, "cancelled")
+    const { at_period_end: atPeriodEnd = false, reason = "merchant_request" } = input
+    yield* apply(locked, { type: "cancel", at: locked.now, atPeriodEnd, reason })
+    return yield* getSubscription(tenant, id)
+  })
 
+/** Pauses an active subscription until it is resumed, or until `resumes_at` (decision E10). */
+export const pauseSubscription = (tenant: Tenant, id: string, input: SubscriptionPause) =>
+  Effect.gen(function* () {
+    const locked = yield* lockForEvent(tenant, id)
+    const { row, now } = locked
+    const resumesAt = input.resumes_at == null ? null : parseInstant(input.resumes_at)!
+    if (resumesAt !== null && resumesAt <= now)
+      return yield* invalid(
+        "resumes_at",
+        `resumes_at must lie in the future: it is ${formatInstant(now)} for this customer.`,
+      )
+    yield* refuseWhileCharging(row)
+    if (row.status !== "active") return yield* stateInvalid(row, "paused")
+    const terms = (yield* readTerms([refOf(row)])).get(id)!
+    if (!terms.pause_enabled)
+      return yield* problem("pause_not_enabled", `The plan ${row.plan_id} does not have pause_enabled.`)
+    yield* apply(locked, { type: "pause", at: now, resumesAt, reason: input.reason ?? null })
+    return yield* getSubscription(tenant, id)
+  })
+
+/** Resumes what is paused, by request or by escalation: a new period starts and is charged (decisions E9, E11). */
+export const resumeSubscription = (tenant: Tenant, id: string) =>
+  Effect.gen(function* () {
+    const locked = yield* lockForEvent(tenant, id)
+    yield* refuseWhileCharging(locked.row)
+    if (locked.row.status !== "paused") return yield* stateInvalid(locked.row, "resumed")
+    const attempts = yield* apply(locked, { type: "resume", at: locked.now })
+    return { id, after: collect(attempts, locked.now) }
+  })
+
+/** Changes what the merchant may change (decision E14). A new payment method for what is overdue is tried at once. */
 export const updateSubscription = (tenant: Tenant, id: string, patch: SubscriptionPatch) =>
-  send(tenant, id, "updated", (at) => {
-    if (patch.cancel_at_period_end === undefined) return undefined
-    return patch.cancel_at_period_end
-      ? { type: "cancel", at, atPeriodEnd: true, reason: "merchant_request" }
-      : { type: "keep", at }
+  Effect.gen(function* () {
+    const { customer, method, ...locked } = yield* lockWithMethod(tenant, id, patch.payment_method)
+    const { row, now } = locked
+    const { quantity = row.quantity, cancel_at_period_end: cancelAtPeriodEnd = row.cancel_at_period_end } = patch
+    yield* checkAmount(row.price_kobo, quantity)
+    const metadata = yield* mergeMetadata(row.metadata, patch.metadata)
+    if (row.status === "cancelled") return yield* stateInvalid(row, "updated")
+    const own = patch.payment_method === undefined ? row.payment_method_id : (method?.id ?? null)
+    const details = { metadata, payment_method_id: own }
+    const changes = {
+      ...(quantity === row.quantity ? {} : { quantity }),
+      ...(cancelAtPeriodEnd === row.cancel_at_period_end ? {} : { cancelAtPeriodEnd }),
+    }
+    const same = own === row.payment_method_id && canonical(metadata) === canonical(row.metadata)
+    if (same && Object.keys(changes).length === 0) return { id, after: Effect.void }
+    yield* apply(locked, { type: "update", at: now, ...changes }, details)
+
+    const [before, after] = [row.payment_method_id, own].map((mine) => mine ?? customer.default_payment_method_id)
+    if (after === before || after === null) return { id, after: Effect.void }
+    const updated = yield* lock(tenant, id, now)
+    if (updated.row.dunning === null) return { id, after: Effect.void }
+    const attempts = yield* apply(updated, { type: "method", at: now, methodId: null })
+    return { id, after: collect(attempts, now) }
   })

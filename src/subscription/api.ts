@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
-import { count, flag, id, instant, integer, metadata, oneOf, textOrNull } from "../http/parameters.ts"
+import { count, flag, id, instant, integer, metadata, metadataPatch, oneOf, textOrNull } from "../http/parameters.ts"
 
 const { optionalKey } = Schema
 
@@ -17,8 +17,28 @@ export const SubscriptionCreate = Schema.Struct({
 })
 export type SubscriptionCreate = typeof SubscriptionCreate.Type
 
-export const SubscriptionPatch = Schema.Struct({ cancel_at_period_end: optionalKey(flag) })
+export const SubscriptionPatch = Schema.Struct({
+  cancel_at_period_end: optionalKey(flag),
+  quantity: optionalKey(count),
+  payment_method: optionalKey(
+    Schema.NullOr(id("a payment method")).annotate({
+      description:
+        "the ID of a payment method of the customer, a pm_test_ ID in the sandbox, or null for the customer's default",
+    }),
+  ),
+  metadata: optionalKey(metadataPatch),
+})
 export type SubscriptionPatch = typeof SubscriptionPatch.Type
+
+export const SubscriptionPause = Schema.Struct({
+  resumes_at: optionalKey(
+    Schema.NullOr(instant).annotate({
+      description: "a timestamp in UTC such as 2026-01-31T09:00:00Z, or null to pause until resumed",
+    }),
+  ),
+  reason: optionalKey(textOrNull(500)),
+})
+export type SubscriptionPause = typeof SubscriptionPause.Type
 
 const REASONS = ["customer_request", "merchant_request", "nonpayment", "checkout_expired", "other"] as const
 
@@ -87,6 +107,29 @@ export const subscriptionApi = {
     status: 200,
     codes: ["resource_missing", "subscription_state_invalid", "test_clock_advancing"],
   }),
+  pause: declare({
+    method: "POST",
+    path: "/subscriptions/:id/pause",
+    summary: "Pause an active subscription",
+    ...common,
+    body: SubscriptionPause,
+    status: 200,
+    codes: [
+      "resource_missing",
+      "subscription_state_invalid",
+      "pause_not_enabled",
+      "charge_in_progress",
+      "test_clock_advancing",
+    ],
+  }),
+  resume: declare({
+    method: "POST",
+    path: "/subscriptions/:id/resume",
+    summary: "Resume a paused subscription: a new period starts now and is charged",
+    ...common,
+    status: 200,
+    codes: ["resource_missing", "subscription_state_invalid", "charge_in_progress", "test_clock_advancing"],
+  }),
   cancel: declare({
     method: "POST",
     path: "/subscriptions/:id/cancel",
@@ -105,6 +148,12 @@ export const subscriptionApi = {
     status: 201,
     answers: "unit_record",
     expand: ["subscription"],
-    codes: ["resource_missing", "subscription_state_invalid", "timestamp_out_of_period", "test_clock_advancing"],
+    codes: [
+      "resource_missing",
+      "subscription_state_invalid",
+      "subscription_unpaid",
+      "timestamp_out_of_period",
+      "test_clock_advancing",
+    ],
   }),
 }

@@ -3,16 +3,19 @@
  * next event of the charge and of its subscription, in one transaction.
  */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import type { DunningPolicy } from "../../machines/dunning.ts"
 import { chargeLifecycle } from "../charge/Charge.ts"
+import { settleOneOffs } from "../charge/oneOff.ts"
 import { type ChargeRow, lockCharges, updateCharges } from "../charge/rows.ts"
-import { refOf } from "../db/tenant.ts"
+import { type Ref, refOf } from "../db/tenant.ts"
 import { advance, type Transition } from "../lifecycle/advance.ts"
 import { recordTransitions } from "../lifecycle/commit.ts"
 import { isDead, Runner } from "../lifecycle/Runner.ts"
 import { type FailureCode, PaymentRail, type RailAnswer, type RailCharge, RETRYABLE } from "../rail/PaymentRail.ts"
+import { formatInstant } from "../time.ts"
+import type { Wakeups } from "../timers/Wakeups.ts"
 import { commitSubscriptions, type Settled } from "./commit.ts"
 import { lockSubscriptions, readTerms, type SubscriptionRow, type Terms } from "./rows.ts"
 import { subscriptionLifecycle } from "./Subscription.ts"
@@ -25,6 +28,10 @@ interface Answered {
   /** When the answer counts from: the attempt's own instant where the rail answered it at once, else now. */
   readonly at: number
 }
+
+/** The subscription that a charge is for. */
+const ownerOf = (charge: ChargeRow): ReadonlyArray<Ref> =>
+  charge.subscription_id === null ? [] : [{ ...refOf(charge), id: charge.subscription_id }]
 
 /** Orphans recovered in one go: a crash leaves at most a few batches. */
 const RECOVERY_BATCH = 500
@@ -55,13 +62,13 @@ const NO_METHOD: RailAnswer = {
 }
 
 /** The charge's row after an answer. */
-const moved = ({ row, to, version, decision }: ChargeTransition, now: number): ChargeRow => {
+const answeredRow = ({ row, to, version, decision }: ChargeTransition, now: number): ChargeRow => {
   const { asks, notFound, knownAt } = decision.snapshot.context
   const settled = decision.effects.find(({ type }) => type === "settled")?.params as
     | { readonly status: "succeeded" | "failed"; readonly code: string | null; readonly message: string | null }
     | undefined
-  const contradiction = decision.effects.find(({ type }) => type === "contradicted")?.params.answer as
-    | string
+  const contradicted = decision.effects.find(({ type }) => type === "contradicted")?.params as
+    | { readonly answer: "succeeded" | "failed"; readonly code: string | null; readonly at: number }
     | undefined
   return {
     ...row,
@@ -75,7 +82,10 @@ const moved = ({ row, to, version, decision }: ChargeTransition, now: number): C
     failure_code: settled?.code ?? row.failure_code,
     failure_message: settled?.message ?? row.failure_message,
     paid_at: settled?.status === "succeeded" ? now : row.paid_at,
-    contradictions: contradiction === undefined ? row.contradictions : [...row.contradictions, contradiction],
+    contradictions:
+      contradicted === undefined
+        ? row.contradictions
+        : [...row.contradictions, { ...contradicted, at: formatInstant(contradicted.at) }],
   }
 }
 
@@ -100,50 +110,50 @@ const subscriptionEvent = (
 
 /**
  * Applies the rail's answers: charges settle or wait, subscriptions move on. One transaction; answers to charges that
- * are settled already change nothing. `now` is the actors' own clock.
+ * are settled already change nothing but are kept where they contradict. `now` is the actors' own clock. Answers the
+ * charges that are to be attempted next.
  */
 export const settle = (answered: ReadonlyArray<Answered>, now: number) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    yield* sql.withTransaction(
+    return yield* sql.withTransaction(
       Effect.gen(function* () {
-        const owners = answered.flatMap(({ charge }) =>
-          charge.subscription_id === null ? [] : [{ ...refOf(charge), id: charge.subscription_id }],
-        )
+        const owners = answered.flatMap(({ charge }) => ownerOf(charge))
         const subscriptions = new Map((yield* lockSubscriptions(owners)).map((row) => [row.id, row]))
         const rows = new Map(
           (yield* lockCharges(answered.map(({ charge }) => refOf(charge)))).map((row) => [row.id, row]),
         )
-        const charges = advance(
+        const transitions = advance(
           chargeLifecycle,
           answered.flatMap(({ charge, answer, at }) => {
             const row = rows.get(charge.id)
             return row === undefined ? [] : [{ row, event: { ...answer, at } }]
           }),
         )
-        const after = charges.map((transition) => ({
+        const moved = transitions.map((transition) => ({
           before: transition.row,
-          after: moved(transition, now),
+          after: answeredRow(transition, now),
           at: transition.event.at,
         }))
-        const failedOwners = after.flatMap(({ after: charge }) =>
-          charge.status === "failed" && charge.subscription_id !== null
-            ? [{ ...refOf(charge), id: charge.subscription_id }]
-            : [],
-        )
+        const failedOwners = moved.flatMap(({ after }) => (after.status === "failed" ? ownerOf(after) : []))
         const terms = failedOwners.length === 0 ? new Map<string, Terms>() : yield* readTerms(failedOwners)
         const settled = new Map<string, Settled>()
-        const commands = after.flatMap(({ before, after: charge, at }) => {
-          const row = charge.subscription_id === null ? undefined : subscriptions.get(charge.subscription_id)
-          const event = row === undefined ? undefined : subscriptionEvent(row, before, charge, at, terms.get(row.id))
+        const commands = moved.flatMap(({ before, after, at }) => {
+          const row = after.subscription_id === null ? undefined : subscriptions.get(after.subscription_id)
+          const event = row === undefined ? undefined : subscriptionEvent(row, before, after, at, terms.get(row.id))
           if (row === undefined || event === undefined) return []
-          settled.set(row.id, { before, after: charge })
+          settled.set(row.id, { before, after })
           return [{ row, event }]
         })
-        const result = yield* commitSubscriptions(advance(subscriptionLifecycle, commands), { now, terms, settled })
-        const decided = new Map(result.settled.map((charge) => [charge.id, charge]))
-        yield* updateCharges(after.map(({ after: charge }) => decided.get(charge.id) ?? charge))
-        yield* recordTransitions(chargeLifecycle, charges)
+        const decided = yield* commitSubscriptions(advance(subscriptionLifecycle, commands), { now, terms, settled })
+        const written = new Set(decided.settled.map(({ id }) => id))
+        yield* updateCharges(moved.flatMap(({ after }) => (written.has(after.id) ? [] : [after])))
+        yield* recordTransitions(chargeLifecycle, transitions)
+        yield* settleOneOffs(
+          moved.filter(({ before, after }) => after.subscription_id === null && before.status !== after.status),
+          now,
+        )
+        return decided.attempts
       }),
     )
   })
@@ -160,18 +170,21 @@ const handling = <A, E, R>(charges: ReadonlyArray<ChargeRow>, work: Effect.Effec
     )
   })
 
-/** Sends committed charges to the rail and applies its answers. */
-export const collect = (charges: ReadonlyArray<ChargeRow>, now: number) =>
+type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | PaymentRail | Runner | Wakeups>
+
+/** Sends committed charges to the rail and applies its answers; attempts that follow from them at once are made too. */
+export const collect = (charges: ReadonlyArray<ChargeRow>, now: number): Work =>
   Effect.gen(function* () {
     if (charges.length === 0) return
     const rail = yield* PaymentRail
     const payable = charges.filter(({ payment_method }) => payment_method !== null)
     const answers = payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, now)))
     const byReference = new Map(payable.map((charge, index) => [charge.id, answers[index]!]))
-    yield* settle(
+    const next = yield* settle(
       charges.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })),
       now,
     )
+    yield* collect(next, now)
   }).pipe((work) => handling(charges, work))
 
 /** Asks the rail what became of charges and applies its answers. */
@@ -180,10 +193,11 @@ export const ask = (charges: ReadonlyArray<ChargeRow>, now: number) =>
     if (charges.length === 0) return
     const rail = yield* PaymentRail
     const answers = yield* rail.ask(charges.map((charge) => toRail(charge, now)))
-    yield* settle(
+    const next = yield* settle(
       charges.map((charge, index) => ({ charge, answer: answers[index]!, at: now })),
       now,
     )
+    yield* collect(next, now)
   }).pipe((work) => handling(charges, work))
 
 /** Asks about dropped charges; one that the rail has never heard of is sent, under the same reference. */
@@ -201,25 +215,34 @@ const resume = (charges: ReadonlyArray<ChargeRow>, now: number) =>
         const answer = answers.get(charge.id) ?? NO_METHOD
         return { charge, answer, at: Math.max(charge.sent_at, now) }
       })
-      yield* handling(heard, settle(answered, now))
+      yield* collect(yield* handling(heard, settle(answered, now)), now)
     }
     yield* collect(charges.filter(isUnheard), now)
   })
 
+/** Whose charges are meant; all of them where nothing is given. */
+export interface Recovered {
+  readonly chargeId?: string
+  readonly subscriptionId?: string
+  readonly customerId?: string
+  readonly testClockId?: string
+}
+
 /**
- * Finishes what processes that died, or lost their database, were saying to the rail. Narrowed to one subscription or
- * clock where given; otherwise everything but what belongs to a moving clock, whose own worker sees to it.
+ * Finishes what processes that died, or lost their database, were saying to the rail. Narrowed where `only` says so;
+ * otherwise everything but what belongs to a moving clock, whose own worker sees to it.
  */
-export const recoverCharges = (only: { readonly subscriptionId?: string; readonly testClockId?: string }) =>
+export const recoverCharges = (only: Recovered) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const { id: runner, inFlight } = yield* Runner
-    const narrowed =
-      only.subscriptionId !== undefined
-        ? sql`c.subscription_id = ${only.subscriptionId}`
-        : only.testClockId !== undefined
-          ? sql`c.test_clock_id = ${only.testClockId}`
-          : sql`k.state IS DISTINCT FROM 'advancing'`
+    const conditions = [
+      ...(only.chargeId === undefined ? [] : [sql`c.id = ${only.chargeId}`]),
+      ...(only.subscriptionId === undefined ? [] : [sql`c.subscription_id = ${only.subscriptionId}`]),
+      ...(only.customerId === undefined ? [] : [sql`c.customer_id = ${only.customerId}`]),
+      ...(only.testClockId === undefined ? [] : [sql`c.test_clock_id = ${only.testClockId}`]),
+    ]
+    const narrowed = conditions.length === 0 ? sql`k.state IS DISTINCT FROM 'advancing'` : sql.and(conditions)
     const orphans = yield* sql<ChargeRow & { clock_at: number | null }>`
       UPDATE charge SET sender = ${runner}
       FROM (
@@ -241,7 +264,7 @@ export const recoverCharges = (only: { readonly subscriptionId?: string; readonl
 export const startAsking = (transitions: ReadonlyArray<ChargeTransition>, now: number) =>
   Effect.gen(function* () {
     const { id: sender, inFlight } = yield* Runner
-    const rows = transitions.map((transition) => ({ ...moved(transition, now), sender }))
+    const rows = transitions.map((transition) => ({ ...answeredRow(transition, now), sender }))
     inFlight.add(rows)
     yield* updateCharges(rows)
     yield* recordTransitions(chargeLifecycle, transitions)

@@ -5,16 +5,23 @@ import type { Posting, Settlement } from "../../machines/events.ts"
 import type { Bill } from "../../machines/periods.ts"
 import type { subscriptionMachine } from "../../machines/subscription.ts"
 import { renderCharge } from "../charge/Charge.ts"
-import { type ChargeRow, insertCharges } from "../charge/rows.ts"
+import { type ChargeRow, closePaidPeriods, insertCharges, newCharge, updateCharges } from "../charge/rows.ts"
 import { appendEvents, type NewEvent, previousAttributes } from "../event/Events.ts"
-import { newId } from "../ids.ts"
 import { type NewEntry, postEntries } from "../ledger/Ledger.ts"
 import * as postings from "../ledger/postings.ts"
 import type { Transition } from "../lifecycle/advance.ts"
 import { recordTransitions } from "../lifecycle/commit.ts"
 import { Runner } from "../lifecycle/Runner.ts"
-import { PaymentRail } from "../rail/PaymentRail.ts"
-import { machineColumns, type SubscriptionRow, type Terms, updateSubscriptions } from "./rows.ts"
+import { findPaymentMethods } from "../payment_method/PaymentMethods.ts"
+import { type PaymentMethodSummary, PaymentRail } from "../rail/PaymentRail.ts"
+import {
+  type Details,
+  machineColumns,
+  type SubscriptionRow,
+  type Terms,
+  updateDetails,
+  updateSubscriptions,
+} from "./rows.ts"
 import { renderSubscription, subscriptionLifecycle } from "./Subscription.ts"
 
 export type SubscriptionTransition = Transition<typeof subscriptionMachine, SubscriptionRow>
@@ -31,52 +38,70 @@ export interface Facts {
   /** By subscription ID; needed where a charge is attempted. */
   readonly terms: ReadonlyMap<string, Terms>
   /** By subscription ID. */
-  readonly settled: ReadonlyMap<string, Settled>
+  readonly settled?: ReadonlyMap<string, Settled>
+  /** What the merchant changed beside what the machine knows, by subscription ID. */
+  readonly details?: ReadonlyMap<string, Details>
+}
+
+/** {@link Facts} with what is looked up for them here. */
+interface Known extends Facts {
+  readonly rail: string
+  /** This process, which sends the charges. */
+  readonly sender: number
+  /** Payment methods that decisions name and that are still attached, by {@link methodKey}. */
+  readonly methods: ReadonlyMap<string, PaymentMethodSummary>
 }
 
 interface Outcome {
   readonly row: SubscriptionRow
+  readonly detailed: boolean
   readonly attempt: ChargeRow | undefined
   readonly settled: ChargeRow | undefined
   readonly events: ReadonlyArray<NewEvent>
   readonly entries: ReadonlyArray<NewEntry>
 }
 
-const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts, rail: string, sender: number): ChargeRow => ({
-  account_id: row.account_id,
-  livemode: row.livemode,
-  id: newId("charge"),
-  customer_id: row.customer_id,
-  subscription_id: row.id,
-  test_clock_id: row.test_clock_id,
-  bill_no: bill.no,
-  attempt_number: bill.attempt,
-  amount_kobo: bill.amountKobo,
-  currency: "NGN",
-  period_start_at: bill.periodStart,
-  period_end_at: bill.periodEnd,
-  lines: bill.lines,
-  payment_method: facts.terms.get(row.id)!.payment_method,
-  rail,
-  state: "pending.sending",
-  status: "pending",
-  version: 0,
-  sent_at: bill.attemptedAt,
-  asks: 0,
-  not_found: 0,
-  known_at: null,
-  sender,
-  will_retry: false,
-  next_retry_at: null,
-  refund_due: false,
-  failure_code: null,
-  failure_message: null,
-  contradictions: [],
-  description: null,
-  metadata: {},
-  paid_at: null,
-  created_at: facts.now,
-})
+const methodKey = (row: SubscriptionRow, methodId: string): string => `${row.customer_id} ${methodId}`
+
+const paramsOf = (effects: ReadonlyArray<MachineEffect>, type: string) =>
+  effects.find((effect) => effect.type === type)?.params
+
+/** The payment methods that the decisions name. */
+const namedMethods = (transitions: ReadonlyArray<SubscriptionTransition>) =>
+  findPaymentMethods(
+    transitions.flatMap(({ row, decision: { effects } }) =>
+      [paramsOf(effects, "attemptCharge")?.methodId, paramsOf(effects, "adoptMethod")?.methodId]
+        .filter((id) => typeof id === "string")
+        .map((method) => ({ account_id: row.account_id, livemode: row.livemode, id: row.customer_id, method })),
+    ),
+  )
+
+const methodOf = (row: SubscriptionRow, bill: Bill, { terms, methods }: Known): PaymentMethodSummary | null =>
+  bill.methodId === null ? terms.get(row.id)!.payment_method : (methods.get(methodKey(row, bill.methodId)) ?? null)
+
+const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Known): ChargeRow =>
+  newCharge({
+    account_id: row.account_id,
+    livemode: row.livemode,
+    customer_id: row.customer_id,
+    subscription_id: row.id,
+    test_clock_id: row.test_clock_id,
+    bill_no: bill.no,
+    attempt_number: bill.attempt,
+    amount_kobo: bill.amountKobo,
+    period_start_at: bill.periodStart,
+    period_end_at: bill.periodEnd,
+    lines: bill.lines,
+    payment_method: methodOf(row, bill, facts),
+    payment_method_named: bill.methodId !== null,
+    retry_of: null,
+    rail: facts.rail,
+    sent_at: bill.attemptedAt,
+    sender: facts.sender,
+    description: null,
+    metadata: {},
+    created_at: facts.now,
+  })
 
 const entryFor = (
   row: SubscriptionRow,
@@ -91,6 +116,7 @@ const entryFor = (
     owed: postings.owed,
     overdue_paid: postings.overduePaid,
     written_off: postings.writtenOff,
+    waived: postings.waived,
   }[posting](billed)
   return {
     account_id: row.account_id,
@@ -119,7 +145,7 @@ const refundEntry = (row: SubscriptionRow, charge: ChargeRow, at: number): NewEn
 
 /** The settled charge with what its subscription decided: the next retry, the period that it bought. */
 const settle = (charge: ChargeRow, effects: ReadonlyArray<MachineEffect>, row: SubscriptionRow): ChargeRow => {
-  const settlement = effects.find(({ type }) => type === "settleCharge")?.params as Settlement | undefined
+  const settlement = paramsOf(effects, "settleCharge") as Settlement | undefined
   if (settlement === undefined) return charge
   const paid = charge.status === "succeeded" && !settlement.refundDue
   return {
@@ -132,18 +158,30 @@ const settle = (charge: ChargeRow, effects: ReadonlyArray<MachineEffect>, row: S
   }
 }
 
-const outcomeOf = (transition: SubscriptionTransition, facts: Facts, rail: string, sender: number): Outcome => {
+const outcomeOf = (transition: SubscriptionTransition, facts: Known): Outcome => {
   const { row: before, decision, to, version, event } = transition
-  const moved: SubscriptionRow = { ...before, ...machineColumns(to, decision.snapshot.context), version }
-  const bill = decision.effects.find(({ type }) => type === "attemptCharge")?.params as Bill | undefined
-  const attempt = bill === undefined ? undefined : chargeFor(moved, bill, facts, rail, sender)
+  const { effects } = decision
+  const bill = paramsOf(effects, "attemptCharge") as Bill | undefined
+  const adopted = paramsOf(effects, "adoptMethod")?.methodId as string | null | undefined
+  const details = facts.details?.get(before.id)
+  const adopts = adopted != null && facts.methods.has(methodKey(before, adopted))
+  const moved: SubscriptionRow = {
+    ...before,
+    ...details,
+    ...(adopts ? { payment_method_id: adopted } : {}),
+    ...machineColumns(to, decision.snapshot.context),
+    version,
+  }
+  const attempt = bill === undefined ? undefined : chargeFor(moved, bill, facts)
   const row = attempt === undefined ? moved : { ...moved, latest_charge_id: attempt.id }
-  const answered = facts.settled.get(row.id)
-  const settled = answered === undefined ? undefined : settle(answered.after, decision.effects, row)
+  const answered = facts.settled?.get(row.id)
+  const settled = answered === undefined ? undefined : settle(answered.after, effects, row)
 
   const entries = decision.effects
     .filter(({ type }) => type === "post")
     .map(({ params }) => entryFor(row, params.posting as Posting, params.bill as Bill, settled, event.at))
+    // Nothing is waived where the credit covers the whole bill.
+    .filter(({ lines }) => lines.length > 0)
   if (settled?.refund_due === true) entries.push(refundEntry(row, settled, event.at))
 
   const shown = renderSubscription(row)
@@ -168,24 +206,38 @@ const outcomeOf = (transition: SubscriptionTransition, facts: Facts, rail: strin
         previous: type === "charge.retry_scheduled" ? {} : previousAttributes(renderCharge(answered!.before), object),
       }
     })
-  return { row, attempt, settled, events, entries }
+  return { row, detailed: details !== undefined || adopts, attempt, settled, events, entries }
 }
 
+const closedPeriods = (transitions: ReadonlyArray<SubscriptionTransition>) =>
+  transitions.flatMap(({ row, decision }) => {
+    const closed = paramsOf(decision.effects, "closePeriod")
+    return closed === undefined
+      ? []
+      : [{ account_id: row.account_id, livemode: row.livemode, id: row.id, at: closed.at as number }]
+  })
+
 /**
- * Writes transitions of locked subscriptions. Answers the charges to attempt once the transaction is committed, and the
- * settled charges with what their subscriptions decided, for the caller to write.
+ * Writes transitions of locked subscriptions, and the settled charges with what their subscriptions decided on them.
+ * Answers these, and the charges to attempt once the transaction is committed.
  */
 export const commitSubscriptions = (transitions: ReadonlyArray<SubscriptionTransition>, facts: Facts) =>
   Effect.gen(function* () {
     const rail = yield* PaymentRail
     const runner = yield* Runner
-    const outcomes = transitions.map((transition) => outcomeOf(transition, facts, rail.name, runner.id))
+    const known: Known = { ...facts, rail: rail.name, sender: runner.id, methods: yield* namedMethods(transitions) }
+    const outcomes = transitions.map((transition) => outcomeOf(transition, known))
     const attempts = outcomes.flatMap(({ attempt }) => (attempt === undefined ? [] : [attempt]))
+    const settled = outcomes.flatMap((outcome) => (outcome.settled === undefined ? [] : [outcome.settled]))
     runner.inFlight.add(attempts)
     yield* updateSubscriptions(outcomes.map(({ row }) => row))
+    yield* updateDetails(outcomes.filter(({ detailed }) => detailed).map(({ row }) => row))
+    // What is over makes room: for the next attempt, and for the next paid period.
+    yield* closePaidPeriods(closedPeriods(transitions))
+    yield* updateCharges(settled)
     yield* insertCharges(attempts)
     yield* recordTransitions(subscriptionLifecycle, transitions)
     yield* postEntries(outcomes.flatMap(({ entries }) => entries))
     yield* appendEvents(outcomes.flatMap(({ events }) => events))
-    return { attempts, settled: outcomes.flatMap(({ settled }) => (settled === undefined ? [] : [settled])) }
+    return { attempts, settled }
   })

@@ -11,8 +11,6 @@ import { commitSubscriptions } from "./commit.ts"
 import { lockSubscriptions, readTerms, type SubscriptionRow } from "./rows.ts"
 import { subscriptionLifecycle } from "./Subscription.ts"
 
-const NOTHING_SETTLED = new Map()
-
 /** Timers that their actors no longer care for (a machine may ignore one whose guard says no) are gone all the same. */
 const dropIgnored = (
   due: ReadonlyArray<{ readonly row: SubscriptionRow | ChargeRow; readonly event: { readonly type: string } }>,
@@ -36,11 +34,12 @@ const subscriptions = firing({
     Effect.gen(function* () {
       const terms = yield* readTerms(due.map(({ row }) => refOf(row)))
       const commands = due.map(({ row, event }) => {
-        const unitKobo = terms.get(row.id)!.overage_per_unit_kobo
-        return { row, event: row.units > 0 && unitKobo !== null ? { ...event, unitKobo } : event }
+        const { overage_per_unit_kobo: unitKobo, pro_rate: proRate } = terms.get(row.id)!
+        const usage = row.units > 0 && unitKobo !== null ? { unitKobo } : {}
+        return { row, event: { ...event, ...usage, ...(row.pause === null ? {} : { proRate }) } }
       })
       const transitions = advance(subscriptionLifecycle, commands)
-      const { attempts } = yield* commitSubscriptions(transitions, { now, terms, settled: NOTHING_SETTLED })
+      const { attempts } = yield* commitSubscriptions(transitions, { now, terms })
       yield* dropIgnored(due, new Set(transitions.map(({ row }) => row.id)))
       return collect(attempts, now)
     }),

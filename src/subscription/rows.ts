@@ -25,6 +25,8 @@ export interface SubscriptionRow extends ActorRow {
   readonly period_no: number
   readonly period_start_at: number
   readonly period_end_at: number
+  /** What the current period was billed for. */
+  readonly period_quantity: number
   readonly next_charge_at: number | null
   /** Units reported and not billed yet. */
   readonly units: number
@@ -34,6 +36,7 @@ export interface SubscriptionRow extends ActorRow {
   readonly bill: Bill | null
   readonly dunning: Dunning | null
   readonly escalation: SubscriptionContext["escalation"]
+  readonly pause: SubscriptionContext["pause"]
   readonly cancelled_at: number | null
   readonly cancellation_reason: CancellationReason | null
   readonly latest_charge_id: string | null
@@ -51,6 +54,7 @@ export const contextOf = (row: SubscriptionRow): SubscriptionContext => ({
   periodNo: row.period_no,
   periodStart: row.period_start_at,
   periodEnd: row.period_end_at,
+  periodQuantity: row.period_quantity,
   units: row.units,
   cancelAtPeriodEnd: row.cancel_at_period_end,
   cancelReason: row.cancel_reason,
@@ -58,6 +62,7 @@ export const contextOf = (row: SubscriptionRow): SubscriptionContext => ({
   bill: row.bill,
   dunning: row.dunning,
   escalation: row.escalation,
+  pause: row.pause,
   cancelledAt: row.cancelled_at,
   cancellationReason: row.cancellation_reason,
 })
@@ -75,6 +80,7 @@ export const machineColumns = (state: string, context: SubscriptionContext) => (
   period_no: context.periodNo,
   period_start_at: context.periodStart,
   period_end_at: context.periodEnd,
+  period_quantity: context.periodQuantity,
   next_charge_at: nextChargeAt(state, context),
   units: context.units,
   cancel_at_period_end: context.cancelAtPeriodEnd,
@@ -83,6 +89,7 @@ export const machineColumns = (state: string, context: SubscriptionContext) => (
   bill: context.bill,
   dunning: context.dunning,
   escalation: context.escalation,
+  pause: context.pause,
   cancelled_at: context.cancelledAt,
   cancellation_reason: context.cancellationReason,
 })
@@ -98,6 +105,7 @@ const MOVING = {
   period_no: "integer",
   period_start_at: "timestamptz",
   period_end_at: "timestamptz",
+  period_quantity: "integer",
   next_charge_at: "timestamptz",
   units: "bigint",
   cancel_at_period_end: "boolean",
@@ -106,6 +114,7 @@ const MOVING = {
   bill: "jsonb",
   dunning: "jsonb",
   escalation: "jsonb",
+  pause: "jsonb",
   cancelled_at: "timestamptz",
   cancellation_reason: "text",
   latest_charge_id: "text",
@@ -138,10 +147,30 @@ export const updateSubscriptions = (rows: ReadonlyArray<SubscriptionRow>) =>
     const sql = yield* SqlClient.SqlClient
     yield* sql`
       UPDATE subscription s SET state = r.state, status = r.status, version = r.version, quantity = r.quantity,
-        anchor_at = r.anchor_at, period_no = r.period_no, period_start_at = r.period_start_at, period_end_at = r.period_end_at, next_charge_at = r.next_charge_at,
+        anchor_at = r.anchor_at, period_no = r.period_no, period_start_at = r.period_start_at, period_end_at = r.period_end_at, period_quantity = r.period_quantity, next_charge_at = r.next_charge_at,
         units = r.units, cancel_at_period_end = r.cancel_at_period_end, cancel_reason = r.cancel_reason, bills_made = r.bills_made, bill = r.bill, dunning = r.dunning,
-        escalation = r.escalation, cancelled_at = r.cancelled_at, cancellation_reason = r.cancellation_reason, latest_charge_id = r.latest_charge_id
+        escalation = r.escalation, pause = r.pause, cancelled_at = r.cancelled_at, cancellation_reason = r.cancellation_reason, latest_charge_id = r.latest_charge_id
       FROM ${records(sql, rows, MOVING)} r
+      WHERE (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)`
+  })
+
+/** What the merchant writes on a subscription, and the machine never looks at. */
+export type Details = Pick<SubscriptionRow, "metadata" | "payment_method_id">
+
+const DETAILS = {
+  ...REF_COLUMNS,
+  metadata: "jsonb",
+  payment_method_id: "text",
+} as const satisfies Columns<SubscriptionRow>
+
+/** Writes the details of these subscriptions. The rows must be locked. */
+export const updateDetails = (rows: ReadonlyArray<SubscriptionRow>) =>
+  Effect.gen(function* () {
+    if (rows.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      UPDATE subscription s SET metadata = r.metadata, payment_method_id = r.payment_method_id
+      FROM ${records(sql, rows, DETAILS)} r
       WHERE (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)`
   })
 
@@ -166,6 +195,8 @@ export interface Terms {
     readonly cancel_after_days_unpaid: number | null
   }
   readonly overage_per_unit_kobo: number | null
+  readonly pause_enabled: boolean
+  readonly pro_rate: boolean
   /** The subscription's payment method, else the customer's default; null where there is none any more. */
   readonly payment_method: PaymentMethodSummary | null
 }
@@ -175,7 +206,7 @@ export const readTerms = (refs: ReadonlyArray<Ref>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const rows = yield* sql<Terms>`
-      SELECT s.id, p.retry_logic, p.overage_per_unit_kobo,
+      SELECT s.id, p.retry_logic, p.overage_per_unit_kobo, p.pause_enabled, p.pro_rate,
         CASE WHEN m.id IS NULL THEN NULL ELSE jsonb_build_object('id', m.id, 'type', m.type, 'brand', m.brand, 'last4', m.last4,
           'bank_name', m.bank_name, 'exp_month', m.exp_month, 'exp_year', m.exp_year) END AS payment_method
       FROM ${records(sql, refs, REF_COLUMNS)} r

@@ -1,50 +1,134 @@
-/** Reporting units (spec 2.12, 4.5; decisions E1, E17): counted on the subscription, billed with its next renewal. */
+/**
+ * Reporting units (spec 2.12, 4.5; decisions D8, E1, E17): counted on the subscription and billed with its next renewal,
+ * or, on a plan that is billed by deliveries, each report a renewal.
+ */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
-import { invalid, problem } from "../problem.ts"
+import { invalid, noSuch, problem } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import type { UnitReport } from "./api.ts"
+import { collect, recoverCharges } from "./collect.ts"
 import { readTerms, type SubscriptionRow } from "./rows.ts"
-import { applyEvent, lockForEvent } from "./Subscriptions.ts"
+import { apply, type Locked, lockForEvent } from "./Subscriptions.ts"
+
+interface UnitRecordRow extends Tenant {
+  readonly id: string
+  readonly subscription_id: string
+  readonly quantity: number
+  readonly action: "increment" | "set"
+  readonly period_total: number
+  readonly reported_at: number
+  readonly description: string | null
+  readonly created_at: number
+}
+
+const renderUnitRecord = (row: UnitRecordRow) => ({
+  id: row.id,
+  object: "unit_record" as const,
+  livemode: row.livemode,
+  created_at: formatInstant(row.created_at),
+  subscription: row.subscription_id,
+  quantity: row.quantity,
+  action: row.action,
+  period_total: row.period_total,
+  timestamp: formatInstant(row.reported_at),
+  description: row.description,
+})
+
+const findUnitRecord = (tenant: Tenant, id: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql<UnitRecordRow>`
+      SELECT * FROM unit_record WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${id}`
+    return row ?? (yield* noSuch("unit record", id))
+  })
+
+export const getUnitRecord = (tenant: Tenant, id: string) => Effect.map(findUnitRecord(tenant, id), renderUnitRecord)
+
+/** Finishes the charge of a report that a crash cut short. */
+export const resumeReport = (tenant: Tenant, id: string) =>
+  Effect.flatMap(findUnitRecord(tenant, id), ({ subscription_id }) =>
+    recoverCharges({ subscriptionId: subscription_id }),
+  )
 
 /** Far above any meter, far below what a number holds exactly. */
 const MOST_UNITS = 1_000_000_000_000
 
 const COUNTING: ReadonlyArray<SubscriptionRow["status"]> = ["trialing", "active", "past_due"]
 
-/** Counts reported units. The subscription's row is locked: a renewal bills them, or comes after and bills the others. */
-export const reportUnits = (tenant: Tenant, id: string, report: UnitReport) =>
+/** What the report makes of the period's units, and the charges to attempt for it. */
+interface Reported {
+  readonly total: number
+  readonly attempts: Effect.Success<ReturnType<typeof apply>>
+}
+
+const count = (locked: Locked, action: "increment" | "set", quantity: number) =>
   Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const { row, now } = yield* lockForEvent(tenant, id)
-    const at = report.timestamp === undefined ? now : parseInstant(report.timestamp)!
-    if (at > now) {
-      return yield* invalid("timestamp", `timestamp must not lie in the future: it is ${formatInstant(now)}.`)
-    }
-    if (!COUNTING.includes(row.status)) {
-      return yield* problem("subscription_state_invalid", `The subscription is ${row.status}: it takes no units.`)
-    }
-    if (row.billing_cycle === "per_delivery") {
-      return yield* problem(
-        "subscription_state_invalid",
-        "Deliveries cannot be reported yet: only plans with a calendar count units.",
-      )
-    }
-    if (at < row.period_start_at) {
-      const message = `The current period began at ${formatInstant(row.period_start_at)}: units before it are billed.`
-      return yield* problem("timestamp_out_of_period", message, "timestamp")
-    }
-    const action = report.action ?? "increment"
-    const total = action === "set" ? report.quantity : row.units + report.quantity
+    const { row, now } = locked
+    const total = action === "set" ? quantity : row.units + quantity
     if (total > MOST_UNITS) return yield* invalid("quantity", `A period's units may come to at most ${MOST_UNITS}.`)
     const unitKobo = (yield* readTerms([row])).get(row.id)?.overage_per_unit_kobo ?? 0
     if (total * unitKobo + row.price_kobo * row.quantity > MAX_AMOUNT_KOBO) {
       return yield* invalid("quantity", `The period's charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
     }
-    yield* applyEvent(row, { type: "units", at: now, quantity: report.quantity, action }, now)
+    return { total, attempts: yield* apply(locked, { type: "units", at: now, quantity, action }) } satisfies Reported
+  })
+
+const refuseUndeliverable = ({ row }: Locked, action: "increment" | "set") => {
+  if (action === "set")
+    return Effect.fail(
+      problem(
+        "subscription_state_invalid",
+        "The plan is billed by deliveries: report them with action increment.",
+        "action",
+      ),
+    )
+  if (row.bill !== null)
+    return Effect.fail(
+      problem("subscription_unpaid", `The charge ${row.latest_charge_id} for earlier deliveries is not paid yet.`),
+    )
+  return Effect.void
+}
+
+const deliver = (locked: Locked, deliveredAt: number, quantity: number) =>
+  Effect.gen(function* () {
+    const { row, now } = locked
+    if (row.price_kobo * row.quantity * quantity > MAX_AMOUNT_KOBO)
+      return yield* invalid("quantity", `The charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
+    // No delivery was made: there is nothing to bill.
+    const attempts =
+      quantity === 0 ? [] : yield* apply(locked, { type: "deliver", at: now, deliveries: quantity, deliveredAt })
+    return { total: quantity, attempts } satisfies Reported
+  })
+
+/** Takes a report. The subscription's row is locked: a renewal bills these units, or comes after and bills the others. */
+export const reportUnits = (tenant: Tenant, id: string, report: UnitReport) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const locked = yield* lockForEvent(tenant, id)
+    const { row, now } = locked
+    const at = report.timestamp === undefined ? now : parseInstant(report.timestamp)!
+    if (at > now) {
+      return yield* invalid("timestamp", `timestamp must not lie in the future: it is ${formatInstant(now)}.`)
+    }
+    const action = report.action ?? "increment"
+    if (!COUNTING.includes(row.status)) {
+      return yield* problem("subscription_state_invalid", `The subscription is ${row.status}: it takes no units.`)
+    }
+    const byDelivery = row.billing_cycle === "per_delivery"
+    if (byDelivery) yield* refuseUndeliverable(locked, action)
+    if (at < row.period_start_at) {
+      const message = `The current period began at ${formatInstant(row.period_start_at)}: units before it are billed.`
+      return yield* problem("timestamp_out_of_period", message, "timestamp")
+    }
+    // Units reported during a trial are free (decision E1), deliveries too.
+    const { total, attempts }: Reported =
+      byDelivery && row.status !== "trialing"
+        ? yield* deliver(locked, at, report.quantity)
+        : yield* count(locked, action, report.quantity)
     const record = {
       account_id: row.account_id,
       livemode: row.livemode,
@@ -59,16 +143,5 @@ export const reportUnits = (tenant: Tenant, id: string, report: UnitReport) =>
       created_at: new Date(now),
     }
     yield* sql`INSERT INTO unit_record ${sql.insert(record)}`
-    return {
-      id: record.id,
-      object: "unit_record" as const,
-      livemode: row.livemode,
-      created_at: formatInstant(now),
-      subscription: row.id,
-      quantity: record.quantity,
-      action,
-      period_total: total,
-      timestamp: formatInstant(at),
-      description: record.description,
-    }
+    return { id: record.id, after: collect(attempts, now) }
   })

@@ -15,13 +15,18 @@ const SUBSCRIPTIONS = 1200
 const bill = {
   no: 2,
   purpose: "renewal",
+  anchorAt: Date.UTC(2025, 0, 1),
+  periodNo: 1,
+  quantity: 1,
   periodStart: Date.UTC(2025, 1, 1),
   periodEnd: Date.UTC(2025, 2, 1),
   lines: [{ type: "plan", description: "Plan", quantity: 1, unit_amount: 5000, amount: 5000 }],
   amountKobo: 5000,
   attempt: 1,
   attemptedAt: Date.UTC(2025, 1, 1),
-  automaticRetry: false,
+  origin: "due",
+  methodId: null,
+  nextMethod: null,
 }
 
 const dunning = {
@@ -46,9 +51,9 @@ const seed = (account: string) =>
       VALUES (${account}, false, 'pm_test_insufficient_funds', 'cus_1', 'card', now())`
     yield* sql`
       INSERT INTO subscription (account_id, livemode, id, customer_id, plan_id, payment_method_id, state, status, version, billing_cycle, price_kobo, quantity, start_at, anchor_at, period_no,
-        period_start_at, period_end_at, cancel_at_period_end, bills_made, bill, dunning, metadata, created_at)
+        period_start_at, period_end_at, period_quantity, cancel_at_period_end, bills_made, bill, dunning, metadata, created_at)
       SELECT ${account}, false, 'sub_' || lpad(n::text, 26, '0'), 'cus_1', 'plan_1', 'pm_test_insufficient_funds', 'overdue.retrying', 'past_due', 1, 'monthly', 5000, 1, '2025-01-01Z', '2025-01-01Z', 0,
-        '2025-01-01Z', '2025-02-01Z', false, 2, ${JSON.stringify(bill)}::text::jsonb, ${JSON.stringify(dunning)}::text::jsonb, '{}', '2025-01-01Z'
+        '2025-01-01Z', '2025-02-01Z', 1, false, 2, ${JSON.stringify(bill)}::text::jsonb, ${JSON.stringify(dunning)}::text::jsonb, '{}', '2025-01-01Z'
       FROM generate_series(1, ${SUBSCRIPTIONS}::int) n`
     yield* sql`
       INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event)

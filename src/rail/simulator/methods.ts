@@ -56,37 +56,90 @@ const USSD = {
 interface TestMethod {
   readonly looks: Omit<PaymentMethodSummary, "id">
   readonly behaviour: Behaviour
+  /** In words. */
+  readonly does: string
 }
 
-const card = (behaviour: Behaviour, brand = "visa"): TestMethod => ({ looks: { ...CARD, brand }, behaviour })
+const card = (does: string, behaviour: Behaviour, brand = "visa"): TestMethod => ({
+  looks: { ...CARD, brand },
+  behaviour,
+  does,
+})
+
+const ASKED = "The rail does not answer; asked about the charge, it says"
 
 /** Every test method by ID, in the order in which they are listed to a caller. */
 export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, TestMethod>([
-  ["pm_test_success", card(always(SUCCEEDED))],
-  ["pm_test_visa", card(always(SUCCEEDED))],
-  ["pm_test_mastercard", card(always(SUCCEEDED), "mastercard")],
-  ["pm_test_verve", card(always(SUCCEEDED), "verve")],
-  ["pm_test_succeeds_on_attempt_2", card(untilAttempt(2))],
-  ["pm_test_succeeds_on_attempt_3", card(untilAttempt(3))],
-  ["pm_test_succeeds_on_attempt_4", card(untilAttempt(4))],
-  ["pm_test_pending_then_success", card(always(SUCCEEDED, { afterMs: HOUR_MS }))],
-  ["pm_test_pending_then_failed", card(always(failed("do_not_honor"), { afterMs: HOUR_MS }))],
-  ["pm_test_timeout_then_success", card(always(SUCCEEDED, "only_when_asked"))],
-  ["pm_test_timeout_then_failed", card(always(failed("do_not_honor"), "only_when_asked"))],
-  ["pm_test_timeout_not_found", card(always({ status: "not_found" }, "only_when_asked"))],
-  ["pm_test_requires_otp", card(always(failed("authentication_required")))],
-  ["pm_test_bank_account", { looks: BANK, behaviour: always(SUCCEEDED, { afterMs: HOUR_MS }) }],
+  ["pm_test_success", card("Every charge succeeds.", always(SUCCEEDED))],
+  ["pm_test_visa", card("Every charge succeeds.", always(SUCCEEDED))],
+  ["pm_test_mastercard", card("Every charge succeeds.", always(SUCCEEDED), "mastercard")],
+  ["pm_test_verve", card("Every charge succeeds.", always(SUCCEEDED), "verve")],
+  ...[2, 3, 4].map(
+    (n) =>
+      [
+        `pm_test_succeeds_on_attempt_${n}`,
+        card(`Of each bill, attempts before number ${n} are declined: insufficient_funds.`, untilAttempt(n)),
+      ] as const,
+  ),
+  ["pm_test_pending_then_success", card("Pending, succeeds 1 hour later.", always(SUCCEEDED, { afterMs: HOUR_MS }))],
+  [
+    "pm_test_pending_then_failed",
+    card("Pending, fails 1 hour later: do_not_honor.", always(failed("do_not_honor"), { afterMs: HOUR_MS })),
+  ],
+  ["pm_test_timeout_then_success", card(`${ASKED} succeeded.`, always(SUCCEEDED, "only_when_asked"))],
+  [
+    "pm_test_timeout_then_failed",
+    card(`${ASKED} failed: do_not_honor.`, always(failed("do_not_honor"), "only_when_asked")),
+  ],
+  [
+    "pm_test_timeout_not_found",
+    card(
+      `${ASKED} that there is none, so it fails: processor_error.`,
+      always({ status: "not_found" }, "only_when_asked"),
+    ),
+  ],
+  [
+    "pm_test_requires_otp",
+    card("Declined: authentication_required, unless the customer is there.", always(failed("authentication_required"))),
+  ],
+  [
+    "pm_test_bank_account",
+    { looks: BANK, does: "Pending, succeeds 1 hour later.", behaviour: always(SUCCEEDED, { afterMs: HOUR_MS }) },
+  ],
   [
     "pm_test_bank_account_insufficient_funds",
-    { looks: BANK, behaviour: always(failed("insufficient_funds"), { afterMs: HOUR_MS }) },
+    {
+      looks: BANK,
+      does: "Pending, fails 1 hour later: insufficient_funds.",
+      behaviour: always(failed("insufficient_funds"), { afterMs: HOUR_MS }),
+    },
   ],
-  ["pm_test_ussd", { looks: USSD, behaviour: always(SUCCEEDED, { afterMs: 10 * MINUTE_MS }) }],
+  [
+    "pm_test_ussd",
+    {
+      looks: USSD,
+      does: "Pending, succeeds 10 minutes later.",
+      behaviour: always(SUCCEEDED, { afterMs: 10 * MINUTE_MS }),
+    },
+  ],
   [
     "pm_test_ussd_timeout",
-    { looks: USSD, behaviour: always(failed("customer_abandoned"), { afterMs: 30 * MINUTE_MS }) },
+    {
+      looks: USSD,
+      does: "Pending, fails 30 minutes later: customer_abandoned.",
+      behaviour: always(failed("customer_abandoned"), { afterMs: 30 * MINUTE_MS }),
+    },
   ],
-  ...FAILURE_CODES.map((code) => [`pm_test_${code}`, card(always(failed(code)))] as const),
-  ...FAILURE_CODES.map((code) => [`pm_test_success_then_${code}`, card(onceThen(code))] as const),
+  ...FAILURE_CODES.map(
+    (code) => [`pm_test_${code}`, card(`Every charge is declined: ${code}.`, always(failed(code)))] as const,
+  ),
+  ...FAILURE_CODES.map(
+    (code) =>
+      [
+        `pm_test_success_then_${code}`,
+        card(`The customer's first charge with it succeeds, later ones are declined: ${code}.`, onceThen(code)),
+      ] as const,
+  ),
 ])
 
 /** The summary of a test method, or undefined where there is none of that ID. */

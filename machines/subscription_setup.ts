@@ -1,0 +1,226 @@
+/** The parts that the chart in machines/subscription.ts is made of: what it can do, wait for and ask. */
+import { and, assign, not, setup, stateIn } from "xstate"
+import { LEAST_CHARGE_KOBO, NO_USAGE, totalOf, type Usage } from "./billing.ts"
+import { afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
+import type {
+  PlanFacts,
+  Posting,
+  Settlement,
+  SubscriptionEvent,
+  SubscriptionEventType,
+  SubscriptionInput,
+} from "./events.ts"
+import {
+  type Bill,
+  billFor,
+  deliveryLines,
+  firstPeriod,
+  isShortTrial,
+  nextPeriod,
+  paidPeriod,
+  planLines,
+  recoveredPeriod,
+  resumeLines,
+  SETTLED,
+  type SubscriptionContext,
+  TRIAL_NOTICE_MS,
+} from "./periods.ts"
+
+type Context = SubscriptionContext
+type Moment = { readonly context: Context; readonly event: SubscriptionEvent }
+
+/** The plan facts that an event brings; those it leaves out don't matter to it. */
+const factsOf = (event: SubscriptionEvent): Required<PlanFacts> => ({
+  unitKobo: ("unitKobo" in event ? event.unitKobo : undefined) ?? 0,
+  proRate: ("proRate" in event ? event.proRate : undefined) ?? false,
+})
+
+const usageOf = (context: Context, event: SubscriptionEvent): Usage => ({
+  units: context.units,
+  unitKobo: factsOf(event).unitKobo,
+})
+
+const linesOfResume = ({ context, event }: Moment) =>
+  resumeLines(context, factsOf(event).proRate, usageOf(context, event))
+
+const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
+  if (event.type !== "charge.failed") throw new Error(`Not a failure: ${event.type}`)
+  const { attemptedAt, origin } = context.bill!
+  const failure = { failedAt: event.at, attemptedAt, origin, retryable: event.retryable }
+  return afterFailure(context.dunning, event.policy, failure)
+}
+
+/** A bill of `period` takes the place of whatever was billed before. */
+const bill = (made: Bill, over: Partial<Context> = {}): Partial<Context> => ({
+  ...over,
+  bill: made,
+  billsMade: made.no,
+  units: 0,
+})
+
+/** Whether an event asks to cancel at the period's end, now that it is not being asked already. */
+const asksForPeriodEnd = (event: SubscriptionEvent): boolean =>
+  event.type === "cancel" ? event.atPeriodEnd : event.type === "update" && event.cancelAtPeriodEnd === true
+
+const reasonOf = (event: SubscriptionEvent) => (event.type === "cancel" ? event.reason : "merchant_request")
+
+/** An attempt under way may still save the subscription: its failure decides (decision E21). */
+const noAttemptUnderWay = not(stateIn({ overdue: "charging" }))
+
+export const subscriptionSetup = setup({
+  types: {} as { context: Context; events: SubscriptionEvent; input: SubscriptionInput },
+  actions: {
+    // Effects: named here, carried out by src/subscription.
+    attemptCharge: (_, _params: Bill) => {},
+    settleCharge: (_, _params: Settlement) => {},
+    emit: (_, _params: { readonly type: SubscriptionEventType }) => {},
+    post: (_, _params: { readonly posting: Posting; readonly bill: Bill }) => {},
+    /** The paid period ends here: what it was paid for beyond this is credited, or was delivered. */
+    closePeriod: (_, _params: { readonly at: number }) => {},
+    /** The method that paid an overdue bill becomes the subscription's (decision E16). */
+    adoptMethod: (_, _params: { readonly methodId: string | null }) => {},
+    // Bills.
+    billFirst: assign(({ context }) => {
+      const period = firstPeriod(context.billingCycle, context.startAt)
+      const made = billFor(context, "first", period, context.startAt, planLines(context, NO_USAGE))
+      return bill(made, { ...period, periodNo: -1 })
+    }),
+    billTrialEnd: assign(({ context }) => {
+      const period = firstPeriod(context.billingCycle, context.trialEnd!)
+      // Units reported during a trial are free (decision E1).
+      return bill(billFor(context, "trial_end", period, context.trialEnd!, planLines(context, NO_USAGE)))
+    }),
+    billRenewal: assign(({ context, event }) => {
+      const lines = planLines(context, usageOf(context, event))
+      return bill(billFor(context, "renewal", nextPeriod(context), context.periodEnd, lines))
+    }),
+    billDelivery: assign(({ context, event }) => {
+      if (event.type !== "deliver") throw new Error(`Not a delivery: ${event.type}`)
+      const period = firstPeriod(context.billingCycle, event.deliveredAt)
+      return bill(billFor(context, "renewal", period, event.at, deliveryLines(context, event.deliveries)))
+    }),
+    /** A new period, and a new grid, from the instant of resuming (decision E11). */
+    billResume: assign(({ context, event }) => {
+      const period = firstPeriod(context.billingCycle, event.at)
+      const made = billFor(context, "resume", period, event.at, linesOfResume({ context, event }))
+      return bill(made, { ...period, periodQuantity: context.quantity, pause: null })
+    }),
+    billAgain: assign(({ context }) => ({
+      bill: {
+        ...context.bill!,
+        attempt: context.bill!.attempt + 1,
+        attemptedAt: context.dunning!.nextRetryAt!,
+        origin: "schedule" as const,
+        methodId: null,
+      },
+      dunning: { ...context.dunning!, nextRetryAt: null },
+    })),
+    billAsAsked: assign(({ context, event }) => ({
+      bill: {
+        ...context.bill!,
+        attempt: context.bill!.attempt + 1,
+        attemptedAt: event.at,
+        origin: event.type === "retry" ? ("request" as const) : ("method" as const),
+        methodId: event.type === "retry" || event.type === "method" ? event.methodId : null,
+      },
+    })),
+    keepMethodForNext: assign(({ context, event }) => ({
+      bill: { ...context.bill!, nextMethod: event.type === "method" ? { methodId: event.methodId } : null },
+    })),
+    billWithNextMethod: assign(({ context, event }) => ({
+      bill: {
+        ...context.bill!,
+        attempt: context.bill!.attempt + 1,
+        attemptedAt: event.at,
+        origin: "method" as const,
+        methodId: context.bill!.nextMethod!.methodId,
+        nextMethod: null,
+      },
+    })),
+    // Payments.
+    payPeriod: assign(({ context }) => ({ ...paidPeriod(context.bill!), ...SETTLED })),
+    recoverPeriod: assign(({ context, event }) => ({ ...recoveredPeriod(context, event.at), ...SETTLED })),
+    forgive: assign(SETTLED),
+    recordFailure: assign(({ context, event }) => ({ dunning: failureOf(context, event) })),
+    escalate: assign(({ context, event }) => ({
+      escalation: { action: ESCALATIONS[context.dunning!.policy.escalation], triggeredAt: event.at },
+    })),
+    // Everything else.
+    countUnits: assign(({ context, event }) => {
+      if (event.type !== "units") return {}
+      return { units: event.action === "set" ? event.quantity : context.units + event.quantity }
+    }),
+    pause: assign(({ event }) => ({
+      pause: event.type === "pause" ? { at: event.at, resumesAt: event.resumesAt } : null,
+    })),
+    update: assign(({ context, event }) => {
+      if (event.type !== "update") return {}
+      const { quantity = context.quantity, cancelAtPeriodEnd = context.cancelAtPeriodEnd } = event
+      const asked = cancelAtPeriodEnd !== context.cancelAtPeriodEnd
+      const cancelReason = cancelAtPeriodEnd ? reasonOf(event) : null
+      return { quantity, ...(asked ? { cancelAtPeriodEnd, cancelReason } : {}) }
+    }),
+    cancelLater: assign(({ event }) => ({ cancelAtPeriodEnd: true, cancelReason: reasonOf(event) })),
+    cancelNow: assign(({ context, event }) => ({
+      cancelledAt: event.at,
+      cancellationReason: event.type === "cancel" || event.type === "update" ? reasonOf(event) : context.cancelReason,
+      bill: null,
+      dunning: null,
+      pause: null,
+    })),
+    cancelUnpaid: assign(({ event }) => ({
+      cancelledAt: event.at,
+      cancellationReason: "nonpayment" as const,
+      bill: null,
+      dunning: null,
+    })),
+  },
+  delays: {
+    start: ({ context, event }) => context.startAt - event.at,
+    trialWillEnd: ({ context, event }) =>
+      isShortTrial(context) ? Number.POSITIVE_INFINITY : context.trialEnd! - TRIAL_NOTICE_MS - event.at,
+    trialEnd: ({ context, event }) => context.trialEnd! - event.at,
+    periodEnd: ({ context, event }) => context.periodEnd - event.at,
+    pausedPeriodEnd: ({ context, event }) => context.periodEnd - event.at,
+    resume: ({ context, event }) => (context.pause!.resumesAt ?? Number.POSITIVE_INFINITY) - event.at,
+    nextRetry: ({ context, event }) => context.dunning!.nextRetryAt! - event.at,
+    billPeriodEnd: ({ context, event }) => context.bill!.periodEnd - event.at,
+    unpaidTooLong: ({ context, event }) => unpaidDeadline(context.dunning!) - event.at,
+  },
+  guards: {
+    startsLater: ({ context, event }) => context.startAt > event.at,
+    hasTrial: ({ context }) => context.trialEnd !== null,
+    hasShortTrial: ({ context }) => context.trialEnd !== null && isShortTrial(context),
+    /** A plan that is billed by deliveries has no calendar: its period's end only ends what was cancelled (decision D8). */
+    billedByCalendar: ({ context }) => context.billingCycle !== "per_delivery",
+    resumesFree: (moment) => totalOf(linesOfResume(moment)) < LEAST_CHARGE_KOBO,
+    cancelling: ({ context }) => context.cancelAtPeriodEnd && context.cancelledAt === null,
+    retryDue: ({ context }) => context.dunning!.nextRetryAt !== null,
+    triedAtRequest: ({ context }) => context.bill!.origin === "request",
+    triedAtRequestAndRetryDue: ({ context }) =>
+      context.bill!.origin === "request" && context.dunning!.nextRetryAt !== null,
+    hasNextMethod: ({ context }) => context.bill!.nextMethod !== null,
+    gaveUp: ({ context }) => context.dunning!.gaveUp,
+    escalated: ({ context }) => context.escalation !== null,
+    pauses: ({ context }) => context.dunning!.policy.escalation === "pause_service",
+    escalatesSilently: ({ context }) => context.dunning!.policy.escalation === "none",
+    pausedByEscalation: ({ context }) => context.escalation?.action === "pause",
+    pausedByEscalationAndResumesFree: (moment) =>
+      moment.context.escalation?.action === "pause" && totalOf(linesOfResume(moment)) < LEAST_CHARGE_KOBO,
+    inService: ({ context }) => context.escalation?.action !== "pause",
+    unpaidTooLong: ({ context, event }) => event.at >= unpaidDeadline(context.dunning!),
+    cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
+    cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
+    notOver: ({ context }) => context.cancelledAt === null,
+    /** Cancelling at the end of a period that has ended is cancelling now (decision E12). */
+    periodIsOver: ({ context, event }) => asksForPeriodEnd(event) && context.periodEnd <= event.at,
+    /** Of an unpaid period the one that counts is the one that the bill is for; of a paused one, the last. */
+    billedPeriodIsOver: ({ context, event }) =>
+      asksForPeriodEnd(event) &&
+      (context.escalation?.action === "pause" ? context.periodEnd : context.bill!.periodEnd) <= event.at,
+    cancellingAndBillPeriodIsOver: ({ context, event }) =>
+      context.cancelAtPeriodEnd && context.bill!.periodEnd <= event.at,
+    noAttemptUnderWay,
+    cancellingAndNoAttemptUnderWay: and(["cancelling", noAttemptUnderWay]),
+  },
+})

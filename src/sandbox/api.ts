@@ -1,0 +1,39 @@
+/** Sandbox helpers on the wire. */
+import { Schema } from "effect"
+import { declare } from "../http/Endpoint.ts"
+import { id, text } from "../http/parameters.ts"
+
+const EventTrigger = Schema.Struct({
+  type: text(100),
+  object: Schema.optionalKey(id("an object of the sandbox")),
+  overrides: Schema.optionalKey(
+    Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "an object, laid over the event's object" }),
+  ),
+})
+
+const Reset = Schema.Struct({
+  confirm: Schema.Literal("RESET").annotate({ description: "RESET, so that nobody resets by accident" }),
+})
+
+const sandbox = { method: "POST", access: "secret", sandboxOnly: true } as const
+
+export const sandboxApi = {
+  trigger: declare({
+    ...sandbox,
+    path: "/test/events/trigger",
+    summary: "Create a test event",
+    body: EventTrigger,
+    status: 201,
+    answers: "event",
+    codes: ["resource_missing"],
+  }),
+  reset: declare({
+    ...sandbox,
+    path: "/test/reset",
+    summary: "Delete all data of the sandbox; keys and webhook endpoints stay",
+    body: Reset,
+    status: 202,
+    answers: "sandbox_reset",
+    codes: ["reset_in_progress"],
+  }),
+}
