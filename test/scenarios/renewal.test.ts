@@ -1,17 +1,12 @@
 import { describe, expect, it } from "vitest"
 import { useInstance } from "../support/instance.ts"
+import * as story from "../support/story.ts"
 import { advance, createClock, createCustomer, createPlan, data, timeline } from "../support/story.ts"
 
 const { api, database } = useInstance()
 
-/** A customer on a clock that stands at `at`, subscribed with `method`. */
-const subscribe = async (at: string, method: string, plan: object = {}, subscription: object = {}) => {
-  const clock = await createClock(api, at)
-  const customer = await createCustomer(api, { test_clock: clock })
-  const body = { customer, plan: await createPlan(api, { ...plan }), payment_method: method, ...subscription }
-  const created = data(await api.post("/subscriptions", body), 201)
-  return { clock, customer, id: created.id as string, created }
-}
+const subscribe = (at: string, method: string, plan: object = {}, subscription: object = {}) =>
+  story.subscribe(api, at, method, plan, subscription)
 
 describe("a subscription's life", () => {
   it("renews itself", async () => {

@@ -58,3 +58,39 @@ export const timeline = async (api: Api, about: ReadonlyArray<string>): Promise<
         `${created_at.replace(/:00\.000Z$|\.000Z$/, "")} ${type} ${object.status}`,
     )
 }
+
+export interface Story {
+  readonly clock: string
+  readonly customer: string
+  readonly plan: string
+  readonly id: string
+  // biome-ignore lint/suspicious/noExplicitAny: answers are read field by field, as any client does
+  readonly created: any
+}
+
+/** A customer on a clock that stands at `at`, subscribed with `method`. */
+export const subscribe = async (
+  api: Api,
+  at: string,
+  method: string,
+  plan: object = {},
+  subscription: object = {},
+): Promise<Story> => {
+  const clock = await createClock(api, at)
+  const customer = await createCustomer(api, { test_clock: clock })
+  const body = { customer, plan: await createPlan(api, { ...plan }), payment_method: method, ...subscription }
+  const created = data(await api.post("/subscriptions", body), 201)
+  return { clock, customer, plan: body.plan, id: created.id, created }
+}
+
+/** Status, code and param of a refusal. */
+export const refusal = ({ status, body }: Answer) => [status, body.error.code, body.error.param]
+
+/** A subscription's charges, oldest first: amount, status, number of the attempt, when it was made. */
+export const charges = async (api: Api, subscription: string): Promise<ReadonlyArray<string>> =>
+  (await api.all(`/charges?subscription=${subscription}`))
+    .reverse()
+    .map(
+      ({ amount, status, attempt_number, created_at }) =>
+        `${created_at.replace(/:00\.000Z$|\.000Z$/, "")} ${amount} ${status} #${attempt_number}`,
+    )

@@ -1,0 +1,395 @@
+import { describe, expect, it } from "vitest"
+import { RETRYABLE } from "../../src/rail/PaymentRail.ts"
+import { useInstance } from "../support/instance.ts"
+import { advance, charges, createClock, createCustomer, data, refusal, subscribe, timeline } from "../support/story.ts"
+
+const { api, database } = useInstance()
+
+const get = async (id: string) => data(await api.get(`/subscriptions/${id}`))
+const retry = (charge: string, body: object = {}) => api.post(`/charges/${charge}/retry`, body)
+
+describe("failure codes (decision F4)", () => {
+  const codes = Object.entries(RETRYABLE)
+
+  it.each([true, false])("retryable: %s", async (retryable) => {
+    const clock = await createClock(api, "2025-01-01T00:00:00Z")
+    const plan = { name: "Daily", amount: 10_000, currency: "NGN", billing_cycle: "daily" }
+    const { id } = data(await api.post("/plans", plan), 201)
+    const subscriptions = new Map<string, string>()
+    for (const [code] of codes.filter(([, yes]) => yes === retryable)) {
+      const customer = await createCustomer(api, { test_clock: clock })
+      const body = { customer, plan: id, payment_method: `pm_test_success_then_${code}` }
+      subscriptions.set(code, data(await api.post("/subscriptions", body), 201).id)
+    }
+    await advance(api, clock, "2025-01-02T12:00:00Z")
+    expect(subscriptions.size).toBeGreaterThan(5)
+    for (const [code, subscription] of subscriptions) {
+      const { latest_charge, retry, escalation, next_charge_at } = await get(subscription)
+      const next = retryable ? "2025-01-03T00:00:00.000Z" : null
+      expect({ retry, escalation, next_charge_at }, code).toEqual({
+        retry: { attempt: 0, max_attempts: 3, next_retry_at: next },
+        escalation: null,
+        next_charge_at: next,
+      })
+      expect(data(await api.get(`/charges/${latest_charge}`)), code).toMatchObject({
+        status: "failed",
+        failure_code: code,
+        will_retry: retryable,
+        next_retry_at: next,
+      })
+    }
+  })
+})
+
+describe("the schedule (decision E3)", () => {
+  it("repeats its last interval, and counts each retry", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_limit_exceeded", {
+      retry_logic: {
+        max_attempts: 5,
+        retry_intervals_days: [1, 2],
+        escalation_on_failure: "none",
+        cancel_after_days_unpaid: null,
+      },
+    })
+    await advance(api, clock, "2025-06-01T00:00:00Z")
+    expect((await charges(api, id)).slice(1)).toEqual([
+      "2025-02-01T00:00 500000 failed #1",
+      "2025-02-02T00:00 500000 failed #2",
+      "2025-02-04T00:00 500000 failed #3",
+      "2025-02-06T00:00 500000 failed #4",
+      "2025-02-08T00:00 500000 failed #5",
+      "2025-02-10T00:00 500000 failed #6",
+    ])
+    expect(await get(id)).toMatchObject({
+      status: "past_due",
+      retry: { attempt: 5, max_attempts: 5, next_retry_at: null },
+      escalation: { action: "none", triggered_at: "2025-02-10T00:00:00.000Z" },
+    })
+  })
+
+  it.each([{ enabled: false }, { max_attempts: 0 }])("escalates at once with %o", async (rules) => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
+      retry_logic: { ...rules, escalation_on_failure: "hold_delivery" },
+    })
+    await advance(api, clock, "2025-02-01T00:00:00Z")
+    expect((await timeline(api, [id])).slice(2)).toEqual([
+      "2025-02-01T00:00 charge.failed failed",
+      "2025-02-01T00:00 subscription.past_due past_due",
+      "2025-02-01T00:00 subscription.escalated past_due",
+    ])
+    expect((await get(id)).retry).toEqual({ attempt: 0, max_attempts: 0, next_retry_at: null })
+  })
+
+  it("holds the plan's rules as they were at the first failure (C3)", async () => {
+    const { clock, id, plan } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor")
+    await advance(api, clock, "2025-02-01T12:00:00Z")
+    data(await api.patch(`/plans/${plan}`, { retry_logic: { max_attempts: 0, cancel_after_days_unpaid: 2 } }))
+    await advance(api, clock, "2025-02-28T00:00:00Z")
+    expect((await get(id)).retry).toMatchObject({ attempt: 3, max_attempts: 3 })
+    await advance(api, clock, "2025-03-03T00:00:00Z")
+    expect((await get(id)).cancelled_at).toBe("2025-03-03T00:00:00.000Z")
+  })
+
+  it("lets a payment at the last instant save the subscription (E19)", async () => {
+    // The second retry and the cancellation fall on the same instant, 4 days after the first failure.
+    const rules = { max_attempts: 2, retry_intervals_days: [1, 3], cancel_after_days_unpaid: 4 }
+    const saved = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", { retry_logic: rules })
+    data(await api.patch(`/subscriptions/${saved.id}`, { payment_method: "pm_test_succeeds_on_attempt_3" }))
+    await advance(api, saved.clock, "2025-02-05T00:00:00Z")
+    expect((await timeline(api, [saved.id])).slice(-2)).toEqual([
+      "2025-02-05T00:00 charge.succeeded succeeded",
+      "2025-02-05T00:00 subscription.recovered active",
+    ])
+    const lost = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
+      retry_logic: rules,
+    })
+    await advance(api, lost.clock, "2025-02-05T00:00:00Z")
+    expect((await timeline(api, [lost.id])).slice(-2)).toEqual([
+      "2025-02-05T00:00 charge.failed failed",
+      "2025-02-05T00:00 subscription.cancelled cancelled",
+    ])
+  })
+
+  it("bills what failed, though quantity and units changed meanwhile (E18)", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", { overage_per_unit: 100 })
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_succeeds_on_attempt_2" }))
+    data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 5 }), 201)
+    await advance(api, clock, "2025-02-01T06:00:00Z")
+    data(await api.patch(`/subscriptions/${id}`, { quantity: 2 }))
+    data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 3 }), 201)
+    await advance(api, clock, "2025-03-02T12:00:00Z")
+    expect((await charges(api, id)).slice(1)).toEqual([
+      "2025-02-01T00:00 500500 failed #1",
+      "2025-02-02T00:00 500500 succeeded #2",
+      "2025-03-01T00:00 1000300 failed #1",
+      "2025-03-02T00:00 1000300 succeeded #2",
+    ])
+  })
+})
+
+describe("late recovery (decision D7)", () => {
+  it("after many missed periods charges one, not a burst, and moves the anchor", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success_then_expired_card", {
+      retry_logic: { cancel_after_days_unpaid: null },
+    })
+    await advance(api, clock, "2025-07-05T10:00:00Z")
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_success" }))
+    expect(await get(id)).toMatchObject({
+      status: "active",
+      current_period_start: "2025-07-05T10:00:00.000Z",
+      current_period_end: "2025-08-05T10:00:00.000Z",
+    })
+    await advance(api, clock, "2025-08-06T00:00:00Z")
+    expect(await timeline(api, [id])).toEqual([
+      "2025-01-31T00:00 subscription.created active",
+      "2025-01-31T00:00 charge.succeeded succeeded",
+      "2025-02-28T00:00 charge.failed failed",
+      "2025-02-28T00:00 subscription.past_due past_due",
+      "2025-07-05T10:00 subscription.updated past_due",
+      "2025-07-05T10:00 charge.succeeded succeeded",
+      "2025-07-05T10:00 subscription.recovered active",
+      "2025-08-05T10:00 charge.succeeded succeeded",
+      "2025-08-05T10:00 subscription.renewed active",
+    ])
+  })
+})
+
+describe("a new payment method (decision E6)", () => {
+  const overdue = async (code: string, at = "2025-02-01T12:00:00Z", plan: object = {}) => {
+    const made = await subscribe(api, "2025-01-01T00:00:00Z", `pm_test_success_then_${code}`, plan)
+    await advance(api, made.clock, at)
+    expect((await get(made.id)).status).toBe("past_due")
+    return made
+  }
+
+  it("on the customer is tried at once, and becomes the subscription's where it had its own (E16)", async () => {
+    const { customer, id } = await overdue("expired_card")
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_mastercard" }))
+    expect(await get(id)).toMatchObject({ status: "active", payment_method: "pm_test_mastercard" })
+    // The same again is not a new one.
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_mastercard" }))
+    expect((await timeline(api, [id])).slice(4)).toEqual([
+      "2025-02-01T12:00 charge.succeeded succeeded",
+      "2025-02-01T12:00 subscription.recovered active",
+    ])
+  })
+
+  it("on the customer serves a subscription without its own, which stays so", async () => {
+    const clock = await createClock(api, "2025-01-01T00:00:00Z")
+    const customer = await createCustomer(api, { test_clock: clock })
+    data(
+      await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success_then_insufficient_funds" }),
+    )
+    const plan = { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly" }
+    const { id: planId } = data(await api.post("/plans", plan), 201)
+    const { id } = data(await api.post("/subscriptions", { customer, plan: planId }), 201)
+    await advance(api, clock, "2025-02-01T12:00:00Z")
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" }))
+    expect(await get(id)).toMatchObject({
+      status: "active",
+      payment_method: null,
+      current_period_start: "2025-02-01T00:00:00.000Z",
+    })
+  })
+
+  it("that fails too uses up no retry: the next comes its interval after (E25)", async () => {
+    const { clock, id } = await overdue("expired_card")
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_do_not_honor" }))
+    expect(await get(id)).toMatchObject({
+      status: "past_due",
+      retry: { attempt: 0, max_attempts: 3, next_retry_at: "2025-02-02T12:00:00.000Z" },
+    })
+    await advance(api, clock, "2025-02-03T00:00:00Z")
+    expect((await timeline(api, [id])).slice(4)).toEqual([
+      "2025-02-01T12:00 subscription.updated past_due",
+      "2025-02-01T12:00 charge.failed failed",
+      "2025-02-01T12:00 charge.retry_scheduled failed",
+      "2025-02-02T12:00 charge.failed failed",
+      "2025-02-02T12:00 charge.retry_scheduled failed",
+    ])
+    expect((await charges(api, id)).slice(1)).toEqual([
+      "2025-02-01T00:00 500000 failed #1",
+      "2025-02-01T12:00 500000 failed #2",
+      "2025-02-02T12:00 500000 failed #3",
+    ])
+  })
+
+  it("that cannot be retried ends the schedule", async () => {
+    const { clock, id } = await overdue("insufficient_funds")
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_stolen_card" }))
+    expect((await get(id)).retry).toEqual({ attempt: 0, max_attempts: 3, next_retry_at: null })
+    await advance(api, clock, "2025-02-20T00:00:00Z")
+    expect((await charges(api, id)).slice(1)).toHaveLength(2)
+    expect((await get(id)).escalation).toBeNull()
+  })
+
+  it("that comes while an attempt is under way is tried when that fails", async () => {
+    const { clock, id } = await overdue("do_not_honor")
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_pending_then_failed" }))
+    expect((await charges(api, id)).at(-1)).toBe("2025-02-01T12:00 500000 pending #2")
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_success" }))
+    await advance(api, clock, "2025-02-01T13:00:00Z")
+    expect((await charges(api, id)).slice(2)).toEqual([
+      "2025-02-01T12:00 500000 failed #2",
+      "2025-02-01T13:00 500000 succeeded #3",
+    ])
+    expect(await get(id)).toMatchObject({ status: "active", payment_method: "pm_test_success", retry: null })
+  })
+
+  it("is back to the customer's default with null", async () => {
+    const { customer, id } = await overdue("lost_card")
+    const before = data(await api.get(`/customers/${customer}`))
+    expect(before.default_payment_method).toBeNull()
+    expect(data(await api.patch(`/subscriptions/${id}`, { payment_method: null })).status).toBe("past_due")
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" }))
+    expect(await get(id)).toMatchObject({ status: "active", payment_method: null })
+  })
+})
+
+describe("a manual retry (decision E16)", () => {
+  const overdue = async (method = "pm_test_success_then_do_not_honor") => {
+    const made = await subscribe(api, "2025-01-01T00:00:00Z", method)
+    await advance(api, made.clock, "2025-02-01T12:00:00Z")
+    return { ...made, charge: (await get(made.id)).latest_charge as string }
+  }
+
+  it("that fails moves nothing: the automatic retries come when they would have", async () => {
+    const { clock, id, charge } = await overdue()
+    const before = await get(id)
+    const attempt = data(await retry(charge), 201)
+    expect(attempt).toMatchObject({
+      status: "failed",
+      attempt_number: 2,
+      will_retry: true,
+      next_retry_at: "2025-02-02T00:00:00.000Z",
+    })
+    expect(await get(id)).toEqual({ ...before, latest_charge: attempt.id })
+    data(await retry(attempt.id, { payment_method: "pm_test_expired_card" }), 201)
+    expect((await get(id)).retry).toEqual(before.retry)
+    expect((await get(id)).payment_method).toBe("pm_test_success_then_do_not_honor")
+    await advance(api, clock, "2025-02-12T00:00:00Z")
+    expect((await timeline(api, [id])).slice(5)).toEqual([
+      "2025-02-01T12:00 charge.failed failed",
+      "2025-02-01T12:00 charge.failed failed",
+      "2025-02-02T00:00 charge.failed failed",
+      "2025-02-02T00:00 charge.retry_scheduled failed",
+      "2025-02-05T00:00 charge.failed failed",
+      "2025-02-05T00:00 charge.retry_scheduled failed",
+      "2025-02-12T00:00 charge.failed failed",
+      "2025-02-12T00:00 subscription.escalated paused",
+      "2025-02-12T00:00 subscription.paused paused",
+    ])
+    expect((await charges(api, id)).at(-1)).toBe("2025-02-12T00:00 500000 failed #6")
+  })
+
+  it("that succeeds ends the schedule", async () => {
+    const { clock, id, charge } = await overdue()
+    data(await retry(charge, { payment_method: "pm_test_visa" }), 201)
+    await advance(api, clock, "2025-03-01T00:00:00Z")
+    expect(await get(id)).toMatchObject({ status: "active", payment_method: "pm_test_visa" })
+    expect((await timeline(api, [id])).slice(5)).toEqual([
+      "2025-02-01T12:00 charge.succeeded succeeded",
+      "2025-02-01T12:00 subscription.recovered active",
+      "2025-03-01T00:00 charge.succeeded succeeded",
+      "2025-03-01T00:00 subscription.renewed active",
+    ])
+  })
+
+  it("that is still pending when the automatic one falls due holds it back", async () => {
+    const { clock, id, charge } = await overdue()
+    await advance(api, clock, "2025-02-01T23:30:00Z")
+    const attempt = data(await retry(charge, { payment_method: "pm_test_pending_then_failed" }), 201)
+    expect(attempt.status).toBe("pending")
+    expect(refusal(await retry(charge))).toEqual([422, "charge_in_progress", null])
+    expect(refusal(await retry(attempt.id))).toEqual([422, "charge_in_progress", null])
+    await advance(api, clock, "2025-02-02T12:00:00Z")
+    expect((await charges(api, id)).slice(1)).toEqual([
+      "2025-02-01T00:00 500000 failed #1",
+      "2025-02-01T23:30 500000 failed #2",
+      "2025-02-02T00:30 500000 failed #3",
+    ])
+    expect((await get(id)).retry).toMatchObject({ attempt: 1 })
+  })
+
+  it("is refused for anything but the newest failed charge of what is overdue", async () => {
+    const { clock, id, charge } = await overdue()
+    const [, , first] = await api.all(`/charges?subscription=${id}`)
+    expect(first).toBeUndefined()
+    const paid = (await api.all(`/charges?subscription=${id}&status=succeeded`))[0].id
+    const attempt = data(await retry(charge), 201)
+    expect(refusal(await retry(charge))).toEqual([422, "charge_not_retryable", null])
+    expect(refusal(await retry(paid))).toEqual([422, "charge_not_retryable", null])
+    expect(refusal(await retry(attempt.id, { payment_method: "pm_test_nonsense" }))).toEqual([
+      400,
+      "parameter_invalid",
+      "payment_method",
+    ])
+    expect(refusal(await retry("chg_nothing"))).toEqual([404, "resource_missing", null])
+    data(await api.post(`/subscriptions/${id}/cancel`))
+    expect(refusal(await retry(attempt.id))).toEqual([422, "charge_not_retryable", null])
+    await advance(api, clock, "2025-03-01T00:00:00Z")
+    const declined = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_do_not_honor")
+    expect(refusal(await retry(declined.created.latest_charge))).toEqual([422, "charge_not_retryable", null])
+  })
+
+  it("leaves one entry for the debt and one for its payment in the books", async () => {
+    const { id, charge } = await overdue()
+    const failed = data(await retry(charge), 201)
+    data(await retry(failed.id, { payment_method: "pm_test_success" }), 201)
+    const entries = await database.run(
+      (sql) => sql<{ event: string; n: number }>`
+        SELECT event, count(*) AS n FROM ledger_entry WHERE subscription_id = ${id} GROUP BY event ORDER BY event`,
+    )
+    expect(entries).toEqual([
+      { event: "overdue_paid", n: 1 },
+      { event: "owed", n: 1 },
+      { event: "paid", n: 1 },
+    ])
+  })
+})
+
+describe("cancelling what is overdue (decision E12)", () => {
+  it("at period end waits for the end of the billed period while dunning goes on; a recovery keeps the flag", async () => {
+    const lasting = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_expired_card")
+    await advance(api, lasting.clock, "2025-02-02T00:00:00Z")
+    const cancel = { at_period_end: true, reason: "customer_request" }
+    expect(data(await api.post(`/subscriptions/${lasting.id}/cancel`, cancel))).toMatchObject({
+      status: "past_due",
+      cancel_at_period_end: true,
+    })
+    await advance(api, lasting.clock, "2025-04-01T00:00:00Z")
+    expect((await timeline(api, [lasting.id])).slice(4)).toEqual([
+      "2025-02-02T00:00 subscription.updated past_due",
+      "2025-03-01T00:00 subscription.cancelled cancelled",
+    ])
+    expect((await get(lasting.id)).cancellation_reason).toBe("customer_request")
+
+    const recovering = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
+    data(await api.patch(`/subscriptions/${recovering.id}`, { payment_method: "pm_test_succeeds_on_attempt_2" }))
+    await advance(api, recovering.clock, "2025-02-01T00:00:00Z")
+    data(await api.post(`/subscriptions/${recovering.id}/cancel`, cancel))
+    await advance(api, recovering.clock, "2025-04-01T00:00:00Z")
+    expect((await timeline(api, [recovering.id])).slice(-3)).toEqual([
+      "2025-02-02T00:00 charge.succeeded succeeded",
+      "2025-02-02T00:00 subscription.recovered active",
+      "2025-03-01T00:00 subscription.cancelled cancelled",
+    ])
+  })
+
+  it("now writes the debt off, and refunds nothing", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor")
+    await advance(api, clock, "2025-02-01T00:00:00Z")
+    data(await api.post(`/subscriptions/${id}/cancel`))
+    const balance = await database.run(
+      (sql) => sql<{ ledger_account: string; kobo: number }>`
+        SELECT l.ledger_account, sum(l.amount_kobo)::bigint AS kobo FROM ledger_entry e
+        JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+        WHERE e.subscription_id = ${id} GROUP BY 1 ORDER BY 1`,
+    )
+    expect(balance).toEqual([
+      { ledger_account: "clearing", kobo: 500_000 },
+      { ledger_account: "deferred_revenue", kobo: -500_000 },
+      { ledger_account: "receivable", kobo: 0 },
+    ])
+  })
+})
