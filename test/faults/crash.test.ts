@@ -1,12 +1,10 @@
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/Accounts.ts"
-import { checkLedger } from "../../src/ledger/Ledger.ts"
-import { replayJournal } from "../../src/lifecycle/replay.ts"
-import { replayables } from "../../src/lifecycles.ts"
 import { makeApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { startServer } from "../support/server.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
+import { expectWhole } from "../support/whole.ts"
 
 const database = useDatabase()
 
@@ -16,11 +14,8 @@ const count = (table: "event" | "charge", condition: string) =>
     .then(([row]) => row!.n)
 
 /** What must hold after any crash. */
-const expectWhole = async () => {
-  const twice = await database.run((sql) => sql`SELECT reference FROM simulator_attempt WHERE attempts > 1`)
-  expect(twice).toEqual([])
-  expect(await database.run(() => checkLedger)).toMatchObject({ ok: true, problems: [] })
-  expect((await database.run(() => replayJournal(replayables, []))).differing).toEqual([])
+const expectSettled = async () => {
+  await expectWhole(database)
   expect(await count("charge", "status = 'pending'")).toBe(0)
 }
 
@@ -49,7 +44,7 @@ describe("kill -9", () => {
       api = makeApi(server.origin, keys.sk_test)
     }
     await eventually(async () => (data(await api.get(`/test/clocks/${clock}`)).status === "ready" ? true : undefined))
-    await expectWhole()
+    await expectSettled()
     // 36 renew on each of 40 days; 4 fail on the first, are retried on days 1, 4 and 11, and end on day 30.
     expect(await count("event", "type = 'subscription.renewed'")).toBe(36 * 40)
     expect(await count("event", "type = 'subscription.cancelled'")).toBe(4)
@@ -78,7 +73,7 @@ describe("kill -9", () => {
     await eventually(async () =>
       (await count("event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined,
     )
-    await expectWhole()
+    await expectSettled()
     expect((await api.all("/subscriptions?status=active")).length).toBe(CUSTOMERS)
     expect(await server.stop()).toBe(0)
   })
@@ -129,7 +124,7 @@ describe("two servers", () => {
       (await count("event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined,
     )
     expect(await count("charge", mine)).toBe(CUSTOMERS)
-    await expectWhole()
+    await expectSettled()
     await Promise.all(servers.map((server) => server.stop()))
   })
 })

@@ -2,8 +2,10 @@ import { describe, expect, it } from "vitest"
 import { RETRYABLE } from "../../src/rail/PaymentRail.ts"
 import { useInstance } from "../support/instance.ts"
 import { advance, charges, createClock, createCustomer, data, refusal, subscribe, timeline } from "../support/story.ts"
+import { useWhole } from "../support/whole.ts"
 
 const { api, database } = useInstance()
+useWhole(database)
 
 const get = async (id: string) => data(await api.get(`/subscriptions/${id}`))
 const retry = (charge: string, body: object = {}) => api.post(`/charges/${charge}/retry`, body)

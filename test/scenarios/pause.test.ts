@@ -1,8 +1,10 @@
 import { describe, expect, it } from "vitest"
 import { useInstance } from "../support/instance.ts"
 import { advance, charges, data, refusal, subscribe, timeline } from "../support/story.ts"
+import { useWhole } from "../support/whole.ts"
 
 const { api, database } = useInstance()
+useWhole(database)
 
 const PAUSABLE = { pause_enabled: true }
 const pause = (id: string, body: object = {}) => api.post(`/subscriptions/${id}/pause`, body)

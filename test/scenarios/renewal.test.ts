@@ -2,8 +2,10 @@ import { describe, expect, it } from "vitest"
 import { useInstance } from "../support/instance.ts"
 import * as story from "../support/story.ts"
 import { advance, createClock, createCustomer, createPlan, data, timeline } from "../support/story.ts"
+import { useWhole } from "../support/whole.ts"
 
 const { api, database } = useInstance()
+useWhole(database)
 
 const subscribe = (at: string, method: string, plan: object = {}, subscription: object = {}) =>
   story.subscribe(api, at, method, plan, subscription)

@@ -1,0 +1,18 @@
+/** What must hold whatever happened: books that balance, journals that replay, no reference sent twice. */
+import { afterAll, expect } from "vitest"
+import { checkLedger } from "../../src/ledger/Ledger.ts"
+import { replayJournal } from "../../src/lifecycle/replay.ts"
+import { replayables } from "../../src/lifecycles.ts"
+import type { TestDatabase } from "./database.ts"
+
+export const expectWhole = async (database: TestDatabase) => {
+  const twice = await database.run((sql) => sql`SELECT reference FROM simulator_attempt WHERE attempts > 1`)
+  expect(twice).toEqual([])
+  expect(await database.run(() => checkLedger)).toMatchObject({ ok: true, problems: [] })
+  expect((await database.run(() => replayJournal(replayables, []))).differing).toEqual([])
+}
+
+/** Call at the top of a test file: checked after all of its stories. */
+export const useWhole = (database: TestDatabase) => {
+  afterAll(() => expectWhole(database))
+}
