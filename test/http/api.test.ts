@@ -392,7 +392,9 @@ describe("the OpenAPI document", () => {
     }
     expect(document.openapi).toBe("3.1.0")
     for (const { declaration } of endpoints) {
-      expect(document.paths[declaration.path.replaceAll(/:(\w+)/g, "{$1}")]).toHaveProperty(declaration.method.toLowerCase())
+      expect(document.paths[declaration.path.replaceAll(/:(\w+)/g, "{$1}")]).toHaveProperty(
+        declaration.method.toLowerCase(),
+      )
     }
     expect(Object.values(document.paths).flatMap(Object.keys).length).toBe(endpoints.length)
   })

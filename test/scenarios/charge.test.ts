@@ -40,10 +40,7 @@ const books = (id: string) =>
 describe("a one-off charge", () => {
   it("takes the default payment method once, and has a receipt, an event and an entry", async () => {
     const { customer } = await customerWith("pm_test_verve")
-    const made = data(
-      await charge(customer, { description: "Registration", metadata: { till: "3" } }),
-      201,
-    )
+    const made = data(await charge(customer, { description: "Registration", metadata: { till: "3" } }), 201)
     expect(made).toMatchObject({
       object: "charge",
       amount: 250_000,
@@ -58,9 +55,7 @@ describe("a one-off charge", () => {
       payment_method: { id: "pm_test_verve", brand: "verve" },
       processor: "simulator",
       description: "Registration",
-      lines: [
-        { type: "one_off", description: "Registration", quantity: 1, unit_amount: 250_000, amount: 250_000 },
-      ],
+      lines: [{ type: "one_off", description: "Registration", quantity: 1, unit_amount: 250_000, amount: 250_000 }],
       paid_at: "2025-01-10T00:00:00.000Z",
       created_at: "2025-01-10T00:00:00.000Z",
       metadata: { till: "3" },
@@ -76,7 +71,12 @@ describe("a one-off charge", () => {
   it("that is declined answers 201, is not retried by itself and moves no money (F6)", async () => {
     const { clock, customer } = await customerWith("pm_test_insufficient_funds")
     const made = data(await charge(customer), 201)
-    expect(made).toMatchObject({ status: "failed", failure_code: "insufficient_funds", will_retry: false, paid_at: null })
+    expect(made).toMatchObject({
+      status: "failed",
+      failure_code: "insufficient_funds",
+      will_retry: false,
+      paid_at: null,
+    })
     await advance(api, clock, "2025-03-01T00:00:00Z")
     expect(await api.all(`/charges?customer=${customer}`)).toHaveLength(1)
     expect(await books(made.id)).toEqual([])

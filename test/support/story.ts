@@ -89,7 +89,7 @@ export const refusal = ({ status, body }: Answer) => [status, body.error.code, b
 /** A subscription's charges, oldest first: amount, status, number of the attempt, when it was made. */
 export const charges = async (api: Api, subscription: string): Promise<ReadonlyArray<string>> =>
   (await api.all(`/charges?subscription=${subscription}`))
-    .reverse()
+    .toReversed()
     .map(
       ({ amount, status, attempt_number, created_at }) =>
         `${created_at.replace(/:00\.000Z$|\.000Z$/, "")} ${amount} ${status} #${attempt_number}`,

@@ -1,0 +1,255 @@
+import { Effect, Schema } from "effect"
+import { describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/Accounts.ts"
+import { OBJECTS } from "../../src/http/objects.ts"
+import { EMPTIED } from "../../src/sandbox/reset.ts"
+import { makeApi } from "../support/api.ts"
+import { useInstance } from "../support/instance.ts"
+import {
+  advance,
+  createClock,
+  createCustomer,
+  createPlan,
+  data,
+  eventually,
+  refusal,
+  subscribe,
+} from "../support/story.ts"
+
+const { api, database, live, server, stranger } = useInstance()
+
+const trigger = (body: object) => api.post("/test/events/trigger", body)
+
+describe("POST /test/events/trigger (decision I9)", () => {
+  it.each([
+    ["subscription.past_due", "subscription", { status: "past_due" }],
+    ["subscription.cancelled", "subscription", { status: "cancelled" }],
+    ["subscription.paused", "subscription", { status: "paused" }],
+    ["charge.failed", "charge", { status: "failed", failure_code: "insufficient_funds" }],
+    ["charge.succeeded", "charge", { status: "succeeded" }],
+    ["customer.created", "customer", {}],
+    ["test_clock.ready", "test_clock", { status: "ready" }],
+  ] as const)("%s is made around an object of its family, as the API shows them", async (type, object, shown) => {
+    const event = data(await trigger({ type }), 201)
+    expect(event).toMatchObject({ object: "event", type, livemode: false, api_version: "v1" })
+    expect(event.data.object).toMatchObject({ object, ...shown })
+    expect(event.data.previous_attributes).toEqual({})
+    Schema.decodeUnknownSync(OBJECTS[object] as Schema.Codec<unknown, unknown>)(event.data.object)
+    expect(data(await api.get(`/events/${event.id}`))).toEqual(event)
+  })
+
+  it("takes any type, an existing object and overrides, and changes nothing", async () => {
+    const { id, customer, created } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success")
+    const overrides = { status: "past_due", retry: { attempt: 2 }, metadata: { colour: "red" }, note: "made up" }
+    const event = data(await trigger({ type: "subscription.frozen_solid", object: id, overrides }), 201)
+    const { latest_charge, ...rest } = created
+    expect(event.data.object).toEqual({ ...rest, latest_charge, ...overrides })
+    expect(event.created_at).toBe("2025-01-31T00:00:00.000Z")
+    expect(data(await api.get(`/subscriptions/${id}`))).toEqual(created)
+    const other = data(await trigger({ type: "anything.at_all", overrides: { id: "x_1" } }), 201)
+    expect(other.data.object).toMatchObject({ id: "x_1", object: "anything" })
+    for (const object of [customer, latest_charge]) {
+      expect(data(await trigger({ type: "a.b", object }), 201).data.object.id).toBe(object)
+    }
+  })
+
+  it("refuses what does not exist, and does not exist in live", async () => {
+    expect(refusal(await trigger({}))).toEqual([400, "parameter_missing", "type"])
+    expect(refusal(await trigger({ type: "" }))).toEqual([400, "parameter_invalid", "type"])
+    expect(refusal(await trigger({ type: "a.b", object: "sub_unknown" }))).toEqual([400, "resource_missing", "object"])
+    expect(refusal(await trigger({ type: "a.b", overrides: [] }))).toEqual([400, "parameter_invalid", "overrides"])
+    const mine = await createCustomer(api)
+    expect(refusal(await stranger.post("/test/events/trigger", { type: "a.b", object: mine }))).toEqual([
+      400,
+      "resource_missing",
+      "object",
+    ])
+    expect(refusal(await live.post("/test/events/trigger", { type: "a.b" }))).toEqual([404, "route_missing", null])
+  })
+})
+
+describe("a test clock", () => {
+  it("goes into internal_failure after three failed steps, and can then only be deleted", async () => {
+    const { clock, customer, plan, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
+    await database.run((sql) => sql`UPDATE subscription SET state = 'nowhere' WHERE id = ${id}`)
+    data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time: "2025-03-01T00:00:00Z" }), 202)
+    const status = await eventually(async () => {
+      const { status } = data(await api.get(`/test/clocks/${clock}`))
+      return status === "advancing" ? undefined : (status as string)
+    })
+    expect(status).toBe("internal_failure")
+    const steps = await database.run(
+      (sql) => sql`SELECT event->>'type' AS type FROM lifecycle_journal WHERE actor_id = ${clock} ORDER BY version`,
+    )
+    expect(steps.map(({ type }) => type).slice(-3)).toEqual(["step.failed", "step.failed", "step.failed"])
+    const later = { frozen_time: "2025-04-01T00:00:00Z" }
+    expect(refusal(await api.post(`/test/clocks/${clock}/advance`, later))).toEqual([422, "test_clock_not_ready", null])
+    expect(refusal(await api.post("/customers", { name: "Late", test_clock: clock }))).toEqual([
+      422,
+      "test_clock_not_ready",
+      null,
+    ])
+    expect(refusal(await api.post("/subscriptions", { customer, plan }))[1]).toBe("test_clock_not_ready")
+    expect(refusal(await api.post(`/subscriptions/${id}/cancel`))[1]).toBe("test_clock_not_ready")
+    expect(data(await api.delete(`/test/clocks/${clock}`))).toMatchObject({ id: clock, deleted: true })
+    expect((await api.get(`/customers/${customer}`)).status).toBe(404)
+  })
+
+  it("holds 10,000 customers and not one more", async () => {
+    const clock = await createClock(api, "2025-01-01T00:00:00Z")
+    await createCustomer(api, { test_clock: clock })
+    await database.run((sql) => sql`UPDATE test_clock SET customer_count = 9999 WHERE id = ${clock}`)
+    await createCustomer(api, { test_clock: clock })
+    expect(refusal(await api.post("/customers", { name: "One more", test_clock: clock }))).toEqual([
+      422,
+      "test_clock_full",
+      null,
+    ])
+    expect(data(await api.get(`/test/clocks/${clock}`)).customer_count).toBe(10_000)
+  })
+
+  it("takes with it everything that hangs on it, and nothing else", async () => {
+    const { clock, customer, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", {
+      overage_per_unit: 10,
+    })
+    const other = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
+    data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 3 }), 201)
+    data(await api.post("/charges", { customer, amount: 1000, currency: "NGN", payment_method: "pm_test_visa" }), 201)
+    const declined = { customer, amount: 1000, currency: "NGN", payment_method: "pm_test_do_not_honor" }
+    const { id: failed } = data(await api.post("/charges", declined), 201)
+    data(await api.post(`/charges/${failed}/retry`), 201)
+    await advance(api, clock, "2025-03-01T00:00:00Z")
+    const events = (await api.all("/events")).length
+    data(await api.delete(`/test/clocks/${clock}`))
+    for (const path of [`/test/clocks/${clock}`, `/customers/${customer}`, `/subscriptions/${id}`])
+      expect((await api.get(path)).status).toBe(404)
+    expect(await api.all(`/charges?customer=${customer}`)).toEqual([])
+    expect((await api.all("/events")).length).toBeLessThan(events)
+    const left = await database.run(
+      (sql) => sql`
+        SELECT 1 FROM unit_record WHERE subscription_id = ${id} UNION ALL
+        SELECT 1 FROM timer WHERE test_clock_id = ${clock} UNION ALL
+        SELECT 1 FROM event WHERE test_clock_id = ${clock} UNION ALL
+        SELECT 1 FROM lifecycle_journal WHERE actor_id = ANY(ARRAY[${id}, ${failed}, ${clock}]::text[])`,
+    )
+    expect(left).toEqual([])
+    expect(data(await api.get(`/subscriptions/${other.id}`)).status).toBe("active")
+  })
+})
+
+describe("POST /test/reset (decision M2)", () => {
+  /** Tables of tenants that a reset leaves alone, each for its reason. */
+  const KEPT = ["api_key", "idempotency_record", "sandbox_reset"]
+
+  it("empties every table of the sandbox but keys", async () => {
+    const tables = await database.run(
+      (sql) => sql<{ name: string }>`
+        SELECT table_name AS name FROM information_schema.columns
+        WHERE table_schema = 'public' AND column_name = 'livemode' ORDER BY 1`,
+    )
+    expect([...EMPTIED, ...KEPT].sort()).toEqual(tables.map(({ name }) => name))
+  })
+
+  it("deletes the account's sandbox and nothing else; writes meanwhile are refused", async () => {
+    const made = await database.run(() => createAccount({ businessName: "Reset", liveAccess: "approved" }))
+    const mine = makeApi(server().origin, made.keys.sk_test)
+    const mineLive = makeApi(server().origin, made.keys.sk_live!, "live")
+    const { id, clock } = await subscribe(mine, "2025-01-01T00:00:00Z", "pm_test_success")
+    data(await mine.post(`/subscriptions/${id}/unit-records`, { quantity: 1 }), 201)
+    await advance(mine, clock, "2025-02-15T00:00:00Z")
+    const kept = await createCustomer(mineLive)
+    const bystander = await createCustomer(api)
+    const key = { "idempotency-key": "customer-1" }
+    data(await mine.post("/customers", { name: "Again" }, key), 201)
+
+    expect(refusal(await mine.post("/test/reset"))).toEqual([400, "parameter_missing", "confirm"])
+    expect(refusal(await mine.post("/test/reset", { confirm: "yes" }))).toEqual([400, "parameter_invalid", "confirm"])
+    // As it stands while a worker is at it.
+    await database.run(
+      (sql) => sql`INSERT INTO sandbox_reset (account_id, livemode) VALUES (${made.account.id}, false)`,
+    )
+    await database.run((sql) => sql`SELECT pg_notify('sandbox_reset', '')`)
+    await eventually(async () => ((await mine.get("/plans")).body.data.length === 0 ? true : undefined))
+    await eventually(async () => ((await mine.post("/customers", { name: "New" })).status === 201 ? true : undefined))
+
+    expect(data(await mine.post("/test/reset", { confirm: "RESET" }, { "idempotency-key": "reset-1" }), 202)).toEqual({
+      status: "resetting",
+    })
+    await eventually(async () => ((await mine.get("/customers")).body.data.length === 0 ? true : undefined))
+    const replayed = await eventually(async () => {
+      const answer = await mine.post("/test/reset", { confirm: "RESET" }, { "idempotency-key": "reset-1" })
+      return answer.status === 202 ? answer : undefined
+    })
+    expect(replayed.headers.get("idempotent-replayed")).toBe("true")
+    for (const list of ["/plans", "/customers", "/subscriptions", "/charges", "/events", "/test/clocks"])
+      expect((await mine.get(list)).body.data, list).toEqual([])
+    const books = await database.run(
+      (sql) => sql`SELECT 1 FROM ledger_entry WHERE account_id = ${made.account.id} AND NOT livemode`,
+    )
+    expect(books).toEqual([])
+    data(await mineLive.get(`/customers/${kept}`))
+    data(await api.get(`/customers/${bystander}`))
+    // Keys of requests before the reset are free again.
+    const again = await mine.post("/customers", { name: "Again" }, key)
+    expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([201, null])
+    await createPlan(mine)
+    expect(refusal(await live.post("/test/reset", { confirm: "RESET" }))).toEqual([404, "route_missing", null])
+  })
+
+  it("refuses writes, and only these, for as long as it takes", async () => {
+    const made = await database.run(() => createAccount({ businessName: "Slow" }))
+    const mine = makeApi(server().origin, made.keys.sk_test)
+    const customer = await createCustomer(mine)
+    // Somebody who is not through yet keeps the reset waiting.
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    const { promise: locked, resolve: lock } = Promise.withResolvers<void>()
+    const busy = database.run((sql) =>
+      sql.withTransaction(
+        sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`.pipe(
+          Effect.tap(() => Effect.sync(lock)),
+          Effect.andThen(Effect.promise(() => released)),
+        ),
+      ),
+    )
+    await locked
+    expect((await mine.post("/test/reset", { confirm: "RESET" })).status).toBe(202)
+    await eventually(async () => ((await mine.post("/plans", {})).status === 409 ? true : undefined))
+    for (const answer of [
+      await mine.post("/customers", { name: "Meanwhile" }),
+      await mine.patch(`/customers/${customer}`, { name: "Meanwhile" }),
+      await mine.post("/test/reset", { confirm: "RESET" }),
+    ]) {
+      expect(refusal(answer)).toEqual([409, "reset_in_progress", null])
+    }
+    data(await mine.get(`/customers/${customer}`))
+    expect((await api.post("/customers", { name: "Bystander" })).status).toBe(201)
+    release()
+    await busy
+    await eventually(async () => ((await mine.get(`/customers/${customer}`)).status === 404 ? true : undefined))
+    await eventually(async () => ((await mine.post("/customers", { name: "After" })).status === 201 ? true : undefined))
+  })
+
+  it("is the only way to take anything out of the books, and of its own sandbox alone", async () => {
+    const { id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
+    for (const [account, attempt] of [
+      ["", "DELETE FROM ledger_line"],
+      ["", "DELETE FROM ledger_entry"],
+      ["", "TRUNCATE ledger_line"],
+      ["acct_other", "DELETE FROM ledger_line"],
+      ["acct_other", "DELETE FROM ledger_entry"],
+      ["acct_other", "UPDATE ledger_line SET amount_kobo = 1"],
+    ] as const) {
+      const tried = database.run((sql) =>
+        sql.withTransaction(
+          Effect.andThen(
+            sql`SELECT set_config('billing.sandbox_reset', ${account}, true)`,
+            sql.unsafe(attempt).unprepared,
+          ),
+        ),
+      )
+      await expect(tried, attempt).rejects.toMatchObject({ reason: { cause: { constraint: "ledger_append_only" } } })
+    }
+    const entries = await database.run((sql) => sql`SELECT 1 FROM ledger_entry WHERE subscription_id = ${id}`)
+    expect(entries).toHaveLength(1)
+  })
+})
