@@ -27,6 +27,11 @@ export interface ClockWork<R, E, R2> {
 
 /** Takes the clocks that nobody moves. */
 const takeClocks = Effect.gen(function* () {
+  const { taking } = yield* Runner
+  return yield* taking(take)
+})
+
+const take = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const { id: runner, clocks } = yield* Runner
   const taken = yield* sql<ClockRow>`

@@ -3,7 +3,7 @@
  * every later one with the same method, path and body gets that answer. A claim whose process has died is taken over.
  */
 import { createHash, randomUUID } from "node:crypto"
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { canonical } from "../canonical.ts"
 import type { Tenant } from "../db/tenant.ts"
@@ -53,17 +53,34 @@ export const claim = (
         "Idempotency-Key",
       )
     }
-    const sql = yield* SqlClient.SqlClient
     const { id: runner, claims } = yield* Runner
     const token = randomUUID()
+    // Before the row says so: to another request the claim would look dropped in between.
+    claims.add(token)
+    return yield* claimAs(tenant, key, request, runner, token).pipe(
+      Effect.onExit((exit) =>
+        Effect.sync(() => {
+          if (Exit.isFailure(exit) || "status" in exit.value) claims.delete(token)
+        }),
+      ),
+    )
+  })
+
+const claimAs = (
+  tenant: Tenant,
+  key: string,
+  request: { readonly method: string; readonly path: string; readonly body: unknown },
+  runner: number,
+  token: string,
+) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const { claims } = yield* Runner
     const print = fingerprint(request.method, request.path, request.body)
     const mine = sql`account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key}`
-    // Its process is dead, or it is ours and we dropped it.
-    const free = sql`(${isDead(sql, "runner", runner)} OR runner = ${runner} AND NOT token = ANY(${[...claims]}::text[]))`
-    const held = (resourceId: string | null): Claim => {
-      claims.add(token)
-      return { key, token, resourceId }
-    }
+    // Its process is dead, or it is ours and we dropped it: judged by what is in hand when it is asked.
+    const free = () => sql`(${isDead(sql, "runner", runner)} OR runner = ${runner} AND NOT token = ANY(${[...claims]}::text[]))`
+    const held = (resourceId: string | null): Claim => ({ key, token, resourceId })
     const inserted = yield* sql`
       INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token)
       VALUES (${tenant.account_id}, ${tenant.livemode}, ${key}, ${print}, ${runner}, ${token})
@@ -73,7 +90,7 @@ export const claim = (
       RETURNING 1`
     if (inserted.length > 0) return held(null)
     const [found] = yield* sql<RecordRow>`
-      SELECT fingerprint, resource_id, response_status, response_body, token, ${free} AS free FROM idempotency_record WHERE ${mine}`
+      SELECT fingerprint, resource_id, response_status, response_body, token, ${free()} AS free FROM idempotency_record WHERE ${mine}`
     // The first request was refused this instant and let go of the key.
     if (found === undefined) return yield* inProgress
     if (!Buffer.from(found.fingerprint).equals(Buffer.from(print))) {

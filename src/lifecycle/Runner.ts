@@ -5,7 +5,7 @@
  * on that, not the lock, keeps two from finishing the same thing. Of its own work a process knows by itself.
  */
 import { randomInt } from "node:crypto"
-import { Context, Effect, Layer, Schedule } from "effect"
+import { Context, Effect, Layer, Schedule, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 
 /** Any number of our own: the class of these locks. */
@@ -46,6 +46,11 @@ export class Runner extends Context.Service<
     /** Tokens of the idempotency claims, and IDs of the clocks, that this process has in hand. */
     readonly claims: Set<string>
     readonly clocks: Set<string>
+    /**
+     * Takes what nobody has in hand, one take at a time: between a row's new number and the note that it is in hand, it
+     * would look dropped to a second take of this process.
+     */
+    readonly taking: <A, E, R>(take: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   }
 >()("billing/lifecycle/Runner") {
   static readonly layer: Layer.Layer<Runner, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
@@ -65,7 +70,14 @@ export class Runner extends Context.Service<
       yield* Effect.forkScoped(hold.pipe(Effect.retry(Schedule.spaced(HEARTBEAT_MS)), Effect.ignore))
       // Nothing may carry this number before the lock is held.
       yield* alive(id).pipe(Effect.repeat({ until: (held) => held, schedule: Schedule.spaced(5) }))
-      return Runner.of({ id, inFlight: new InFlight(), claims: new Set(), clocks: new Set() })
+      const turn = yield* Semaphore.make(1)
+      return Runner.of({
+        id,
+        inFlight: new InFlight(),
+        claims: new Set(),
+        clocks: new Set(),
+        taking: turn.withPermits(1),
+      })
     }),
   )
 }

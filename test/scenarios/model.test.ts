@@ -1,0 +1,186 @@
+/**
+ * The machine against the running service: paths through the model that `xstate/graph` finds, enough of them to take
+ * every transition, are walked over HTTP with a test clock. What the API shows must be what the model says, step by step.
+ */
+import { describe, expect, it } from "vitest"
+import { getAdjacencyMap, getShortestPaths } from "xstate/graph"
+import { useInstance } from "../support/instance.ts"
+import {
+  expected,
+  METHODS,
+  type Method,
+  type Move,
+  model,
+  movesFrom,
+  SCENARIOS,
+  START,
+  situation,
+  step,
+  TRANSITIONS,
+  type World,
+} from "../support/model.ts"
+import { advance, createClock, createCustomer, createPlan, data } from "../support/story.ts"
+import { useWhole } from "../support/whole.ts"
+
+const { api, database } = useInstance()
+useWhole(database)
+
+/** The longest walk: far enough to see the last retry of a renewal fail and what comes after. */
+const LONGEST = 8
+const WALKS_AT_ONCE = 6
+
+/** Transitions that no caller can take, each with its reason. */
+const OUT_OF_REACH: ReadonlyMap<string, string> = new Map([
+  ["overdue.charging on retry #0", "the API refuses a retry while a charge is pending"],
+])
+
+const options = {
+  events: movesFrom as never,
+  serializeState: situation as never,
+  stopWhen: ((world: World) => world.moves >= LONGEST) as never,
+}
+
+/** The fewest short walks that take every transition which any walk takes. */
+const walks = (): { readonly chosen: ReadonlyArray<ReadonlyArray<Move>>; readonly taken: ReadonlySet<string> } => {
+  const paths = getShortestPaths(model as never, options as never) as unknown as ReadonlyArray<{
+    readonly steps: ReadonlyArray<{ readonly event: Move }>
+  }>
+  const candidates = paths
+    .map(({ steps }) => steps.map(({ event }) => event).filter(({ type }) => (type as string) !== "xstate.init"))
+    .toSorted((a, b) => a.length - b.length)
+  const taken = new Set<string>()
+  const chosen: Array<ReadonlyArray<Move>> = []
+  const fresh = (moves: ReadonlyArray<Move>): ReadonlyArray<string> => {
+    let world = model.getInitialSnapshot()
+    const found: Array<string> = []
+    for (const move of moves) {
+      world = step(world, move)
+      found.push(...world.taken.filter((key) => !taken.has(key)))
+    }
+    return found
+  }
+  for (const path of candidates) {
+    const last = path.reduce(step, model.getInitialSnapshot())
+    // Each situation, and everything that can be done in it.
+    for (const moves of [path, ...(last.moves >= LONGEST ? [] : movesFrom(last).map((move) => [...path, move]))]) {
+      const found = fresh(moves)
+      if (found.length === 0) continue
+      chosen.push(moves)
+      for (const key of found) taken.add(key)
+    }
+  }
+  // A walk that a longer one begins with is taken with that.
+  const whole = chosen.filter(
+    (moves) =>
+      !chosen.some(
+        (other) =>
+          other.length > moves.length && JSON.stringify(other.slice(0, moves.length)) === JSON.stringify(moves),
+      ),
+  )
+  return { chosen: whole, taken }
+}
+
+const instant = (at: number) => new Date(at).toISOString()
+
+/** Does over HTTP what the move says. */
+const act = async (world: World, move: Move, at: { clock: string; id: string }): Promise<void> => {
+  const path = `/subscriptions/${at.id}`
+  const methodOf = (method: Method) => METHODS[method].id
+  switch (move.type) {
+    case "create":
+      throw new Error("A walk creates once.")
+    case "clock":
+    case "nap":
+      return advance(api, at.clock, instant(step(world, move).now))
+    case "pause": {
+      const resumes_at = move.days === null ? null : instant(world.now + move.days * 86_400_000)
+      return void data(await api.post(`${path}/pause`, { resumes_at }))
+    }
+    case "resume":
+      return void data(await api.post(`${path}/resume`))
+    case "cancel":
+      return void data(await api.post(`${path}/cancel`, { at_period_end: move.atPeriodEnd }))
+    case "patch":
+      return void data(await api.patch(path, { cancel_at_period_end: move.cancelAtPeriodEnd }))
+    case "method":
+      return void data(await api.patch(path, { payment_method: methodOf(move.method) }))
+    case "retry": {
+      const { latest_charge } = data(await api.get(path))
+      const body = move.method === null ? {} : { payment_method: methodOf(move.method) }
+      return void data(await api.post(`/charges/${latest_charge}/retry`, body), 201)
+    }
+    case "units":
+    case "deliver":
+      return void data(await api.post(`${path}/unit-records`, { quantity: 1 }), 201)
+  }
+}
+
+const create = async (move: Extract<Move, { type: "create" }>) => {
+  const { cycle, trialDays, startsInDays, proRate, policy } = SCENARIOS[move.scenario]
+  const clock = await createClock(api, instant(START))
+  const customer = await createCustomer(api, { test_clock: clock })
+  const plan = await createPlan(api, {
+    amount: 100_000,
+    billing_cycle: cycle,
+    pause_enabled: true,
+    pro_rate: proRate,
+    retry_logic: {
+      max_attempts: policy.maxAttempts,
+      retry_intervals_days: policy.intervalsDays,
+      escalation_on_failure: policy.escalation,
+      cancel_after_days_unpaid: policy.cancelAfterDays,
+    },
+  })
+  const { id } = data(
+    await api.post("/subscriptions", {
+      customer,
+      plan,
+      payment_method: METHODS[move.method].id,
+      trial_days: trialDays,
+      ...(startsInDays === 0 ? {} : { start_at: instant(START + startsInDays * 86_400_000) }),
+    }),
+    201,
+  )
+  return { clock, id: id as string }
+}
+
+const walk = async (moves: ReadonlyArray<Move>): Promise<void> => {
+  const [first, ...rest] = moves
+  const at = await create(first as Extract<Move, { type: "create" }>)
+  let world = step(model.getInitialSnapshot(), first!)
+  const check = async (done: number) => {
+    const shown = data(await api.get(`/subscriptions/${at.id}`))
+    expect(shown, JSON.stringify(moves.slice(0, done))).toMatchObject(expected(world))
+  }
+  await check(1)
+  for (const [index, move] of rest.entries()) {
+    await act(world, move, at)
+    world = step(world, move)
+    await check(index + 2)
+  }
+}
+
+describe("the model", () => {
+  const { chosen, taken } = walks()
+
+  it("takes every transition of the machine", () => {
+    const missed = TRANSITIONS.filter((key) => !taken.has(key) && !OUT_OF_REACH.has(key))
+    expect(missed).toEqual([])
+    expect([...OUT_OF_REACH.keys()].filter((key) => !TRANSITIONS.includes(key) || taken.has(key))).toEqual([])
+  })
+
+  it("has situations enough to be worth walking", () => {
+    const situations = Object.keys(getAdjacencyMap(model as never, options as never))
+    expect(situations.length).toBeGreaterThan(1000)
+    expect(chosen.length).toBeGreaterThan(30)
+  })
+
+  it("is what the API does, on every walk", { timeout: 240_000 }, async () => {
+    const queue = [...chosen]
+    await Promise.all(
+      Array.from({ length: WALKS_AT_ONCE }, async () => {
+        for (let moves = queue.shift(); moves !== undefined; moves = queue.shift()) await walk(moves)
+      }),
+    )
+  })
+})

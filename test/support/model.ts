@@ -1,0 +1,354 @@
+/**
+ * The subscription machine as a model to walk through: what a merchant does (or the clock), over the machine, its timers
+ * and a rail that behaves as the sandbox's test methods do. No database, no HTTP: the walks are then taken over these.
+ */
+import { type AnyTransitionDefinition, type EventObject, initialTransition } from "xstate"
+import { type Decision, decide, stateName } from "../../machines/decide.ts"
+import type { DunningPolicy } from "../../machines/dunning.ts"
+import type { SubscriptionEvent } from "../../machines/events.ts"
+import { isCharging, nextChargeAt, statusOf } from "../../machines/status.ts"
+import { subscriptionMachine } from "../../machines/subscription.ts"
+import { subscriptionLifecycle } from "../../src/subscription/Subscription.ts"
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+export const START = Date.UTC(2025, 0, 31)
+
+/** What the attempts with a method come to, and when that is known. */
+export const METHODS = {
+  good: { id: "pm_test_success", succeeds: true, retryable: true, afterMs: 0 },
+  declined: { id: "pm_test_insufficient_funds", succeeds: false, retryable: true, afterMs: 0 },
+  dead: { id: "pm_test_expired_card", succeeds: false, retryable: false, afterMs: 0 },
+  slow: { id: "pm_test_bank_account", succeeds: true, retryable: true, afterMs: HOUR_MS },
+  doubtful: { id: "pm_test_pending_then_failed", succeeds: false, retryable: true, afterMs: HOUR_MS },
+} as const
+export type Method = keyof typeof METHODS
+
+const policy = (over: Partial<DunningPolicy>): DunningPolicy => ({
+  maxAttempts: 2,
+  intervalsDays: [1, 2],
+  escalation: "pause_service",
+  cancelAfterDays: 3,
+  ...over,
+})
+
+/** Plans and subscriptions of every kind; together they open every way into and through the machine. */
+export const SCENARIOS = {
+  plain: { cycle: "weekly", trialDays: 0, startsInDays: 0, proRate: true, policy: policy({}) },
+  unprorated: { cycle: "weekly", trialDays: 0, startsInDays: 0, proRate: false, policy: policy({ maxAttempts: 1 }) },
+  restricting: {
+    cycle: "daily",
+    trialDays: 0,
+    startsInDays: 0,
+    proRate: true,
+    policy: policy({ maxAttempts: 0, escalation: "restrict_access" }),
+  },
+  silent: {
+    cycle: "daily",
+    trialDays: 0,
+    startsInDays: 0,
+    proRate: true,
+    policy: policy({ maxAttempts: 1, escalation: "none", cancelAfterDays: null }),
+  },
+  trial: { cycle: "weekly", trialDays: 7, startsInDays: 0, proRate: true, policy: policy({}) },
+  shortTrial: { cycle: "weekly", trialDays: 2, startsInDays: 0, proRate: true, policy: policy({ maxAttempts: 0 }) },
+  later: { cycle: "weekly", trialDays: 0, startsInDays: 3, proRate: true, policy: policy({}) },
+  laterTrial: { cycle: "weekly", trialDays: 7, startsInDays: 3, proRate: true, policy: policy({}) },
+  laterShortTrial: { cycle: "weekly", trialDays: 1, startsInDays: 3, proRate: true, policy: policy({}) },
+  deliveries: { cycle: "per_delivery", trialDays: 0, startsInDays: 0, proRate: true, policy: policy({}) },
+} as const
+export type Scenario = keyof typeof SCENARIOS
+
+/** What somebody does, or that time passes: to the next instant at which something is due, or to half an hour before. */
+export type Move =
+  | { readonly type: "create"; readonly scenario: Scenario; readonly method: Method }
+  | { readonly type: "clock" }
+  | { readonly type: "nap" }
+  | { readonly type: "pause"; readonly days: number | null }
+  | { readonly type: "resume" }
+  | { readonly type: "cancel"; readonly atPeriodEnd: boolean }
+  | { readonly type: "patch"; readonly cancelAtPeriodEnd: boolean }
+  | { readonly type: "method"; readonly method: Method }
+  | { readonly type: "retry"; readonly method: Method | null }
+  | { readonly type: "units" }
+  | { readonly type: "deliver" }
+
+interface Timer {
+  readonly name: string
+  readonly dueAt: number
+  readonly event: string
+}
+
+export interface World {
+  /** What xstate/graph wants of a snapshot. */
+  readonly status: "active"
+  readonly output: undefined
+  readonly error: undefined
+  readonly scenario: Scenario
+  readonly now: number
+  readonly snapshot: Decision<typeof subscriptionMachine>["snapshot"]
+  readonly timers: ReadonlyMap<string, Timer>
+  /** The attempt that the rail has not decided: by which method, and when it will. */
+  readonly rail: { readonly method: Method; readonly dueAt: number } | null
+  readonly method: Method
+  readonly moves: number
+  /** The machine's transitions that the last move took, by {@link transitionKey}. */
+  readonly taken: ReadonlyArray<string>
+}
+
+/** A transition as one word: where, on what, which of several. */
+const transitionKey = (transition: AnyTransitionDefinition, index: number): string =>
+  `${transition.source.id.replace(/^subscription\.?/, "") || "(anywhere)"} on ${transition.eventType.replace(/^xstate\.after\.(\w+)\..*/, "after $1") || "entering"} #${index}`
+
+const keysOf = (node: typeof subscriptionMachine.root): ReadonlyArray<string> => [
+  ...[...node.transitions.values()].flatMap((list) => list.map(transitionKey)),
+  ...(node.always ?? []).map(transitionKey),
+  ...Object.values(node.states).flatMap(keysOf),
+]
+
+/** Every transition of the machine. */
+export const TRANSITIONS: ReadonlyArray<string> = keysOf(subscriptionMachine.root)
+
+/** The guards of the choice that a failure leads to, in its order; the last choice has none. */
+const CHOICES = subscriptionMachine.root.states.overdue!.states.deciding!.always!.map(({ guard }) => guard as string)
+
+/** The machine, noting which of its unconditional choices it takes. */
+const observed = (note: (key: string) => void) => {
+  const guards = subscriptionMachine.implementations.guards as Record<string, (...args: ReadonlyArray<unknown>) => boolean>
+  const always = subscriptionMachine.root.states.overdue!.states.deciding!.always!
+  const noting = CHOICES.slice(0, -1).map((name, index) => [
+    name,
+    (...args: ReadonlyArray<unknown>) => {
+      const yes = guards[name]!(...args)
+      if (yes) note(transitionKey(always[index]!, index))
+      return yes
+    },
+  ])
+  return subscriptionMachine.provide({ guards: Object.fromEntries(noting) })
+}
+
+let noted: Array<string> = []
+const machine = observed((key) => noted.push(key))
+
+const PENDING_RANK = 0
+const rankOf = (name: string): number => subscriptionLifecycle.ranks[name]!
+
+/** One event to the machine, and whatever follows from it at once. */
+const send = (world: World, event: SubscriptionEvent): World => {
+  const plain = world.snapshot as never
+  const selected = machine.getTransitionData(plain, event as never)
+  const taken = selected.map((transition) => {
+    const list = transition.source.transitions.get(transition.eventType)!
+    return transitionKey(transition, list.indexOf(transition))
+  })
+  noted = []
+  const decision = decide(machine, plain, event) as Decision<typeof subscriptionMachine>
+  const enteredChoice = decision.snapshot.matches("overdue") && event.type === "charge.failed"
+  const always = subscriptionMachine.root.states.overdue!.states.deciding!.always!
+  const chosen = !enteredChoice || world.snapshot.matches({ overdue: "charging" }) && decision.snapshot.matches({ overdue: "charging" })
+    ? []
+    : noted.length > 0
+      ? [noted[0]!]
+      : [transitionKey(always.at(-1)!, always.length - 1)]
+  const timers = new Map(world.timers)
+  const fired = /^xstate\.after\.(\w+)\./.exec(event.type)?.[1]
+  for (const name of [...decision.cancel, ...(fired === undefined ? [] : [fired])]) timers.delete(name)
+  for (const timer of decision.set) timers.set(timer.name, timer)
+  const next: World = {
+    ...world,
+    snapshot: decision.snapshot,
+    timers,
+    taken: [...world.taken, ...taken, ...chosen],
+  }
+  const adopted = decision.effects.find(({ type }) => type === "adoptMethod")?.params.methodId
+  const paying = adopted == null ? next : { ...next, method: adopted as Method }
+  const attempt = decision.effects.find(({ type }) => type === "attemptCharge")
+  if (attempt === undefined) return paying
+  const method = (attempt.params.methodId as Method | null) ?? paying.method
+  const { afterMs } = METHODS[method]
+  const opened: World = { ...paying, rail: { method, dueAt: paying.now + afterMs } }
+  if (afterMs === 0) return answer(opened)
+  return stateName(opened.snapshot) === "opening" ? send(opened, { type: "charge.unsettled", at: opened.now }) : opened
+}
+
+/** The rail's word on the attempt under way. */
+const answer = (world: World): World => {
+  const { succeeds, retryable } = METHODS[world.rail!.method]
+  const settled = { ...world, rail: null }
+  return succeeds
+    ? send(settled, { type: "charge.succeeded", at: world.now })
+    : send(settled, { type: "charge.failed", at: world.now, retryable, policy: SCENARIOS[world.scenario].policy })
+}
+
+/** What falls due next, timers of one instant in order of decision E19. */
+const nextDue = (world: World): { readonly dueAt: number; readonly timer: Timer | null } | undefined =>
+  [
+    ...[...world.timers.values()].map((timer) => ({ dueAt: timer.dueAt, rank: rankOf(timer.name), timer })),
+    ...(world.rail === null ? [] : [{ dueAt: world.rail.dueAt, rank: PENDING_RANK, timer: null }]),
+  ].sort((a, b) => a.dueAt - b.dueAt || a.rank - b.rank)[0]
+
+/** Lets the clock stand at `at`, with everything fired that was due until then. */
+const advanceTo = (world: World, at: number): World => {
+  for (let current = world; ; ) {
+    const due = nextDue(current)
+    if (due === undefined || due.dueAt > at) return { ...current, now: at }
+    current = { ...current, now: Math.max(current.now, due.dueAt) }
+    if (due.timer === null) current = answer(current)
+    else {
+      const { event } = due.timer
+      const facts = { unitKobo: 0, proRate: SCENARIOS[world.scenario].proRate }
+      current = send(current, { type: event, at: due.dueAt, ...facts } as SubscriptionEvent)
+    }
+  }
+}
+
+const NAP_MS = HOUR_MS / 2
+
+export const step = (world: World, move: Move): World => {
+  const at = world.now
+  const before: World = { ...world, moves: world.moves + 1, taken: [] }
+  switch (move.type) {
+    case "create": {
+      const scenario = SCENARIOS[move.scenario]
+      const input = {
+        at,
+        billingCycle: scenario.cycle,
+        priceKobo: 100_000,
+        quantity: 1,
+        trialDays: scenario.trialDays,
+        startAt: at + scenario.startsInDays * DAY_MS,
+      }
+      const [created] = initialTransition(machine, input)
+      const snapshot = created as World["snapshot"]
+      return send({ ...before, scenario: move.scenario, method: move.method, snapshot }, { type: "create", at })
+    }
+    case "clock":
+      return advanceTo(before, nextDue(world)!.dueAt)
+    case "nap":
+      return advanceTo(before, nextDue(world)!.dueAt - NAP_MS)
+    case "pause":
+      return send(before, { type: "pause", at, resumesAt: move.days === null ? null : at + move.days * DAY_MS, reason: null })
+    case "resume":
+      return send(before, { type: "resume", at, unitKobo: 0, proRate: SCENARIOS[world.scenario].proRate })
+    case "cancel":
+      return send(before, { type: "cancel", at, atPeriodEnd: move.atPeriodEnd, reason: "merchant_request" })
+    case "patch":
+      return send(before, { type: "update", at, cancelAtPeriodEnd: move.cancelAtPeriodEnd })
+    case "method": {
+      const updated = { ...send(before, { type: "update", at }), method: move.method }
+      return updated.snapshot.context.dunning === null
+        ? updated
+        : send(updated, { type: "method", at, methodId: null })
+    }
+    case "retry":
+      return send(before, { type: "retry", at, methodId: move.method })
+    case "units":
+      return send(before, { type: "units", at, quantity: 1, action: "increment" })
+    case "deliver":
+      return send(before, { type: "deliver", at, deliveries: 1, deliveredAt: at })
+  }
+}
+
+/** What the API takes, as things stand. */
+export const movesFrom = (world: World): ReadonlyArray<Move> => {
+  if (world.moves === 0) {
+    return (Object.keys(SCENARIOS) as ReadonlyArray<Scenario>).flatMap((scenario) =>
+      (Object.keys(METHODS) as ReadonlyArray<Method>).map((method) => ({ type: "create", scenario, method }) as const),
+    )
+  }
+  const { context } = world.snapshot
+  const state = stateName(world.snapshot)
+  const status = statusOf(state, context)
+  const due = nextDue(world)
+  const moves: Array<Move> = []
+  if (due !== undefined) {
+    moves.push({ type: "clock" })
+    if (due.dueAt - NAP_MS > world.now) moves.push({ type: "nap" })
+  }
+  if (status === "cancelled") return moves
+  moves.push({ type: "cancel", atPeriodEnd: true }, { type: "cancel", atPeriodEnd: false })
+  moves.push({ type: "patch", cancelAtPeriodEnd: !context.cancelAtPeriodEnd })
+  for (const method of Object.keys(METHODS) as ReadonlyArray<Method>)
+    if (method !== world.method) moves.push({ type: "method", method })
+  if (["trialing", "active", "past_due"].includes(status) && SCENARIOS[world.scenario].cycle !== "per_delivery")
+    moves.push({ type: "units" })
+  if (state === "active.current" && SCENARIOS[world.scenario].cycle === "per_delivery") moves.push({ type: "deliver" })
+  if (isCharging(state)) return moves
+  if (status === "active") moves.push({ type: "pause", days: null }, { type: "pause", days: 2 })
+  if (status === "paused") moves.push({ type: "resume" })
+  if (context.dunning !== null) moves.push({ type: "retry", method: null }, { type: "retry", method: "good" })
+  return moves
+}
+
+const [blank] = initialTransition(subscriptionMachine, {
+  at: START,
+  billingCycle: "weekly",
+  priceKobo: 100_000,
+  quantity: 1,
+  trialDays: 0,
+  startAt: START,
+})
+
+const BEGINNING: World = {
+  status: "active",
+  output: undefined,
+  error: undefined,
+  scenario: "plain",
+  now: START,
+  snapshot: blank as World["snapshot"],
+  timers: new Map(),
+  rail: null,
+  method: "good",
+  moves: 0,
+  taken: [],
+}
+
+/** The model as logic that `xstate/graph` can explore. */
+export const model = {
+  transition: (world: World, move: EventObject): World => step(world, move as Move),
+  getInitialSnapshot: (): World => BEGINNING,
+  getPersistedSnapshot: (world: World): World => world,
+}
+
+/** What makes two situations different: instants don't, what is due next and what is over do. */
+export const situation = (world: World): string => {
+  const { context } = world.snapshot
+  const due = nextDue(world)
+  return [
+    world.moves === 0,
+    world.scenario,
+    stateName(world.snapshot),
+    world.method,
+    world.rail?.method,
+    due?.timer?.name,
+    context.cancelAtPeriodEnd,
+    context.bill?.origin,
+    context.bill?.nextMethod != null,
+    context.dunning?.gaveUp,
+    context.dunning?.nextRetryAt != null,
+    context.escalation?.action,
+    context.pause?.resumesAt != null,
+    context.units > 0,
+    context.periodNo > 0,
+    context.periodEnd <= world.now,
+    (context.bill?.periodEnd ?? Number.POSITIVE_INFINITY) <= world.now,
+  ].join(" ")
+}
+
+/** What the API must show. */
+export const expected = ({ snapshot }: World) => {
+  const { context } = snapshot
+  const state = stateName(snapshot)
+  const instant = (at: number | null) => (at === null ? null : new Date(at).toISOString())
+  return {
+    status: statusOf(state, context),
+    current_period_start: instant(context.periodStart),
+    current_period_end: instant(context.periodEnd),
+    next_charge_at: instant(nextChargeAt(state, context)),
+    cancel_at_period_end: context.cancelAtPeriodEnd,
+    cancellation_reason: context.cancellationReason,
+    resumes_at: instant(context.pause?.resumesAt ?? null),
+    retry: context.dunning === null ? null : { attempt: context.dunning.retriesMade },
+    escalation: context.escalation === null ? null : { action: context.escalation.action },
+  }
+}
