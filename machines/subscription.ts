@@ -305,19 +305,12 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         /** Nothing is left to try by ourselves: paid by hand, forgiven, written off, or cancelled for non-payment. */
         waiting: {
           on: {
-            // Forgiveness (decision E9): what is owed is given up, and a new period begins.
-            resume: [
-              {
-                guard: "pausedByEscalationAndResumesFree",
-                target: "#subscription.active",
-                actions: [post("written_off"), "forgive", ...resumeFree],
-              },
-              {
-                guard: "pausedByEscalation",
-                target: "#subscription.active.resuming",
-                actions: [post("written_off"), "forgive", ...resumePaying],
-              },
-            ],
+            // Forgiveness (decision E9): what is owed is given up, and a new period begins; nothing is left to credit.
+            resume: {
+              guard: "pausedByEscalation",
+              target: "#subscription.active.resuming",
+              actions: [post("written_off"), "forgive", ...resumePaying],
+            },
           },
         },
       },

@@ -205,8 +205,6 @@ export const subscriptionSetup = setup({
     pauses: ({ context }) => context.dunning!.policy.escalation === "pause_service",
     escalatesSilently: ({ context }) => context.dunning!.policy.escalation === "none",
     pausedByEscalation: ({ context }) => context.escalation?.action === "pause",
-    pausedByEscalationAndResumesFree: (moment) =>
-      moment.context.escalation?.action === "pause" && totalOf(linesOfResume(moment)) < LEAST_CHARGE_KOBO,
     inService: ({ context }) => context.escalation?.action !== "pause",
     unpaidTooLong: ({ context, event }) => event.at >= unpaidDeadline(context.dunning!),
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,

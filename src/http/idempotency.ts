@@ -79,7 +79,8 @@ const claimAs = (
     const print = fingerprint(request.method, request.path, request.body)
     const mine = sql`account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key}`
     // Its process is dead, or it is ours and we dropped it: judged by what is in hand when it is asked.
-    const free = () => sql`(${isDead(sql, "runner", runner)} OR runner = ${runner} AND NOT token = ANY(${[...claims]}::text[]))`
+    const free = () =>
+      sql`(${isDead(sql, "runner", runner)} OR runner = ${runner} AND NOT token = ANY(${[...claims]}::text[]))`
     const held = (resourceId: string | null): Claim => ({ key, token, resourceId })
     const inserted = yield* sql`
       INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token)

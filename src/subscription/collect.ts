@@ -243,7 +243,8 @@ export const recoverCharges = (only: Recovered) =>
       ...(only.testClockId === undefined ? [] : [sql`c.test_clock_id = ${only.testClockId}`]),
     ]
     const narrowed = conditions.length === 0 ? sql`k.state IS DISTINCT FROM 'advancing'` : sql.and(conditions)
-    const orphaned = Effect.suspend(() => sql<ChargeRow & { clock_at: number | null }>`
+    const orphaned = Effect.suspend(
+      () => sql<ChargeRow & { clock_at: number | null }>`
       UPDATE charge SET sender = ${runner}
       FROM (
         SELECT c.account_id, c.livemode, c.id, k.frozen_at AS clock_at
@@ -253,7 +254,8 @@ export const recoverCharges = (only: Recovered) =>
         ORDER BY c.id LIMIT ${RECOVERY_BATCH} FOR UPDATE OF c SKIP LOCKED
       ) orphan
       WHERE (charge.account_id, charge.livemode, charge.id) = (orphan.account_id, orphan.livemode, orphan.id)
-      RETURNING charge.*, orphan.clock_at`)
+      RETURNING charge.*, orphan.clock_at`,
+    )
     const orphans = yield* taking(Effect.tap(orphaned, (rows) => Effect.sync(() => inFlight.add(rows))))
     for (const [clockAt, charges] of Map.groupBy(orphans, ({ clock_at }) => clock_at)) {
       yield* resume(charges, clockAt ?? Date.now())

@@ -45,7 +45,7 @@ export const SCENARIOS = {
   },
   silent: {
     cycle: "daily",
-    trialDays: 0,
+    trialDays: 1,
     startsInDays: 0,
     proRate: true,
     policy: policy({ maxAttempts: 1, escalation: "none", cancelAfterDays: null }),
@@ -114,7 +114,10 @@ const CHOICES = subscriptionMachine.root.states.overdue!.states.deciding!.always
 
 /** The machine, noting which of its unconditional choices it takes. */
 const observed = (note: (key: string) => void) => {
-  const guards = subscriptionMachine.implementations.guards as Record<string, (...args: ReadonlyArray<unknown>) => boolean>
+  const guards = subscriptionMachine.implementations.guards as Record<
+    string,
+    (...args: ReadonlyArray<unknown>) => boolean
+  >
   const always = subscriptionMachine.root.states.overdue!.states.deciding!.always!
   const noting = CHOICES.slice(0, -1).map((name, index) => [
     name,
@@ -145,11 +148,13 @@ const send = (world: World, event: SubscriptionEvent): World => {
   const decision = decide(machine, plain, event) as Decision<typeof subscriptionMachine>
   const enteredChoice = decision.snapshot.matches("overdue") && event.type === "charge.failed"
   const always = subscriptionMachine.root.states.overdue!.states.deciding!.always!
-  const chosen = !enteredChoice || world.snapshot.matches({ overdue: "charging" }) && decision.snapshot.matches({ overdue: "charging" })
-    ? []
-    : noted.length > 0
-      ? [noted[0]!]
-      : [transitionKey(always.at(-1)!, always.length - 1)]
+  const chosen =
+    !enteredChoice ||
+    (world.snapshot.matches({ overdue: "charging" }) && decision.snapshot.matches({ overdue: "charging" }))
+      ? []
+      : noted.length > 0
+        ? [noted[0]!]
+        : [transitionKey(always.at(-1)!, always.length - 1)]
   const timers = new Map(world.timers)
   const fired = /^xstate\.after\.(\w+)\./.exec(event.type)?.[1]
   for (const name of [...decision.cancel, ...(fired === undefined ? [] : [fired])]) timers.delete(name)
@@ -227,7 +232,12 @@ export const step = (world: World, move: Move): World => {
     case "nap":
       return advanceTo(before, nextDue(world)!.dueAt - NAP_MS)
     case "pause":
-      return send(before, { type: "pause", at, resumesAt: move.days === null ? null : at + move.days * DAY_MS, reason: null })
+      return send(before, {
+        type: "pause",
+        at,
+        resumesAt: move.days === null ? null : at + move.days * DAY_MS,
+        reason: null,
+      })
     case "resume":
       return send(before, { type: "resume", at, unitKobo: 0, proRate: SCENARIOS[world.scenario].proRate })
     case "cancel":
@@ -236,9 +246,7 @@ export const step = (world: World, move: Move): World => {
       return send(before, { type: "update", at, cancelAtPeriodEnd: move.cancelAtPeriodEnd })
     case "method": {
       const updated = { ...send(before, { type: "update", at }), method: move.method }
-      return updated.snapshot.context.dunning === null
-        ? updated
-        : send(updated, { type: "method", at, methodId: null })
+      return updated.snapshot.context.dunning === null ? updated : send(updated, { type: "method", at, methodId: null })
     }
     case "retry":
       return send(before, { type: "retry", at, methodId: move.method })
@@ -268,10 +276,11 @@ export const movesFrom = (world: World): ReadonlyArray<Move> => {
   if (status === "cancelled") return moves
   moves.push({ type: "cancel", atPeriodEnd: true }, { type: "cancel", atPeriodEnd: false })
   moves.push({ type: "patch", cancelAtPeriodEnd: !context.cancelAtPeriodEnd })
-  for (const method of Object.keys(METHODS) as ReadonlyArray<Method>)
+  for (const method of ["good", "dead", "doubtful"] as const)
     if (method !== world.method) moves.push({ type: "method", method })
-  if (["trialing", "active", "past_due"].includes(status) && SCENARIOS[world.scenario].cycle !== "per_delivery")
-    moves.push({ type: "units" })
+  const counting =
+    ["trialing", "active", "past_due"].includes(status) && SCENARIOS[world.scenario].cycle !== "per_delivery"
+  if (counting && context.units === 0) moves.push({ type: "units" })
   if (state === "active.current" && SCENARIOS[world.scenario].cycle === "per_delivery") moves.push({ type: "deliver" })
   if (isCharging(state)) return moves
   if (status === "active") moves.push({ type: "pause", days: null }, { type: "pause", days: 2 })
@@ -321,6 +330,7 @@ export const situation = (world: World): string => {
     world.method,
     world.rail?.method,
     due?.timer?.name,
+    due !== undefined && due.dueAt - world.now <= NAP_MS,
     context.cancelAtPeriodEnd,
     context.bill?.origin,
     context.bill?.nextMethod != null,

@@ -3,7 +3,15 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 const INSTANTS = {
-  subscription: ["start_at", "trial_end_at", "anchor_at", "period_start_at", "period_end_at", "next_charge_at", "cancelled_at"],
+  subscription: [
+    "start_at",
+    "trial_end_at",
+    "anchor_at",
+    "period_start_at",
+    "period_end_at",
+    "next_charge_at",
+    "cancelled_at",
+  ],
   charge: ["sent_at", "known_at", "period_start_at", "period_end_at", "next_retry_at", "created_at"],
   timer: ["due_at"],
 } as const
@@ -36,7 +44,9 @@ export const rewind = (account: string, ms: number) =>
           `UPDATE subscription SET ${instants("subscription")}, ${json("bill")}, ${json("dunning")}, ${json("pause")}, ${json("escalation")} ${mine}`,
         )
         // A century off first: paid periods may not overlap, not even on their way.
-        yield* sql.unsafe(`UPDATE charge SET ${instants("charge")} ${mine}`.replaceAll(" - ", " - interval '100 years' - "))
+        yield* sql.unsafe(
+          `UPDATE charge SET ${instants("charge")} ${mine}`.replaceAll(" - ", " - interval '100 years' - "),
+        )
         yield* sql.unsafe(
           `UPDATE charge SET ${INSTANTS.charge.map((column) => `${column} = ${column} + interval '100 years'`).join(", ")} ${mine}`,
         )
