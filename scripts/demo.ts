@@ -29,6 +29,7 @@ interface Happening {
       readonly failure_code?: string | null
       readonly next_retry_at?: string | null
       readonly cancellation_reason?: string | null
+      readonly resumes_at?: string | null
     }
   }
 }
@@ -65,6 +66,8 @@ const describe = ({ type, data: { object } }: Happening): string => {
       return `cannot pay ${amount}: ${object.failure_code?.replaceAll("_", " ")} (attempt ${object.attempt_number})`
     case "charge.retry_scheduled":
       return `will be tried again on ${day(object.next_retry_at ?? "")}`
+    case "subscription.paused":
+      return object.resumes_at == null ? "is paused" : `is paused until ${day(object.resumes_at)}`
     case "subscription.cancelled":
       return `is cancelled (${object.cancellation_reason})`
     default:
@@ -72,8 +75,16 @@ const describe = ({ type, data: { object } }: Happening): string => {
   }
 }
 
-const PEOPLE = [
-  { name: "Ada", plan: "gym", method: "pm_test_success", trial_days: 0, what: "a card that always works" },
+interface Person {
+  readonly name: string
+  readonly plan: "gym" | "diesel" | "gas"
+  readonly method: string
+  readonly trial_days?: number
+  readonly what: string
+}
+
+const PEOPLE: ReadonlyArray<Person> = [
+  { name: "Ada", plan: "gym", method: "pm_test_success", what: "a card that always works" },
   {
     name: "Bola",
     plan: "gym",
@@ -85,21 +96,40 @@ const PEOPLE = [
     name: "Chidi",
     plan: "gym",
     method: "pm_test_success_then_insufficient_funds",
-    trial_days: 0,
     what: "a card that works once",
   },
   {
     name: "Dayo",
     plan: "diesel",
     method: "pm_test_verve",
-    trial_days: 0,
     what: "a generator: a standing fee, and ₦1,200.00 for each litre",
   },
-] as const
+  {
+    name: "Efe",
+    plan: "gym",
+    method: "pm_test_mastercard",
+    what: "travels: pauses on 14 March, and is back on 20 May",
+  },
+  { name: "Funke", plan: "gas", method: "pm_test_visa", what: "pays for each cylinder of gas that is delivered" },
+]
 
-/** The clock's stops: before each of them Dayo burns some litres. */
-const MONTHS = ["02-27", "03-30", "04-29", "05-30", "06-29", "07-30"].map((day) => `2026-${day}T08:00:00Z`)
-const LITRES = [40, 55, 38, 61, 47, 50]
+type Call = ReturnType<typeof caller>
+type Subscriptions = Readonly<Record<string, string>>
+
+/** What the merchant does on the way, in order of time: the clock is advanced to each. */
+const DOINGS: ReadonlyArray<readonly [at: string, act: (call: Call, of: Subscriptions) => Promise<unknown>]> = [
+  ["2026-02-12", (call, of) => call("POST", `/subscriptions/${of.Funke}/unit-records`, { quantity: 1 })],
+  ...[40, 55, 38, 61, 47].map(
+    (quantity, n) =>
+      [
+        `2026-0${n + 2}-27`,
+        (call: Call, of: Subscriptions) =>
+          call("POST", `/subscriptions/${of.Dayo}/unit-records`, { quantity, description: "litres" }),
+      ] as const,
+  ),
+  ["2026-03-14", (call, of) => call("POST", `/subscriptions/${of.Efe}/pause`, { resumes_at: "2026-05-20T08:00:00Z" })],
+  ["2026-04-03", (call, of) => call("POST", `/subscriptions/${of.Funke}/unit-records`, { quantity: 2 })],
+]
 
 const advance = async (call: ReturnType<typeof caller>, clock: string, frozen_time: string): Promise<void> => {
   await call("POST", `/test/clocks/${clock}/advance`, { frozen_time })
@@ -110,39 +140,50 @@ const advance = async (call: ReturnType<typeof caller>, clock: string, frozen_ti
   }
 }
 
-const story = async (call: ReturnType<typeof caller>): Promise<void> => {
+/** Everything that happened, oldest first. */
+const happenings = async (origin: string, key: string): Promise<ReadonlyArray<Happening>> => {
+  const found: Array<Happening> = []
+  for (let cursor: string | null = ""; cursor !== null; ) {
+    const after: string = cursor === "" ? "" : `&starting_after=${cursor}`
+    const page = await fetch(`${origin}/sandbox/v1/events?limit=100${after}`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
+    const { data, meta } = (await page.json()) as { data: Array<Happening>; meta: { next_cursor: string | null } }
+    found.push(...data)
+    cursor = meta.next_cursor
+  }
+  return found.reverse()
+}
+
+const story = async (origin: string, key: string): Promise<void> => {
+  const call = caller(origin, key)
   const made = (path: string, body: object) => call<{ id: string }>("POST", path, body)
   const clock = await made("/test/clocks", { frozen_time: "2026-01-31T08:00:00Z", name: "Demo" })
   const monthly = { currency: "NGN", billing_cycle: "monthly" }
   const plans = {
-    gym: await made("/plans", { name: "Gym", amount: 1_500_000, ...monthly }),
+    gym: await made("/plans", { name: "Gym", amount: 1_500_000, pause_enabled: true, ...monthly }),
     diesel: await made("/plans", { name: "Diesel", amount: 500_000, overage_per_unit: 120_000, ...monthly }),
+    gas: await made("/plans", { name: "Gas", amount: 1_250_000, currency: "NGN", billing_cycle: "per_delivery" }),
   }
   const names = new Map<string, string>()
-  let generator = ""
-  say(`Two monthly plans, four customers, and a clock at 31 January 2026:`)
+  const subscriptions: Record<string, string> = {}
+  say(`Three plans, ${PEOPLE.length} customers, and a clock at 31 January 2026:`)
   for (const { name, plan, method, trial_days, what } of PEOPLE) {
     const customer = await made("/customers", { name, test_clock: clock.id })
-    const trial = trial_days === 0 ? {} : { trial_days }
-    const { id } = await made("/subscriptions", {
-      customer: customer.id,
-      plan: plans[plan].id,
-      payment_method: method,
-      ...trial,
-    })
-    if (plan === "diesel") generator = id
+    const trial = trial_days === undefined ? {} : { trial_days }
+    const body = { customer: customer.id, plan: plans[plan].id, payment_method: method, ...trial }
+    subscriptions[name] = (await made("/subscriptions", body)).id
     names.set(customer.id, name)
     say(`  ${name.padEnd(6)} ${what}`)
   }
   const before = performance.now()
-  for (const [month, stop] of MONTHS.entries()) {
-    await advance(call, clock.id, stop)
-    await call("POST", `/subscriptions/${generator}/unit-records`, { quantity: LITRES[month], description: "litres" })
+  for (const [at, act] of DOINGS.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    await advance(call, clock.id, `${at}T08:00:00Z`)
+    await act(call, subscriptions)
   }
   await advance(call, clock.id, "2026-07-31T08:00:00Z")
   say(`\nSix months later (${Math.round(performance.now() - before)} ms):\n`)
-  const events = await call<ReadonlyArray<Happening>>("GET", "/events?limit=100")
-  for (const event of [...events].reverse()) {
+  for (const event of await happenings(origin, key)) {
     const name = names.get(event.data.object.customer ?? "")
     if (name !== undefined) say(`  ${day(event.created_at)}  ${name.padEnd(6)} ${describe(event)}`)
   }
@@ -177,7 +218,7 @@ await Effect.runPromise(
     yield* Effect.provide(migrate, pool)
     const { keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)
     const server = yield* Effect.promise(() => startServer({ DATA_DIR: dataDir }))
-    yield* Effect.promise(() => story(caller(server.origin, keys.sk_test)))
+    yield* Effect.promise(() => story(server.origin, keys.sk_test))
     yield* Effect.provide(trialBalance, pool)
     const books = yield* Effect.provide(checkLedger, pool)
     const journal = yield* Effect.provide(replayJournal(replayables, []), pool)
