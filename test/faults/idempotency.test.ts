@@ -4,6 +4,7 @@ import { makeApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
+import { expectWhole } from "../support/whole.ts"
 
 const { api, live, database, keys } = useInstance()
 
@@ -149,5 +150,44 @@ describe("Idempotency-Key", () => {
     expect(subscriptions.length).toBe(PARALLEL)
     expect((await api.all(`/charges?customer=${customer}`)).length).toBe(PARALLEL)
     expect(await database.run((sql) => sql`SELECT reference FROM simulator_attempt WHERE attempts > 1`)).toEqual([])
+  })
+
+  it("survives a crash in the middle of everything else that charges", async () => {
+    const server = await startServer(database.url())
+    const mine = makeApi(server.origin, keys().sk_test)
+    const customer = await createCustomer(api)
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" }))
+    const subscriptions = async (plan: object) => {
+      const body = { customer, plan: await createPlan(api, plan) }
+      const answers = await Promise.all(Array.from({ length: PARALLEL }, () => api.post("/subscriptions", body)))
+      return answers.map((answer) => data(answer, 201).id as string)
+    }
+    const delivered = await subscriptions({ billing_cycle: "per_delivery" })
+    const paused = await subscriptions({ pause_enabled: true, pro_rate: false })
+    for (const id of paused) data(await api.post(`/subscriptions/${id}/pause`))
+    const before = (await api.all(`/charges?customer=${customer}`)).length
+    const requests = Array.from({ length: PARALLEL }, (_, n) => [
+      { path: "/charges", body: { customer, amount: 1000 + n, currency: "NGN" }, status: 201 },
+      { path: `/subscriptions/${delivered[n]}/unit-records`, body: { quantity: 1 }, status: 201 },
+      { path: `/subscriptions/${paused[n]}/resume`, body: {}, status: 200 },
+    ]).flat()
+    const first = requests.map(({ path, body }, n) =>
+      mine.post(path, body, withKey(`charging ${n}`)).catch(() => undefined),
+    )
+    await eventually(async () =>
+      (await api.all(`/charges?customer=${customer}`)).length > before + 2 ? true : undefined,
+    )
+    await server.kill()
+    await Promise.all(first)
+    for (const [n, { path, body, status }] of requests.entries()) {
+      const answer = await eventually(async () => {
+        const answer = await api.post(path, body, withKey(`charging ${n}`))
+        return answer.status === 409 ? undefined : answer
+      })
+      expect(answer.status, `${path} ${JSON.stringify(answer.body)}`).toBe(status)
+    }
+    const charges = (await api.all(`/charges?customer=${customer}`)).slice(0, -before)
+    expect(charges.map(({ status }) => status)).toEqual(requests.map(() => "succeeded"))
+    await expectWhole(database)
   })
 })
