@@ -15,6 +15,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["lifecycle"],
   ["http"],
   ["account", "plan", "payment_method", "sandbox", "clock"],
+  ["provider", "usage"],
   ["customer"],
   ["charge"],
   ["subscription"],

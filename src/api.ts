@@ -16,6 +16,7 @@ import { type IdKind, kindOf } from "./ids.ts"
 import { paymentMethodEndpoints } from "./payment_method/http.ts"
 import { planEndpoints } from "./plan/http.ts"
 import { findPlans, renderPlan } from "./plan/Plans.ts"
+import { providerEndpoints } from "./provider/http.ts"
 import { type Finder, sandboxEndpoints } from "./sandbox/http.ts"
 import { collect, recoverCharges } from "./subscription/collect.ts"
 import { subscriptionEndpoints } from "./subscription/http.ts"
@@ -24,6 +25,7 @@ import { retryBill } from "./subscription/retry.ts"
 import { renderSubscription } from "./subscription/Subscription.ts"
 import { findSubscriptions } from "./subscription/Subscriptions.ts"
 import { getUnitRecord } from "./subscription/units.ts"
+import { usageEndpoints } from "./usage/http.ts"
 
 const byId = <T extends Json & { readonly id: string }>(objects: ReadonlyArray<T>): ReadonlyMap<string, Json> =>
   new Map(objects.map((object) => [object.id, object]))
@@ -78,4 +80,6 @@ export const endpoints: ReadonlyArray<Endpoint> = [
   ...eventEndpoints,
   ...clockEndpoints,
   ...sandboxEndpoints(find),
+  ...usageEndpoints,
+  ...providerEndpoints,
 ]

@@ -6,20 +6,34 @@
 import { parseArgs } from "node:util"
 import { Cause, Effect, Exit, type Redacted, Redacted as Secret } from "effect"
 import type { SqlClient } from "effect/sql"
-import { createAccount, findAccount, listAccounts, type NewAccount, renderAccount } from "./account/Accounts.ts"
+import {
+  createAccount,
+  findAccount,
+  listAccounts,
+  moveLiveAccess,
+  type NewAccount,
+  renderAccount,
+  setPlan,
+} from "./account/Accounts.ts"
 import { ConfigProblem, readConfig } from "./config.ts"
 import { databaseUrl, poolLayer } from "./db/Database.ts"
 import { migrate, migrationStatus } from "./db/migrate.ts"
+import { createAdministrator, createKey, KeyUnusable, listKeys, renderKey, revokeKey, rollKey } from "./key/ApiKeys.ts"
+import { SCOPE_NAMES, type Scopes } from "./key/scopes.ts"
 import { checkLedger } from "./ledger/Ledger.ts"
 import { replayJournal } from "./lifecycle/replay.ts"
 import { replayables } from "./lifecycles.ts"
+import { changeVertical, VERTICALS } from "./provider/Providers.ts"
+
+/** Who changes what by this command line, as histories name it. */
+const OPERATOR = "command line"
 
 class Usage extends Error {}
 /** Something that the operator asked for is not there. */
 class Missing extends Error {}
 
 interface Options {
-  readonly [name: string]: string | boolean | undefined
+  readonly [name: string]: string | boolean | ReadonlyArray<string | boolean> | undefined
 }
 
 interface Result {
@@ -44,32 +58,46 @@ const OPTIONS = {
   vertical: { type: "string" },
   "api-plan": { type: "string" },
   "live-access": { type: "string" },
+  account: { type: "string" },
+  mode: { type: "string" },
+  type: { type: "string" },
+  scope: { type: "string", multiple: true },
+  origin: { type: "string", multiple: true },
+  grace: { type: "string" },
+  name: { type: "string" },
+  reason: { type: "string" },
 } as const
 
-const VERTICALS = [
-  "generic",
-  "estate_management",
-  "meal_plan",
-  "gym_fitness",
-  "insurance",
-  "waste",
-  "fuel",
-  "laundry",
-  "ecommerce",
-]
-const API_PLANS = ["starter", "growth", "scale", "enterprise"]
+const API_PLANS = ["starter", "growth", "scale", "enterprise"] as const
 
-const oneOf = (options: Options, name: string, allowed: ReadonlyArray<string>): string | undefined => {
-  const value = options[name]
-  if (value === undefined) return undefined
+const among = <const L extends ReadonlyArray<string>>(what: string, value: unknown, allowed: L): L[number] => {
   if (typeof value !== "string" || !allowed.includes(value))
-    throw new Usage(`--${name} must be one of ${allowed.join(", ")}.`)
+    throw new Usage(`${what} must be one of ${allowed.join(", ")}.`)
   return value
 }
 
+const oneOf = <const L extends ReadonlyArray<string>>(options: Options, name: string, allowed: L) =>
+  options[name] === undefined ? undefined : among(`--${name}`, options[name], allowed)
+
+const needed = (options: Options, name: string): string => {
+  const value = options[name]
+  if (typeof value !== "string" || value.trim() === "") throw new Usage(`--${name} is needed.`)
+  return value
+}
+
+const argument = (args: ReadonlyArray<string>, index: number, what: string): string => {
+  const value = args[index]
+  if (value === undefined) throw new Usage(`The command needs ${what}.`)
+  return value
+}
+
+const list = (options: Options, name: string): ReadonlyArray<string> => {
+  const value = options[name]
+  return Array.isArray(value) ? value : []
+}
+
 const newAccount = (options: Options): NewAccount => {
-  const businessName = options["business-name"]
-  if (typeof businessName !== "string" || businessName === "") throw new Usage("account create needs --business-name.")
+  const businessName = needed(options, "business-name")
   const vertical = oneOf(options, "vertical", VERTICALS)
   const apiPlan = oneOf(options, "api-plan", API_PLANS)
   const liveAccess = oneOf(options, "live-access", ["approved"])
@@ -78,9 +106,35 @@ const newAccount = (options: Options): NewAccount => {
     ...(typeof options.email === "string" ? { email: options.email } : {}),
     ...(vertical === undefined ? {} : { vertical }),
     ...(apiPlan === undefined ? {} : { apiPlan }),
-    ...(liveAccess === undefined ? {} : { liveAccess: "approved" as const }),
+    ...(liveAccess === undefined ? {} : { liveAccess }),
   }
 }
+
+/** `plans=write` and the like, as a restricted key's scopes. */
+const scopesOf = (options: Options): Scopes =>
+  Object.fromEntries(
+    list(options, "scope").flatMap((text) => {
+      const [name, level] = text.split("=")
+      const scope = among("--scope", name, SCOPE_NAMES)
+      return among(`--scope ${scope}=…`, level, ["none", "read", "write"]) === "none" ? [] : [[scope, level]]
+    }),
+  )
+
+const originsOf = (options: Options): ReadonlyArray<string> =>
+  list(options, "origin").map((text) => {
+    const origin = URL.canParse(text) ? new URL(text).origin : "null"
+    if (origin === "null" || origin !== text.replace(/\/$/, ""))
+      throw new Usage(`--origin must be an origin such as https://shop.example, not ${text}.`)
+    return origin
+  })
+
+const existing = (id: string) =>
+  Effect.map(findAccount(id), (row) => {
+    if (row === undefined) throw new Missing(`No such account: ${id}.`)
+    return row
+  })
+
+const LIVE_ACCESS_MOVES = ["request", "approve", "reject", "suspend", "reinstate"] as const
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   "account create": {
@@ -92,17 +146,98 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   "account show": {
     usage: "account show ACCOUNT",
-    run: ([id]) =>
-      Effect.gen(function* () {
-        if (id === undefined) throw new Usage("account show needs an account ID.")
-        const row = yield* findAccount(id)
-        if (row === undefined) throw new Missing(`No such account: ${id}.`)
-        return { output: renderAccount(row, false) }
-      }),
+    run: (args) =>
+      Effect.map(existing(argument(args, 0, "an account ID")), (row) => ({ output: renderAccount(row, false) })),
   },
   "account list": {
     usage: "account list",
     run: () => Effect.map(listAccounts, (rows) => ({ output: rows.map((row) => renderAccount(row, false)) })),
+  },
+  "account set-plan": {
+    usage: "account set-plan ACCOUNT starter|growth|scale|enterprise",
+    run: (args) =>
+      Effect.gen(function* () {
+        const id = argument(args, 0, "an account ID")
+        const plan = among("The plan", args[1], API_PLANS)
+        const account = yield* setPlan(id, plan)
+        if (account === undefined) throw new Missing(`No such account: ${id}.`)
+        return { output: renderAccount(account, false) }
+      }),
+  },
+  "account live-access": {
+    usage: `account live-access ACCOUNT ${LIVE_ACCESS_MOVES.join("|")}`,
+    run: (args) =>
+      Effect.gen(function* () {
+        const id = argument(args, 0, "an account ID")
+        const move = among("The move", args[1], LIVE_ACCESS_MOVES)
+        const moved = yield* moveLiveAccess(id, move)
+        if (moved === undefined) throw new Missing(`No such account: ${id}.`)
+        if (moved.refused)
+          throw new Missing(`Live access of ${id} is ${moved.account.live_access}: it cannot ${move} from there.`)
+        return { output: renderAccount(moved.account, false) }
+      }),
+  },
+  "key create": {
+    usage:
+      "key create --account A --mode test|live --type secret|publishable|restricted [--scope plans=write]… [--origin https://…]…",
+    run: (_, options) =>
+      Effect.gen(function* () {
+        const account = yield* existing(needed(options, "account"))
+        const mode = among("--mode", options.mode, ["test", "live"])
+        const type = among("--type", options.type, ["secret", "publishable", "restricted"])
+        if (type !== "restricted" && list(options, "scope").length > 0)
+          throw new Usage("--scope is for restricted keys: a secret key may do everything.")
+        if (type !== "publishable" && list(options, "origin").length > 0)
+          throw new Usage("--origin is for publishable keys: no other key may reach a browser.")
+        if (mode === "live" && account.live_access !== "approved")
+          throw new Missing(`Live access of ${account.id} is ${account.live_access}: live keys need it approved.`)
+        const may = { scopes: scopesOf(options), origins: originsOf(options) }
+        return { output: yield* createKey({ account_id: account.id, livemode: mode === "live" }, type, may) }
+      }),
+  },
+  "key list": {
+    usage: "key list --account A",
+    run: (_, options) =>
+      Effect.gen(function* () {
+        const { id } = yield* existing(needed(options, "account"))
+        return { output: (yield* listKeys(id)).map(renderKey) }
+      }),
+  },
+  "key roll": {
+    usage: "key roll ID --grace 0|1h|24h|7d",
+    run: (args, options) =>
+      Effect.gen(function* () {
+        const id = argument(args, 0, "a key ID")
+        const rolled = yield* rollKey(id, among("--grace", options.grace, ["0", "1h", "24h", "7d"]))
+        if (rolled === undefined) throw new Missing(`No such key: ${id}.`)
+        return { output: rolled }
+      }),
+  },
+  "key revoke": {
+    usage: "key revoke ID",
+    run: (args) =>
+      Effect.gen(function* () {
+        const id = argument(args, 0, "a key ID")
+        const revoked = yield* revokeKey(id)
+        if (revoked === undefined) throw new Missing(`No such key: ${id}.`)
+        return { output: revoked }
+      }),
+  },
+  "admin create": {
+    usage: "admin create --name N",
+    run: (_, options) => Effect.map(createAdministrator(needed(options, "name")), (output) => ({ output })),
+  },
+  "vertical set": {
+    usage: "vertical set ACCOUNT V --reason R",
+    run: (args, options) =>
+      Effect.gen(function* () {
+        const { id } = yield* existing(argument(args, 0, "an account ID"))
+        const vertical = among("The business type", args[1], VERTICALS)
+        const reason = needed(options, "reason")
+        if (reason.length < 5 || reason.length > 500) throw new Usage("--reason must have 5 to 500 characters.")
+        const change = { vertical, reason, administrator: OPERATOR }
+        return { output: yield* changeVertical({ account_id: id, livemode: false }, change) }
+      }),
   },
   "ledger check": {
     usage: "ledger check",
@@ -178,7 +313,8 @@ const main = (): void => {
       }
       const error = Cause.squash(exit.cause)
       if (error instanceof Usage) fail(error.message, 2)
-      if (error instanceof Missing || error instanceof ConfigProblem) fail((error as Error).message, 1)
+      if (error instanceof Missing || error instanceof ConfigProblem || error instanceof KeyUnusable)
+        fail((error as Error).message, 1)
       fail(`The command failed: ${error instanceof Error ? error.message : String(error)}`, 1)
     },
   })

@@ -16,6 +16,14 @@ export interface Transport {
   readonly sandboxHost: string | undefined
 }
 
+/** Requests a second that are sustained; a burst is twice that (decision J6). */
+export interface RateLimits {
+  readonly live: number
+  readonly sandbox: number
+  /** By address, at pages that need no key. */
+  readonly public: number
+}
+
 export interface Config {
   readonly host: string
   readonly port: number
@@ -28,6 +36,7 @@ export interface Config {
   /** Background workers in this process; 0 serves HTTP only. */
   readonly workers: number
   readonly transport: Transport
+  readonly rateLimits: RateLimits
 }
 
 /** A setting that stops the start; `message` is the one line to print. */
@@ -36,6 +45,9 @@ export class ConfigProblem extends Error {
 }
 
 const OURS_WITHOUT_PREFIX = 64
+
+/** Nobody is to be slowed down who tries the service on a machine of their own. */
+const DEVELOPMENT_RATE = 10_000
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -132,5 +144,10 @@ export const readConfig = (env: Env, options: { readonly development: boolean })
     production,
     workers: integer(env, "WORKERS", 0, 16, 1),
     transport: transport(env, host, development, production),
+    rateLimits: {
+      live: integer(env, "RATE_LIMIT_LIVE", 1, 100_000, development ? DEVELOPMENT_RATE : 100),
+      sandbox: integer(env, "RATE_LIMIT_SANDBOX", 1, 100_000, development ? DEVELOPMENT_RATE : 50),
+      public: integer(env, "RATE_LIMIT_PUBLIC", 1, 100_000, development ? DEVELOPMENT_RATE : 10),
+    },
   }
 }

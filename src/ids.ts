@@ -14,6 +14,9 @@ export const PREFIXES = {
   request: "req",
   key: "key",
   ledger_entry: "le",
+  provider_change: "pch",
+  plan_change: "apc",
+  owner_email: "oem",
 } as const
 
 export type IdKind = keyof typeof PREFIXES

@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { NodeHttpServer } from "@effect/platform-node"
 import { Cause, Effect, Exit, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { createAccount, createKey, listAccounts } from "./account/Accounts.ts"
+import { createAccount, listAccounts } from "./account/Accounts.ts"
 import { endpoints, expanders } from "./api.ts"
 import { deleteExpiredClocks } from "./clock/Clocks.ts"
 import { clockWorker } from "./clock/ClockWorker.ts"
@@ -17,12 +17,14 @@ import { migrate } from "./db/migrate.ts"
 import { answerBroken } from "./http/broken.ts"
 import { purge } from "./http/idempotency.ts"
 import { makeApp } from "./http/Server.ts"
+import { createKey } from "./key/ApiKeys.ts"
 import { hashKey } from "./key/Key.ts"
 import { SandboxResets } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
 import { recoverCharges } from "./subscription/collect.ts"
 import { firings } from "./subscription/firings.ts"
 import { recoveryWorker, timerWorker } from "./timers/TimerWorker.ts"
+import { Metering } from "./usage/Metering.ts"
 
 /** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
 const HEADERS_LIMIT_MS = 10_000
@@ -67,7 +69,15 @@ const serve = (config: Config) =>
       yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })
     }
     yield* http.serve(
-      makeApp({ endpoints, expanders, transport: config.transport, refuseWrite: resets.refuse, origin }),
+      makeApp({
+        endpoints,
+        expanders,
+        transport: config.transport,
+        rateLimits: config.rateLimits,
+        metering: yield* Metering,
+        refuseWrite: resets.refuse,
+        origin,
+      }),
     )
     return origin
   })

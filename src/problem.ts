@@ -51,6 +51,26 @@ export const CATALOGUE = {
   ),
   insufficient_scope: entry(403, "permission_error", "The restricted key lacks the scope that the message names."),
   secret_key_required: entry(403, "permission_error", "Only a secret key may call this."),
+  administrator_key_required: entry(
+    403,
+    "permission_error",
+    "This is for the service's own administrators: it takes an administrator key.",
+  ),
+  origin_not_allowed: entry(
+    403,
+    "permission_error",
+    "The page's origin is not on the allow-list of the publishable key. Add it there, scheme and port included.",
+  ),
+  vertical_locked: entry(
+    403,
+    "permission_error",
+    "An approved provider cannot change its business type by itself. Ask us to.",
+  ),
+  rate_limited: entry(
+    429,
+    "rate_limit_error",
+    "Too many requests. Wait for `Retry-After` seconds, and spread requests out.",
+  ),
   route_missing: entry(
     404,
     "invalid_request_error",

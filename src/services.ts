@@ -7,10 +7,12 @@ import { simulatorLayer } from "./rail/simulator/Simulator.ts"
 import { attemptsLayer } from "./sandbox/attempts.ts"
 import { SandboxResets } from "./sandbox/reset.ts"
 import { Wakeups } from "./timers/Wakeups.ts"
+import { Metering } from "./usage/Metering.ts"
 
 export const servicesLayer = (url: Redacted.Redacted<string>) =>
   Layer.mergeAll(
     Keys.layer,
+    Metering.layer,
     Runner.layer,
     SandboxResets.layer,
     simulatorLayer.pipe(Layer.provide(attemptsLayer)),

@@ -1,18 +1,21 @@
 /** Accounts (spec 2.13) and the making of their keys. */
-import { Effect, Redacted } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Tenant } from "../db/tenant.ts"
+import { decide, restore, stateName } from "../../machines/decide.ts"
+import { type LiveAccess, type LiveAccessEvent, liveAccessMachine } from "../../machines/live_access.ts"
 import { newId } from "../ids.ts"
-import { generateKey, type KeyType } from "../key/Key.ts"
+import { createKey } from "../key/ApiKeys.ts"
+import type { KeyType } from "../key/Key.ts"
+import type { ApiPlan } from "../key/Keys.ts"
 import { formatInstant } from "../time.ts"
 
 export interface AccountRow {
   readonly id: string
   readonly business_name: string
   readonly email: string | null
-  readonly vertical: string
-  readonly api_plan: string
-  readonly live_access: string
+  readonly vertical: string | null
+  readonly api_plan: ApiPlan
+  readonly live_access: LiveAccess
   readonly created_at: number
 }
 
@@ -39,14 +42,12 @@ export const listAccounts = Effect.gen(function* () {
   return yield* sql<AccountRow>`SELECT * FROM account ORDER BY id`
 })
 
-/** Makes a key and answers it in full: the only time that anyone sees it. */
-export const createKey = (tenant: Tenant, type: KeyType) =>
+/** The account, locked; undefined where there is none. */
+export const lockAccount = (id: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const { key, hash, prefix, last4 } = generateKey(type, tenant.livemode)
-    const id = newId("key")
-    yield* sql`INSERT INTO api_key ${sql.insert({ ...tenant, id, type, hash, prefix, last4, created_at: new Date() })}`
-    return { id, key: Redacted.value(key) }
+    const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} FOR UPDATE`
+    return row
   })
 
 export interface NewAccount {
@@ -69,7 +70,7 @@ export const createAccount = (input: NewAccount) =>
             id,
             business_name: input.businessName,
             email: input.email ?? null,
-            vertical: input.vertical ?? "generic",
+            vertical: input.vertical ?? null,
             api_plan: input.apiPlan ?? "starter",
             live_access: input.liveAccess ?? "not_requested",
             created_at: new Date(),
@@ -82,6 +83,47 @@ export const createAccount = (input: NewAccount) =>
             ? { sk_live: yield* key(true, "secret"), pk_live: yield* key(true, "publishable") }
             : {}
         return { account: row!, keys: { ...sandbox, ...live } }
+      }),
+    )
+  })
+
+/** Moves an account's access to live (decision J4). Undefined: no such account; "refused": not from where it stands. */
+export const moveLiveAccess = (id: string, event: LiveAccessEvent["type"]) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    return yield* sql.withTransaction(
+      Effect.gen(function* () {
+        const account = yield* lockAccount(id)
+        if (account === undefined) return undefined
+        const standing = restore(liveAccessMachine, account.live_access, {})
+        const { changed, snapshot } = decide(liveAccessMachine, standing, { type: event, at: Date.now() })
+        if (!changed) return { account, refused: true }
+        const [row] = yield* sql<AccountRow>`
+          UPDATE account SET live_access = ${stateName(snapshot)} WHERE id = ${id} RETURNING *`
+        return { account: row!, refused: false }
+      }),
+    )
+  })
+
+/** Puts an account on another API plan. The change is kept: invoices charge each plan for its share of the month. */
+export const setPlan = (id: string, plan: ApiPlan) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    return yield* sql.withTransaction(
+      Effect.gen(function* () {
+        const account = yield* lockAccount(id)
+        if (account === undefined || account.api_plan === plan) return account
+        yield* sql`
+          INSERT INTO account_plan_change ${sql.insert({
+            account_id: id,
+            livemode: true,
+            id: newId("plan_change"),
+            previous_plan: account.api_plan,
+            new_plan: plan,
+            created_at: new Date(),
+          })}`
+        const [row] = yield* sql<AccountRow>`UPDATE account SET api_plan = ${plan} WHERE id = ${id} RETURNING *`
+        return row
       }),
     )
   })

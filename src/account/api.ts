@@ -9,4 +9,13 @@ export const accountApi = {
     status: 200,
     answers: "account",
   }),
+  clientConfig: declare({
+    method: "GET",
+    path: "/client/config",
+    summary: "What a page of the merchant needs to know, with a publishable key",
+    access: "publishable",
+    status: 200,
+    answers: "client_config",
+    codes: ["origin_not_allowed"],
+  }),
 }

@@ -8,4 +8,13 @@ export const accountEndpoints = [
     kind: "read",
     run: (request) => Effect.map(findAccount(request.account_id), (row) => renderAccount(row!, request.livemode)),
   }),
+  bind(accountApi.clientConfig, {
+    kind: "read",
+    run: (request) =>
+      Effect.map(findAccount(request.account_id), (row) => ({
+        object: "client_config",
+        business_name: row!.business_name,
+        livemode: request.livemode,
+      })),
+  }),
 ]

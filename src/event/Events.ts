@@ -10,7 +10,7 @@ const API_VERSION = "v1"
 
 export interface NewEvent extends Tenant {
   readonly type: string
-  readonly object: { readonly id?: unknown }
+  readonly object: Readonly<Record<string, unknown>>
   /** The former values of what changed; `{}` for `.created` (decision I6). */
   readonly previous: Readonly<Record<string, unknown>>
   readonly test_clock_id: string | null

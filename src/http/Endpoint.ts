@@ -6,6 +6,7 @@ import type { PgClient } from "@effect/sql-pg"
 import type { Effect, Schema } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Tenant } from "../db/tenant.ts"
+import type { Scope } from "../key/scopes.ts"
 import type { Runner } from "../lifecycle/Runner.ts"
 import type { Problem, ProblemCode } from "../problem.ts"
 import type { PaymentRail } from "../rail/PaymentRail.ts"
@@ -14,10 +15,9 @@ import type { Wakeups } from "../timers/Wakeups.ts"
 /** What handlers may use. */
 export type App = SqlClient.SqlClient | PgClient.PgClient | PaymentRail | Runner | Wakeups
 
-export type Resource = "plans" | "customers" | "subscriptions" | "charges" | "webhooks"
-
-export interface Caller extends Tenant {
-  readonly keyType: "secret" | "publishable" | "restricted"
+export interface Caller {
+  /** The administrator's name; of an account's key, its ID. */
+  readonly name: string
 }
 
 export interface Request<Body, Query> extends Tenant {
@@ -34,6 +34,8 @@ export interface Page<T> {
   readonly data: ReadonlyArray<T>
   readonly hasMore: boolean
   readonly limit: number
+  /** Where the next page starts; the last object's ID where nothing else is said. */
+  readonly cursor?: string | null
 }
 
 export type Json = Readonly<Record<string, unknown>>
@@ -72,8 +74,12 @@ export interface Declaration<Body = unknown, Query = unknown> {
   /** Relative to the environment's root, such as `/customers/:id`. */
   readonly path: string
   readonly summary: string
-  /** Scope of restricted keys; "any": any secret or restricted key; "secret": a secret key only (spec 5, decision J2). */
-  readonly access: Resource | "any" | "secret"
+  /**
+   * Scope of restricted keys; "any": any secret or restricted key; "secret": a secret key only; "publishable": any key of
+   * the account, from the key's origins by browsers; "administrator": one of ours, about the account in the path
+   * (spec 5, decisions G7, J2, J3).
+   */
+  readonly access: Scope | "any" | "secret" | "publishable" | "administrator"
   readonly sandboxOnly?: boolean
   readonly body?: Schema.Codec<Body, unknown>
   readonly query?: Schema.Codec<Query, unknown>

@@ -6,28 +6,42 @@ import type { PgClient } from "@effect/sql-pg"
 import { Cause, Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, SqlError } from "effect/sql"
-import type { Transport } from "../config.ts"
+import type { RateLimits, Transport } from "../config.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
-import { Keys, type KnownKey } from "../key/Keys.ts"
+import { type AccountKey, Keys, type KnownKey } from "../key/Keys.ts"
 import { noSuch, type Problem, problem } from "../problem.ts"
+import { allow, crossOrigin, preflight } from "./access.ts"
+import { readJson } from "./body.ts"
 import type { App, Declaration, Endpoint, Expander, Handler, Json, Request } from "./Endpoint.ts"
 import { failure, json, listSuccess, success } from "./envelope.ts"
 import { expandAll, expansions } from "./expand.ts"
 import { type Claim, claim, drop, noteResource, release, type Stored, store } from "./idempotency.ts"
-import { parseBody } from "./json.ts"
 import { type Page as DocumentationPage, documentation } from "./pages.ts"
 import { parseQuery } from "./query.ts"
+import { makeRateLimit } from "./rateLimit.ts"
 import { type Match, makeRoutes } from "./routes.ts"
 import { decoder } from "./validation.ts"
 
-const LARGEST_BODY = 256 * 1024
+type Headers = Readonly<Record<string, string>>
+
+/** Who counts what accounts use (spec 8, decisions K1, K5). */
+export interface Metering {
+  /** Counts a write that succeeds, in the running transaction. */
+  readonly count: (key: AccountKey) => Effect.Effect<Headers, SqlError.SqlError, App>
+  /** What a write that does not count says of the count. */
+  readonly standing: (key: KnownKey | undefined) => Effect.Effect<Headers, never, App>
+  readonly noteRead: (key: AccountKey) => void
+}
 
 export interface ServerOptions {
   readonly endpoints: ReadonlyArray<Endpoint>
   /** By the name of the field that holds an ID. */
   readonly expanders: Readonly<Record<string, Expander>>
   readonly transport: Transport
+  /** Requests a second. */
+  readonly rateLimits: RateLimits
+  readonly metering: Metering
   /** Refuses a write where none is possible just now. */
   readonly refuseWrite: (tenant: Tenant) => Effect.Effect<void, Failure>
   /** Origin in `doc_url`, without a trailing slash. */
@@ -83,6 +97,16 @@ const isSecure = (request: IncomingMessage, transport: Transport): boolean =>
       .split(",")[0]!
       .trim() === "https")
 
+/** Asked by machines, as often as they like. */
+const HEALTH = "/healthz"
+
+/** The address that a request comes from; behind a proxy that we trust, the one which that proxy saw. */
+const addressOf = (request: IncomingMessage, transport: Transport): string => {
+  const forwarded = String(request.headers["x-forwarded-for"] ?? "").split(",")
+  const seen = transport.trustProxy ? forwarded.at(-1)!.trim() : ""
+  return seen === "" ? (request.socket.remoteAddress ?? "") : seen
+}
+
 /** Which environment a path is in, and the rest of it (decision A1). */
 const environment = (
   host: string,
@@ -101,76 +125,44 @@ const environment = (
   return sandbox === undefined ? undefined : { livemode: false, path: sandbox }
 }
 
-/** The body, as text; refused before it is read whole where it is too large. */
-const readBody = (request: IncomingMessage): Effect.Effect<string, Problem> =>
-  Effect.callback<string, Problem>((resume) => {
-    const tooLarge = () => {
-      request.pause()
-      resume(Effect.fail(problem("request_too_large", "The body may hold at most 256 KiB.")))
-    }
-    if (Number(request.headers["content-length"] ?? 0) > LARGEST_BODY) return tooLarge()
-    const chunks: Array<Buffer> = []
-    let size = 0
-    request.on("data", (chunk: Buffer) => {
-      size += chunk.length
-      if (size > LARGEST_BODY) return tooLarge()
-      chunks.push(chunk)
-    })
-    request.on("end", () => {
-      const bytes = Buffer.concat(chunks)
-      const text = bytes.toString("utf8")
-      resume(
-        Buffer.from(text, "utf8").equals(bytes)
-          ? Effect.succeed(text)
-          : Effect.fail(problem("json_invalid", "The body is not valid UTF-8.")),
-      )
-    })
-    request.on("error", () => resume(Effect.fail(problem("request_timeout", "The body did not arrive whole."))))
-  })
-
-const readJson = (request: IncomingMessage) =>
-  Effect.gen(function* () {
-    const type = request.headers["content-type"]
-    const text = yield* readBody(request)
-    if (text !== "" && !/^application\/json\s*(;|$)/i.test(type ?? "")) {
-      return yield* problem("content_type_invalid", "A body needs the header Content-Type: application/json.")
-    }
-    return yield* parseBody(text)
-  })
-
-/** Whether the key may call the endpoint (spec 5, decisions G7, J2). */
-const allow = (declaration: Declaration, key: KnownKey): Effect.Effect<void, Problem> => {
-  if (key.type === "secret") return Effect.void
-  const { access } = declaration
-  if (key.type === "publishable" || access === "secret")
-    return Effect.fail(problem("secret_key_required", "Only a secret key may call this."))
-  if (access === "any") return Effect.void
-  const scope = `${access}:${declaration.method === "GET" ? "read" : "write"}`
-  return Effect.fail(problem("insufficient_scope", `This restricted key lacks the scope ${scope}.`))
+/** What is known of a request so far: headers that its answer carries however it ends, and whose it is. */
+interface About {
+  headers: Headers
+  key: KnownKey | undefined
 }
 
-/** Runs a handler that may write: the answer of a claimed request is stored with its work. */
+/** Runs a handler that may write: the answer of a claimed request is stored, and a live write counted, with its work. */
 const runWrite = (
   handler: Handler<unknown, unknown>,
   request: Request<unknown, unknown>,
-  status: number,
-  held: Claim | undefined,
+  key: KnownKey,
+  {
+    status,
+    held,
+    metering,
+  }: { readonly status: number; readonly held: Claim | undefined; readonly metering: Metering },
   render: (data: Json) => Effect.Effect<Answer, Failure, App>,
 ) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const tenant: Tenant = { account_id: request.account_id, livemode: request.livemode }
+    const metered = tenant.livemode && key.kind === "account"
     const answer = (data: Json) =>
       Effect.gen(function* () {
         const answered = { ...(yield* render(data)), status }
         if (held !== undefined) yield* store(tenant, held, answered)
-        return answered
+        // Last, so that others who count for the account wait no longer than for the commit.
+        return metered ? { ...answered, headers: yield* metering.count(key) } : answered
       })
+    const last = (id: string, handler: Extract<Handler<unknown, unknown>, { kind: "staged" }>) => {
+      const replying = Effect.flatMap(handler.reply(tenant, id), answer)
+      return held !== undefined || metered ? sql.withTransaction(replying) : replying
+    }
     if (handler.kind === "write") return yield* sql.withTransaction(Effect.flatMap(handler.run(request), answer))
     if (handler.kind !== "staged") throw new Error(`Not a write: ${handler.kind}`)
     if (held?.resourceId != null) {
       yield* handler.resume(tenant, held.resourceId)
-      return yield* Effect.flatMap(handler.reply(tenant, held.resourceId), answer)
+      return yield* last(held.resourceId, handler)
     }
     const { id, after } = yield* sql.withTransaction(
       Effect.gen(function* () {
@@ -180,24 +172,34 @@ const runWrite = (
       }),
     )
     yield* after
-    return yield* Effect.flatMap(handler.reply(tenant, id), answer)
+    return yield* last(id, handler)
   })
 
 const isStored = (found: Claim | Stored): found is Stored => "status" in found
 
+/** Whose objects a call is about: the key's account, or the one that an administrator names in the path. */
+const tenantOf = (key: KnownKey, { params }: Match, livemode: boolean): Tenant =>
+  key.kind === "account"
+    ? { account_id: key.account_id, livemode: key.livemode }
+    : { account_id: params.id ?? "", livemode }
+
 /** Everything after the key is known: route, access, body, idempotency, parameters, the work itself. */
 const answerCall = (
   options: ServerOptions,
-  key: KnownKey,
-  { endpoint, params }: Match,
+  about: About & { readonly key: KnownKey },
+  match: Match & { readonly livemode: boolean },
   node: IncomingMessage,
   url: URL,
 ) =>
   Effect.gen(function* () {
+    const { endpoint, params } = match
     const { declaration, handler } = endpoint
+    const { key } = about
     yield* allow(declaration, key)
-    if (declaration.method !== "GET") yield* options.refuseWrite(key)
-    const tenant: Tenant = { account_id: key.account_id, livemode: key.livemode }
+    about.headers = { ...about.headers, ...(yield* crossOrigin(declaration, key, node.headers.origin)) }
+    const tenant = tenantOf(key, match, match.livemode)
+    if (declaration.method !== "GET") yield* options.refuseWrite(tenant)
+    else if (key.kind === "account") options.metering.noteRead(key)
     const decode = decodersOf(declaration)
     const raw = declaration.method === "GET" ? {} : yield* readJson(node)
     const work = (held: Claim | undefined): Effect.Effect<Answer, Failure, App> =>
@@ -209,14 +211,8 @@ const answerCall = (
         // Postgres holds no NUL, so no object has such an ID.
         const strange = Object.values(params).find((id) => id.includes("\0"))
         if (strange !== undefined) return yield* noSuch("object", strange)
-        const request = {
-          ...tenant,
-          caller: { ...tenant, keyType: key.type },
-          id: params.id ?? "",
-          params,
-          body,
-          query,
-        }
+        const caller = { name: key.kind === "administrator" ? key.name : key.id }
+        const request = { ...tenant, caller, id: params.id ?? "", params, body, query }
         const expanded = (data: ReadonlyArray<Json>) => expandAll(tenant, data, fields, options.expanders)
         if (handler.kind === "list") {
           const page = yield* handler.run(request)
@@ -225,7 +221,8 @@ const answerCall = (
         const render = (data: Json) =>
           Effect.map(expanded([data]), ([shown]) => ({ status: declaration.status, body: success(shown!) }))
         if (handler.kind === "read") return yield* Effect.flatMap(handler.run(request), render)
-        return yield* runWrite(handler, request, declaration.status, held, render)
+        const { metering } = options
+        return yield* runWrite(handler, request, key, { status: declaration.status, held, metering }, render)
       })
     const name = declaration.method === "POST" ? node.headers["idempotency-key"] : undefined
     if (name === undefined) return yield* work(undefined)
@@ -261,12 +258,29 @@ const isUnreachable = ({ reason }: SqlError.SqlError): boolean => {
   return reason._tag === "ConnectionError" || reason.isRetryable || (typeof code === "string" && AWAY.test(code))
 }
 
+const isWrite = ({ method }: IncomingMessage): boolean => method !== "GET" && method !== "HEAD"
+
 /** The program that answers every request. */
 export const makeApp = (options: ServerOptions) => {
+  const { metering, rateLimits } = options
   const routes = { live: makeRoutes(options.endpoints, true), sandbox: makeRoutes(options.endpoints, false) }
   const pages = documentation(options.endpoints, options.origin)
+  const limits = {
+    live: makeRateLimit(rateLimits.live),
+    sandbox: makeRateLimit(rateLimits.sandbox),
+    public: makeRateLimit(rateLimits.public),
+  }
 
-  const call = (node: IncomingMessage, url: URL, requestId: string) =>
+  /** Takes the request's place in its account's rate (decision J6). */
+  const limit = (about: About, kind: keyof typeof limits, name: string): Effect.Effect<void, Problem> => {
+    const { allowed, headers } = limits[kind].take(name)
+    about.headers = { ...about.headers, ...headers }
+    return allowed
+      ? Effect.void
+      : Effect.fail(problem("rate_limited", `Too many requests: try again in ${headers["retry-after"]} s.`))
+  }
+
+  const call = (node: IncomingMessage, url: URL, about: About) =>
     Effect.gen(function* () {
       const keys = yield* Keys
       if (!isSecure(node, options.transport)) {
@@ -274,46 +288,65 @@ export const makeApp = (options: ServerOptions) => {
       }
       const place = environment(node.headers.host ?? "", url.pathname, options.transport)
       const key = yield* keys.authenticate(node.headers.authorization, place?.livemode)
+      about.key = key
+      const livemode = key.kind === "account" ? key.livemode : (place?.livemode ?? false)
+      const owner = key.kind === "account" ? key.account_id : key.id
+      yield* limit(about, livemode ? "live" : "sandbox", owner)
       const match =
         place === undefined ? { allow: [] } : routes[place.livemode ? "live" : "sandbox"].find(node.method!, place.path)
       if ("allow" in match) {
-        const missing = problem("route_missing", `There is no ${node.method} ${url.pathname}.`)
-        return failure(
-          missing,
-          requestId,
-          options.origin,
-          match.allow.length === 0 ? {} : { allow: match.allow.join(", ") },
-        )
+        if (match.allow.length > 0) about.headers = { ...about.headers, allow: match.allow.join(", ") }
+        return yield* problem("route_missing", `There is no ${node.method} ${url.pathname}.`)
       }
-      const answered = yield* answerCall(options, key, match, node, url)
-      return json(answered.status, answered.body, requestId, answered.headers)
+      const known = Object.assign(about, { key })
+      const answered: Answer = yield* answerCall(options, known, { ...match, livemode }, node, url)
+      const counted = isWrite(node) && answered.headers?.["x-service-billable"] === undefined
+      const standing = counted ? yield* metering.standing(key) : {}
+      return { ...answered, headers: { ...about.headers, ...standing, ...answered.headers } }
     })
 
-  const page = (found: DocumentationPage, requestId: string) =>
-    HttpServerResponse.setHeader(found.response, "x-request-id", requestId)
+  const page = (found: DocumentationPage, node: IncomingMessage, url: URL, requestId: string) =>
+    Effect.gen(function* () {
+      const about: About = { headers: {}, key: undefined }
+      if (url.pathname !== HEALTH) yield* limit(about, "public", addressOf(node, options.transport))
+      return HttpServerResponse.setHeaders(found.response, { ...about.headers, "x-request-id": requestId })
+    })
+
+  /** What a browser asks before a page of another origin may call. */
+  const asksBefore = (node: IncomingMessage, url: URL): boolean => {
+    const place = environment(node.headers.host ?? "", url.pathname, options.transport)
+    if (node.method !== "OPTIONS" || node.headers.origin === undefined || place === undefined) return false
+    const match = routes[place.livemode ? "live" : "sandbox"].find("GET", place.path)
+    return "endpoint" in match && match.endpoint.declaration.access === "publishable"
+  }
 
   return Effect.gen(function* () {
     const node = NodeHttpServerRequest.toIncomingMessage(yield* HttpServerRequest.HttpServerRequest) as IncomingMessage
     const requestId = newId("request")
     const url = URL.canParse(node.url ?? "/", BASE) ? new URL(node.url ?? "/", BASE) : new URL(BASE)
-    if (node.method === "GET" || node.method === "HEAD") {
-      const found = pages.get(url.pathname)
-      if (found !== undefined) return page(found, requestId)
-      if (url.pathname === "/readyz") return yield* readiness(requestId)
+    const about: About = { headers: {}, key: undefined }
+    const found = isWrite(node) ? undefined : pages.get(url.pathname)
+    if (!isWrite(node) && url.pathname === "/readyz") return yield* readiness(requestId)
+    if (asksBefore(node, url)) {
+      const headers = { ...preflight(node.headers.origin!), "x-request-id": requestId }
+      return HttpServerResponse.empty({ status: 204, headers })
     }
-    const write = node.method !== "GET" && node.method !== "HEAD"
-    const answered = call(node, url, requestId)
+    const answered: Effect.Effect<HttpServerResponse.HttpServerResponse, Failure, App | Keys> =
+      found !== undefined
+        ? page(found, node, url, requestId)
+        : Effect.map(call(node, url, about), ({ status, body, headers }) => json(status, body, requestId, headers))
     // A caller that hangs up does not leave half a request: what is begun is finished.
-    return yield* (write ? Effect.uninterruptible(answered) : answered).pipe(
+    return yield* (isWrite(node) ? Effect.uninterruptible(answered) : answered).pipe(
       Effect.catchCause((cause) =>
         Effect.gen(function* () {
           const { problem: told, unexpected } = toProblem(cause)
           if (unexpected) {
             const callerRequestId = node.headers["x-request-id"]
-            const about = { requestId, callerRequestId, method: node.method, path: url.pathname }
-            yield* Effect.logError("request failed", about, cause)
+            const facts = { requestId, callerRequestId, method: node.method, path: url.pathname }
+            yield* Effect.logError("request failed", facts, cause)
           }
-          const response = failure(told, requestId, options.origin)
+          const standing = isWrite(node) && about.key !== undefined ? yield* metering.standing(about.key) : {}
+          const response = failure(told, requestId, options.origin, { ...about.headers, ...standing })
           // What is left of a refused body is not read.
           return told.code === "request_too_large"
             ? HttpServerResponse.setHeader(response, "connection", "close")

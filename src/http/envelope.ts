@@ -21,12 +21,8 @@ export const json = (
 
 export const success = (data: Json): string => JSON.stringify({ success: true, data })
 
-export const listSuccess = ({ data, hasMore, limit }: Page<Json>): string =>
-  JSON.stringify({
-    success: true,
-    data,
-    meta: { has_more: hasMore, next_cursor: hasMore ? (data.at(-1)?.id ?? null) : null, limit },
-  })
+export const listSuccess = ({ data, hasMore, limit, cursor = data.at(-1)?.id as string | null }: Page<Json>): string =>
+  JSON.stringify({ success: true, data, meta: { has_more: hasMore, next_cursor: hasMore ? cursor : null, limit } })
 
 export const failureBody = (problem: Problem, requestId: string, origin: string): string => {
   const error = {

@@ -2,10 +2,20 @@
 import { Effect } from "effect"
 import type { Tenant } from "../db/tenant.ts"
 import type { KnownKey } from "../key/Keys.ts"
-import { invalid, type Problem, problem } from "../problem.ts"
+import type { Scope } from "../key/scopes.ts"
+import { invalid, type Problem } from "../problem.ts"
+import { requireScope } from "./access.ts"
 import type { Declaration, Expander, Json } from "./Endpoint.ts"
 
 const MOST_FIELDS = 4
+
+/** The scope by which the object behind a field is read; test clocks are in none. */
+const SCOPE_OF: Readonly<Record<string, Scope>> = {
+  customer: "customers",
+  plan: "plans",
+  subscription: "subscriptions",
+  latest_charge: "charges",
+}
 
 /** The fields to expand, judged against what the endpoint offers. */
 export const expansions = (
@@ -23,8 +33,10 @@ export const expansions = (
         "expand[]",
         `expand[] must be one of ${offered.join(", ")}, not ${JSON.stringify(strange)}.`,
       )
-    if (asked.length > 0 && key.type === "restricted")
-      return yield* problem("insufficient_scope", "This restricted key lacks the scope to read what it expands.")
+    for (const field of asked) {
+      const scope = SCOPE_OF[field]
+      if (scope !== undefined && key.kind === "account") yield* requireScope(key, scope, "read")
+    }
     return [...new Set(asked)]
   })
 

@@ -36,7 +36,7 @@ const decodeSegment = (segment: string): string => {
   }
 }
 
-/** The routes of the live or of the sandbox environment. */
+/** The routes of the live or of the sandbox environment. Literal segments win over parameters. */
 export const makeRoutes = (endpoints: ReadonlyArray<Endpoint>, livemode: boolean): Routes => {
   const byLength = new Map<number, Array<Route>>()
   for (const endpoint of endpoints) {
@@ -46,6 +46,8 @@ export const makeRoutes = (endpoints: ReadonlyArray<Endpoint>, livemode: boolean
     routes.push({ segments, endpoint })
     byLength.set(segments.length, routes)
   }
+  const parameters = ({ segments }: Route): number => segments.filter((segment) => segment.startsWith(":")).length
+  for (const routes of byLength.values()) routes.sort((a, b) => parameters(a) - parameters(b))
   return {
     find: (method, path) => {
       const segments = split(path)

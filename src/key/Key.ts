@@ -1,4 +1,4 @@
-/** What an API key looks like: `sk_test_` + 32 base62 characters + 6 of checksum (spec 5, decision J1). */
+/** What keys look like: `sk_test_`, or `adm_`, + 32 base62 characters + 6 of checksum (spec 5, decisions J1, J3). */
 import { createHash, randomBytes } from "node:crypto"
 import { crc32 } from "node:zlib"
 import { Redacted } from "effect"
@@ -9,7 +9,8 @@ const TYPE_PREFIX = { secret: "sk", publishable: "pk", restricted: "rk" } as con
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 const BODY_LENGTH = 32
 const CHECKSUM_LENGTH = 6
-const SHAPE = /^(sk|pk|rk)_(test|live)_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/
+const SHAPE = /^(?:(sk|pk|rk)_(test|live)|adm)_[0-9A-Za-z]{32}([0-9A-Za-z]{6})$/
+const ADMINISTRATOR_PREFIX = "adm_"
 
 const checksum = (text: string): string => {
   let rest = crc32(text) >>> 0
@@ -30,26 +31,29 @@ const body = (): string => {
   return out
 }
 
-export interface ParsedKey {
-  readonly type: KeyType
-  readonly livemode: boolean
-  readonly hash: Uint8Array
-}
-
 export const hashKey = (key: string): Uint8Array => createHash("sha256").update(key).digest()
 
-/** A fresh key. What is kept of it is its hash, prefix and last four characters. */
-export const generateKey = (type: KeyType, livemode: boolean) => {
-  const prefix = `${TYPE_PREFIX[type]}_${livemode ? "live" : "test"}_`
+/** A fresh key that begins with `prefix`. What is kept of it is its hash, prefix and last four characters. */
+const generate = (prefix: string) => {
   const start = prefix + body()
   const key = start + checksum(start)
   return { key: Redacted.make(key), hash: hashKey(key), prefix, last4: key.slice(-4) }
 }
 
+export const generateKey = (type: KeyType, livemode: boolean) =>
+  generate(`${TYPE_PREFIX[type]}_${livemode ? "live" : "test"}_`)
+
+export const generateAdministratorKey = () => generate(ADMINISTRATOR_PREFIX)
+
+export interface ParsedKey {
+  /** Of whom: an account, or one of the service's own administrators. */
+  readonly kind: "account" | "administrator"
+  readonly hash: Uint8Array
+}
+
 /** What a key says of itself; undefined where it is none of ours, told by its checksum without a look-up. */
 export const parseKey = (key: string): ParsedKey | undefined => {
   const match = SHAPE.exec(key)
-  if (match === null || checksum(key.slice(0, -CHECKSUM_LENGTH)) !== match[4]) return undefined
-  const type = (Object.keys(TYPE_PREFIX) as ReadonlyArray<KeyType>).find((name) => TYPE_PREFIX[name] === match[1])!
-  return { type, livemode: match[2] === "live", hash: hashKey(key) }
+  if (match === null || checksum(key.slice(0, -CHECKSUM_LENGTH)) !== match[3]) return undefined
+  return { kind: match[1] === undefined ? "administrator" : "account", hash: hashKey(key) }
 }

@@ -5,21 +5,43 @@
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Queue, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { records } from "../db/records.ts"
 import { type Problem, problem } from "../problem.ts"
+import { MINUTE_MS } from "../time.ts"
 import { type KeyType, type ParsedKey, parseKey } from "./Key.ts"
+import type { Scopes } from "./scopes.ts"
 
-export interface KnownKey {
+export interface AccountKey {
+  readonly kind: "account"
+  readonly id: string
   readonly account_id: string
   readonly livemode: boolean
   readonly type: KeyType
+  readonly scopes: Scopes
+  readonly origins: ReadonlyArray<string>
   readonly expires_at: number | null
   readonly revoked_at: number | null
   readonly live_access: string
+  readonly api_plan: ApiPlan
 }
+
+export interface AdministratorKey {
+  readonly kind: "administrator"
+  readonly id: string
+  readonly name: string
+  readonly revoked_at: number | null
+}
+
+export type KnownKey = AccountKey | AdministratorKey
+export type ApiPlan = "starter" | "growth" | "scale" | "enterprise"
 
 /** Keys in memory; past it, all are forgotten: an installation has thousands at most. */
 const MOST_REMEMBERED = 20_000
 const RECONNECT_MS = 500
+/** How often uses are written down: "last used" is exact to a minute (decision J1). */
+const NOTE_USES_EVERY_MS = 5_000
+
+const USE = { account_id: "text", livemode: "boolean", id: "text", at: "timestamptz" } as const
 
 export class Keys extends Context.Service<
   Keys,
@@ -68,21 +90,61 @@ export class Keys extends Context.Service<
       )
       yield* Effect.forkScoped(listen.pipe(Effect.ignore, Effect.repeat(Schedule.spaced(RECONNECT_MS))))
 
-      const find = (parsed: ParsedKey) =>
+      /** The minute in which each key was last used, where that is not written down yet. */
+      const uses = new Map<string, AccountKey & { readonly at: number }>()
+      const noted = new Map<string, number>()
+      const noteUse = (key: AccountKey) => {
+        const at = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
+        if (noted.get(key.id) === at) return
+        if (noted.size >= MOST_REMEMBERED) noted.clear()
+        noted.set(key.id, at)
+        uses.set(key.id, { ...key, at })
+      }
+      const writeUses = Effect.suspend(() => {
+        const rows = [...uses.values()]
+        uses.clear()
+        return rows.length === 0
+          ? Effect.void
+          : sql`UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(sql, rows, USE)} r
+              WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id)`.pipe(
+              Effect.tapError(() => Effect.sync(() => rows.forEach((row) => void uses.set(row.id, row)))),
+            )
+      }).pipe(Effect.ignore)
+      yield* Effect.forkScoped(Effect.repeat(writeUses, Schedule.spaced(NOTE_USES_EVERY_MS)))
+      yield* Effect.addFinalizer(() => writeUses)
+
+      const read = ({ kind, hash }: ParsedKey) =>
+        kind === "administrator"
+          ? sql<AdministratorKey>`SELECT 'administrator' AS kind, id, name, revoked_at FROM administrator_key WHERE hash = ${hash}`
+          : sql<AccountKey>`
+              SELECT 'account' AS kind, k.id, k.account_id, k.livemode, k.type, k.scopes, k.origins, k.expires_at, k.revoked_at, a.live_access, a.api_plan
+              FROM api_key k JOIN account a ON a.id = k.account_id WHERE k.hash = ${hash}`
+
+      const find = (parsed: ParsedKey): Effect.Effect<KnownKey | undefined, SqlError.SqlError> =>
         Effect.gen(function* () {
           const name = Buffer.from(parsed.hash).toString("hex")
           const known = remembered.get(name)
           if (known !== undefined) return known
           const before = changes
-          const [row] = yield* sql<KnownKey>`
-            SELECT k.account_id, k.livemode, k.type, k.expires_at, k.revoked_at, a.live_access
-            FROM api_key k JOIN account a ON a.id = k.account_id WHERE k.hash = ${parsed.hash}`
+          const [row]: ReadonlyArray<KnownKey> = yield* read(parsed)
           if (row !== undefined && listening && before === changes) {
             if (remembered.size >= MOST_REMEMBERED) remembered.clear()
             remembered.set(name, row)
           }
           return row
         })
+
+      const judge = (key: AccountKey, livemode: boolean | undefined): Problem | undefined => {
+        if (key.expires_at !== null && key.expires_at <= Date.now())
+          return problem("key_expired", "This API key was rolled, and its grace period is over.")
+        if (livemode !== undefined && key.livemode !== livemode) {
+          const [is, should] = key.livemode ? ["live", "sandbox"] : ["sandbox", "live"]
+          return problem("key_environment_mismatch", `This is a ${is} key, and the address is the ${should} one.`)
+        }
+        return key.livemode && key.live_access !== "approved"
+          ? problem("live_access_required", "Live access of this account is not enabled.")
+          : undefined
+      }
 
       return Keys.of({
         authenticate: (authorization, livemode) =>
@@ -95,18 +157,10 @@ export class Keys extends Context.Service<
             if (key === undefined)
               return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
             if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
-            if (key.expires_at !== null && key.expires_at <= Date.now())
-              return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
-            if (livemode !== undefined && key.livemode !== livemode) {
-              const [is, should] = key.livemode ? ["live", "sandbox"] : ["sandbox", "live"]
-              return yield* problem(
-                "key_environment_mismatch",
-                `This is a ${is} key, and the address is the ${should} one.`,
-              )
-            }
-            if (key.livemode && key.live_access !== "approved") {
-              return yield* problem("live_access_required", "Live access of this account is not enabled.")
-            }
+            if (key.kind === "administrator") return key
+            const refusal = judge(key, livemode)
+            if (refusal !== undefined) return yield* refusal
+            noteUse(key)
             return key
           }),
       })

@@ -158,7 +158,7 @@ describe("Idempotency-Key", () => {
     const customer = await createCustomer(api)
     data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" }))
     const subscriptions = async (plan: object) => {
-      const body = { customer, plan: await createPlan(api, plan) }
+      const body = { customer, plan: await createPlan(api, { ...plan }) }
       const answers = await Promise.all(Array.from({ length: PARALLEL }, () => api.post("/subscriptions", body)))
       return answers.map((answer) => data(answer, 201).id as string)
     }

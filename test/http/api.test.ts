@@ -2,16 +2,16 @@ import { request as httpRequest } from "node:http"
 import { connect } from "node:net"
 import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
-import { createKey } from "../../src/account/Accounts.ts"
 import { endpoints } from "../../src/api.ts"
 import { deleteExpiredClocks } from "../../src/clock/Clocks.ts"
 import { OBJECTS } from "../../src/http/objects.ts"
+import { createKey } from "../../src/key/ApiKeys.ts"
 import { CATALOGUE } from "../../src/problem.ts"
 import { makeApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
-const { api, live, stranger, server, keys, database, accountId } = useInstance()
+const { api, live, stranger, administrator, server, keys, database, accountId } = useInstance()
 
 const error = async (answer: Promise<{ status: number; body: { error: object } }>) => {
   const { status, body } = await answer
@@ -408,17 +408,20 @@ describe("health", () => {
 })
 
 describe("unknown parameters", () => {
-  it.each(endpoints.map(({ declaration }) => [declaration.method, declaration.path] as const))(
+  it.each(endpoints.map(({ declaration }) => [declaration.method, declaration.path, declaration.access] as const))(
     "of %s %s are named",
-    async (method, path) => {
+    async (method, path, access) => {
+      const caller = access === "administrator" ? administrator : api
       const real = path.replace(":id", "some_id")
-      expect(await error(api.request(method, `${real}?colour=red`, method === "GET" ? undefined : {}))).toMatchObject({
+      expect(
+        await error(caller.request(method, `${real}?colour=red`, method === "GET" ? undefined : {})),
+      ).toMatchObject({
         status: 400,
         code: "parameter_unknown",
         param: "colour",
       })
       if (method === "GET" || method === "DELETE") return
-      const answer = await error(api.request(method, real, { colour: "red" }))
+      const answer = await error(caller.request(method, real, { colour: "red" }))
       expect(answer).toMatchObject({ status: 400, code: "parameter_unknown", param: "colour" })
     },
   )

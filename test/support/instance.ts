@@ -1,6 +1,7 @@
 /** A server on a database of its own, with an account: what most test files need. */
 import { afterAll, beforeAll } from "vitest"
 import { createAccount } from "../../src/account/Accounts.ts"
+import { createAdministrator } from "../../src/key/ApiKeys.ts"
 import { type Api, makeApi } from "./api.ts"
 import { type TestDatabase, useDatabase } from "./database.ts"
 import { type Server, startServer } from "./server.ts"
@@ -20,6 +21,8 @@ export interface Instance {
   readonly accountId: () => string
   /** Another account's key of the sandbox. */
   readonly stranger: Api
+  /** One of the service's own people, in the sandbox. */
+  readonly administrator: Api
 }
 
 /** Call at the top of a test file. */
@@ -28,9 +31,11 @@ export const useInstance = (env: Readonly<Record<string, string>> = {}): Instanc
   let server: Server
   let account: { readonly account: { readonly id: string }; readonly keys: ReturnType<Instance["keys"]> }
   let other: string
+  let administrator: string
   beforeAll(async () => {
     account = await database.run(() => createAccount({ businessName: "Fit Lagos", liveAccess: "approved" }))
     other = (await database.run(() => createAccount({ businessName: "Stranger" }))).keys.sk_test
+    administrator = (await database.run(() => createAdministrator("Ops"))).key
     server = await startServer(database.url(), env)
   })
   afterAll(() => server?.stop())
@@ -53,5 +58,6 @@ export const useInstance = (env: Readonly<Record<string, string>> = {}): Instanc
     keys: () => account.keys,
     accountId: () => account.account.id,
     stranger: late(() => other),
+    administrator: late(() => administrator),
   }
 }

@@ -1,0 +1,23 @@
+/** A merchant's access to the live environment (decision J4): asked for, granted, withheld for a while. */
+import { setup } from "xstate"
+
+export type LiveAccess = "not_requested" | "pending_review" | "approved" | "rejected" | "suspended"
+
+export type LiveAccessEvent = {
+  readonly type: "request" | "approve" | "reject" | "suspend" | "reinstate"
+  readonly at: number
+}
+
+export const liveAccessMachine = setup({
+  types: {} as { events: LiveAccessEvent; input: { readonly at: number } },
+}).createMachine({
+  id: "live_access",
+  initial: "not_requested",
+  states: {
+    not_requested: { on: { request: "pending_review" } },
+    pending_review: { on: { approve: "approved", reject: "rejected" } },
+    approved: { on: { suspend: "suspended" } },
+    rejected: { on: { request: "pending_review" } },
+    suspended: { on: { reinstate: "approved" } },
+  },
+})

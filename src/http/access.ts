@@ -1,0 +1,50 @@
+/** Whether a key may call an endpoint, and a page of another origin may see the answer (spec 5, decisions G7, J2, J3). */
+import { Effect } from "effect"
+import type { AccountKey, KnownKey } from "../key/Keys.ts"
+import { type Level, reaches, type Scope } from "../key/scopes.ts"
+import { type Problem, problem } from "../problem.ts"
+import type { Declaration } from "./Endpoint.ts"
+
+/** The level that a call needs of its scope. */
+export const levelOf = ({ method }: Pick<Declaration, "method">): Level => (method === "GET" ? "read" : "write")
+
+export const requireScope = (key: AccountKey, scope: Scope, level: Level): Effect.Effect<void, Problem> =>
+  key.type !== "restricted" || reaches(key.scopes, scope, level)
+    ? Effect.void
+    : Effect.fail(problem("insufficient_scope", `This restricted key lacks the scope ${scope}:${level}.`))
+
+export const allow = (declaration: Declaration, key: KnownKey): Effect.Effect<void, Problem> => {
+  const { access } = declaration
+  if (access === "administrator") {
+    return key.kind === "administrator"
+      ? Effect.void
+      : Effect.fail(problem("administrator_key_required", "This takes an administrator key."))
+  }
+  const secretOnly = problem("secret_key_required", "Only a secret key may call this.")
+  if (key.kind === "administrator") return Effect.fail(secretOnly)
+  if (access === "publishable" || key.type === "secret") return Effect.void
+  if (key.type === "publishable" || access === "secret") return Effect.fail(secretOnly)
+  return access === "any" ? Effect.void : requireScope(key, access, levelOf(declaration))
+}
+
+/** Headers that let a page of `origin` read what its publishable key may read; refused where it is not on the list. */
+export const crossOrigin = (
+  declaration: Declaration,
+  key: KnownKey,
+  origin: string | undefined,
+): Effect.Effect<Readonly<Record<string, string>>, Problem> => {
+  if (declaration.access !== "publishable" || origin === undefined) return Effect.succeed({})
+  if (key.kind !== "account" || key.type !== "publishable") return Effect.succeed({})
+  return key.origins.includes(origin)
+    ? Effect.succeed({ "access-control-allow-origin": origin, vary: "Origin" })
+    : Effect.fail(problem("origin_not_allowed", `The origin ${origin.slice(0, 200)} is not on this key's allow-list.`))
+}
+
+/** The answer to a browser that asks before it calls: what it may try. Whether the origin is allowed, the call decides. */
+export const preflight = (origin: string): Readonly<Record<string, string>> => ({
+  "access-control-allow-origin": origin,
+  "access-control-allow-methods": "GET",
+  "access-control-allow-headers": "authorization",
+  "access-control-max-age": "600",
+  vary: "Origin",
+})

@@ -1,0 +1,44 @@
+/** Request bodies (decision A3): read up to their limit, as UTF-8 JSON. */
+import type { IncomingMessage } from "node:http"
+import { Effect } from "effect"
+import { type Problem, problem } from "../problem.ts"
+import { parseBody } from "./json.ts"
+
+const LARGEST_BODY = 256 * 1024
+
+/** The body, as text; refused before it is read whole where it is too large. */
+const readBody = (request: IncomingMessage): Effect.Effect<string, Problem> =>
+  Effect.callback<string, Problem>((resume) => {
+    const tooLarge = () => {
+      request.pause()
+      resume(Effect.fail(problem("request_too_large", "The body may hold at most 256 KiB.")))
+    }
+    if (Number(request.headers["content-length"] ?? 0) > LARGEST_BODY) return tooLarge()
+    const chunks: Array<Buffer> = []
+    let size = 0
+    request.on("data", (chunk: Buffer) => {
+      size += chunk.length
+      if (size > LARGEST_BODY) return tooLarge()
+      chunks.push(chunk)
+    })
+    request.on("end", () => {
+      const bytes = Buffer.concat(chunks)
+      const text = bytes.toString("utf8")
+      resume(
+        Buffer.from(text, "utf8").equals(bytes)
+          ? Effect.succeed(text)
+          : Effect.fail(problem("json_invalid", "The body is not valid UTF-8.")),
+      )
+    })
+    request.on("error", () => resume(Effect.fail(problem("request_timeout", "The body did not arrive whole."))))
+  })
+
+export const readJson = (request: IncomingMessage) =>
+  Effect.gen(function* () {
+    const type = request.headers["content-type"]
+    const text = yield* readBody(request)
+    if (text !== "" && !/^application\/json\s*(;|$)/i.test(type ?? "")) {
+      return yield* problem("content_type_invalid", "A body needs the header Content-Type: application/json.")
+    }
+    return yield* parseBody(text)
+  })

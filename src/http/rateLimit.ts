@@ -1,0 +1,60 @@
+/**
+ * Rate limits (decision J6): a token bucket for each account and environment, and for each address at public pages. In
+ * memory, so they cost no look-up; each process counts by itself.
+ */
+
+/** A burst is twice what is sustained in a second. */
+const BURST_SECONDS = 2
+/** Buckets kept; a full one says nothing, and these are dropped first. */
+const MOST_BUCKETS = 50_000
+
+interface Bucket {
+  tokens: number
+  at: number
+}
+
+export interface Taken {
+  readonly allowed: boolean
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export interface RateLimit {
+  /** Takes a token of `name`'s bucket. */
+  readonly take: (name: string, now?: number) => Taken
+}
+
+export const makeRateLimit = (perSecond: number): RateLimit => {
+  const burst = perSecond * BURST_SECONDS
+  const buckets = new Map<string, Bucket>()
+
+  const refill = (bucket: Bucket, now: number): number =>
+    Math.min(burst, bucket.tokens + ((now - bucket.at) / 1000) * perSecond)
+
+  const dropFull = (now: number): void => {
+    for (const [name, bucket] of buckets) if (refill(bucket, now) >= burst) buckets.delete(name)
+    // All of them busy: the oldest begins anew.
+    if (buckets.size >= MOST_BUCKETS) buckets.delete(buckets.keys().next().value!)
+  }
+
+  return {
+    take: (name, now = performance.now()) => {
+      let bucket = buckets.get(name)
+      if (bucket === undefined) {
+        if (buckets.size >= MOST_BUCKETS) dropFull(now)
+        bucket = { tokens: burst, at: now }
+        buckets.set(name, bucket)
+      }
+      const tokens = refill(bucket, now)
+      const allowed = tokens >= 1
+      bucket.tokens = allowed ? tokens - 1 : tokens
+      bucket.at = now
+      const headers: Record<string, string> = {
+        "ratelimit-limit": String(burst),
+        "ratelimit-remaining": String(Math.floor(bucket.tokens)),
+        "ratelimit-reset": String(Math.ceil((burst - bucket.tokens) / perSecond)),
+      }
+      if (!allowed) headers["retry-after"] = String(Math.max(1, Math.ceil((1 - bucket.tokens) / perSecond)))
+      return { allowed, headers }
+    },
+  }
+}

@@ -1,0 +1,98 @@
+/** Providers: accounts by their business type (spec 2.17, 4.10; decision J7). */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { type AccountRow, lockAccount } from "../account/Accounts.ts"
+import type { Ref, Tenant } from "../db/tenant.ts"
+import { newId } from "../ids.ts"
+import { noSuch, problem } from "../problem.ts"
+import { formatInstant } from "../time.ts"
+
+export const VERTICALS = [
+  "generic",
+  "estate_management",
+  "meal_plan",
+  "gym_fitness",
+  "insurance",
+  "waste",
+  "fuel",
+  "laundry",
+  "ecommerce",
+] as const
+export type Vertical = (typeof VERTICALS)[number]
+
+export const renderProvider = (row: AccountRow, livemode: boolean) => ({
+  id: row.id,
+  object: "provider" as const,
+  livemode,
+  created_at: formatInstant(row.created_at),
+  vertical: row.vertical,
+  live_access: row.live_access,
+})
+
+export interface ProviderChangeRow extends Ref {
+  readonly previous_vertical: Vertical | null
+  readonly new_vertical: Vertical
+  readonly administrator: string
+  readonly reason: string
+  readonly created_at: number
+}
+
+export const renderProviderChange = (row: ProviderChangeRow, livemode: boolean) => ({
+  id: row.id,
+  object: "provider_change" as const,
+  livemode,
+  created_at: formatInstant(row.created_at),
+  previous_vertical: row.previous_vertical,
+  new_vertical: row.new_vertical,
+  administrator: row.administrator,
+  reason: row.reason,
+})
+
+/** A business type holds in both environments: its history is kept with the live one. */
+export const historyOf = ({ account_id }: Tenant): Tenant => ({ account_id, livemode: true })
+
+const write = (id: string, vertical: Vertical) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql<AccountRow>`UPDATE account SET vertical = ${vertical} WHERE id = ${id} RETURNING *`
+    return row!
+  })
+
+/** Whether the provider's own choice is still open: approval is pending, or none was made yet. */
+const isOpen = ({ live_access, vertical }: AccountRow): boolean =>
+  vertical === null || (live_access !== "approved" && live_access !== "suspended")
+
+/** The provider chooses its business type. */
+export const chooseVertical = (tenant: Tenant, vertical: Vertical) =>
+  Effect.gen(function* () {
+    const account = (yield* lockAccount(tenant.account_id))!
+    if (account.vertical === vertical) return renderProvider(account, tenant.livemode)
+    if (!isOpen(account))
+      return yield* problem(
+        "vertical_locked",
+        `The business type of an approved provider stays what it is (${account.vertical}): ask us to change it.`,
+      )
+    return renderProvider(yield* write(account.id, vertical), tenant.livemode)
+  })
+
+/** An administrator changes a provider's business type, for a reason that is kept. */
+export const changeVertical = (
+  tenant: Tenant,
+  input: { readonly vertical: Vertical; readonly reason: string; readonly administrator: string },
+) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const account = (yield* lockAccount(tenant.account_id)) ?? (yield* noSuch("provider", tenant.account_id))
+    if (account.vertical === input.vertical) return renderProvider(account, tenant.livemode)
+    yield* sql`
+      INSERT INTO provider_history ${sql.insert({
+        ...historyOf(tenant),
+        id: newId("provider_change"),
+        previous_vertical: account.vertical,
+        new_vertical: input.vertical,
+        administrator: input.administrator,
+        reason: input.reason,
+        created_at: new Date(),
+      })}`
+    return renderProvider(yield* write(account.id, input.vertical), tenant.livemode)
+  })

@@ -1,0 +1,235 @@
+import { describe, expect, it } from "vitest"
+import { endpoints } from "../../src/api.ts"
+import { createKey, revokeKey, rollKey } from "../../src/key/ApiKeys.ts"
+import { SCOPE_NAMES, type Scopes } from "../../src/key/scopes.ts"
+import { makeApi } from "../support/api.ts"
+import { useInstance } from "../support/instance.ts"
+import { createCustomer, createPlan, data, eventually, refusal } from "../support/story.ts"
+
+const { api, live, stranger, administrator, database, keys, accountId, server } = useInstance()
+
+const keyed = async (type: "secret" | "publishable" | "restricted", may: object = {}, livemode = false) => {
+  const made = await database.run(() => createKey({ account_id: accountId(), livemode }, type, may))
+  return { ...made, api: makeApi(server().origin, made.key, livemode ? "live" : "sandbox") }
+}
+
+const real = (path: string) => path.replaceAll(/:\w+/g, "some_id")
+
+describe("scopes of restricted keys (spec 5.7)", () => {
+  const scoped = endpoints.filter(({ declaration }) =>
+    (SCOPE_NAMES as ReadonlyArray<string>).includes(declaration.access),
+  )
+
+  it.each(scoped.map(({ declaration }) => [declaration.method, declaration.path, declaration.access] as const))(
+    "%s %s needs %s",
+    async (method, path, access) => {
+      const level = method === "GET" ? "read" : "write"
+      const others = Object.fromEntries(SCOPE_NAMES.filter((name) => name !== access).map((name) => [name, "write"]))
+      const without = await keyed("restricted", { scopes: others })
+      const body = method === "GET" ? undefined : {}
+      const refused = await without.api.request(method, real(path), body)
+      expect(refusal(refused)).toEqual([403, "insufficient_scope", null])
+      expect(refused.body.error.message).toContain(`${access}:${level}`)
+      if (level === "write") {
+        const reading = await keyed("restricted", { scopes: { [access]: "read" } })
+        expect(refusal(await reading.api.request(method, real(path), body))[1]).toBe("insufficient_scope")
+      }
+      const enough = await keyed("restricted", { scopes: { [access]: level } as Scopes })
+      expect((await enough.api.request(method, real(path), body)).status).not.toBe(403)
+    },
+  )
+
+  it("cover what is expanded, too (decision B7)", async () => {
+    const customer = await createCustomer(api)
+    const { id } = data(
+      await api.post("/subscriptions", { customer, plan: await createPlan(api), payment_method: "pm_test_success" }),
+      201,
+    )
+    const half = await keyed("restricted", { scopes: { subscriptions: "read", customers: "read" } })
+    expect(data(await half.api.get(`/subscriptions/${id}?expand[]=customer`)).customer.id).toBe(customer)
+    const refused = await half.api.get(`/subscriptions/${id}?expand[]=customer&expand[]=plan`)
+    expect(refusal(refused)).toEqual([403, "insufficient_scope", null])
+    expect(refused.body.error.message).toContain("plans:read")
+  })
+
+  it("do not open what needs a secret key", async () => {
+    const every = await keyed("restricted", { scopes: Object.fromEntries(SCOPE_NAMES.map((name) => [name, "write"])) })
+    expect(refusal(await every.api.get("/test/clocks"))).toEqual([403, "secret_key_required", null])
+    expect(refusal(await every.api.patch("/providers/me/vertical", { vertical: "waste" }))).toEqual([
+      403,
+      "secret_key_required",
+      null,
+    ])
+    expect((await every.api.get("/account")).status).toBe(200)
+  })
+})
+
+describe("a publishable key (decision G7)", () => {
+  // biome-ignore lint/suspicious/noExplicitAny: answers are read field by field, as any client does
+  const bodyOf = (answer: Response): Promise<any> => answer.json()
+  const call = (key: string, headers: Readonly<Record<string, string>>, path = "/client/config") =>
+    fetch(`${server().origin}/sandbox/v1${path}`, { headers: { authorization: `Bearer ${key}`, ...headers } })
+
+  it("reads the client's configuration from its own origins, and nothing else", async () => {
+    const { key } = await keyed("publishable", { origins: ["https://shop.example"] })
+    const answer = await call(key, { origin: "https://shop.example" })
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get("access-control-allow-origin")).toBe("https://shop.example")
+    expect(answer.headers.get("vary")).toBe("Origin")
+    expect((await bodyOf(answer)).data).toEqual({
+      object: "client_config",
+      business_name: "Fit Lagos",
+      livemode: false,
+    })
+    const elsewhere = await call(key, { origin: "https://evil.example" })
+    expect([elsewhere.status, (await bodyOf(elsewhere)).error.code]).toEqual([403, "origin_not_allowed"])
+    expect(elsewhere.headers.get("access-control-allow-origin")).toBeNull()
+    expect((await call(key, {})).status).toBe(200)
+    for (const path of ["/account", "/plans", "/customers"])
+      expect((await bodyOf(await call(key, { origin: "https://shop.example" }, path))).error.code).toBe(
+        "secret_key_required",
+      )
+  })
+
+  it("is asked for by browsers beforehand", async () => {
+    const ask = (path: string, origin?: string) =>
+      fetch(`${server().origin}/sandbox/v1${path}`, {
+        method: "OPTIONS",
+        headers: { "access-control-request-method": "GET", ...(origin === undefined ? {} : { origin }) },
+      })
+    const asked = await ask("/client/config", "https://shop.example")
+    expect([asked.status, asked.headers.get("access-control-allow-headers")]).toEqual([204, "authorization"])
+    expect((await ask("/client/config")).status).toBe(401)
+    expect((await ask("/plans", "https://shop.example")).status).toBe(401)
+  })
+})
+
+describe("keys over their life (spec 5.9)", () => {
+  it("stop at once when they are revoked", async () => {
+    const { id, api: revoked } = await keyed("secret")
+    data(await revoked.get("/account"))
+    await database.run(() => revokeKey(id))
+    await eventually(async () => ((await revoked.get("/account")).status === 401 ? true : undefined))
+    expect(refusal(await revoked.get("/account"))).toEqual([401, "key_revoked", null])
+  })
+
+  it("go on for their grace when they are rolled, then are expired; with none they are revoked", async () => {
+    const old = await keyed("restricted", { scopes: { plans: "read" } })
+    const rolled = await database.run(() => rollKey(old.id, "1h"))
+    const fresh = makeApi(server().origin, rolled!.key)
+    expect((await fresh.get("/plans")).status).toBe(200)
+    expect(refusal(await fresh.get("/customers"))[1]).toBe("insufficient_scope")
+    expect((await old.api.get("/plans")).status).toBe(200)
+    await database.run((sql) => sql`UPDATE api_key SET expires_at = now() - interval '1 second' WHERE id = ${old.id}`)
+    await eventually(async () => ((await old.api.get("/plans")).status === 401 ? true : undefined))
+    expect(refusal(await old.api.get("/plans"))[1]).toBe("key_expired")
+    await expect(database.run(() => rollKey(old.id, "1h"))).rejects.toThrow("expired")
+
+    const gone = await keyed("secret")
+    await database.run(() => rollKey(gone.id, "0"))
+    await eventually(async () => ((await gone.api.get("/plans")).status === 401 ? true : undefined))
+    expect(refusal(await gone.api.get("/plans"))[1]).toBe("key_revoked")
+  })
+
+  it("say when they were last used, to the minute", async () => {
+    const { id, api: used } = await keyed("secret")
+    const lastUse = async () =>
+      (
+        await database.run((sql) => sql<{ at: number | null }>`SELECT last_used_at AS at FROM api_key WHERE id = ${id}`)
+      )[0]!.at
+    expect(await lastUse()).toBeNull()
+    await used.get("/account")
+    const at = await eventually(async () => (await lastUse()) ?? undefined)
+    expect(at % 60_000).toBe(0)
+    expect(Date.now() - at).toBeLessThan(180_000)
+  })
+
+  it("are kept as hashes, and none is in the database", async () => {
+    const { key } = await keyed("secret")
+    const tables = await database.run(
+      (sql) =>
+        sql<{
+          name: string
+        }>`SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`,
+    )
+    for (const { name } of tables) {
+      const found = await database.run((sql) =>
+        sql.unsafe(`SELECT 1 FROM ${name} t WHERE t::text LIKE '%${key.slice(8, 40)}%' LIMIT 1`),
+      )
+      expect(found, name).toEqual([])
+    }
+  })
+})
+
+describe("administrators (decision J3)", () => {
+  const change = (id: string, body: object, caller = administrator) => caller.patch(`/providers/${id}/vertical`, body)
+
+  it("change a provider's business type for a reason, which is kept", async () => {
+    const reason = "They sell diesel now"
+    expect(refusal(await change(accountId(), { vertical: "fuel", reason }, api))).toEqual([
+      403,
+      "administrator_key_required",
+      null,
+    ])
+    expect(refusal(await change("acct_unknown", { vertical: "fuel", reason }))).toEqual([404, "resource_missing", null])
+    expect(refusal(await change(accountId(), { vertical: "fuel", reason: "why" }))).toEqual([
+      400,
+      "parameter_invalid",
+      "reason",
+    ])
+    expect(refusal(await change(accountId(), { vertical: "bakery", reason }))).toEqual([
+      400,
+      "parameter_invalid",
+      "vertical",
+    ])
+    expect(data(await change(accountId(), { vertical: "fuel", reason }))).toMatchObject({
+      id: accountId(),
+      object: "provider",
+      vertical: "fuel",
+      live_access: "approved",
+      livemode: false,
+    })
+    data(await change(accountId(), { vertical: "fuel", reason }))
+    data(await change(accountId(), { vertical: "waste", reason: "Back to waste" }))
+    const history = (await administrator.get(`/providers/${accountId()}/history`)).body.data
+    expect(
+      history.map((entry: Record<string, string>) => [
+        entry.previous_vertical,
+        entry.new_vertical,
+        entry.administrator,
+        entry.reason,
+      ]),
+    ).toEqual([
+      ["fuel", "waste", "Ops", "Back to waste"],
+      [null, "fuel", "Ops", reason],
+    ])
+    expect(refusal(await administrator.get("/plans"))).toEqual([403, "secret_key_required", null])
+  })
+})
+
+describe("a provider's own business type (spec 4.10)", () => {
+  it("is chosen freely while approval is pending", async () => {
+    for (const vertical of ["gym_fitness", "laundry"])
+      expect(data(await stranger.patch("/providers/me/vertical", { vertical }))).toMatchObject({
+        vertical,
+        live_access: "not_requested",
+      })
+  })
+
+  it("is chosen once where the provider is approved", async () => {
+    const before = data(await administrator.get(`/providers/${accountId()}/history`)).length
+    await database.run((sql) => sql`UPDATE account SET vertical = NULL WHERE id = ${accountId()}`)
+    expect(data(await live.patch("/providers/me/vertical", { vertical: "ecommerce" }))).toMatchObject({
+      vertical: "ecommerce",
+      livemode: true,
+    })
+    expect(data(await api.patch("/providers/me/vertical", { vertical: "ecommerce" })).vertical).toBe("ecommerce")
+    expect(refusal(await api.patch("/providers/me/vertical", { vertical: "fuel" }))).toEqual([
+      403,
+      "vertical_locked",
+      null,
+    ])
+    expect(data(await administrator.get(`/providers/${accountId()}/history`)).length).toBe(before)
+    expect(keys().sk_live).toBeTruthy()
+  })
+})
