@@ -12,7 +12,9 @@ import { customerEndpoints } from "./customer/http.ts"
 import type { Tenant } from "./db/tenant.ts"
 import { eventEndpoints } from "./event/http.ts"
 import type { Endpoint, Expander, Json } from "./http/Endpoint.ts"
+import type { PublicPage } from "./http/public.ts"
 import { type IdKind, kindOf } from "./ids.ts"
+import { invoiceEndpoints, invoicePages } from "./invoice/http.ts"
 import { paymentMethodEndpoints } from "./payment_method/http.ts"
 import { planEndpoints } from "./plan/http.ts"
 import { findPlans, renderPlan } from "./plan/Plans.ts"
@@ -70,6 +72,8 @@ const find: Finder = (tenant: Tenant, id) =>
     return { object, testClockId: row?.clock ?? null }
   })
 
+export const publicPages: ReadonlyArray<PublicPage> = [...invoicePages]
+
 export const endpoints: ReadonlyArray<Endpoint> = [
   ...accountEndpoints,
   ...planEndpoints,
@@ -81,5 +85,6 @@ export const endpoints: ReadonlyArray<Endpoint> = [
   ...clockEndpoints,
   ...sandboxEndpoints(find),
   ...usageEndpoints,
+  ...invoiceEndpoints,
   ...providerEndpoints,
 ]

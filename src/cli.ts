@@ -4,7 +4,7 @@
  */
 
 import { parseArgs } from "node:util"
-import { Cause, Effect, Exit, type Redacted, Redacted as Secret } from "effect"
+import { Cause, Effect, Exit, Layer, type Redacted, Redacted as Secret } from "effect"
 import type { SqlClient } from "effect/sql"
 import {
   createAccount,
@@ -15,15 +15,21 @@ import {
   renderAccount,
   setPlan,
 } from "./account/Accounts.ts"
-import { ConfigProblem, readConfig } from "./config.ts"
+import { type Config, ConfigProblem, readConfig } from "./config.ts"
 import { databaseUrl, poolLayer } from "./db/Database.ts"
 import { migrate, migrationStatus } from "./db/migrate.ts"
+import { renderInvoice } from "./invoice/Invoice.ts"
+import { drawInvoices, moveInvoice } from "./invoice/Invoices.ts"
+import { Links } from "./invoice/Links.ts"
+import type { InvoiceRow } from "./invoice/rows.ts"
 import { createAdministrator, createKey, KeyUnusable, listKeys, renderKey, revokeKey, rollKey } from "./key/ApiKeys.ts"
 import { SCOPE_NAMES, type Scopes } from "./key/scopes.ts"
 import { checkLedger } from "./ledger/Ledger.ts"
 import { replayJournal } from "./lifecycle/replay.ts"
 import { replayables } from "./lifecycles.ts"
 import { changeVertical, VERTICALS } from "./provider/Providers.ts"
+import { Wakeups } from "./timers/Wakeups.ts"
+import { monthOf } from "./usage/allowances.ts"
 
 /** Who changes what by this command line, as histories name it. */
 const OPERATOR = "command line"
@@ -48,6 +54,7 @@ interface Command {
     args: ReadonlyArray<string>,
     options: Options,
     url: Redacted.Redacted<string>,
+    config: Config,
   ) => Effect.Effect<Result, unknown, SqlClient.SqlClient>
 }
 
@@ -66,6 +73,7 @@ const OPTIONS = {
   grace: { type: "string" },
   name: { type: "string" },
   reason: { type: "string" },
+  period: { type: "string" },
 } as const
 
 const API_PLANS = ["starter", "growth", "scale", "enterprise"] as const
@@ -133,6 +141,31 @@ const existing = (id: string) =>
     if (row === undefined) throw new Missing(`No such account: ${id}.`)
     return row
   })
+
+/** Where the server of these settings answers. */
+const originOf = (config: Config): string =>
+  config.publicUrl ?? `${config.transport.tls === undefined ? "http" : "https"}://${config.host}:${config.port}`
+
+/** What invoices need beside the database: links to show, and timers for the day they are due. */
+const invoicing = (url: Redacted.Redacted<string>, config: Config) =>
+  Layer.merge(Links.layer(originOf(config)), Wakeups.layer(url))
+
+const shown = (rows: ReadonlyArray<InvoiceRow>) =>
+  Effect.map(Links, (links) => rows.map((row) => renderInvoice(row, links.pdf(row.id))))
+
+/** The month that `--period` names, else the last complete one. Closing the running month early is for trying out. */
+const invoicePeriod = (options: Options, production: boolean) => {
+  const now = Date.now()
+  if (options.period === undefined) return monthOf(now, -1)
+  const name = needed(options, "period")
+  const start = /^\d{4}-(0[1-9]|1[0-2])$/.test(name) ? Date.parse(`${name}-01T00:00:00Z`) : Number.NaN
+  if (Number.isNaN(start)) throw new Usage("--period must be a month such as 2026-01.")
+  if (start > now) throw new Usage(`--period ${name} has not begun yet.`)
+  const period = monthOf(start)
+  if (period.end > now && production)
+    throw new Missing(`The month ${name} is running: production closes complete months only.`)
+  return period
+}
 
 const LIVE_ACCESS_MOVES = ["request", "approve", "reject", "suspend", "reinstate"] as const
 
@@ -227,6 +260,34 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     usage: "admin create --name N",
     run: (_, options) => Effect.map(createAdministrator(needed(options, "name")), (output) => ({ output })),
   },
+  "invoice run": {
+    usage: "invoice run [--period YYYY-MM] [--account A]",
+    run: (_, options, url, config) =>
+      Effect.gen(function* () {
+        const period = invoicePeriod(options, config.production)
+        const account = options.account === undefined ? undefined : (yield* existing(needed(options, "account"))).id
+        return { output: yield* shown(yield* drawInvoices(period, account)) }
+      }).pipe(Effect.provide(invoicing(url, config))),
+  },
+  ...Object.fromEntries(
+    (["pay", "void"] as const).map((move): [string, Command] => [
+      `invoice ${move}`,
+      {
+        usage: `invoice ${move} INVOICE`,
+        run: (args, _, url, config) =>
+          Effect.gen(function* () {
+            const id = argument(args, 0, "an invoice ID")
+            const moved = yield* moveInvoice(id, move)
+            if (moved === undefined) throw new Missing(`No such invoice: ${id}.`)
+            if (moved.refused)
+              throw new Missing(
+                `The invoice ${id} is ${moved.invoice.state}: it cannot be ${move === "pay" ? "paid" : "voided"}.`,
+              )
+            return { output: (yield* shown([moved.invoice]))[0] }
+          }).pipe(Effect.provide(invoicing(url, config))),
+      },
+    ]),
+  ),
   "vertical set": {
     usage: "vertical set ACCOUNT V --reason R",
     run: (args, options) =>
@@ -298,7 +359,7 @@ const main = (): void => {
     const url = yield* databaseUrl(config)
     return yield* Effect.gen(function* () {
       if (!command.usage.startsWith("db")) yield* migrate
-      return yield* command.run(positionals.slice(2), values, url)
+      return yield* command.run(positionals.slice(2), values, url, config)
     }).pipe(Effect.provide(poolLayer(url, 2)))
   }).pipe(Effect.scoped)
 

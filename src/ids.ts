@@ -17,6 +17,7 @@ export const PREFIXES = {
   provider_change: "pch",
   plan_change: "apc",
   owner_email: "oem",
+  invoice: "inv",
 } as const
 
 export type IdKind = keyof typeof PREFIXES

@@ -3,6 +3,8 @@ import type { TimedEvent } from "../machines/decide.ts"
 import { chargeLifecycle } from "./charge/Charge.ts"
 import type { ChargeRow } from "./charge/rows.ts"
 import { clockLifecycle } from "./clock/Clocks.ts"
+import { invoiceLifecycle } from "./invoice/Invoice.ts"
+import type { InvoiceRow } from "./invoice/rows.ts"
 import type { ActorKind, ActorRow } from "./lifecycle/advance.ts"
 import type { Replayable } from "./lifecycle/replay.ts"
 import { subscriptionLifecycle } from "./subscription/Subscription.ts"
@@ -17,4 +19,8 @@ export const replayables: ReadonlyMap<ActorKind, Replayable> = new Map([
   replayable({ lifecycle: subscriptionLifecycle, input: (_: ActorRow, first: TimedEvent) => first }),
   replayable({ lifecycle: chargeLifecycle, input: (row: ChargeRow) => ({ at: row.sent_at }) }),
   replayable({ lifecycle: clockLifecycle, input: () => ({ at: 0 }) }),
+  replayable({
+    lifecycle: invoiceLifecycle,
+    input: (row: InvoiceRow) => ({ at: row.created_at, dueAt: row.due_at }),
+  }),
 ])

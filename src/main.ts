@@ -5,10 +5,10 @@ import { createServer, type Server } from "node:http"
 import { createServer as createTlsServer } from "node:https"
 import { join } from "node:path"
 import { NodeHttpServer } from "@effect/platform-node"
-import { Cause, Effect, Exit, Fiber, Redacted } from "effect"
+import { Cause, Effect, Exit, Fiber, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount, listAccounts } from "./account/Accounts.ts"
-import { endpoints, expanders } from "./api.ts"
+import { endpoints, expanders, publicPages } from "./api.ts"
 import { deleteExpiredClocks } from "./clock/Clocks.ts"
 import { clockWorker } from "./clock/ClockWorker.ts"
 import { type Config, ConfigProblem, readConfig } from "./config.ts"
@@ -17,13 +17,15 @@ import { migrate } from "./db/migrate.ts"
 import { answerBroken } from "./http/broken.ts"
 import { purge } from "./http/idempotency.ts"
 import { makeApp } from "./http/Server.ts"
+import { drawLastMonth, invoiceFiring } from "./invoice/Invoices.ts"
+import { Links } from "./invoice/Links.ts"
 import { createKey } from "./key/ApiKeys.ts"
 import { hashKey } from "./key/Key.ts"
 import { SandboxResets } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
 import { recoverCharges } from "./subscription/collect.ts"
 import { firings } from "./subscription/firings.ts"
-import { recoveryWorker, timerWorker } from "./timers/TimerWorker.ts"
+import { everyMinute, recoveryWorker, timerWorker } from "./timers/TimerWorker.ts"
 import { Metering } from "./usage/Metering.ts"
 
 /** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
@@ -62,10 +64,12 @@ const serve = (config: Config) =>
     const scheme = tls === undefined ? "http" : "https"
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
     yield* recoveryWorker(recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks)))
+    const links = yield* Layer.build(Links.layer(origin))
     const resets = yield* SandboxResets
     if (config.workers > 0) {
       yield* resets.work
-      yield* timerWorker(firings)
+      yield* timerWorker([...firings, invoiceFiring])
+      yield* invoiceWorker
       yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })
     }
     yield* http.serve(
@@ -76,11 +80,15 @@ const serve = (config: Config) =>
         rateLimits: config.rateLimits,
         metering: yield* Metering,
         refuseWrite: resets.refuse,
+        publicPages,
         origin,
-      }),
+      }).pipe(Effect.provideContext(links)),
     )
     return origin
   })
+
+/** Draws up last month's invoices, whenever it is that this process comes to it. */
+const invoiceWorker = everyMinute("invoices", drawLastMonth)
 
 const DEMO_NAME = "Demo merchant"
 

@@ -61,6 +61,11 @@ export const CATALOGUE = {
     "permission_error",
     "The page's origin is not on the allow-list of the publishable key. Add it there, scheme and port included.",
   ),
+  link_invalid: entry(
+    403,
+    "permission_error",
+    "The link was altered, or its time is over. Fetch the object again: it carries a fresh link.",
+  ),
   vertical_locked: entry(
     403,
     "permission_error",

@@ -4,7 +4,7 @@ import { useDatabase } from "./support/database.ts"
 const database = useDatabase()
 
 /** Tables that belong to no account. */
-const SHARED = ["account", "administrator_key", "ledger_account", "schema_migration"]
+const SHARED = ["account", "administrator_key", "ledger_account", "schema_migration", "service_secret"]
 
 interface Found {
   readonly name: string

@@ -30,6 +30,9 @@ export const renderAccount = (row: AccountRow, livemode: boolean) => ({
   live_access: row.live_access,
 })
 
+/** The account under which the service keeps its own books; it is no merchant. */
+export const OWN_ACCOUNT = "acct_service"
+
 export const findAccount = (id: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -39,7 +42,7 @@ export const findAccount = (id: string) =>
 
 export const listAccounts = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  return yield* sql<AccountRow>`SELECT * FROM account ORDER BY id`
+  return yield* sql<AccountRow>`SELECT * FROM account WHERE id <> ${OWN_ACCOUNT} ORDER BY id`
 })
 
 /** The account, locked; undefined where there is none. */

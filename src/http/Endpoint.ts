@@ -6,6 +6,7 @@ import type { PgClient } from "@effect/sql-pg"
 import type { Effect, Schema } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Tenant } from "../db/tenant.ts"
+import type { Links } from "../invoice/Links.ts"
 import type { Scope } from "../key/scopes.ts"
 import type { Runner } from "../lifecycle/Runner.ts"
 import type { Problem, ProblemCode } from "../problem.ts"
@@ -13,7 +14,7 @@ import type { PaymentRail } from "../rail/PaymentRail.ts"
 import type { Wakeups } from "../timers/Wakeups.ts"
 
 /** What handlers may use. */
-export type App = SqlClient.SqlClient | PgClient.PgClient | PaymentRail | Runner | Wakeups
+export type App = SqlClient.SqlClient | PgClient.PgClient | PaymentRail | Runner | Wakeups | Links
 
 export interface Caller {
   /** The administrator's name; of an account's key, its ID. */

@@ -18,6 +18,7 @@ import { failure, json, listSuccess, success } from "./envelope.ts"
 import { expandAll, expansions } from "./expand.ts"
 import { type Claim, claim, drop, noteResource, release, type Stored, store } from "./idempotency.ts"
 import { type Page as DocumentationPage, documentation } from "./pages.ts"
+import type { PublicAnswer, PublicPage } from "./public.ts"
 import { parseQuery } from "./query.ts"
 import { makeRateLimit } from "./rateLimit.ts"
 import { type Match, makeRoutes } from "./routes.ts"
@@ -36,6 +37,7 @@ export interface Metering {
 
 export interface ServerOptions {
   readonly endpoints: ReadonlyArray<Endpoint>
+  readonly publicPages: ReadonlyArray<PublicPage>
   /** By the name of the field that holds an ID. */
   readonly expanders: Readonly<Record<string, Expander>>
   readonly transport: Transport
@@ -312,6 +314,30 @@ export const makeApp = (options: ServerOptions) => {
       return HttpServerResponse.setHeaders(found.response, { ...about.headers, "x-request-id": requestId })
     })
 
+  /** The page behind an address that needs no key, if it is one. */
+  const findPublic = (url: URL): Effect.Effect<PublicAnswer, Failure, App> | undefined => {
+    for (const { path, answer } of options.publicPages) {
+      const parts = path.exec(url.pathname)
+      if (parts !== null) return answer(parts.slice(1), url.searchParams)
+    }
+    return undefined
+  }
+
+  const publicAnswer = (
+    answer: Effect.Effect<PublicAnswer, Failure, App>,
+    node: IncomingMessage,
+    about: About,
+    requestId: string,
+  ) =>
+    Effect.gen(function* () {
+      yield* limit(about, "public", addressOf(node, options.transport))
+      const { body, contentType, fileName } = yield* answer
+      const named = fileName === undefined ? {} : { "content-disposition": `inline; filename="${fileName}"` }
+      const safe = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" }
+      const headers = { ...about.headers, ...named, ...safe, "x-request-id": requestId }
+      return HttpServerResponse.uint8Array(body, { contentType, headers })
+    })
+
   /** What a browser asks before a page of another origin may call. */
   const asksBefore = (node: IncomingMessage, url: URL): boolean => {
     const place = environment(node.headers.host ?? "", url.pathname, options.transport)
@@ -331,10 +357,13 @@ export const makeApp = (options: ServerOptions) => {
       const headers = { ...preflight(node.headers.origin!), "x-request-id": requestId }
       return HttpServerResponse.empty({ status: 204, headers })
     }
+    const open = isWrite(node) ? undefined : findPublic(url)
     const answered: Effect.Effect<HttpServerResponse.HttpServerResponse, Failure, App | Keys> =
       found !== undefined
         ? page(found, node, url, requestId)
-        : Effect.map(call(node, url, about), ({ status, body, headers }) => json(status, body, requestId, headers))
+        : open !== undefined
+          ? publicAnswer(open, node, about, requestId)
+          : Effect.map(call(node, url, about), ({ status, body, headers }) => json(status, body, requestId, headers))
     // A caller that hangs up does not leave half a request: what is begun is finished.
     return yield* (isWrite(node) ? Effect.uninterruptible(answered) : answered).pipe(
       Effect.catchCause((cause) =>

@@ -174,6 +174,26 @@ export const OBJECTS = {
     }),
     updated_at: instant,
   }),
+  invoice: Struct({
+    ...common("invoice"),
+    status: Literals(["open", "paid", "overdue", "void"]),
+    period_start: instant,
+    period_end: instant,
+    currency: Schema.Literal("NGN"),
+    lines: Schema.Array(
+      Struct({
+        type: Literals(["plan_fee", "write_request_overage", "nudge_overage", "proration", "credit"]),
+        description: Text,
+        quantity: Int,
+        unit_amount: kobo,
+        amount: kobo,
+      }),
+    ),
+    total: kobo,
+    due_at: instant,
+    paid_at: NullOr(instant),
+    pdf_url: Text.annotate({ description: "A signed link to the PDF, good for a day" }),
+  }),
   provider: Struct({
     ...common("provider"),
     vertical: NullOr(Text),

@@ -15,6 +15,8 @@ export interface NewEntry extends Tenant {
   readonly customerId: string | null
   readonly subscriptionId: string | null
   readonly chargeId: string | null
+  /** The entry that this one reverses. */
+  readonly reverses?: string | null
   /** In the customer's clock. */
   readonly at: number
   readonly lines: ReadonlyArray<PostingLine>
@@ -29,6 +31,7 @@ const ENTRY = {
   charge_id: "text",
   effective_on: "date",
   line_count: "smallint",
+  reverses: "text",
 } as const
 
 const LINE = {
@@ -59,6 +62,7 @@ export const postEntries = (entries: ReadonlyArray<NewEntry>) =>
       charge_id: entry.chargeId,
       effective_on: new Date(entry.at).toISOString().slice(0, 10),
       line_count: entry.lines.length,
+      reverses: entry.reverses ?? null,
     }))
     const lineRows = withIds.flatMap((entry) =>
       entry.lines.map((line, index) => ({
@@ -75,6 +79,15 @@ export const postEntries = (entries: ReadonlyArray<NewEntry>) =>
     yield* sql`
       WITH entries AS (INSERT INTO ledger_entry (${names(sql, ENTRY)}) SELECT * FROM ${records(sql, entryRows, ENTRY)} e)
       INSERT INTO ledger_line (${names(sql, LINE)}) SELECT * FROM ${records(sql, lineRows, LINE)} l`
+  })
+
+/** The entry that was posted under a key, for one that reverses it. */
+export const reverseOf = ({ account_id, livemode }: Tenant, idempotencyKey: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql<{ id: string }>`
+      SELECT id FROM ledger_entry WHERE account_id = ${account_id} AND livemode = ${livemode} AND idempotency_key = ${idempotencyKey}`
+    return row?.id ?? null
   })
 
 /** How many problems a check lists before it stops looking. */
@@ -122,6 +135,14 @@ export const checkLedger = Effect.gen(function* () {
     ) owed ON (owed.account_id, owed.livemode, owed.subscription_id) = (s.account_id, s.livemode, s.id)
     WHERE coalesce(owed.kobo, 0) <> CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END
     LIMIT ${MOST_PROBLEMS}`
-  const problems = [...unbalanced, ...orphans, ...charges, ...receivables].map(({ problem }) => problem)
+  const invoices = yield* sql<Finding>`
+    SELECT format('account %s: owes %s kobo by its invoices, %s by the service''s own books', coalesce(i.account_id, b.merchant), coalesce(i.kobo, 0), coalesce(b.kobo, 0)) AS problem
+    FROM (SELECT account_id, sum(total_kobo) AS kobo FROM invoice WHERE state IN ('open', 'overdue') GROUP BY 1) i
+    FULL JOIN (
+      SELECT detail AS merchant, sum(amount_kobo) AS kobo FROM ledger_line WHERE account_id = 'acct_service' AND ledger_account = 'receivable' GROUP BY 1
+    ) b ON b.merchant = i.account_id
+    WHERE coalesce(i.kobo, 0) <> coalesce(b.kobo, 0)
+    LIMIT ${MOST_PROBLEMS}`
+  const problems = [...unbalanced, ...orphans, ...charges, ...receivables, ...invoices].map(({ problem }) => problem)
   return { ok: problems.length === 0, entries: count!.entries, problems }
 })

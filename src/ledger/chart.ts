@@ -8,3 +8,5 @@ export type LedgerAccount =
   | "one_off_revenue"
   | "bad_debt"
   | "waived"
+  | "fee_revenue"
+  | "bank"

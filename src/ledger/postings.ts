@@ -71,3 +71,20 @@ export const refundDue = (amountKobo: number, rail: string, customerId: string):
   line("clearing", amountKobo, rail),
   line("refunds_payable", -amountKobo, customerId),
 ]
+
+/** A merchant's month of the service itself, in the service's own books. */
+export const invoiced = (amountKobo: number, merchant: string): ReadonlyArray<PostingLine> => [
+  line("receivable", amountKobo, merchant),
+  line("fee_revenue", -amountKobo),
+]
+
+export const invoicePaid = (amountKobo: number, merchant: string): ReadonlyArray<PostingLine> => [
+  line("bank", amountKobo),
+  line("receivable", -amountKobo, merchant),
+]
+
+/** Reverses {@link invoiced}. */
+export const invoiceVoided = (amountKobo: number, merchant: string): ReadonlyArray<PostingLine> => [
+  line("fee_revenue", amountKobo),
+  line("receivable", -amountKobo, merchant),
+]

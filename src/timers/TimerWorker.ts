@@ -15,7 +15,7 @@ export const orElseUnlessStopped =
     )
 
 /** Does `work` now and every minute, for as long as the scope is open. */
-const everyMinute = <E, R>(name: string, work: Effect.Effect<unknown, E, R>) =>
+export const everyMinute = <E, R>(name: string, work: Effect.Effect<unknown, E, R>) =>
   Effect.forkScoped(
     Effect.repeat(work.pipe(orElseUnlessStopped((cause) => Effect.logError(name, cause))), Schedule.spaced(MINUTE_MS)),
   )

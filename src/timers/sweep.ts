@@ -7,11 +7,14 @@ import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { TimedEvent } from "../../machines/decide.ts"
 import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
-import type { ActorRow } from "../lifecycle/advance.ts"
+import type { ActorKind, ActorRow } from "../lifecycle/advance.ts"
 import { firstDue, type TimerRow } from "./rows.ts"
 
 /** Actors fired in one transaction: large enough to spread the cost of a statement, small enough to hold locks briefly. */
 export const BATCH = 500
+
+/** Actors that have timers of their own; a clock is moved by its worker. */
+type TimedKind = Exclude<ActorKind, "test_clock">
 
 export interface Due<Row extends ActorRow> {
   readonly row: Row
@@ -20,7 +23,7 @@ export interface Due<Row extends ActorRow> {
 
 /** How a kind of actor fires. `R` is what its verbs need. */
 export interface Firing<Row extends ActorRow, R> {
-  readonly kind: "subscription" | "charge"
+  readonly kind: TimedKind
   /** Locks actors and reads their rows. */
   readonly lock: (refs: ReadonlyArray<Ref>) => Effect.Effect<ReadonlyArray<Row>, SqlError.SqlError, R>
   /** Decides and writes, in the transaction; answers what is left to do after its commit. */
@@ -117,7 +120,7 @@ interface ClockRef extends Tenant {
 }
 
 interface NextOnClock {
-  readonly actor_kind: "subscription" | "charge"
+  readonly actor_kind: TimedKind
   readonly due_at: number
   readonly rank: number
 }

@@ -1,0 +1,79 @@
+/** What a month comes to (spec 2.15, 8; decisions K2, K4, K7). Pure. */
+
+import type { ApiPlan } from "../key/Keys.ts"
+import { formatKobo } from "../money.ts"
+import { ALLOWANCES, nudgeOverage, WRITE_BLOCK, WRITE_BLOCK_KOBO, writeOverage } from "../usage/allowances.ts"
+
+export interface InvoiceLine {
+  readonly type: "plan_fee" | "write_request_overage" | "nudge_overage" | "proration" | "credit"
+  readonly description: string
+  readonly quantity: number
+  /** Kobo, as are amounts. */
+  readonly unit_amount: number
+  readonly amount: number
+}
+
+export interface Month {
+  readonly start: number
+  readonly end: number
+  /** The plan at the month's start. */
+  readonly plan: ApiPlan
+  /** Changes within the month, in order of time. */
+  readonly changes: ReadonlyArray<{ readonly at: number; readonly to: ApiPlan }>
+  readonly writes: number
+  readonly nudges: number
+}
+
+const NAMES: Readonly<Record<ApiPlan, string>> = {
+  starter: "Starter",
+  growth: "Growth",
+  scale: "Scale",
+  enterprise: "Enterprise",
+}
+
+const line = (type: InvoiceLine["type"], description: string, quantity: number, unit_amount: number): InvoiceLine => ({
+  type,
+  description,
+  quantity,
+  unit_amount,
+  amount: quantity * unit_amount,
+})
+
+/** `part` of `whole` of an amount, rounded half away from zero (decision B5). */
+const share = (kobo: number, part: number, whole: number): number =>
+  Math.sign(kobo) * Math.floor((2 * Math.abs(kobo) * part + whole) / (2 * whole))
+
+const SECOND_MS = 1000
+const formatDay = (at: number): string => new Date(at).toISOString().slice(0, 10)
+
+/** The lines of a month's invoice. What is used is measured by the plan that is in force at the month's end. */
+export const invoiceLines = ({ start, end, plan, changes, writes, nudges }: Month): ReadonlyArray<InvoiceLine> => {
+  const lines = [line("plan_fee", `${NAMES[plan]} plan, ${formatDay(start).slice(0, 7)}`, 1, ALLOWANCES[plan].feeKobo)]
+  let before = plan
+  for (const { at, to } of changes) {
+    const difference = ALLOWANCES[to].feeKobo - ALLOWANCES[before].feeKobo
+    // In seconds: a fee times a month of milliseconds is more than a number holds exactly.
+    const rest = Math.floor((end - at) / SECOND_MS)
+    const amount = share(difference, rest, (end - start) / SECOND_MS)
+    lines.push(line("proration", `${NAMES[before]} to ${NAMES[to]} from ${formatDay(at)}`, 1, amount))
+    before = to
+  }
+  const allowance = ALLOWANCES[before]
+  const { blocks } = writeOverage(writes, allowance)
+  if (blocks > 0)
+    lines.push(
+      line("write_request_overage", `Writes beyond ${allowance.writes}, per ${WRITE_BLOCK}`, blocks, WRITE_BLOCK_KOBO),
+    )
+  const over = nudgeOverage(nudges, allowance)
+  if (over.overage > 0) {
+    const full = line("nudge_overage", `Nudges beyond ${allowance.nudges}`, over.overage, allowance.nudgeKobo)
+    lines.push(full)
+    if (over.amountKobo < full.amount) {
+      const cap = `Nudges cost at most ${formatKobo(allowance.nudgeCapKobo!)} a month`
+      lines.push(line("credit", cap, 1, over.amountKobo - full.amount))
+    }
+  }
+  return lines
+}
+
+export const totalOf = (lines: ReadonlyArray<InvoiceLine>): number => lines.reduce((sum, { amount }) => sum + amount, 0)

@@ -1,0 +1,298 @@
+import { Effect, Redacted } from "effect"
+import { extractText, getDocumentProxy } from "unpdf"
+import { describe, expect, it } from "vitest"
+import { createAccount, setPlan } from "../src/account/Accounts.ts"
+import { drawInvoices, drawLastMonth, invoiceFiring, moveInvoice } from "../src/invoice/Invoices.ts"
+import { invoiceLines, totalOf } from "../src/invoice/lines.ts"
+import { servicesLayer } from "../src/services.ts"
+import { sweep } from "../src/timers/sweep.ts"
+import { monthOf } from "../src/usage/allowances.ts"
+import { makeApi } from "./support/api.ts"
+import { useInstance } from "./support/instance.ts"
+import { runToEnd } from "./support/server.ts"
+import { data, refusal } from "./support/story.ts"
+import { useWhole } from "./support/whole.ts"
+
+const { database, server, stranger } = useInstance({ WORKERS: "0" })
+useWhole(database)
+
+const LAST = monthOf(Date.now(), -1)
+
+/** As a worker does it: with everything that works on the database. */
+const run = <A, E>(program: Effect.Effect<A, E, Effect.Services<typeof drawLastMonth>>) =>
+  Effect.runPromise(program.pipe(Effect.provide(servicesLayer(database.url())), Effect.scoped))
+
+const merchant = async (apiPlan: "starter" | "growth" | "scale" | "enterprise" = "starter") => {
+  const { account, keys } = await database.run(() =>
+    createAccount({ businessName: "Ikeja Gym", liveAccess: "approved", apiPlan }),
+  )
+  await database.run(
+    (sql) => sql`UPDATE account SET created_at = created_at - interval '100 days' WHERE id = ${account.id}`,
+  )
+  return {
+    id: account.id,
+    live: makeApi(server().origin, keys.sk_live!, "live"),
+    sandbox: makeApi(server().origin, keys.sk_test),
+  }
+}
+
+const used = (account: string, writes: number, nudges: number) =>
+  database.run(
+    (sql) => sql`
+      INSERT INTO usage_counter (account_id, livemode, period_start_at, write_requests, nudges)
+      VALUES (${account}, true, ${new Date(LAST.start)}, ${writes}, ${nudges})`,
+  )
+
+const books = (merchant: string) =>
+  database.run(
+    (sql) => sql<{ ledger_account: string; kobo: number }>`
+      SELECT ledger_account, sum(amount_kobo)::bigint AS kobo FROM ledger_line l
+      WHERE account_id = 'acct_service' AND entry_id IN (SELECT entry_id FROM ledger_line WHERE account_id = 'acct_service' AND detail = ${merchant})
+      GROUP BY 1 ORDER BY 1`,
+  )
+
+describe("an invoice's lines", () => {
+  const month = { start: Date.UTC(2026, 10, 1), end: Date.UTC(2026, 11, 1), changes: [], writes: 0, nudges: 0 } as const
+
+  it("are the plan's fee, and what goes beyond it", () => {
+    const lines = invoiceLines({ ...month, plan: "starter", writes: 7001, nudges: 53 })
+    expect(lines.map(({ type, quantity, unit_amount, amount }) => [type, quantity, unit_amount, amount])).toEqual([
+      ["plan_fee", 1, 500_000, 500_000],
+      ["write_request_overage", 3, 10, 30],
+      ["nudge_overage", 3, 5_000, 15_000],
+    ])
+    expect(totalOf(lines)).toBe(515_030)
+  })
+
+  it("charge each plan for its share of the month", () => {
+    const lines = invoiceLines({
+      ...month,
+      plan: "starter",
+      changes: [
+        { at: Date.UTC(2026, 10, 16), to: "growth" },
+        { at: Date.UTC(2026, 10, 26), to: "starter" },
+      ],
+    })
+    // 15 of 30 days more, then 5 of 30 days less.
+    expect(lines.map(({ type, amount }) => [type, amount])).toEqual([
+      ["plan_fee", 500_000],
+      ["proration", 2_250_000],
+      ["proration", -750_000],
+    ])
+  })
+
+  it("cap what nudges cost an enterprise", () => {
+    const lines = invoiceLines({ ...month, plan: "enterprise", nudges: 10_000 })
+    expect(lines.map(({ type, amount }) => [type, amount])).toEqual([
+      ["plan_fee", 75_000_000],
+      ["nudge_overage", 12_500_000],
+      ["credit", -2_500_000],
+    ])
+  })
+})
+
+describe("last month's invoice (decision K4)", () => {
+  it("is drawn up once, however many do it at once", async () => {
+    const { id, live, sandbox } = await merchant()
+    await used(id, 5001, 0)
+    await Promise.all(Array.from({ length: 4 }, () => run(drawInvoices(LAST))))
+    await run(drawLastMonth)
+    const invoices = (await live.get("/account/invoices")).body.data
+    expect(invoices).toHaveLength(1)
+    expect(invoices[0]).toMatchObject({
+      object: "invoice",
+      livemode: true,
+      currency: "NGN",
+      period_start: new Date(LAST.start).toISOString(),
+      period_end: new Date(LAST.end).toISOString(),
+      due_at: new Date(LAST.end + 7 * 86_400_000).toISOString(),
+      total: 500_010,
+      paid_at: null,
+    })
+    expect(await sandbox.all("/account/invoices")).toEqual([])
+    expect(await books(id)).toEqual([
+      { ledger_account: "fee_revenue", kobo: -500_010 },
+      { ledger_account: "receivable", kobo: 500_010 },
+    ])
+  })
+
+  it("is overdue from its day on, and can be paid then", async () => {
+    const { id, live } = await merchant("growth")
+    const [drawn] = await run(drawInvoices(LAST, id))
+    await database.run(
+      (sql) => sql`UPDATE timer SET due_at = now() - interval '1 second' WHERE actor_id = ${drawn!.id}`,
+    )
+    await run(Effect.asVoid(sweep([invoiceFiring])))
+    const list = async (status: string) => (await live.all(`/account/invoices?status=${status}`)).length
+    expect([await list("open"), await list("overdue")]).toEqual([0, 1])
+    const paid = await run(moveInvoice(drawn!.id, "pay"))
+    expect(paid).toMatchObject({ refused: false, invoice: { state: "paid" } })
+    expect((await live.all("/account/invoices?status=paid"))[0].paid_at).toMatch(/Z$/)
+    expect(await run(moveInvoice(drawn!.id, "void"))).toMatchObject({ refused: true })
+    expect(await books(id)).toEqual([
+      { ledger_account: "bank", kobo: 5_000_000 },
+      { ledger_account: "fee_revenue", kobo: -5_000_000 },
+      { ledger_account: "receivable", kobo: 0 },
+    ])
+  })
+
+  it("is taken back by a reversing entry when it is voided", async () => {
+    const { id } = await merchant()
+    const [drawn] = await run(drawInvoices(LAST, id))
+    await run(moveInvoice(drawn!.id, "void"))
+    const [entry] = await database.run(
+      (sql) => sql<{ event: string }>`
+        SELECT r.event FROM ledger_entry e JOIN ledger_entry r ON r.id = e.reverses
+        WHERE e.idempotency_key = ${`invoice_voided:${drawn!.id}`}`,
+    )
+    expect(entry).toEqual({ event: "invoiced" })
+    expect((await books(id)).map(({ kobo }) => kobo)).toEqual([0, 0])
+  })
+
+  it("charges plans by the day where the account changed", async () => {
+    const { id } = await merchant()
+    await database.run(() => setPlan(id, "scale"))
+    await database.run(
+      (sql) =>
+        sql`UPDATE account_plan_change SET created_at = ${new Date((LAST.start + LAST.end) / 2)} WHERE account_id = ${id}`,
+    )
+    const [drawn] = await run(drawInvoices(LAST, id))
+    expect(drawn!.lines.map(({ type, amount }) => [type, amount])).toEqual([
+      ["plan_fee", 500_000],
+      ["proration", 9_750_000],
+    ])
+  })
+})
+
+describe("an invoice's PDF", () => {
+  it("is behind a signed link, and its text can be selected", async () => {
+    const { id, live } = await merchant()
+    await used(id, 5001, 51)
+    await run(drawInvoices(LAST, id))
+    const [{ pdf_url, total }] = await live.all("/account/invoices")
+    expect(total).toBe(505_010)
+    const answer = await fetch(pdf_url)
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/pdf"])
+    const { text } = await extractText(await getDocumentProxy(new Uint8Array(await answer.arrayBuffer())), {
+      mergePages: true,
+    })
+    for (const part of ["Ikeja Gym", "₦5,000.00", "₦0.10", "₦50.00", "₦5,050.10", "Starter plan"])
+      expect(text).toContain(part)
+
+    const altered = [
+      pdf_url.replace(/signature=./, "signature=_"),
+      pdf_url.replace(/expires=\d/, "expires=9"),
+      pdf_url.replace(/\?.*/, ""),
+      pdf_url.replace(/inv_\w+/, "inv_other"),
+    ]
+    for (const url of altered) {
+      const refused = await fetch(url)
+      const body = (await refused.json()) as { error: { code: string } }
+      expect([refused.status, body.error.code]).toEqual([403, "link_invalid"])
+    }
+  })
+})
+
+describe("the command line", () => {
+  const cli = async (...args: ReadonlyArray<string>) => {
+    const env = { DATABASE_URL: Redacted.value(database.url()) }
+    const { code, output, errors } = await runToEnd("src/cli.ts", [...args, "--json"], env)
+    return { code, errors, json: output === "" ? undefined : JSON.parse(output) }
+  }
+
+  it("draws up, pays and voids invoices", async () => {
+    const { id } = await merchant()
+    const first = await cli("invoice", "run", "--account", id)
+    expect(first.json).toHaveLength(1)
+    expect((await cli("invoice", "run", "--account", id)).json[0].id).toBe(first.json[0].id)
+    expect((await cli("invoice", "pay", first.json[0].id)).json.status).toBe("paid")
+    const again = await cli("invoice", "pay", first.json[0].id)
+    expect([again.code, again.errors]).toEqual([1, expect.stringContaining("cannot be paid")])
+    const running = new Date().toISOString().slice(0, 7)
+    const early = await cli("invoice", "run", "--account", id, "--period", running)
+    expect((await cli("invoice", "void", early.json[0].id)).json.status).toBe("void")
+    expect((await cli("invoice", "run", "--period", "2999-01")).code).toBe(2)
+    expect((await cli("invoice", "run", "--period", "January")).code).toBe(2)
+    expect((await cli("invoice", "pay", "inv_none")).code).toBe(1)
+  })
+
+  it("makes, lists, rolls and revokes keys", async () => {
+    const { id } = await merchant()
+    const made = await cli(
+      "key",
+      "create",
+      "--account",
+      id,
+      "--mode",
+      "test",
+      "--type",
+      "restricted",
+      "--scope",
+      "plans=write",
+      "--scope",
+      "customers=read",
+    )
+    expect(made.json.key).toMatch(/^rk_test_/)
+    const mine = makeApi(server().origin, made.json.key)
+    expect((await mine.get("/plans")).status).toBe(200)
+    expect(refusal(await mine.post("/customers", { name: "X" }))[1]).toBe("insufficient_scope")
+    const rolled = await cli("key", "roll", made.json.id, "--grace", "24h")
+    expect(Date.parse(rolled.json.previous_expires_at) - Date.now()).toBeGreaterThan(86_000_000)
+    expect((await makeApi(server().origin, rolled.json.key).get("/plans")).status).toBe(200)
+    expect((await cli("key", "revoke", rolled.json.id)).json).toEqual({ id: rolled.json.id, status: "revoked" })
+    const listed = (await cli("key", "list", "--account", id)).json
+    const shown = listed.find((key: { id: string }) => key.id === made.json.id)
+    expect(shown).toMatchObject({
+      type: "restricted",
+      mode: "test",
+      prefix: "rk_test_",
+      last4: made.json.key.slice(-4),
+      scopes: { plans: "write", customers: "read" },
+      origins: [],
+      status: "rolled",
+    })
+    for (const [code, ...args] of [
+      [2, "key", "create", "--account", id, "--mode", "test", "--type", "secret", "--scope", "plans=read"],
+      [2, "key", "create", "--account", id, "--mode", "test", "--type", "restricted", "--scope", "planes=read"],
+      [2, "key", "create", "--account", id, "--mode", "test", "--type", "publishable", "--origin", "shop.example"],
+      [2, "key", "roll", made.json.id],
+      [1, "key", "roll", made.json.id, "--grace", "1h"],
+      [1, "key", "list", "--account", "acct_none"],
+      [1, "key", "revoke", "key_none"],
+    ] as const)
+      expect((await cli(...args)).code, args.join(" ")).toBe(code)
+  })
+
+  it("moves accounts: live access, plan, business type, administrators", async () => {
+    const made = (await cli("account", "create", "--business-name", "New")).json
+    expect(made.account.live_access).toBe("not_requested")
+    const live = (...args: ReadonlyArray<string>) => cli("account", "live-access", made.account.id, ...args)
+    expect((await live("approve")).code).toBe(1)
+    expect((await live("request")).json.live_access).toBe("pending_review")
+    expect((await live("reject")).json.live_access).toBe("rejected")
+    expect((await cli("key", "create", "--account", made.account.id, "--mode", "live", "--type", "secret")).code).toBe(
+      1,
+    )
+    await live("request")
+    expect((await live("approve")).json.live_access).toBe("approved")
+    const key = (await cli("key", "create", "--account", made.account.id, "--mode", "live", "--type", "secret")).json
+      .key
+    const api = makeApi(server().origin, key, "live")
+    expect((await api.get("/account")).status).toBe(200)
+    expect((await live("suspend")).json.live_access).toBe("suspended")
+    expect(refusal(await api.get("/account"))).toEqual([403, "live_access_required", null])
+    expect((await live("reinstate")).json.live_access).toBe("approved")
+    expect((await cli("account", "set-plan", made.account.id, "scale")).json.api_plan).toBe("scale")
+    expect((await cli("account", "set-plan", made.account.id, "giant")).code).toBe(2)
+    const vertical = await cli("vertical", "set", made.account.id, "waste", "--reason", "They collect waste")
+    expect(vertical.json).toMatchObject({ object: "provider", vertical: "waste" })
+    const administrator = (await cli("admin", "create", "--name", "Ops")).json.key
+    expect(administrator).toMatch(/^adm_/)
+    const history = await makeApi(server().origin, administrator).get(`/providers/${made.account.id}/history`)
+    expect(data(history)[0]).toMatchObject({ administrator: "command line", new_vertical: "waste" })
+    expect((await stranger.get("/account")).status).toBe(200)
+    const ids = (await cli("account", "list")).json.map(({ id }: { id: string }) => id)
+    expect(ids).toContain(made.account.id)
+    expect(ids).not.toContain("acct_service")
+  })
+})
