@@ -40,6 +40,8 @@ export type SubscriptionEvent =
   | (Timed<"retry"> & { readonly methodId: string | null })
   /** A payment method was set (decision E6); null: the subscription's own is the new one. */
   | (Timed<"method"> & { readonly methodId: string | null })
+  /** A payment method is gone: it is not to be tried. */
+  | (Timed<"method.removed"> & { readonly methodId: string })
   /** Units reported: added to the period's, or put in their place (decision E17). */
   | (Timed<"units"> & { readonly quantity: number; readonly action: "increment" | "set" })
   /** Deliveries made by `deliveredAt`, on a plan that is billed by them (decision D8). */

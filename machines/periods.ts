@@ -32,6 +32,8 @@ export interface Bill extends Period {
   readonly methodId: string | null
   /** A payment method that was set while the attempt was under way: tried next, should it fail. */
   readonly nextMethod: { readonly methodId: string | null } | null
+  /** A method that stands in for the subscription's own since that failed (decision E25): the schedule goes on with it. */
+  readonly standIn: string | null
 }
 
 export interface SubscriptionContext extends Period {
@@ -102,6 +104,7 @@ export const billFor = (
   origin: "due",
   methodId: null,
   nextMethod: null,
+  standIn: null,
 })
 
 /** The plan in advance, the units of the closed period in arrears. */

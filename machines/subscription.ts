@@ -9,20 +9,27 @@ import type { SnapshotFrom } from "xstate"
 import { boundary, DAY_MS } from "./calendar.ts"
 import type { Posting, Settlement, SubscriptionEventType } from "./events.ts"
 import type { SubscriptionContext } from "./periods.ts"
-import { subscriptionSetup } from "./subscription_setup.ts"
+import { type Emission, subscriptionSetup } from "./subscription_setup.ts"
 
 type Known = { readonly context: SubscriptionContext }
 
-const emit = (type: SubscriptionEventType) => ({ type: "emit", params: { type } }) as const
-const settle = (refundDue = false) =>
+const emit = (type: SubscriptionEventType, state?: string) =>
   ({
-    type: "settleCharge",
-    params: ({ context }: Known): Settlement => ({
-      willRetry: (context.dunning?.nextRetryAt ?? null) !== null,
-      nextRetryAt: context.dunning?.nextRetryAt ?? null,
-      refundDue,
-    }),
+    type: "emit",
+    params: ({ context }: Known): Emission => ({ type, context, ...(state === undefined ? {} : { state }) }),
   }) as const
+/** A charge that was the last of its bill, or of the subscription. */
+const settle = (refundDue = false) =>
+  ({ type: "settleCharge", params: (): Settlement => ({ willRetry: false, nextRetryAt: null, refundDue }) }) as const
+/** A failed charge, with the retry that its failure leads to. */
+const settleFailed = {
+  type: "settleCharge",
+  params: ({ context }: Known): Settlement => ({
+    willRetry: context.dunning!.nextRetryAt !== null,
+    nextRetryAt: context.dunning!.nextRetryAt,
+    refundDue: false,
+  }),
+} as const
 const post = (posting: Posting) =>
   ({ type: "post", params: ({ context }: Known) => ({ posting, bill: context.bill! }) }) as const
 const attempt = { type: "attemptCharge", params: ({ context }: Known) => context.bill! } as const
@@ -32,11 +39,11 @@ const cancelled = ["cancelNow", emit("subscription.cancelled")] as const
 /** A trial shorter than the notice: it is given at once. */
 const shortTrial = [emit("subscription.trial_will_end")] as const
 /** A payment of the first bill that fails ends the subscription (decision D5). */
-const neverStarted = [settle(), emit("charge.failed"), "cancelUnpaid", emit("subscription.cancelled")] as const
+const neverStarted = [settle(), "cancelUnpaid", emit("charge.failed"), emit("subscription.cancelled")] as const
 /** The first failure of a bill: it is owed from now on. */
 const fallOverdue = [
   "recordFailure",
-  settle(),
+  settleFailed,
   post("owed"),
   emit("charge.failed"),
   emit("subscription.past_due"),
@@ -46,7 +53,9 @@ const cancelOwing = [post("written_off"), ...cancelled] as const
 /** Unpaid for as long as the plan waits. */
 const writeOff = [post("written_off"), "cancelUnpaid", emit("subscription.cancelled")] as const
 /** A further attempt fails: the bill is owed as before. */
-const failAgain = ["recordFailure", settle(), emit("charge.failed")] as const
+const failAgain = ["recordFailure", settleFailed, emit("charge.failed")] as const
+/** A new payment method waits for the attempt under way; one that is removed is not waited for. */
+const methods = { method: { actions: "keepMethodForNext" }, "method.removed": { actions: "forgetMethod" } } as const
 
 /** An overdue bill is paid after all (decision E8). */
 const recover = [
@@ -127,8 +136,31 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     opening: {
       entry: ["billFirst", attempt],
       on: {
-        "charge.succeeded": { target: "active", actions: [emit("subscription.created"), ...paid] },
-        "charge.failed": { target: "cancelled", actions: [emit("subscription.created"), ...neverStarted] },
+        // Nobody has been told of it yet.
+        cancel: [
+          {
+            guard: "cancelsNow",
+            target: "cancelled",
+            actions: [emit("subscription.created", "starting"), ...cancelled],
+          },
+          { guard: "cancelsLater", actions: "cancelLater" },
+        ],
+        update: { actions: "update" },
+        // Told of as what it has become (decision E20).
+        "charge.succeeded": {
+          target: "active",
+          actions: [settle(), post("paid"), "payPeriod", emit("subscription.created"), emit("charge.succeeded")],
+        },
+        "charge.failed": {
+          target: "cancelled",
+          actions: [
+            settle(),
+            "cancelUnpaid",
+            emit("subscription.created"),
+            emit("charge.failed"),
+            emit("subscription.cancelled"),
+          ],
+        },
         "charge.unsettled": { target: "starting", actions: emit("subscription.created") },
       },
     },
@@ -156,11 +188,12 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         },
         charging: {
           on: {
+            ...methods,
             "charge.succeeded": {
               target: "#subscription.active",
-              actions: [...paid, emit("subscription.updated")],
+              actions: [...paid, "dropUnits", emit("subscription.updated")],
             },
-            "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
+            "charge.failed": { target: "#subscription.overdue", actions: ["dropUnits", ...fallOverdue] },
           },
         },
       },
@@ -196,6 +229,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         },
         charging: {
           on: {
+            ...methods,
             "charge.succeeded": { target: "current", actions: [...paid, emit("subscription.renewed")] },
             "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
           },
@@ -203,6 +237,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         /** Resumed; what its new period costs is being collected. */
         resuming: {
           on: {
+            ...methods,
             "charge.succeeded": { target: "current", actions: [...paid] },
             "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
           },
@@ -249,12 +284,19 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         ],
         units: { guard: "inService", actions: "countUnits" },
         // The bill is tried now: by hand (decision E16), or for a new payment method (decision E6).
-        retry: { target: ".charging", actions: ["billAsAsked", attempt] },
-        method: { target: ".charging", actions: ["billAsAsked", attempt] },
+        retry: { target: ".charging", actions: ["billAtRequest", attempt] },
+        method: { target: ".charging", actions: ["billWithMethod", attempt] },
+        "method.removed": { actions: "forgetMethod" },
       },
       states: {
         deciding: {
           always: [
+            {
+              guard: "hasNextMethodAndRetryDue",
+              target: "charging",
+              actions: [emit("charge.retry_scheduled"), "billWithNextMethod", attempt],
+            },
+            { guard: "hasNextMethod", target: "charging", actions: ["billWithNextMethod", attempt] },
             { guard: "triedAtRequestAndRetryDue", target: "retrying" },
             { guard: "triedAtRequest", target: "waiting" },
             { guard: "retryDue", target: "retrying", actions: emit("charge.retry_scheduled") },
@@ -276,7 +318,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           on: {
             // One attempt at a time: the next waits for this one's failure.
             retry: {},
-            method: { actions: "keepMethodForNext" },
+            ...methods,
             "charge.succeeded": [
               {
                 guard: "pausedByEscalation",
@@ -296,7 +338,6 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
                 target: "#subscription.cancelled",
                 actions: [settle(), emit("charge.failed"), ...cancelOwing],
               },
-              { guard: "hasNextMethod", actions: [...failAgain, "billWithNextMethod", attempt] },
               // Entered anew, so that the timers which this attempt held up are set again.
               { target: "#subscription.overdue", reenter: true, actions: [...failAgain] },
             ],

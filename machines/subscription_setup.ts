@@ -29,6 +29,14 @@ import {
 type Context = SubscriptionContext
 type Moment = { readonly context: Context; readonly event: SubscriptionEvent }
 
+/** An event to emit, about the subscription as it is at that point of the transition. */
+export interface Emission {
+  readonly type: SubscriptionEventType
+  readonly context: Context
+  /** The state to show it in; the one that the transition leads to where nothing else is said. */
+  readonly state?: string
+}
+
 /** The plan facts that an event brings; those it leaves out don't matter to it. */
 const factsOf = (event: SubscriptionEvent): Required<PlanFacts> => ({
   unitKobo: ("unitKobo" in event ? event.unitKobo : undefined) ?? 0,
@@ -58,9 +66,17 @@ const bill = (made: Bill, over: Partial<Context> = {}): Partial<Context> => ({
   units: 0,
 })
 
+const furtherAttempt = ({ bill }: Context, at: number, how: Partial<Bill>): Bill => ({
+  ...bill!,
+  attempt: bill!.attempt + 1,
+  attemptedAt: at,
+  ...how,
+})
+
 /** Whether an event asks to cancel at the period's end, now that it is not being asked already. */
-const asksForPeriodEnd = (event: SubscriptionEvent): boolean =>
-  event.type === "cancel" ? event.atPeriodEnd : event.type === "update" && event.cancelAtPeriodEnd === true
+const asksForPeriodEnd = ({ cancelAtPeriodEnd }: Context, event: SubscriptionEvent): boolean =>
+  !cancelAtPeriodEnd &&
+  (event.type === "cancel" ? event.atPeriodEnd : event.type === "update" && event.cancelAtPeriodEnd === true)
 
 const reasonOf = (event: SubscriptionEvent) => (event.type === "cancel" ? event.reason : "merchant_request")
 
@@ -73,7 +89,7 @@ export const subscriptionSetup = setup({
     // Effects: named here, carried out by src/subscription.
     attemptCharge: (_, _params: Bill) => {},
     settleCharge: (_, _params: Settlement) => {},
-    emit: (_, _params: { readonly type: SubscriptionEventType }) => {},
+    emit: (_, _params: Emission) => {},
     post: (_, _params: { readonly posting: Posting; readonly bill: Bill }) => {},
     /** The paid period ends here: what it was paid for beyond this is credited, or was delivered. */
     closePeriod: (_, _params: { readonly at: number }) => {},
@@ -111,32 +127,38 @@ export const subscriptionSetup = setup({
         attempt: context.bill!.attempt + 1,
         attemptedAt: context.dunning!.nextRetryAt!,
         origin: "schedule" as const,
-        methodId: null,
-      },
-      dunning: { ...context.dunning!, nextRetryAt: null },
-    })),
-    billAsAsked: assign(({ context, event }) => ({
-      bill: {
-        ...context.bill!,
-        attempt: context.bill!.attempt + 1,
-        attemptedAt: event.at,
-        origin: event.type === "retry" ? ("request" as const) : ("method" as const),
-        methodId: event.type === "retry" || event.type === "method" ? event.methodId : null,
+        methodId: context.bill!.standIn,
       },
     })),
+    billAtRequest: assign(({ context, event }) => {
+      const methodId = event.type === "retry" ? (event.methodId ?? context.bill!.standIn) : null
+      return { bill: furtherAttempt(context, event.at, { origin: "request", methodId }) }
+    }),
+    billWithMethod: assign(({ context, event }) => {
+      const methodId = event.type === "method" ? event.methodId : null
+      return { bill: furtherAttempt(context, event.at, { origin: "method", methodId, standIn: methodId }) }
+    }),
     keepMethodForNext: assign(({ context, event }) => ({
       bill: { ...context.bill!, nextMethod: event.type === "method" ? { methodId: event.methodId } : null },
     })),
-    billWithNextMethod: assign(({ context, event }) => ({
-      bill: {
-        ...context.bill!,
-        attempt: context.bill!.attempt + 1,
-        attemptedAt: event.at,
-        origin: "method" as const,
-        methodId: context.bill!.nextMethod!.methodId,
-        nextMethod: null,
-      },
-    })),
+    forgetMethod: assign(({ context, event }) => {
+      if (event.type !== "method.removed") return {}
+      const { nextMethod, standIn } = context.bill!
+      const gone = event.methodId
+      return {
+        bill: {
+          ...context.bill!,
+          nextMethod: nextMethod?.methodId === gone ? null : nextMethod,
+          standIn: standIn === gone ? null : standIn,
+        },
+      }
+    }),
+    billWithNextMethod: assign(({ context, event }) => {
+      const { methodId } = context.bill!.nextMethod!
+      return {
+        bill: furtherAttempt(context, event.at, { origin: "method", methodId, standIn: methodId, nextMethod: null }),
+      }
+    }),
     // Payments.
     payPeriod: assign(({ context }) => ({ ...paidPeriod(context.bill!), ...SETTLED })),
     recoverPeriod: assign(({ context, event }) => ({ ...recoveredPeriod(context, event.at), ...SETTLED })),
@@ -146,6 +168,8 @@ export const subscriptionSetup = setup({
       escalation: { action: ESCALATIONS[context.dunning!.policy.escalation], triggeredAt: event.at },
     })),
     // Everything else.
+    /** Units reported while the trial's payment was under way are free like those before (decision E1). */
+    dropUnits: assign({ units: 0 }),
     countUnits: assign(({ context, event }) => {
       if (event.type !== "units") return {}
       return { units: event.action === "set" ? event.quantity : context.units + event.quantity }
@@ -200,6 +224,9 @@ export const subscriptionSetup = setup({
     triedAtRequestAndRetryDue: ({ context }) =>
       context.bill!.origin === "request" && context.dunning!.nextRetryAt !== null,
     hasNextMethod: ({ context }) => context.bill!.nextMethod !== null,
+    /** A retry was scheduled by this failure, and a new method makes it at once. */
+    hasNextMethodAndRetryDue: ({ context }) =>
+      context.bill!.nextMethod !== null && context.bill!.origin !== "request" && context.dunning!.nextRetryAt !== null,
     gaveUp: ({ context }) => context.dunning!.gaveUp,
     escalated: ({ context }) => context.escalation !== null,
     pauses: ({ context }) => context.dunning!.policy.escalation === "pause_service",
@@ -211,10 +238,10 @@ export const subscriptionSetup = setup({
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
     notOver: ({ context }) => context.cancelledAt === null,
     /** Cancelling at the end of a period that has ended is cancelling now (decision E12). */
-    periodIsOver: ({ context, event }) => asksForPeriodEnd(event) && context.periodEnd <= event.at,
+    periodIsOver: ({ context, event }) => asksForPeriodEnd(context, event) && context.periodEnd <= event.at,
     /** Of an unpaid period the one that counts is the one that the bill is for; of a paused one, the last. */
     billedPeriodIsOver: ({ context, event }) =>
-      asksForPeriodEnd(event) &&
+      asksForPeriodEnd(context, event) &&
       (context.escalation?.action === "pause" ? context.periodEnd : context.bill!.periodEnd) <= event.at,
     cancellingAndBillPeriodIsOver: ({ context, event }) =>
       context.cancelAtPeriodEnd && context.bill!.periodEnd <= event.at,

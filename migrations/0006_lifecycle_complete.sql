@@ -2,11 +2,12 @@
 
 ALTER TABLE subscription
   ADD COLUMN period_quantity integer,
-  ADD COLUMN pause jsonb;
-UPDATE subscription SET period_quantity = quantity;
+  ADD COLUMN pause jsonb,
+  ADD COLUMN told_charge_id text COLLATE "C";
+UPDATE subscription SET period_quantity = quantity, told_charge_id = latest_charge_id;
 UPDATE subscription SET bill = bill - 'automaticRetry' || jsonb_build_object(
     'anchorAt', (extract(epoch FROM anchor_at) * 1000)::bigint, 'periodNo', period_no + 1, 'quantity', quantity,
-    'origin', CASE WHEN (bill->>'automaticRetry')::boolean THEN 'schedule' ELSE 'due' END, 'methodId', NULL, 'nextMethod', NULL)
+    'origin', CASE WHEN (bill->>'automaticRetry')::boolean THEN 'schedule' ELSE 'due' END, 'methodId', NULL, 'nextMethod', NULL, 'standIn', NULL)
   WHERE bill IS NOT NULL;
 UPDATE lifecycle_journal SET event = event || '{"type": "update", "cancelAtPeriodEnd": false}'
   WHERE actor_kind = 'subscription' AND event->>'type' = 'keep';
@@ -34,6 +35,7 @@ ALTER TABLE subscription
   ADD CONSTRAINT subscription_paused_by_request CHECK ((pause IS NOT NULL) = (state = 'paused')),
   ADD CONSTRAINT subscription_paused_owes_nothing CHECK (pause IS NULL OR bill IS NULL);
 COMMENT ON COLUMN subscription.period_quantity IS 'Quantity that the current period was billed for; quantity is that of the next bill.';
+COMMENT ON COLUMN subscription.told_charge_id IS 'The latest charge as the newest event about the subscription showed it: what the next one says it was before.';
 COMMENT ON COLUMN subscription.pause IS 'While paused by request: since when, and when it resumes by itself (null: when asked to).';
 
 -- One attempt at a time: a subscription has at most one charge under way.
@@ -62,6 +64,16 @@ CREATE TABLE sandbox_reset (
   CONSTRAINT sandbox_reset_sandbox_only CHECK (NOT livemode)
 );
 COMMENT ON TABLE sandbox_reset IS 'Accounts whose sandbox is being emptied (decision M2); while the row stands, writes to that sandbox are refused.';
+
+-- A write to a sandbox enters it first: it waits for nobody, and the reset waits for whoever is in.
+CREATE FUNCTION enter_sandbox(account text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  -- Looked at twice: before, so as not to wait for a reset at work; and after, since one may have been asked for meanwhile.
+  IF EXISTS (SELECT 1 FROM sandbox_reset WHERE account_id = account AND NOT livemode) THEN RETURN false; END IF;
+  PERFORM pg_advisory_xact_lock_shared(7301003, hashtext(account));
+  RETURN NOT EXISTS (SELECT 1 FROM sandbox_reset WHERE account_id = account AND NOT livemode);
+END $$;
+COMMENT ON FUNCTION enter_sandbox IS 'Whether a transaction may write to an account''s sandbox; it is then in it until it ends (decision M2).';
 
 INSERT INTO ledger_account (code, name, kind) VALUES ('waived', 'Waived: totals too small to charge', 'expense');
 

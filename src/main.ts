@@ -21,7 +21,7 @@ import { drawLastMonth, invoiceFiring } from "./invoice/Invoices.ts"
 import { Links } from "./invoice/Links.ts"
 import { createKey } from "./key/ApiKeys.ts"
 import { hashKey } from "./key/Key.ts"
-import { SandboxResets } from "./sandbox/reset.ts"
+import { enterSandbox, resetWorker } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
 import { recoverCharges } from "./subscription/collect.ts"
 import { firings } from "./subscription/firings.ts"
@@ -65,9 +65,8 @@ const serve = (config: Config) =>
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
     yield* recoveryWorker(recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks)))
     const links = yield* Layer.build(Links.layer(origin))
-    const resets = yield* SandboxResets
     if (config.workers > 0) {
-      yield* resets.work
+      yield* resetWorker
       yield* timerWorker([...firings, invoiceFiring])
       yield* invoiceWorker
       yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })
@@ -79,7 +78,7 @@ const serve = (config: Config) =>
         transport: config.transport,
         rateLimits: config.rateLimits,
         metering: yield* Metering,
-        refuseWrite: resets.refuse,
+        enter: enterSandbox,
         publicPages,
         origin,
       }).pipe(Effect.provideContext(links)),

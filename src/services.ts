@@ -5,7 +5,6 @@ import { Keys } from "./key/Keys.ts"
 import { Runner } from "./lifecycle/Runner.ts"
 import { simulatorLayer } from "./rail/simulator/Simulator.ts"
 import { attemptsLayer } from "./sandbox/attempts.ts"
-import { SandboxResets } from "./sandbox/reset.ts"
 import { Wakeups } from "./timers/Wakeups.ts"
 import { Metering } from "./usage/Metering.ts"
 
@@ -14,7 +13,6 @@ export const servicesLayer = (url: Redacted.Redacted<string>) =>
     Keys.layer,
     Metering.layer,
     Runner.layer,
-    SandboxResets.layer,
     simulatorLayer.pipe(Layer.provide(attemptsLayer)),
     Wakeups.layer(url),
   ).pipe(Layer.provideMerge(poolLayer(url)))

@@ -108,12 +108,14 @@ export const standingTime = (tenant: Tenant, clockId: string | null) =>
     const [row] = yield* sql<Pick<ClockRow, "frozen_at" | "state">>`
       SELECT frozen_at, state FROM test_clock
       WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${clockId} FOR SHARE`
-    if (row?.state === "advancing")
+    // Deleted this instant, and its customers with it.
+    if (row === undefined) return yield* noSuch("test clock", clockId)
+    if (row.state === "advancing")
       return yield* problem(
         "test_clock_advancing",
         `The customer's test clock ${clockId} is advancing: wait for test_clock.ready.`,
       )
-    if (row?.state !== "ready")
+    if (row.state !== "ready")
       return yield* problem("test_clock_not_ready", `The customer's test clock ${clockId} is not ready.`)
     return row.frozen_at
   })
@@ -205,6 +207,9 @@ export const deleteClock = (tenant: Tenant, id: string) =>
       return yield* problem("test_clock_advancing", "The test clock is advancing: wait for test_clock.ready.")
     const { account_id, livemode } = refOf(clock)
     const mine = sql`account_id = ${account_id} AND livemode = ${livemode}`
+    // In the order in which everybody locks: whoever is settling one of them is through, or finds it gone.
+    yield* sql`SELECT 1 FROM subscription WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
+    yield* sql`SELECT 1 FROM charge WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
     const actors = sql`SELECT id FROM subscription WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM charge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT ${id}`
     yield* sql`DELETE FROM lifecycle_journal WHERE ${mine} AND actor_id IN (${actors})`
     for (const table of ["timer", "event", "simulator_attempt", "unit_record", "charge", "subscription"]) {

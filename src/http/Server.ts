@@ -44,8 +44,8 @@ export interface ServerOptions {
   /** Requests a second. */
   readonly rateLimits: RateLimits
   readonly metering: Metering
-  /** Refuses a write where none is possible just now. */
-  readonly refuseWrite: (tenant: Tenant) => Effect.Effect<void, Failure>
+  /** Begins a transaction that writes; refuses where none is possible just now. */
+  readonly enter: (tenant: Tenant) => Effect.Effect<void, Failure, App>
   /** Origin in `doc_url`, without a trailing slash. */
   readonly origin: string
 }
@@ -138,17 +138,16 @@ const runWrite = (
   handler: Handler<unknown, unknown>,
   request: Request<unknown, unknown>,
   key: KnownKey,
-  {
-    status,
-    held,
-    metering,
-  }: { readonly status: number; readonly held: Claim | undefined; readonly metering: Metering },
+  { enter, metering }: ServerOptions,
+  { status, held }: { readonly status: number; readonly held: Claim | undefined },
   render: (data: Json) => Effect.Effect<Answer, Failure, App>,
 ) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const tenant: Tenant = { account_id: request.account_id, livemode: request.livemode }
     const metered = tenant.livemode && key.kind === "account"
+    const writing = <A>(work: Effect.Effect<A, Failure, App>) =>
+      sql.withTransaction(Effect.andThen(enter(tenant), work))
     const answer = (data: Json) =>
       Effect.gen(function* () {
         const answered = { ...(yield* render(data)), status }
@@ -156,17 +155,17 @@ const runWrite = (
         // Last, so that others who count for the account wait no longer than for the commit.
         return metered ? { ...answered, headers: yield* metering.count(key) } : answered
       })
-    const last = (id: string, handler: Extract<Handler<unknown, unknown>, { kind: "staged" }>) => {
-      const replying = Effect.flatMap(handler.reply(tenant, id), answer)
-      return held !== undefined || metered ? sql.withTransaction(replying) : replying
-    }
-    if (handler.kind === "write") return yield* sql.withTransaction(Effect.flatMap(handler.run(request), answer))
+    if (handler.kind === "write") return yield* writing(Effect.flatMap(handler.run(request), answer))
     if (handler.kind !== "staged") throw new Error(`Not a write: ${handler.kind}`)
+    const reply = (id: string) => {
+      const replying = Effect.flatMap(handler.reply(tenant, id), answer)
+      return held !== undefined || metered ? writing(replying) : replying
+    }
     if (held?.resourceId != null) {
       yield* handler.resume(tenant, held.resourceId)
-      return yield* last(held.resourceId, handler)
+      return yield* reply(held.resourceId)
     }
-    const { id, after } = yield* sql.withTransaction(
+    const { id, after } = yield* writing(
       Effect.gen(function* () {
         const begun = yield* handler.begin(request)
         if (held !== undefined) yield* noteResource(tenant, held, begun.id)
@@ -174,7 +173,7 @@ const runWrite = (
       }),
     )
     yield* after
-    return yield* last(id, handler)
+    return yield* reply(id)
   })
 
 const isStored = (found: Claim | Stored): found is Stored => "status" in found
@@ -200,8 +199,7 @@ const answerCall = (
     yield* allow(declaration, key)
     about.headers = { ...about.headers, ...(yield* crossOrigin(declaration, key, node.headers.origin)) }
     const tenant = tenantOf(key, match, match.livemode)
-    if (declaration.method !== "GET") yield* options.refuseWrite(tenant)
-    else if (key.kind === "account") options.metering.noteRead(key)
+    if (declaration.method === "GET" && key.kind === "account") options.metering.noteRead(key)
     const decode = decodersOf(declaration)
     const raw = declaration.method === "GET" ? {} : yield* readJson(node)
     const work = (held: Claim | undefined): Effect.Effect<Answer, Failure, App> =>
@@ -223,8 +221,7 @@ const answerCall = (
         const render = (data: Json) =>
           Effect.map(expanded([data]), ([shown]) => ({ status: declaration.status, body: success(shown!) }))
         if (handler.kind === "read") return yield* Effect.flatMap(handler.run(request), render)
-        const { metering } = options
-        return yield* runWrite(handler, request, key, { status: declaration.status, held, metering }, render)
+        return yield* runWrite(handler, request, key, options, { status: declaration.status, held }, render)
       })
     const name = declaration.method === "POST" ? node.headers["idempotency-key"] : undefined
     if (name === undefined) return yield* work(undefined)

@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import type { Ref, Tenant } from "../db/tenant.ts"
-import { invalid } from "../problem.ts"
+import { invalid, type Problem } from "../problem.ts"
 import type { Page } from "./Endpoint.ts"
 import { id } from "./parameters.ts"
 
@@ -20,6 +20,9 @@ export const pageFields = {
   starting_after: Schema.optionalKey(id("the object after which the page starts")),
   ending_before: Schema.optionalKey(id("the object before which the page ends")),
 }
+
+const noSuchCursor = (param: string, cursor: string): Problem =>
+  invalid(param, `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`)
 
 interface PageQuery {
   readonly limit?: string
@@ -53,10 +56,7 @@ export const page = <Row extends Ref>(
         : yield* sql<{ at: string | number }>`SELECT ${by} AS at FROM ${sql(table)} WHERE ${listed} AND id = ${cursor}`
     if (cursor !== undefined && from === undefined) {
       const param = backwards ? "ending_before" : "starting_after"
-      return yield* invalid(
-        param,
-        `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`,
-      )
+      return yield* noSuchCursor(param, cursor)
     }
     const where = sql.and([
       mine,
@@ -69,5 +69,25 @@ export const page = <Row extends Ref>(
     const shown = rows.slice(0, size)
     return { data: backwards ? shown.reverse() : shown, hasMore: rows.length > size, limit: size } satisfies Page<Row>
   })
+
+/** One page of what is listed already. */
+export const pageOf = <T extends { readonly id: string }>(
+  listed: ReadonlyArray<T>,
+  query: PageQuery,
+  defaultLimit = DEFAULT_LIMIT,
+): Effect.Effect<Page<T>, Problem> => {
+  const limit = query.limit === undefined ? defaultLimit : Number(query.limit)
+  if (query.starting_after !== undefined && query.ending_before !== undefined)
+    return Effect.fail(
+      invalid("ending_before", "ending_before and starting_after exclude each other: send one of them."),
+    )
+  const param = query.ending_before === undefined ? "starting_after" : "ending_before"
+  const cursor = query[param]
+  const at = cursor === undefined ? -1 : listed.findIndex(({ id }) => id === cursor)
+  if (cursor !== undefined && at === -1) return Effect.fail(noSuchCursor(param, cursor))
+  const rest = param === "ending_before" ? listed.slice(0, at).slice(-limit - 1) : listed.slice(at + 1)
+  const data = param === "ending_before" ? rest.slice(-limit) : rest.slice(0, limit)
+  return Effect.succeed({ data, hasMore: rest.length > limit, limit })
+}
 
 export const mapPage = <A, B>(page: Page<A>, f: (row: A) => B): Page<B> => ({ ...page, data: page.data.map(f) })

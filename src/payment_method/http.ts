@@ -1,7 +1,10 @@
-import { Effect } from "effect"
 import { bind } from "../http/Endpoint.ts"
+import { pageOf } from "../http/lists.ts"
 import { TEST_METHODS } from "../rail/simulator/methods.ts"
 import { paymentMethodApi } from "./api.ts"
+
+/** All of them where no limit is asked for: they are there to choose from. */
+const WHOLE = 100
 
 const listed = [...TEST_METHODS].map(([id, { looks, does }]) => ({
   id,
@@ -14,6 +17,6 @@ const listed = [...TEST_METHODS].map(([id, { looks, does }]) => ({
 export const paymentMethodEndpoints = [
   bind(paymentMethodApi.testIds, {
     kind: "list",
-    run: () => Effect.succeed({ data: listed, hasMore: false, limit: listed.length }),
+    run: (request) => pageOf(listed, request.query, WHOLE),
   }),
 ]

@@ -12,6 +12,9 @@ interface AttemptRow {
   readonly known_at: number | null
 }
 
+/** Any number of our own: the class of these locks. */
+const ATTEMPT_LOCKS = 7_301_004
+
 const KEY = {
   account_id: "text",
   livemode: "boolean",
@@ -43,6 +46,19 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     return Attempts.of({
+      alone: (charges, work) => {
+        const names = [...new Set(charges.map((charge) => `${charge.customerId} ${charge.paymentMethod.id}`))].sort()
+        return sql
+          .withTransaction(
+            Effect.andThen(
+              Effect.forEach(names, (name) => sql`SELECT pg_advisory_xact_lock(${ATTEMPT_LOCKS}, hashtext(${name}))`, {
+                discard: true,
+              }),
+              work,
+            ),
+          )
+          .pipe(Effect.orDie)
+      },
       uses: (charges) =>
         sql<{ reference: string; uses: number }>`
           SELECT r.reference, count(a.reference) AS uses

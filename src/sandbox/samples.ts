@@ -109,7 +109,7 @@ const usage = (): Json => ({
 })
 
 /** How the object looks in the state that an event tells of. */
-const states = (at: number): Readonly<Record<string, Json>> => {
+const states = (at: number): ReadonlyMap<string, Json> => {
   const now = formatInstant(at)
   const soon = formatInstant(at + DAY_MS)
   const failed = {
@@ -126,41 +126,43 @@ const states = (at: number): Readonly<Record<string, Json>> => {
     next_charge_at: soon,
   }
   const paused = { status: "paused", paused_at: now, next_charge_at: null }
-  return {
-    "charge.failed": failed,
-    "charge.retry_scheduled": failed,
-    "subscription.trial_will_end": { status: "trialing", trial_end: formatInstant(at + 3 * DAY_MS) },
-    "subscription.past_due": overdue,
-    "subscription.escalated": {
-      ...overdue,
-      retry: { attempt: 3, max_attempts: 3, next_retry_at: null },
-      next_charge_at: null,
-      escalation: { action: "restrict", triggered_at: now },
-    },
-    "subscription.paused": paused,
-    "subscription.cancelled": {
-      status: "cancelled",
-      cancelled_at: now,
-      cancellation_reason: "merchant_request",
-      next_charge_at: null,
-    },
-    "nudge.delivered": { status: "delivered", delivered_at: now },
-    "nudge.failed": { status: "failed", failure_reason: "number_unreachable", counts_toward_allowance: false },
-  }
+  return new Map(
+    Object.entries({
+      "charge.failed": failed,
+      "charge.retry_scheduled": failed,
+      "subscription.trial_will_end": { status: "trialing", trial_end: formatInstant(at + 3 * DAY_MS) },
+      "subscription.past_due": overdue,
+      "subscription.escalated": {
+        ...overdue,
+        retry: { attempt: 3, max_attempts: 3, next_retry_at: null },
+        next_charge_at: null,
+        escalation: { action: "restrict", triggered_at: now },
+      },
+      "subscription.paused": paused,
+      "subscription.cancelled": {
+        status: "cancelled",
+        cancelled_at: now,
+        cancellation_reason: "merchant_request",
+        next_charge_at: null,
+      },
+      "nudge.delivered": { status: "delivered", delivered_at: now },
+      "nudge.failed": { status: "failed", failure_reason: "number_unreachable", counts_toward_allowance: false },
+    }),
+  )
 }
 
-const FAMILIES: Readonly<Record<string, (at: number) => Json>> = {
-  customer,
-  subscription,
-  charge,
-  nudge,
-  test_clock: clock,
-  usage,
-}
+const FAMILIES: ReadonlyMap<string, (at: number) => Json> = new Map([
+  ["customer", customer],
+  ["subscription", subscription],
+  ["charge", charge],
+  ["nudge", nudge],
+  ["test_clock", clock],
+  ["usage", usage],
+])
 
 /** An object for an event of this type; families that we don't know get one with nothing but an ID. */
 export const sampleFor = (type: string, at: number): Json => {
   const family = type.split(".")[0]!
-  const made = FAMILIES[family]?.(at) ?? common(family, `${family.slice(0, 16)}_${newId("event").slice(4)}`, at)
-  return { ...made, ...states(at)[type] }
+  const made = FAMILIES.get(family)?.(at) ?? common(family, `${family.slice(0, 16)}_${newId("event").slice(4)}`, at)
+  return { ...made, ...states(at).get(type) }
 }

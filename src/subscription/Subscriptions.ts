@@ -161,7 +161,8 @@ export const updateSubscription = (tenant: Tenant, id: string, patch: Subscripti
     const [before, after] = [row.payment_method_id, own].map((mine) => mine ?? customer.default_payment_method_id)
     if (after === before || after === null) return { id, after: Effect.void }
     const updated = yield* lock(tenant, id, now)
-    if (updated.row.dunning === null) return { id, after: Effect.void }
+    // Of what is paid up nothing is to be tried; a first payment that fails ends the subscription anyway (decision D5).
+    if (updated.row.bill === null || updated.row.status === "incomplete") return { id, after: Effect.void }
     const attempts = yield* apply(updated, { type: "method", at: now, methodId: null })
     return { id, after: collect(attempts, now) }
   })

@@ -4,6 +4,7 @@ import type { Effect as MachineEffect } from "../../machines/decide.ts"
 import type { Posting, Settlement } from "../../machines/events.ts"
 import type { Bill } from "../../machines/periods.ts"
 import type { subscriptionMachine } from "../../machines/subscription.ts"
+import type { Emission } from "../../machines/subscription_setup.ts"
 import { renderCharge } from "../charge/Charge.ts"
 import { type ChargeRow, closePaidPeriods, insertCharges, newCharge, updateCharges } from "../charge/rows.ts"
 import { appendEvents, type NewEvent, previousAttributes } from "../event/Events.ts"
@@ -52,6 +53,8 @@ interface Known extends Facts {
   readonly methods: ReadonlyMap<string, PaymentMethodSummary>
 }
 
+type Shown = Readonly<Record<string, unknown>>
+
 interface Outcome {
   readonly row: SubscriptionRow
   readonly detailed: boolean
@@ -76,8 +79,9 @@ const namedMethods = (transitions: ReadonlyArray<SubscriptionTransition>) =>
     ),
   )
 
+/** The method named for the attempt while the customer has it, else the subscription's. */
 const methodOf = (row: SubscriptionRow, bill: Bill, { terms, methods }: Known): PaymentMethodSummary | null =>
-  bill.methodId === null ? terms.get(row.id)!.payment_method : (methods.get(methodKey(row, bill.methodId)) ?? null)
+  (bill.methodId === null ? undefined : methods.get(methodKey(row, bill.methodId))) ?? terms.get(row.id)!.payment_method
 
 const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Known): ChargeRow =>
   newCharge({
@@ -158,6 +162,39 @@ const settle = (charge: ChargeRow, effects: ReadonlyArray<MachineEffect>, row: S
   }
 }
 
+/**
+ * The events of a transition, each about its object as it was at that point. What several events tell of at one point is
+ * one change, so they say the same of what was before.
+ */
+const eventsOf = (
+  { row: before, decision, to }: SubscriptionTransition,
+  row: SubscriptionRow,
+  charges: { readonly before: ChargeRow | undefined; readonly after: ChargeRow | undefined },
+  now: number,
+): ReadonlyArray<NewEvent> => {
+  let told: { readonly point: Emission; readonly object: Shown; readonly changes: Shown } | undefined
+  const about = { account_id: row.account_id, livemode: row.livemode, test_clock_id: row.test_clock_id, at: now }
+  return decision.effects
+    .filter(({ type }) => type === "emit")
+    .map(({ params }): NewEvent => {
+      const point = params as unknown as Emission
+      const { type } = point
+      if (type.startsWith("charge.")) {
+        const object = renderCharge(charges.after!)
+        const changes =
+          type === "charge.retry_scheduled" ? {} : previousAttributes(renderCharge(charges.before!), object)
+        return { ...about, type, object, previous: changes }
+      }
+      if (told === undefined || told.point.context !== point.context || told.point.state !== point.state) {
+        const known = told?.object ?? renderSubscription({ ...before, latest_charge_id: before.told_charge_id })
+        const columns = machineColumns(point.state ?? to, point.context)
+        const object = renderSubscription({ ...row, ...columns })
+        told = { point, object, changes: previousAttributes(known, object) }
+      }
+      return { ...about, type, object: told.object, previous: type === "subscription.created" ? {} : told.changes }
+    })
+}
+
 const outcomeOf = (transition: SubscriptionTransition, facts: Known): Outcome => {
   const { row: before, decision, to, version, event } = transition
   const { effects } = decision
@@ -173,39 +210,19 @@ const outcomeOf = (transition: SubscriptionTransition, facts: Known): Outcome =>
     version,
   }
   const attempt = bill === undefined ? undefined : chargeFor(moved, bill, facts)
-  const row = attempt === undefined ? moved : { ...moved, latest_charge_id: attempt.id }
+  const latest = attempt?.id ?? before.latest_charge_id
+  const tells = effects.some(({ type, params }) => type === "emit" && !String(params.type).startsWith("charge."))
+  const row = { ...moved, latest_charge_id: latest, told_charge_id: tells ? latest : before.told_charge_id }
   const answered = facts.settled?.get(row.id)
   const settled = answered === undefined ? undefined : settle(answered.after, effects, row)
 
-  const entries = decision.effects
+  const entries = effects
     .filter(({ type }) => type === "post")
     .map(({ params }) => entryFor(row, params.posting as Posting, params.bill as Bill, settled, event.at))
     // Nothing is waived where the credit covers the whole bill.
     .filter(({ lines }) => lines.length > 0)
   if (settled?.refund_due === true) entries.push(refundEntry(row, settled, event.at))
-
-  const shown = renderSubscription(row)
-  const changes = previousAttributes(renderSubscription(before), shown)
-  const events = decision.effects
-    .filter(({ type }) => type === "emit")
-    .map(({ params }): NewEvent => {
-      const type = params.type as string
-      const about = {
-        account_id: row.account_id,
-        livemode: row.livemode,
-        type,
-        test_clock_id: row.test_clock_id,
-        at: facts.now,
-      }
-      if (!type.startsWith("charge."))
-        return { ...about, object: shown, previous: type === "subscription.created" ? {} : changes }
-      const object = renderCharge(settled!)
-      return {
-        ...about,
-        object,
-        previous: type === "charge.retry_scheduled" ? {} : previousAttributes(renderCharge(answered!.before), object),
-      }
-    })
+  const events = eventsOf(transition, row, { before: answered?.before, after: settled }, facts.now)
   return { row, detailed: details !== undefined || adopts, attempt, settled, events, entries }
 }
 

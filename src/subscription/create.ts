@@ -67,6 +67,7 @@ export const createSubscription = (tenant: Tenant, input: SubscriptionCreate) =>
       payment_method_id: method?.id ?? null,
       test_clock_id: customer.test_clock_id,
       latest_charge_id: null,
+      told_charge_id: null,
       metadata,
       created_at: now,
       version: 0,

@@ -6,25 +6,25 @@ import { refOf } from "../db/tenant.ts"
 import { advance } from "../lifecycle/advance.ts"
 import { collect } from "./collect.ts"
 import { commitSubscriptions } from "./commit.ts"
-import { readTerms, type SubscriptionRow } from "./rows.ts"
+import { lockSubscriptions, readTerms, type SubscriptionRow } from "./rows.ts"
 import { subscriptionLifecycle } from "./Subscription.ts"
 
 /**
- * A new default payment method is tried at once on whatever is overdue; where a subscription has a method of its own, that
+ * A new default payment method is tried at once on whatever is overdue, or once the attempt under way fails; where a subscription has a method of its own, that
  * one has failed, so the new one stands in for it and becomes its own if it pays (decision E16). Answers what is left to
  * do after the commit. `now` is the customer's.
  */
 export const methodSet = (customer: CustomerRow, methodId: string, now: number) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const overdue = yield* sql<SubscriptionRow>`
+    const owing = yield* sql<SubscriptionRow>`
       SELECT * FROM subscription
-      WHERE account_id = ${customer.account_id} AND livemode = ${customer.livemode} AND customer_id = ${customer.id} AND dunning IS NOT NULL
+      WHERE account_id = ${customer.account_id} AND livemode = ${customer.livemode} AND customer_id = ${customer.id} AND bill IS NOT NULL AND status <> 'incomplete'
         AND payment_method_id IS DISTINCT FROM ${methodId}
       ORDER BY id FOR UPDATE`
-    if (overdue.length === 0) return Effect.void
-    const terms = yield* readTerms(overdue.map(refOf))
-    const commands = overdue.map((row) => ({
+    if (owing.length === 0) return Effect.void
+    const terms = yield* readTerms(owing.map(refOf))
+    const commands = owing.map((row) => ({
       row,
       event: { type: "method", at: now, methodId: row.payment_method_id === null ? null : methodId },
     }))
@@ -40,13 +40,18 @@ export const methodRemoved = (customer: CustomerRow, methodId: string, now: numb
     const users = yield* sql<SubscriptionRow>`
       SELECT * FROM subscription
       WHERE account_id = ${customer.account_id} AND livemode = ${customer.livemode} AND customer_id = ${customer.id}
-        AND (payment_method_id = ${methodId} OR bill->>'methodId' = ${methodId})
+        AND (payment_method_id = ${methodId} OR bill->>'methodId' = ${methodId}
+          OR bill->>'standIn' = ${methodId} OR bill->'nextMethod'->>'methodId' = ${methodId})
       ORDER BY id FOR UPDATE`
     const own = users.filter((row) => row.payment_method_id === methodId)
     const living = own.filter(({ status }) => status !== "cancelled")
     const details = new Map(living.map((row) => [row.id, { metadata: row.metadata, payment_method_id: null }]))
     const commands = living.map((row) => ({ row, event: { type: "update", at: now } }))
     yield* commitSubscriptions(advance(subscriptionLifecycle, commands), { now, terms: new Map(), details })
+    const waiting = users.filter(({ bill }) => bill?.standIn === methodId || bill?.nextMethod?.methodId === methodId)
+    const rows = yield* lockSubscriptions(waiting.map(refOf))
+    const forgetting = rows.map((row) => ({ row, event: { type: "method.removed", at: now, methodId } }))
+    yield* commitSubscriptions(advance(subscriptionLifecycle, forgetting), { now, terms: new Map() })
     // What is over changes silently.
     yield* sql`
       UPDATE subscription SET payment_method_id = NULL

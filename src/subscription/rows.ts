@@ -40,6 +40,8 @@ export interface SubscriptionRow extends ActorRow {
   readonly cancelled_at: number | null
   readonly cancellation_reason: CancellationReason | null
   readonly latest_charge_id: string | null
+  /** The latest charge as the newest event about the subscription showed it. */
+  readonly told_charge_id: string | null
   readonly metadata: Readonly<Record<string, string>>
   readonly created_at: number
 }
@@ -118,6 +120,7 @@ const MOVING = {
   cancelled_at: "timestamptz",
   cancellation_reason: "text",
   latest_charge_id: "text",
+  told_charge_id: "text",
 } as const satisfies Columns<SubscriptionRow>
 
 const INSERTED = {
@@ -149,7 +152,7 @@ export const updateSubscriptions = (rows: ReadonlyArray<SubscriptionRow>) =>
       UPDATE subscription s SET state = r.state, status = r.status, version = r.version, quantity = r.quantity,
         anchor_at = r.anchor_at, period_no = r.period_no, period_start_at = r.period_start_at, period_end_at = r.period_end_at, period_quantity = r.period_quantity, next_charge_at = r.next_charge_at,
         units = r.units, cancel_at_period_end = r.cancel_at_period_end, cancel_reason = r.cancel_reason, bills_made = r.bills_made, bill = r.bill, dunning = r.dunning,
-        escalation = r.escalation, pause = r.pause, cancelled_at = r.cancelled_at, cancellation_reason = r.cancellation_reason, latest_charge_id = r.latest_charge_id
+        escalation = r.escalation, pause = r.pause, cancelled_at = r.cancelled_at, cancellation_reason = r.cancellation_reason, latest_charge_id = r.latest_charge_id, told_charge_id = r.told_charge_id
       FROM ${records(sql, rows, MOVING)} r
       WHERE (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)`
   })

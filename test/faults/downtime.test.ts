@@ -27,6 +27,7 @@ const bill = {
   origin: "due",
   methodId: null,
   nextMethod: null,
+  standIn: null,
 }
 
 const dunning = {

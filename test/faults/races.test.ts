@@ -223,6 +223,30 @@ describe("a race between", () => {
     }
   })
 
+  it("subscribing and cancelling what is just being made tells of its creation first", async () => {
+    const plan = await createPlan(api, { billing_cycle: "weekly" })
+    for (let n = 0; n < 15; n++) {
+      const customer = await createCustomer(api)
+      let made = false
+      const creating = api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }).finally(() => {
+        made = true
+      })
+      for (let found: { id: string } | undefined; found === undefined && !made; ) {
+        found = (await api.get(`/subscriptions?customer=${customer}`)).body.data[0]
+        if (found !== undefined) await api.post(`/subscriptions/${found.id}/cancel`)
+      }
+      const { id } = data(await creating, 201)
+      await api.post(`/subscriptions/${id}/cancel`)
+      const types = (await api.all("/events"))
+        .filter(({ data: { object } }) => object.id === id || object.subscription === id)
+        .map(({ type }) => type)
+        .reverse()
+      expect(types.slice(0, 1)).toEqual(["subscription.created"])
+      expect(types.toSorted()).toEqual(["charge.succeeded", "subscription.cancelled", "subscription.created"])
+    }
+    await expectWhole(database)
+  })
+
   it("two new payment methods and a due retry pays the bill once", async () => {
     const ids = await subscribed("pm_test_success_then_do_not_honor", {
       retry_logic: { max_attempts: 3, retry_intervals_days: [1] },

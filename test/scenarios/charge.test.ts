@@ -128,6 +128,15 @@ describe("a one-off charge", () => {
     expect(refusal(await api.post("/charges", { customer: bare }))).toEqual([400, "parameter_missing", "amount"])
   })
 
+  it("of six at once with a method that works once, one is paid", async () => {
+    const { customer } = await customerWith("pm_test_success_then_insufficient_funds")
+    const answers = await Promise.all(Array.from({ length: 6 }, () => charge(customer)))
+    expect(answers.map((answer) => data(answer, 201).status).sort()).toEqual([
+      ...Array.from({ length: 5 }, () => "failed"),
+      "succeeded",
+    ])
+  })
+
   it("is made once, however often the request is repeated", async () => {
     const { customer } = await customerWith("pm_test_success")
     const key = { "idempotency-key": `once-${customer}` }

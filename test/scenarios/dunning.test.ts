@@ -238,6 +238,47 @@ describe("a new payment method (decision E6)", () => {
     expect(await get(id)).toMatchObject({ status: "active", payment_method: "pm_test_success", retry: null })
   })
 
+  it("that comes while a first attempt is under way is tried when that fails, after its retry was scheduled", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_bank_account_insufficient_funds" }))
+    await advance(api, clock, "2025-02-01T00:30:00Z")
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_visa" }))
+    await advance(api, clock, "2025-02-01T12:00:00Z")
+    expect((await timeline(api, [id])).slice(4)).toEqual([
+      "2025-02-01T01:00 charge.failed failed",
+      "2025-02-01T01:00 subscription.past_due past_due",
+      "2025-02-01T01:00 charge.retry_scheduled failed",
+      "2025-02-01T01:00 charge.succeeded succeeded",
+      "2025-02-01T01:00 subscription.recovered active",
+    ])
+    expect((await get(id)).current_period_start).toBe("2025-02-01T00:00:00.000Z")
+  })
+
+  it("that is removed before its turn is not tried", async () => {
+    const { clock, customer, id } = await overdue("insufficient_funds")
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_pending_then_failed" }))
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" }))
+    data(await api.delete(`/customers/${customer}/payment-methods/pm_test_visa`))
+    await advance(api, clock, "2025-02-01T14:00:00Z")
+    expect((await charges(api, id)).slice(1)).toEqual([
+      "2025-02-01T00:00 500000 failed #1",
+      "2025-02-01T12:00 500000 failed #2",
+    ])
+    expect((await get(id)).retry).toMatchObject({ attempt: 0, next_retry_at: "2025-02-02T12:00:00.000Z" })
+  })
+
+  it("as a new default that fails stands in for the dead one in the schedule, until it is removed", async () => {
+    const { clock, customer, id } = await overdue("expired_card")
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_do_not_honor" }))
+    await advance(api, clock, "2025-02-03T00:00:00Z")
+    const codes = async () =>
+      (await api.all(`/charges?subscription=${id}&status=failed`)).map(({ failure_code }) => failure_code).reverse()
+    expect(await codes()).toEqual(["expired_card", "do_not_honor", "do_not_honor"])
+    data(await api.delete(`/customers/${customer}/payment-methods/pm_test_do_not_honor`))
+    await advance(api, clock, "2025-02-20T00:00:00Z")
+    expect((await codes()).at(-1)).toBe("expired_card")
+  })
+
   it("is back to the customer's default with null", async () => {
     const { customer, id } = await overdue("lost_card")
     const before = data(await api.get(`/customers/${customer}`))
@@ -286,7 +327,11 @@ describe("a manual retry (decision E16)", () => {
 
   it("that succeeds ends the schedule", async () => {
     const { clock, id, charge } = await overdue()
-    data(await retry(charge, { payment_method: "pm_test_visa" }), 201)
+    expect(data(await retry(charge, { payment_method: "pm_test_visa" }), 201)).toMatchObject({
+      status: "succeeded",
+      will_retry: false,
+      next_retry_at: null,
+    })
     await advance(api, clock, "2025-03-01T00:00:00Z")
     expect(await get(id)).toMatchObject({ status: "active", payment_method: "pm_test_visa" })
     expect((await timeline(api, [id])).slice(5)).toEqual([
@@ -350,7 +395,65 @@ describe("a manual retry (decision E16)", () => {
   })
 })
 
+describe("events about what is overdue (decision I6)", () => {
+  it("say what was before, from one to the next, and show each its own point", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
+      retry_logic: { max_attempts: 1, retry_intervals_days: [2], escalation_on_failure: "pause_service" },
+    })
+    await advance(api, clock, "2025-02-04T00:00:00Z")
+    const { latest_charge } = await get(id)
+    data(await api.post(`/charges/${latest_charge}/retry`, { payment_method: "pm_test_visa" }), 201)
+    const events = (await api.all("/events"))
+      .filter(({ type, data: { object } }) => type.startsWith("subscription.") && object.id === id)
+      .toReversed()
+    expect(events.map(({ type, data: { object } }) => `${type} ${object.status}`)).toEqual([
+      "subscription.created active",
+      "subscription.past_due past_due",
+      "subscription.escalated paused",
+      "subscription.paused paused",
+      "subscription.recovered active",
+      "subscription.resumed active",
+    ])
+    // What one event showed is what the next says it was before: events of one change say the same.
+    let shown = events[0].data.object
+    let before = shown
+    for (const { data: told } of events.slice(1)) {
+      if (JSON.stringify(told.object) !== JSON.stringify(shown)) before = shown
+      expect({ ...told.object, ...told.previous_attributes }).toEqual(before)
+      shown = told.object
+    }
+  })
+
+  it("tell of an immediate escalation after the failure that led to it", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
+      retry_logic: { max_attempts: 0 },
+    })
+    await advance(api, clock, "2025-02-01T00:00:00Z")
+    expect((await timeline(api, [id])).slice(2)).toEqual([
+      "2025-02-01T00:00 charge.failed failed",
+      "2025-02-01T00:00 subscription.past_due past_due",
+      "2025-02-01T00:00 subscription.escalated paused",
+      "2025-02-01T00:00 subscription.paused paused",
+    ])
+  })
+})
+
 describe("cancelling what is overdue (decision E12)", () => {
+  it("at period end, asked for twice, is done once, whatever escalation did in between", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
+      retry_logic: { max_attempts: 1, retry_intervals_days: [1] },
+    })
+    await advance(api, clock, "2025-02-01T12:00:00Z")
+    const cancel = () => api.post(`/subscriptions/${id}/cancel`, { at_period_end: true })
+    data(await cancel())
+    await advance(api, clock, "2025-02-03T00:00:00Z")
+    const events = (await timeline(api, [id])).length
+    expect(data(await cancel())).toMatchObject({ status: "paused", cancel_at_period_end: true })
+    expect(await timeline(api, [id])).toHaveLength(events)
+    await advance(api, clock, "2025-03-02T00:00:00Z")
+    expect((await timeline(api, [id])).at(-1)).toBe("2025-03-01T00:00 subscription.cancelled cancelled")
+  })
+
   it("at period end waits for the end of the billed period while dunning goes on; a recovery keeps the flag", async () => {
     const lasting = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_expired_card")
     await advance(api, lasting.clock, "2025-02-02T00:00:00Z")

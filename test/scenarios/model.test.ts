@@ -33,6 +33,13 @@ const WALKS_AT_ONCE = 6
 /** Transitions that no caller can take, each with its reason. */
 const OUT_OF_REACH: ReadonlyMap<string, string> = new Map([
   ["overdue.charging on retry #0", "the API refuses a retry while a charge is pending"],
+  ...["opening on cancel #0", "opening on cancel #1", "opening on update #0"].map(
+    (key) => [key, "only while the creating request runs: test/faults/races.test.ts"] as const,
+  ),
+  ...["trialing.charging", "active.charging", "active.resuming", "overdue", "overdue.charging"].map(
+    (state) =>
+      [`${state} on method.removed #0`, "needs a second payment method: test/scenarios/dunning.test.ts"] as const,
+  ),
 ])
 
 const options = {

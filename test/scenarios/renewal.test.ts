@@ -30,6 +30,7 @@ describe("a subscription's life", () => {
     ])
     const [renewed] = (await api.get("/events?type=subscription.renewed&limit=1")).body.data
     expect(renewed.data.previous_attributes).toEqual({
+      latest_charge: charges[1].id,
       current_period_start: "2025-02-10T09:30:00.000Z",
       current_period_end: "2025-03-10T09:30:00.000Z",
       next_charge_at: "2025-03-10T09:30:00.000Z",
@@ -360,6 +361,17 @@ describe("reported units", () => {
     await advance(api, clock, "2025-02-10T00:00:00Z")
     const paid = await api.all(`/charges?subscription=${id}&status=succeeded`)
     expect(paid.map(({ amount }) => amount)).toEqual([502_000, 500_000])
+  })
+
+  it("in a trial are free to its last moment, while its payment is under way too", async () => {
+    const { clock, id } = await subscribe("2025-01-01T00:00:00Z", "pm_test_bank_account", {
+      overage_per_unit: 500,
+      trial_days: 7,
+    })
+    await advance(api, clock, "2025-01-08T00:30:00Z")
+    data(await report(id, { quantity: 7, timestamp: "2025-01-07T00:00:00Z" }), 201)
+    await advance(api, clock, "2025-02-10T00:00:00Z")
+    expect((await api.all(`/charges?subscription=${id}`)).map(({ amount }) => amount)).toEqual([500_000, 500_000])
   })
 
   it("are refused out of their period, and of a subscription that is over", async () => {

@@ -21,6 +21,15 @@ const { api, database, live, server, stranger } = useInstance()
 const trigger = (body: object) => api.post("/test/events/trigger", body)
 
 describe("POST /test/events/trigger (decision I9)", () => {
+  it.each(["__proto__", "constructor", "toString", "__defineGetter__.x", "nothing"])(
+    "makes something of %s",
+    async (type) => {
+      const event = data(await trigger({ type }), 201)
+      expect(event.type).toBe(type)
+      expect(event.data.object.object).toBe(type.split(".")[0])
+    },
+  )
+
   it.each([
     ["subscription.past_due", "subscription", { status: "past_due" }],
     ["subscription.cancelled", "subscription", { status: "cancelled" }],
@@ -137,6 +146,34 @@ describe("a test clock", () => {
   })
 })
 
+describe("deleting a clock", () => {
+  it("while its customers subscribe leaves nothing behind, and nobody in a deadlock", async () => {
+    const plan = await createPlan(api)
+    for (let round = 0; round < 8; round++) {
+      const clock = await createClock(api, "2025-01-01T00:00:00Z")
+      const customers = await Promise.all(Array.from({ length: 4 }, () => createCustomer(api, { test_clock: clock })))
+      const posts = customers.map((customer) =>
+        api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }),
+      )
+      const [deleted, ...answers] = await Promise.all([api.delete(`/test/clocks/${clock}`), ...posts])
+      expect(deleted.status).toBe(200)
+      for (const { status } of answers) expect([201, 400, 404]).toContain(status)
+      const left = await database.run(
+        (sql) => sql`
+          SELECT id FROM subscription WHERE test_clock_id = ${clock} UNION ALL SELECT id FROM event WHERE test_clock_id = ${clock}
+          UNION ALL SELECT actor_id FROM timer WHERE test_clock_id = ${clock}`,
+      )
+      expect(left).toEqual([])
+    }
+    const lost = await database.run(
+      (sql) => sql`
+        SELECT actor_id FROM lifecycle_journal j WHERE NOT EXISTS (SELECT 1 FROM subscription WHERE id = j.actor_id)
+          AND NOT EXISTS (SELECT 1 FROM charge WHERE id = j.actor_id) AND NOT EXISTS (SELECT 1 FROM test_clock WHERE id = j.actor_id)`,
+    )
+    expect(lost).toEqual([])
+  })
+})
+
 describe("POST /test/reset (decision M2)", () => {
   /** Tables of tenants that a reset leaves alone, each for its reason. */
   const KEPT = ["api_key", "idempotency_record", "sandbox_reset"]
@@ -166,14 +203,6 @@ describe("POST /test/reset (decision M2)", () => {
 
     expect(refusal(await mine.post("/test/reset"))).toEqual([400, "parameter_missing", "confirm"])
     expect(refusal(await mine.post("/test/reset", { confirm: "yes" }))).toEqual([400, "parameter_invalid", "confirm"])
-    // As it stands while a worker is at it.
-    await database.run(
-      (sql) => sql`INSERT INTO sandbox_reset (account_id, livemode) VALUES (${made.account.id}, false)`,
-    )
-    await database.run((sql) => sql`SELECT pg_notify('sandbox_reset', '')`)
-    await eventually(async () => ((await mine.get("/plans")).body.data.length === 0 ? true : undefined))
-    await eventually(async () => ((await mine.post("/customers", { name: "New" })).status === 201 ? true : undefined))
-
     expect(data(await mine.post("/test/reset", { confirm: "RESET" }, { "idempotency-key": "reset-1" }), 202)).toEqual({
       status: "resetting",
     })
@@ -215,7 +244,6 @@ describe("POST /test/reset (decision M2)", () => {
     )
     await locked
     expect((await mine.post("/test/reset", { confirm: "RESET" })).status).toBe(202)
-    await eventually(async () => ((await mine.post("/plans", {})).status === 409 ? true : undefined))
     for (const answer of [
       await mine.post("/customers", { name: "Meanwhile" }),
       await mine.patch(`/customers/${customer}`, { name: "Meanwhile" }),
@@ -229,6 +257,22 @@ describe("POST /test/reset (decision M2)", () => {
     await busy
     await eventually(async () => ((await mine.get(`/customers/${customer}`)).status === 404 ? true : undefined))
     await eventually(async () => ((await mine.post("/customers", { name: "After" })).status === 201 ? true : undefined))
+  })
+
+  it("loses nothing that was written after it was asked for", async () => {
+    const made = await database.run(() => createAccount({ businessName: "Eager" }))
+    const mine = makeApi(server().origin, made.keys.sk_test)
+    for (let round = 0; round < 12; round++) {
+      expect((await mine.post("/test/reset", { confirm: "RESET" })).status).toBe(202)
+      const answers = await Promise.all(Array.from({ length: 4 }, () => mine.post("/customers", { name: "Next" })))
+      const accepted = answers.filter(({ status }) => status === 201)
+      for (const answer of answers.filter(({ status }) => status !== 201))
+        expect(refusal(answer)).toEqual([409, "reset_in_progress", null])
+      await eventually(async () =>
+        (await mine.post("/customers", { name: "Last" })).status === 201 ? true : undefined,
+      )
+      for (const { body } of accepted) data(await mine.get(`/customers/${body.data.id}`))
+    }
   })
 
   it("is the only way to take anything out of the books, and of its own sandbox alone", async () => {

@@ -148,13 +148,11 @@ const send = (world: World, event: SubscriptionEvent): World => {
   const decision = decide(machine, plain, event) as Decision<typeof subscriptionMachine>
   const enteredChoice = decision.snapshot.matches("overdue") && event.type === "charge.failed"
   const always = subscriptionMachine.root.states.overdue!.states.deciding!.always!
-  const chosen =
-    !enteredChoice ||
-    (world.snapshot.matches({ overdue: "charging" }) && decision.snapshot.matches({ overdue: "charging" }))
-      ? []
-      : noted.length > 0
-        ? [noted[0]!]
-        : [transitionKey(always.at(-1)!, always.length - 1)]
+  const chosen = !enteredChoice
+    ? []
+    : noted.length > 0
+      ? [noted[0]!]
+      : [transitionKey(always.at(-1)!, always.length - 1)]
   const timers = new Map(world.timers)
   const fired = /^xstate\.after\.(\w+)\./.exec(event.type)?.[1]
   for (const name of [...decision.cancel, ...(fired === undefined ? [] : [fired])]) timers.delete(name)
@@ -246,7 +244,9 @@ export const step = (world: World, move: Move): World => {
       return send(before, { type: "update", at, cancelAtPeriodEnd: move.cancelAtPeriodEnd })
     case "method": {
       const updated = { ...send(before, { type: "update", at }), method: move.method }
-      return updated.snapshot.context.dunning === null ? updated : send(updated, { type: "method", at, methodId: null })
+      const { bill } = updated.snapshot.context
+      const owing = bill !== null && !["opening", "starting"].includes(stateName(updated.snapshot))
+      return owing ? send(updated, { type: "method", at, methodId: null }) : updated
     }
     case "retry":
       return send(before, { type: "retry", at, methodId: move.method })

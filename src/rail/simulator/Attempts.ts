@@ -14,6 +14,8 @@ export class Attempts extends Context.Service<
   {
     /** How many charges each customer has made with the method before, in the order of `charges`. */
     readonly uses: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<number>>
+    /** Runs `work` while nobody else's attempts with these methods of these customers are counted or noted. */
+    readonly alone: <A>(charges: ReadonlyArray<RailCharge>, work: Effect.Effect<A>) => Effect.Effect<A>
     /** Notes attempts by reference; one that was noted before counts up and keeps its first outcome. */
     readonly note: (
       attempts: ReadonlyArray<{ readonly charge: RailCharge; readonly attempt: Attempt }>,

@@ -33,9 +33,9 @@ export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.e
     const attempts = yield* Attempts
     return PaymentRail.of({
       name: "simulator",
-      charge: (charges) =>
-        Effect.gen(function* () {
-          const counted = charges.filter((charge) => behaviourOf(charge).countsUses)
+      charge: (charges) => {
+        const counted = charges.filter((charge) => behaviourOf(charge).countsUses)
+        const work = Effect.gen(function* () {
           const uses = new Map<string, number>()
           const before = counted.length === 0 ? [] : yield* attempts.uses(counted)
           for (const [index, charge] of counted.entries()) {
@@ -58,7 +58,9 @@ export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.e
                 ? { type: "rail.unsettled", knownAt: null }
                 : known(attempt, charge.at),
           )
-        }),
+        })
+        return counted.length === 0 ? work : attempts.alone(counted, work)
+      },
       ask: (charges) =>
         Effect.map(attempts.find(charges), (found) =>
           found.map(
