@@ -14,6 +14,7 @@ import { clockWorker } from "./clock/ClockWorker.ts"
 import { type Config, ConfigProblem, readConfig } from "./config.ts"
 import { databaseUrl, poolLayer } from "./db/Database.ts"
 import { migrate } from "./db/migrate.ts"
+import { Scopes } from "./db/Scopes.ts"
 import { answerBroken } from "./http/broken.ts"
 import { purge } from "./http/idempotency.ts"
 import { makeApp } from "./http/Server.ts"
@@ -21,7 +22,7 @@ import { drawLastMonth, invoiceFiring } from "./invoice/Invoices.ts"
 import { Links } from "./invoice/Links.ts"
 import { createKey } from "./key/ApiKeys.ts"
 import { hashKey } from "./key/Key.ts"
-import { enterSandbox, resetWorker } from "./sandbox/reset.ts"
+import { resetWorker } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
 import { recoverCharges } from "./subscription/collect.ts"
 import { firings } from "./subscription/firings.ts"
@@ -46,7 +47,7 @@ const SERVER_OPTIONS = {
 }
 
 /** Serves until the scope closes; answers the port. */
-const serve = (config: Config) =>
+const serve = (config: Config, url: Redacted.Redacted<string>) =>
   Effect.gen(function* () {
     const { tls } = config.transport
     let origin = config.publicUrl ?? ""
@@ -64,7 +65,7 @@ const serve = (config: Config) =>
     const scheme = tls === undefined ? "http" : "https"
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
     yield* recoveryWorker(recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks)))
-    const links = yield* Layer.build(Links.layer(origin))
+    const requests = yield* Layer.build(Layer.merge(Links.layer(origin), Scopes.layer(url)))
     if (config.workers > 0) {
       yield* resetWorker
       yield* timerWorker([...firings, invoiceFiring])
@@ -78,10 +79,9 @@ const serve = (config: Config) =>
         transport: config.transport,
         rateLimits: config.rateLimits,
         metering: yield* Metering,
-        enter: enterSandbox,
         publicPages,
         origin,
-      }).pipe(Effect.provideContext(links)),
+      }).pipe(Effect.provideContext(requests)),
     )
     return origin
   })
@@ -134,7 +134,7 @@ const program = (config: Config, development: boolean) =>
     const url = yield* databaseUrl(config)
     yield* Effect.provide(migrate, poolLayer(url, 1))
     yield* Effect.gen(function* () {
-      const origin = yield* serve(config)
+      const origin = yield* serve(config, url)
       const key = development && !config.production ? yield* demoKey(config) : undefined
       yield* Effect.sync(() => process.stdout.write(greeting(origin, key)))
       return yield* Effect.never

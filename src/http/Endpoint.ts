@@ -5,6 +5,7 @@
 import type { PgClient } from "@effect/sql-pg"
 import type { Effect, Schema } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
+import type { Scopes } from "../db/Scopes.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { Links } from "../invoice/Links.ts"
 import type { Scope } from "../key/scopes.ts"
@@ -14,7 +15,7 @@ import type { PaymentRail } from "../rail/PaymentRail.ts"
 import type { Wakeups } from "../timers/Wakeups.ts"
 
 /** What handlers may use. */
-export type App = SqlClient.SqlClient | PgClient.PgClient | PaymentRail | Runner | Wakeups | Links
+export type App = SqlClient.SqlClient | PgClient.PgClient | PaymentRail | Runner | Wakeups | Links | Scopes
 
 export interface Caller {
   /** The administrator's name; of an account's key, its ID. */

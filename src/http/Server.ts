@@ -7,6 +7,7 @@ import { Cause, Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, SqlError } from "effect/sql"
 import type { RateLimits, Transport } from "../config.ts"
+import { Scopes } from "../db/Scopes.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type AccountKey, Keys, type KnownKey } from "../key/Keys.ts"
@@ -44,8 +45,6 @@ export interface ServerOptions {
   /** Requests a second. */
   readonly rateLimits: RateLimits
   readonly metering: Metering
-  /** Begins a transaction that writes; refuses where none is possible just now. */
-  readonly enter: (tenant: Tenant) => Effect.Effect<void, Failure, App>
   /** Origin in `doc_url`, without a trailing slash. */
   readonly origin: string
 }
@@ -138,16 +137,18 @@ const runWrite = (
   handler: Handler<unknown, unknown>,
   request: Request<unknown, unknown>,
   key: KnownKey,
-  { enter, metering }: ServerOptions,
+  { metering }: ServerOptions,
   { status, held }: { readonly status: number; readonly held: Claim | undefined },
   render: (data: Json) => Effect.Effect<Answer, Failure, App>,
 ) =>
   Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
+    const scopes = yield* Scopes
     const tenant: Tenant = { account_id: request.account_id, livemode: request.livemode }
     const metered = tenant.livemode && key.kind === "account"
     const writing = <A>(work: Effect.Effect<A, Failure, App>) =>
-      sql.withTransaction(Effect.andThen(enter(tenant), work))
+      scopes.writing(scopeOf(key, tenant), (open) =>
+        open ? work : Effect.fail(problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")),
+      )
     const answer = (data: Json) =>
       Effect.gen(function* () {
         const answered = { ...(yield* render(data)), status }
@@ -159,7 +160,7 @@ const runWrite = (
     if (handler.kind !== "staged") throw new Error(`Not a write: ${handler.kind}`)
     const reply = (id: string) => {
       const replying = Effect.flatMap(handler.reply(tenant, id), answer)
-      return held !== undefined || metered ? writing(replying) : replying
+      return held !== undefined || metered ? writing(replying) : scopes.reading(scopeOf(key, tenant), replying)
     }
     if (held?.resourceId != null) {
       yield* handler.resume(tenant, held.resourceId)
@@ -183,6 +184,10 @@ const tenantOf = (key: KnownKey, { params }: Match, livemode: boolean): Tenant =
   key.kind === "account"
     ? { account_id: key.account_id, livemode: key.livemode }
     : { account_id: params.id ?? "", livemode }
+
+/** What an administrator does is about the account as a whole, which is kept with its live data. */
+const scopeOf = (key: KnownKey, tenant: Tenant): Tenant =>
+  key.kind === "administrator" ? { ...tenant, livemode: true } : tenant
 
 /** Everything after the key is known: route, access, body, idempotency, parameters, the work itself. */
 const answerCall = (
@@ -214,13 +219,18 @@ const answerCall = (
         const caller = { name: key.kind === "administrator" ? key.name : key.id }
         const request = { ...tenant, caller, id: params.id ?? "", params, body, query }
         const expanded = (data: ReadonlyArray<Json>) => expandAll(tenant, data, fields, options.expanders)
+        const scopes = yield* Scopes
+        const reading = <A>(work: Effect.Effect<A, Failure, App>) => scopes.reading(scopeOf(key, tenant), work)
         if (handler.kind === "list") {
-          const page = yield* handler.run(request)
-          return { status: 200, body: listSuccess({ ...page, data: yield* expanded(page.data) }) }
+          const listing = Effect.gen(function* () {
+            const page = yield* handler.run(request)
+            return { status: 200, body: listSuccess({ ...page, data: yield* expanded(page.data) }) }
+          })
+          return yield* reading(listing)
         }
         const render = (data: Json) =>
           Effect.map(expanded([data]), ([shown]) => ({ status: declaration.status, body: success(shown!) }))
-        if (handler.kind === "read") return yield* Effect.flatMap(handler.run(request), render)
+        if (handler.kind === "read") return yield* reading(Effect.flatMap(handler.run(request), render))
         return yield* runWrite(handler, request, key, options, { status: declaration.status, held }, render)
       })
     const name = declaration.method === "POST" ? node.headers["idempotency-key"] : undefined

@@ -32,15 +32,6 @@ export const EMPTIED = [
   "plan",
 ] as const
 
-/** Refuses a write to a sandbox that is being emptied (409); the running transaction is in the sandbox until it ends. */
-export const enterSandbox = ({ account_id, livemode }: Tenant) =>
-  Effect.gen(function* () {
-    if (livemode) return
-    const sql = yield* SqlClient.SqlClient
-    const [row] = yield* sql<{ open: boolean }>`SELECT enter_sandbox(${account_id}) AS open`
-    if (!row!.open) return yield* problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")
-  })
-
 /** Empties the sandboxes that are to be emptied. */
 const resetAll = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -15,6 +15,16 @@ export const TIMERS_DUE = "timers.due"
 const BOSS_CONNECTIONS = 2
 const POLL_SECONDS = 0.5
 
+/** Requests insert jobs in their own transactions, in the role that is theirs (migrations/0010_isolation.sql). */
+const GRANT = `DO $$ BEGIN
+  IF NOT has_table_privilege('billing_request', 'pgboss.job', 'INSERT') THEN
+    PERFORM pg_advisory_xact_lock(7301005);
+    GRANT USAGE ON SCHEMA pgboss TO billing_request;
+    GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA pgboss TO billing_request;
+    GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgboss TO billing_request;
+  END IF;
+END $$`
+
 export class Wakeups extends Context.Service<
   Wakeups,
   {
@@ -43,6 +53,7 @@ export class Wakeups extends Context.Service<
         yield* Effect.promise(() =>
           boss.createQueue(TIMERS_DUE, { retryLimit: 0, deleteAfterSeconds: 3600, expireInSeconds: 600 }),
         )
+        yield* Effect.promise(() => boss.getDb().executeSql(GRANT))
         return Wakeups.of({
           at: (instants) =>
             Effect.gen(function* () {
