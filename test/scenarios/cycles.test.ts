@@ -108,13 +108,15 @@ describe("the grid in the database", () => {
       }),
       400,
     )
-    for (const { at, n, cycle } of anchors) {
-      const [row] = await database.run(
-        (sql) =>
-          sql<{ at: number }>`SELECT period_boundary(${cycle}, ${new Date(at)}::timestamptz, ${n}::integer) AS at`,
-      )
-      expect(row!.at, `${cycle} ${new Date(at).toISOString()} + ${n}`).toBe(boundary(cycle, at, n))
-    }
+    const rows = await database.run(
+      (sql) => sql<{ at: number }>`
+        SELECT period_boundary(cycle, anchor::timestamptz, n) AS at
+        FROM unnest(${anchors.map(({ cycle }) => cycle)}::text[], ${anchors.map(({ at }) => new Date(at).toISOString())}::text[], ${anchors.map(({ n }) => n)}::integer[]) WITH ORDINALITY AS a (cycle, anchor, n, i)
+        ORDER BY i`,
+    )
+    expect(rows).toHaveLength(anchors.length)
+    for (const [index, { at, n, cycle }] of anchors.entries())
+      expect(rows[index]!.at, `${cycle} ${new Date(at).toISOString()} + ${n}`).toBe(boundary(cycle, at, n))
   })
 
   it("holds no period off it", async () => {

@@ -55,9 +55,9 @@ interface Walks {
 }
 
 /** What a transition is taken in: the same one may do something else there. */
-const circumstances = ({ snapshot, method }: World): string => {
+const circumstances = ({ snapshot }: World): string => {
   const { cancelAtPeriodEnd, escalation } = snapshot.context
-  return `${stateName(snapshot)} ${cancelAtPeriodEnd} ${escalation?.action} ${method}`
+  return `${stateName(snapshot)} ${cancelAtPeriodEnd} ${escalation?.action}`
 }
 
 /** Short walks that take every transition which any walk takes, in all its circumstances. */
