@@ -34,6 +34,12 @@ export const chargeApi = {
     summary: "Charge a customer once",
     ...common,
     body: ChargeCreate,
+    example: {
+      customer: "cus_01m7yyp0a6e08v7r97jkyz1pj0",
+      amount: 250_000,
+      currency: "NGN",
+      description: "Registration",
+    },
     status: 201,
     codes: ["resource_missing", "payment_method_required", "test_clock_advancing"],
   }),
@@ -60,6 +66,7 @@ export const chargeApi = {
     summary: "Retry a failed charge now",
     ...common,
     body: ChargeRetry,
+    example: { payment_method: "pm_test_visa" },
     status: 201,
     codes: [
       "resource_missing",

@@ -84,6 +84,8 @@ export interface Declaration<Body = unknown, Query = unknown> {
   readonly access: Scope | "any" | "secret" | "publishable" | "administrator"
   readonly sandboxOnly?: boolean
   readonly body?: Schema.Codec<Body, unknown>
+  /** A body that the documents show. */
+  readonly example?: NoInfer<Body>
   readonly query?: Schema.Codec<Query, unknown>
   /** Takes `metadata[key]` as a filter. */
   readonly metadataFilter?: boolean

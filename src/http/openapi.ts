@@ -1,7 +1,9 @@
 /** The OpenAPI 3.1 document, made from the endpoints' declarations. */
 import { Schema } from "effect"
 import { CATALOGUE, type ProblemCode } from "../problem.ts"
+import { levelOf } from "./access.ts"
 import type { Declaration, Endpoint, Json } from "./Endpoint.ts"
+import { EXAMPLES } from "./examples.ts"
 import { OBJECTS } from "./objects.ts"
 import { pathParameters, pathTemplate } from "./routes.ts"
 
@@ -10,23 +12,31 @@ const EVERYWHERE: ReadonlyArray<ProblemCode> = [
   "key_missing",
   "key_invalid",
   "key_revoked",
-  "key_expired",
-  "key_environment_mismatch",
-  "live_access_required",
-  "secret_key_required",
-  "insufficient_scope",
+  "rate_limited",
   "parameter_unknown",
+  "request_malformed",
+  "request_timeout",
   "internal_error",
   "service_unavailable",
 ]
+const WITH_ACCOUNT_KEY: ReadonlyArray<ProblemCode> = ["key_expired", "key_environment_mismatch", "live_access_required"]
 const WITH_BODY: ReadonlyArray<ProblemCode> = [
   "content_type_invalid",
   "json_invalid",
   "request_too_large",
   "parameter_missing",
   "parameter_invalid",
+  "reset_in_progress",
 ]
 const WITH_KEY: ReadonlyArray<ProblemCode> = ["idempotency_key_reused", "idempotency_request_in_progress"]
+
+/** The refusals of keys that may not call an endpoint. */
+const accessCodes = ({ access }: Declaration): ReadonlyArray<ProblemCode> => {
+  if (access === "administrator") return ["administrator_key_required"]
+  if (access === "publishable") return WITH_ACCOUNT_KEY
+  if (access === "secret" || access === "any") return [...WITH_ACCOUNT_KEY, "secret_key_required"]
+  return [...WITH_ACCOUNT_KEY, "secret_key_required", "insufficient_scope"]
+}
 
 const jsonSchema = (schema: Schema.Top): Json => Schema.toJsonSchemaDocument(schema).schema as Json
 
@@ -42,12 +52,45 @@ const closed = (schema: Json): Json => {
     : schema
 }
 
-const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> => [
+export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> => [
   ...EVERYWHERE,
+  ...accessCodes(declaration),
   ...(declaration.method === "GET" ? (["parameter_invalid"] as const) : WITH_BODY),
   ...(declaration.method === "POST" ? WITH_KEY : []),
   ...(declaration.codes ?? []),
 ]
+
+const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
+
+/** Headers of every answer to a known key; of a write those that say what it counted; of a POST whether it is a replay. */
+const headersOf = ({ method }: Declaration): Json => ({
+  "X-Request-Id": header("RequestId"),
+  "RateLimit-Limit": header("RateLimitLimit"),
+  "RateLimit-Remaining": header("RateLimitRemaining"),
+  "RateLimit-Reset": header("RateLimitReset"),
+  ...(method === "GET"
+    ? {}
+    : {
+        "X-Service-Billable": header("ServiceBillable"),
+        "X-Service-Write-Usage": header("ServiceWriteUsage"),
+        "X-Service-Write-Limit": header("ServiceWriteLimit"),
+        "X-Service-Usage-Period-End": header("ServiceUsagePeriodEnd"),
+      }),
+  ...(method === "POST" ? { "Idempotent-Replayed": header("IdempotentReplayed") } : {}),
+})
+
+/** A refusal as the document shows it: the first of its codes. */
+const errorExample = (code: ProblemCode): Json => ({
+  success: false,
+  error: {
+    type: CATALOGUE[code].type,
+    code,
+    message: CATALOGUE[code].explanation,
+    param: null,
+    request_id: "req_01m7yyp0a6e08v7r97jkyz1pj0",
+    doc_url: `https://billing.example/docs/errors#${code}`,
+  },
+})
 
 const failures = (declaration: Declaration): Json => {
   const byStatus = new Map<number, Array<ProblemCode>>()
@@ -60,8 +103,13 @@ const failures = (declaration: Declaration): Json => {
         String(status),
         {
           description: `Codes: ${codes.join(", ")}`,
-          headers: { "X-Request-Id": { $ref: "#/components/headers/RequestId" } },
-          content: { "application/json": { schema: { $ref: "#/components/schemas/error" } } },
+          headers: {
+            "X-Request-Id": header("RequestId"),
+            ...(status === 429 || status === 503 ? { "Retry-After": header("RetryAfter") } : {}),
+          },
+          content: {
+            "application/json": { schema: { $ref: "#/components/schemas/error" }, example: errorExample(codes[0]!) },
+          },
         },
       ]),
   )
@@ -107,6 +155,23 @@ const answerSchema = (declaration: Declaration): Json => {
   }
 }
 
+const answerExample = (declaration: Declaration): Json => {
+  const data = EXAMPLES[declaration.answers]
+  return declaration.list === true
+    ? { success: true, data: [data], meta: { has_more: false, next_cursor: null, limit: 20 } }
+    : { success: true, data }
+}
+
+/** Whose keys may call it, in words. */
+export const accessOf = (declaration: Declaration): string => {
+  const { access } = declaration
+  if (access === "administrator") return "administrator key"
+  if (access === "secret") return "secret key"
+  if (access === "any") return "secret or restricted key"
+  if (access === "publishable") return "any key of the account; from browsers, the publishable key's origins"
+  return `secret key, or restricted key with ${access}:${levelOf(declaration)}`
+}
+
 const operationId = ({ method, path }: Declaration): string =>
   `${method.toLowerCase()}${path
     .split("/")
@@ -118,10 +183,7 @@ const operation = (declaration: Declaration): Json => ({
   operationId: operationId(declaration),
   summary: declaration.summary,
   tags: [declaration.path.split("/")[1]],
-  description:
-    declaration.access === "any" || declaration.access === "secret"
-      ? `Needs ${declaration.access === "any" ? "a secret or restricted" : "a secret"} key.${declaration.sandboxOnly === true ? " Sandbox only." : ""}`
-      : `Scope of restricted keys: ${declaration.access}:${declaration.method === "GET" ? "read" : "write"}.`,
+  description: `Takes a ${accessOf(declaration)}.${declaration.sandboxOnly === true ? " Sandbox only." : ""}`,
   parameters: [
     ...pathParameters(declaration.path).map((name) => ({
       name,
@@ -134,12 +196,18 @@ const operation = (declaration: Declaration): Json => ({
   ],
   ...(declaration.body === undefined
     ? {}
-    : { requestBody: { content: { "application/json": { schema: closed(jsonSchema(declaration.body)) } } } }),
+    : {
+        requestBody: {
+          content: {
+            "application/json": { schema: closed(jsonSchema(declaration.body)), example: declaration.example },
+          },
+        },
+      }),
   responses: {
     [declaration.status]: {
       description: "Success",
-      headers: { "X-Request-Id": { $ref: "#/components/headers/RequestId" } },
-      content: { "application/json": { schema: answerSchema(declaration) } },
+      headers: headersOf(declaration),
+      content: { "application/json": { schema: answerSchema(declaration), example: answerExample(declaration) } },
     },
     ...failures(declaration),
   },
@@ -164,10 +232,31 @@ export const openApi = (endpoints: ReadonlyArray<Endpoint>, origin: string): Jso
       { url: `${origin}/v1`, description: "Live" },
     ],
     security: [{ apiKey: [] }],
+    tags: [...new Set(endpoints.map(({ declaration }) => declaration.path.split("/")[1]!))].map((name) => ({
+      name,
+      description: `Everything under /${name}`,
+    })),
     paths,
     components: {
       securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "Authorization: Bearer <API_KEY>" } },
-      headers: { RequestId: { description: "The request's ID", schema: { type: "string" } } },
+      headers: {
+        RequestId: { description: "The request's ID; errors carry it as request_id", schema: { type: "string" } },
+        RateLimitLimit: { description: "Requests that a burst may have", schema: { type: "integer" } },
+        RateLimitRemaining: { description: "Requests that may follow at once", schema: { type: "integer" } },
+        RateLimitReset: { description: "Seconds until a whole burst may follow again", schema: { type: "integer" } },
+        RetryAfter: { description: "Seconds to wait before trying again", schema: { type: "integer" } },
+        ServiceBillable: {
+          description: "Whether the request counted",
+          schema: { type: "string", enum: ["true", "false"] },
+        },
+        ServiceWriteUsage: { description: "Writes counted this month, this one included", schema: { type: "integer" } },
+        ServiceWriteLimit: { description: "Writes that the plan includes, or unlimited", schema: { type: "string" } },
+        ServiceUsagePeriodEnd: { description: "When the month ends", schema: { type: "string", format: "date-time" } },
+        IdempotentReplayed: {
+          description: "true where the answer is that of an earlier request with the same Idempotency-Key",
+          schema: { type: "string", enum: ["true"] },
+        },
+      },
       parameters: {
         IdempotencyKey: {
           name: "Idempotency-Key",

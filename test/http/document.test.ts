@@ -1,0 +1,89 @@
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { createConfig, lintFromString } from "@redocly/openapi-core"
+import { Schema } from "effect"
+import { describe, expect, it } from "vitest"
+import { endpoints } from "../../src/api.ts"
+import { EXAMPLES } from "../../src/http/examples.ts"
+import { OBJECTS } from "../../src/http/objects.ts"
+import { SCOPE_NAMES } from "../../src/key/scopes.ts"
+import { CATALOGUE } from "../../src/problem.ts"
+import { useInstance } from "../support/instance.ts"
+
+const { server } = useInstance({ WORKERS: "0" })
+
+const page = async (path: string) => {
+  const answer = await fetch(server().origin + path)
+  return { status: answer.status, headers: answer.headers, text: await answer.text() }
+}
+
+describe("the OpenAPI document", () => {
+  it("is clean by the linter's recommended rules", async () => {
+    const config = await createConfig({ extends: ["recommended"] })
+    const lint = async (source: string) =>
+      (await lintFromString({ source, config })).map(({ ruleId, message }) => `${ruleId}: ${message}`)
+    const { text } = await page("/openapi.json")
+    expect(await lint(text)).toEqual([])
+    // The linter does look.
+    expect(await lint(text.replace('"openapi":"3.1.0"', '"openapi":"3.1.0","colour":"red"'))).not.toEqual([])
+  })
+
+  it("has every endpoint with its examples, codes and headers", async () => {
+    const document = JSON.parse((await page("/openapi.json")).text)
+    expect(document.openapi).toBe("3.1.0")
+    for (const { declaration } of endpoints) {
+      const { method, path, status, body } = declaration
+      const operation = document.paths[path.replaceAll(/:(\w+)/g, "{$1}")]?.[method.toLowerCase()]
+      expect(operation, `${method} ${path}`).toBeDefined()
+      const success = operation.responses[status]
+      expect(success.content["application/json"].example.success).toBe(true)
+      expect(Object.keys(success.headers)).toContain(method === "GET" ? "RateLimit-Limit" : "X-Service-Billable")
+      expect(operation.responses[429].headers).toHaveProperty("Retry-After")
+      if (body !== undefined) expect(operation.requestBody.content["application/json"].example).toBeDefined()
+      for (const code of declaration.codes ?? [])
+        expect(operation.responses[CATALOGUE[code].status].description).toContain(code)
+    }
+    const operations = Object.values(document.paths).flatMap((path) => Object.keys(path as object))
+    expect(operations.length).toBe(endpoints.length)
+  })
+
+  it("shows examples that are what its schemas say", () => {
+    for (const [name, schema] of Object.entries(OBJECTS)) {
+      expect(EXAMPLES, name).toHaveProperty(name)
+      Schema.decodeUnknownSync(schema as Schema.Codec<unknown, unknown>)(EXAMPLES[name])
+    }
+    for (const { declaration } of endpoints) {
+      if (declaration.body === undefined) continue
+      Schema.decodeUnknownSync(declaration.body as Schema.Codec<unknown, unknown>)(declaration.example)
+    }
+  })
+})
+
+describe("/docs", () => {
+  it("renders the reference and the scopes without anybody else's host", async () => {
+    const { text, headers } = await page("/docs")
+    for (const name of SCOPE_NAMES) expect(text).toContain(`<code>${name}</code>`)
+    for (const { declaration } of endpoints) expect(text).toContain(`<code>${declaration.method} `)
+    expect(text).toContain("restricted key with subscriptions:write")
+    const addresses = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address]) => address!)
+    expect(addresses.length).toBeGreaterThan(3)
+    for (const address of addresses) {
+      expect(address).toMatch(/^\//)
+      expect([address, (await page(address)).status]).toEqual([address, 200])
+    }
+    expect(headers.get("content-security-policy")).toContain("script-src 'self'")
+  })
+
+  it("explains every code that the source can answer with", async () => {
+    const { text } = await page("/docs/errors")
+    const source = readdirSync(join(import.meta.dirname, "../../src"), { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".ts"))
+      .map((name) => readFileSync(join(import.meta.dirname, "../../src", name), "utf8"))
+      .join("\n")
+    const used = new Set([...source.matchAll(/problem\(\s*"([a-z_]+)"/g)].map(([, code]) => code!))
+    expect(used.size).toBeGreaterThan(20)
+    for (const code of [...used, ...Object.keys(CATALOGUE)]) expect(text, code).toContain(`id="${code}"`)
+    // And none that nothing answers with.
+    for (const code of Object.keys(CATALOGUE)) expect(source.split(`"${code}"`).length, code).toBeGreaterThan(1)
+  })
+})
