@@ -15,6 +15,15 @@ DROP TRIGGER api_key_announce ON api_key;
 CREATE TRIGGER api_key_announce AFTER UPDATE OF expires_at, revoked_at, scopes, origins ON api_key FOR EACH ROW EXECUTE FUNCTION announce_key_change();
 CREATE TRIGGER api_key_announce_deleted AFTER DELETE ON api_key FOR EACH ROW EXECUTE FUNCTION announce_key_change();
 
+-- Kept answers are encrypted with the caller's own key, of which only the hash is kept; those from before are dropped.
+DELETE FROM idempotency_record;
+ALTER TABLE idempotency_record DROP CONSTRAINT idempotency_record_answered;
+ALTER TABLE idempotency_record DROP COLUMN response_body;
+ALTER TABLE idempotency_record ADD COLUMN response_body bytea;
+ALTER TABLE idempotency_record ADD CONSTRAINT idempotency_record_answered CHECK ((response_status IS NULL) = (response_body IS NULL));
+COMMENT ON COLUMN idempotency_record.key IS 'SHA-256 of the Idempotency-Key: the key itself is kept nowhere.';
+COMMENT ON COLUMN idempotency_record.response_body IS 'The answer, encrypted with a key that follows from the Idempotency-Key.';
+
 CREATE TABLE administrator_key (
   id          text COLLATE "C" NOT NULL,
   name        text NOT NULL,

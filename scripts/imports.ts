@@ -20,7 +20,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["customer"],
   ["charge"],
   ["subscription"],
-  ["services.ts", "api.ts", "lifecycles.ts"],
+  ["services.ts", "api.ts", "lifecycles.ts", "observability.ts"],
   ["main.ts", "cli.ts"],
 ]
 

@@ -24,7 +24,8 @@ import { Links } from "./invoice/Links.ts"
 import type { InvoiceRow } from "./invoice/rows.ts"
 import { createAdministrator, createKey, KeyUnusable, listKeys, renderKey, revokeKey, rollKey } from "./key/ApiKeys.ts"
 import { SCOPE_NAMES, type Scopes } from "./key/scopes.ts"
-import { checkLedger } from "./ledger/Ledger.ts"
+import { toCsv, toHledger } from "./ledger/export.ts"
+import { checkLedger, readLedger } from "./ledger/Ledger.ts"
 import { replayJournal } from "./lifecycle/replay.ts"
 import { replayables } from "./lifecycles.ts"
 import { changeVertical, VERTICALS } from "./provider/Providers.ts"
@@ -74,6 +75,7 @@ const OPTIONS = {
   name: { type: "string" },
   reason: { type: "string" },
   period: { type: "string" },
+  format: { type: "string" },
 } as const
 
 const API_PLANS = ["starter", "growth", "scale", "enterprise"] as const
@@ -304,6 +306,30 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     usage: "ledger check",
     run: () => Effect.map(checkLedger, (result) => ({ output: result, ok: result.ok })),
   },
+  "ledger export": {
+    usage: "ledger export [--account A] --format hledger|csv",
+    run: (_, options) =>
+      Effect.gen(function* () {
+        const format = among("--format", options.format, ["hledger", "csv"])
+        const account = options.account === undefined ? undefined : (yield* existing(needed(options, "account"))).id
+        yield* readLedger(account, (lines, first) => {
+          const between = format === "hledger" && !first && lines.length > 0 ? "\n" : ""
+          process.stdout.write(between + (format === "hledger" ? toHledger(lines) : toCsv(lines, first)))
+        })
+        return { output: undefined }
+      }),
+  },
+  "account rail": {
+    usage: "account rail ACCOUNT simulator",
+    run: (args, _, __, config) =>
+      Effect.gen(function* () {
+        const account = yield* existing(argument(args, 0, "an account ID"))
+        among("The rail", args[1], ["simulator", "paystack", "flutterwave"])
+        if (args[1] !== "simulator") throw new Missing(`The rail ${args[1]} is not part of this version yet.`)
+        if (config.production) throw new Missing("The simulator charges nobody: production refuses it in live.")
+        return { output: renderAccount(account, false) }
+      }),
+  },
   "journal replay": {
     usage: "journal replay [ACTOR…]",
     run: (actors) =>
@@ -367,9 +393,9 @@ const main = (): void => {
     onExit: (exit) => {
       if (Exit.isSuccess(exit)) {
         const { output, ok } = exit.value
-        process.stdout.write(`${values.json === true ? JSON.stringify(output) : readable(output)}\n`, () =>
-          process.exit(ok === false ? 1 : 0),
-        )
+        // What writes by itself has no document to show.
+        const text = output === undefined ? "" : `${values.json === true ? JSON.stringify(output) : readable(output)}\n`
+        process.stdout.write(text, () => process.exit(ok === false ? 1 : 0))
         return
       }
       const error = Cause.squash(exit.cause)

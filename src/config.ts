@@ -24,6 +24,17 @@ export interface RateLimits {
   readonly public: number
 }
 
+/** What an operator gets to see (docs/operating.md). */
+export interface Observability {
+  readonly logLevel: "Error" | "Warn" | "Info" | "Debug"
+  readonly logFormat: "json" | "text"
+  /** Where traces, metrics and logs go by OTLP over HTTP; absent: nowhere. */
+  readonly otlpEndpoint: string | undefined
+  /** Port of GET /metrics on `metricsHost`; absent: not served. */
+  readonly metricsPort: number | undefined
+  readonly metricsHost: string
+}
+
 export interface Config {
   readonly host: string
   readonly port: number
@@ -37,6 +48,7 @@ export interface Config {
   readonly workers: number
   readonly transport: Transport
   readonly rateLimits: RateLimits
+  readonly observability: Observability
 }
 
 /** A setting that stops the start; `message` is the one line to print. */
@@ -115,6 +127,24 @@ const transport = (env: Env, host: string, development: boolean, production: boo
   }
 }
 
+const LOG_LEVELS = { error: "Error", warn: "Warn", info: "Info", debug: "Debug" } as const
+
+const choice = <const T extends string>(env: Env, name: string, among: ReadonlyArray<T>, otherwise: T): T => {
+  const value = text(env, name)
+  if (value === undefined) return otherwise
+  const found = among.find((one) => one === value)
+  if (found === undefined) throw new ConfigProblem(`${name} must be one of ${among.join(", ")}, not "${value}".`)
+  return found
+}
+
+const observability = (env: Env, production: boolean): Observability => ({
+  logLevel: LOG_LEVELS[choice(env, "LOG_LEVEL", ["error", "warn", "info", "debug"], production ? "info" : "warn")],
+  logFormat: choice(env, "LOG_FORMAT", ["json", "text"], production ? "json" : "text"),
+  otlpEndpoint: url(env, "OTEL_EXPORTER_OTLP_ENDPOINT", ["http:", "https:"])?.replace(/\/+$/, ""),
+  metricsPort: text(env, "METRICS_PORT") === undefined ? undefined : integer(env, "METRICS_PORT", 0, 65_535, 0),
+  metricsHost: text(env, "METRICS_HOST") ?? "127.0.0.1",
+})
+
 /**
  * Reads and judges the environment. `development` is `npm start`'s profile: plain HTTP on loopback is allowed.
  * Throws {@link ConfigProblem}.
@@ -144,6 +174,7 @@ export const readConfig = (env: Env, options: { readonly development: boolean })
     production,
     workers: integer(env, "WORKERS", 0, 16, 1),
     transport: transport(env, host, development, production),
+    observability: observability(env, production),
     rateLimits: {
       live: integer(env, "RATE_LIMIT_LIVE", 1, 100_000, development ? DEVELOPMENT_RATE : 100),
       sandbox: integer(env, "RATE_LIMIT_SANDBOX", 1, 100_000, development ? DEVELOPMENT_RATE : 50),

@@ -22,6 +22,7 @@ import { drawLastMonth, invoiceFiring } from "./invoice/Invoices.ts"
 import { Links } from "./invoice/Links.ts"
 import { createKey } from "./key/ApiKeys.ts"
 import { hashKey } from "./key/Key.ts"
+import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { resetWorker } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
 import { recoverCharges } from "./subscription/collect.ts"
@@ -135,11 +136,16 @@ const program = (config: Config, development: boolean) =>
     yield* Effect.provide(migrate, poolLayer(url, 1))
     yield* Effect.gen(function* () {
       const origin = yield* serve(config, url)
+      const { metricsPort, metricsHost } = config.observability
+      if (metricsPort !== undefined) yield* serveMetrics(metricsPort, metricsHost)
       const key = development && !config.production ? yield* demoKey(config) : undefined
       yield* Effect.sync(() => process.stdout.write(greeting(origin, key)))
       return yield* Effect.never
       // The workers stop before what they work with.
-    }).pipe(Effect.scoped, Effect.provide(servicesLayer(url)))
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(servicesLayer(url).pipe(Layer.provideMerge(observabilityLayer(config.observability)))),
+    )
   }).pipe(Effect.scoped)
 
 /** What stopped the start, in one line. */

@@ -112,11 +112,23 @@ const makeReading = (sessions: Sessions) => {
   }
 }
 
-/** Whose transaction begins, and whether it may write. */
+/** What a transaction is told when it begins. */
+export interface Entered {
+  /** Whether it may write just now. */
+  readonly open: boolean
+  /** Of a metered one: the account's writes this month, this one included, and the threshold announced last. */
+  readonly used: number
+  readonly announced: number
+}
+
+/** Whose transaction begins. */
 interface Entering {
   readonly tenant: Tenant
-  open: boolean
+  readonly metered: boolean
+  entered: Entered
 }
+
+const NOT_YET: Entered = { open: false, used: 0, announced: 0 }
 
 const CurrentEntering = Context.Reference<Entering | undefined>("billing/db/Entering", {
   defaultValue: () => undefined,
@@ -130,8 +142,12 @@ const makeWriting = (sql: SqlClient.SqlClient) => {
       const entering = (yield* CurrentEntering)!
       const { account_id, livemode } = entering.tenant
       yield* connection.execute("BEGIN", [], undefined)
-      const [row] = yield* connection.execute("SELECT enter_request($1, $2) AS open", [account_id, livemode], undefined)
-      entering.open = row.open
+      const [row] = yield* connection.execute(
+        "SELECT * FROM enter_request($1, $2, $3)",
+        [account_id, livemode, entering.metered],
+        undefined,
+      )
+      entering.entered = row
     }).pipe(Effect.onError(() => Effect.ignore(run("ROLLBACK")(connection))))
   const transaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,
@@ -144,10 +160,15 @@ const makeWriting = (sql: SqlClient.SqlClient) => {
     rollback: run("ROLLBACK"),
     rollbackSavepoint: (connection, id) => run(`ROLLBACK TO SAVEPOINT nested_${id}`)(connection),
   })
-  return <A, E, R>(tenant: Tenant, work: (open: boolean) => Effect.Effect<A, E, R>) =>
+  return <A, E, R>(
+    tenant: Tenant,
+    metered: boolean,
+    work: (entered: Entered) => Effect.Effect<A, E, R>,
+  ): Effect.Effect<A, E | SqlError.SqlError, R> =>
     Effect.suspend(() => {
-      const entering: Entering = { tenant, open: false }
-      return Effect.provideService(transaction(Effect.suspend(() => work(entering.open))), CurrentEntering, entering)
+      const entering: Entering = { tenant, metered, entered: NOT_YET }
+      const running = transaction(Effect.suspend(() => work(entering.entered)))
+      return Effect.provideService(running, CurrentEntering, entering)
     })
 }
 
@@ -159,10 +180,11 @@ export class Scopes extends Context.Service<
       tenant: Tenant,
       work: Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError, R>
-    /** Runs one transaction as the tenant. `work` is told whether it may write just now. */
+    /** Runs one transaction as the tenant, and counts it as a write request where it is metered. */
     readonly writing: <A, E, R>(
       tenant: Tenant,
-      work: (open: boolean) => Effect.Effect<A, E, R>,
+      metered: boolean,
+      work: (entered: Entered) => Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError, R>
   }
 >()("billing/db/Scopes") {

@@ -7,7 +7,7 @@ import { Cause, Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, SqlError } from "effect/sql"
 import type { RateLimits, Transport } from "../config.ts"
-import { Scopes } from "../db/Scopes.ts"
+import { type Entered, Scopes } from "../db/Scopes.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type AccountKey, Keys, type KnownKey } from "../key/Keys.ts"
@@ -18,6 +18,7 @@ import type { App, Declaration, Endpoint, Expander, Handler, Json, Request } fro
 import { failure, json, listSuccess, success } from "./envelope.ts"
 import { expandAll, expansions } from "./expand.ts"
 import { type Claim, claim, drop, noteResource, release, type Stored, store } from "./idempotency.ts"
+import { observe } from "./observe.ts"
 import { type Page as DocumentationPage, documentation } from "./pages.ts"
 import type { PublicAnswer, PublicPage } from "./public.ts"
 import { parseQuery } from "./query.ts"
@@ -29,8 +30,8 @@ type Headers = Readonly<Record<string, string>>
 
 /** Who counts what accounts use (spec 8, decisions K1, K5). */
 export interface Metering {
-  /** Counts a write that succeeds, in the running transaction. */
-  readonly count: (key: AccountKey) => Effect.Effect<Headers, SqlError.SqlError, App>
+  /** What a write that was counted says of the count; tells of thresholds in the running transaction. */
+  readonly counted: (key: AccountKey, entered: Entered) => Effect.Effect<Headers, SqlError.SqlError, App>
   /** What a write that does not count says of the count. */
   readonly standing: (key: KnownKey | undefined) => Effect.Effect<Headers, never, App>
   readonly noteRead: (key: AccountKey) => void
@@ -130,6 +131,8 @@ const environment = (
 interface About {
   headers: Headers
   key: KnownKey | undefined
+  /** The path of its route, as that is declared. */
+  route: string | undefined
 }
 
 /** Runs a handler that may write: the answer of a claimed request is stored, and a live write counted, with its work. */
@@ -145,28 +148,36 @@ const runWrite = (
     const scopes = yield* Scopes
     const tenant: Tenant = { account_id: request.account_id, livemode: request.livemode }
     const metered = tenant.livemode && key.kind === "account"
-    const writing = <A>(work: Effect.Effect<A, Failure, App>) =>
-      scopes.writing(scopeOf(key, tenant), (open) =>
-        open ? work : Effect.fail(problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")),
+    const writing = <A>(counts: boolean, work: (entered: Entered) => Effect.Effect<A, Failure, App>) =>
+      scopes.writing(scopeOf(key, tenant), counts, (entered) =>
+        entered.open
+          ? work(entered)
+          : Effect.fail(problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")),
       )
-    const answer = (data: Json) =>
-      Effect.gen(function* () {
-        const answered = { ...(yield* render(data)), status }
-        if (held !== undefined) yield* store(tenant, held, answered)
-        // Last, so that others who count for the account wait no longer than for the commit.
-        return metered ? { ...answered, headers: yield* metering.count(key) } : answered
-      })
-    if (handler.kind === "write") return yield* writing(Effect.flatMap(handler.run(request), answer))
+    /** The transaction that answers: it stores the answer of a claimed request, and counts a live write. */
+    const answering = (made: Effect.Effect<Json, Failure, App>) =>
+      writing(metered, (entered) =>
+        Effect.gen(function* () {
+          const answered = { ...(yield* render(yield* made)), status }
+          if (held !== undefined) yield* store(tenant, held, answered)
+          return metered ? { ...answered, headers: yield* metering.counted(key, entered) } : answered
+        }),
+      )
+    if (handler.kind === "write") return yield* answering(handler.run(request))
     if (handler.kind !== "staged") throw new Error(`Not a write: ${handler.kind}`)
     const reply = (id: string) => {
-      const replying = Effect.flatMap(handler.reply(tenant, id), answer)
-      return held !== undefined || metered ? writing(replying) : scopes.reading(scopeOf(key, tenant), replying)
+      const made = handler.reply(tenant, id)
+      if (held !== undefined || metered) return answering(made)
+      return scopes.reading(
+        scopeOf(key, tenant),
+        Effect.map(Effect.flatMap(made, render), (answered) => ({ ...answered, status })),
+      )
     }
     if (held?.resourceId != null) {
       yield* handler.resume(tenant, held.resourceId)
       return yield* reply(held.resourceId)
     }
-    const { id, after } = yield* writing(
+    const { id, after } = yield* writing(false, () =>
       Effect.gen(function* () {
         const begun = yield* handler.begin(request)
         if (held !== undefined) yield* noteResource(tenant, held, begun.id)
@@ -307,7 +318,7 @@ export const makeApp = (options: ServerOptions) => {
         if (match.allow.length > 0) about.headers = { ...about.headers, allow: match.allow.join(", ") }
         return yield* problem("route_missing", `There is no ${node.method} ${url.pathname}.`)
       }
-      const known = Object.assign(about, { key })
+      const known = Object.assign(about, { key, route: match.endpoint.declaration.path })
       const answered: Answer = yield* answerCall(options, known, { ...match, livemode }, node, url)
       const counted = isWrite(node) && answered.headers?.["x-service-billable"] === undefined
       const standing = counted ? yield* metering.standing(key) : {}
@@ -316,7 +327,7 @@ export const makeApp = (options: ServerOptions) => {
 
   const page = (found: DocumentationPage, node: IncomingMessage, url: URL, requestId: string) =>
     Effect.gen(function* () {
-      const about: About = { headers: {}, key: undefined }
+      const about: About = { headers: {}, key: undefined, route: url.pathname }
       if (url.pathname !== HEALTH) yield* limit(about, "public", addressOf(node, options.transport))
       return HttpServerResponse.setHeaders(found.response, { ...about.headers, "x-request-id": requestId })
     })
@@ -357,7 +368,8 @@ export const makeApp = (options: ServerOptions) => {
     const node = NodeHttpServerRequest.toIncomingMessage(yield* HttpServerRequest.HttpServerRequest) as IncomingMessage
     const requestId = newId("request")
     const url = URL.canParse(node.url ?? "/", BASE) ? new URL(node.url ?? "/", BASE) : new URL(BASE)
-    const about: About = { headers: {}, key: undefined }
+    const startedAt = performance.now()
+    const about: About = { headers: {}, key: undefined, route: undefined }
     const found = isWrite(node) ? undefined : pages.get(url.pathname)
     if (!isWrite(node) && url.pathname === "/readyz") return yield* readiness(requestId)
     if (asksBefore(node, url)) {
@@ -372,14 +384,19 @@ export const makeApp = (options: ServerOptions) => {
           ? publicAnswer(open, node, about, requestId)
           : Effect.map(call(node, url, about), ({ status, body, headers }) => json(status, body, requestId, headers))
     // A caller that hangs up does not leave half a request: what is begun is finished.
-    return yield* (isWrite(node) ? Effect.uninterruptible(answered) : answered).pipe(
+    const response = yield* (isWrite(node) ? Effect.uninterruptible(answered) : answered).pipe(
       Effect.catchCause((cause) =>
         Effect.gen(function* () {
           const { problem: told, unexpected } = toProblem(cause)
           if (unexpected) {
             const callerRequestId = node.headers["x-request-id"]
-            const facts = { requestId, callerRequestId, method: node.method, path: url.pathname }
-            yield* Effect.logError("request failed", facts, cause)
+            const facts = {
+              request_id: requestId,
+              caller_request_id: callerRequestId,
+              method: node.method,
+              path: url.pathname,
+            }
+            yield* Effect.annotateLogs(Effect.logError("request failed", cause), facts)
           }
           const standing = isWrite(node) && about.key !== undefined ? yield* metering.standing(about.key) : {}
           const response = failure(told, requestId, options.origin, { ...about.headers, ...standing })
@@ -390,6 +407,8 @@ export const makeApp = (options: ServerOptions) => {
         }),
       ),
     )
+    yield* observe(node, { requestId, startedAt, status: response.status, route: about.route, key: about.key })
+    return response
   })
 }
 

@@ -2,7 +2,7 @@
  * Idempotency-Key (spec 8): the first request claims the key, its answer is stored in the transaction of its work, and
  * every later one with the same method, path and body gets that answer. A claim whose process has died is taken over.
  */
-import { createHash, randomUUID } from "node:crypto"
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes, randomUUID } from "node:crypto"
 import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { canonical } from "../canonical.ts"
@@ -13,6 +13,7 @@ import { problem } from "../problem.ts"
 const LONGEST_KEY = 255
 
 export interface Claim {
+  /** As the caller sent it. */
   readonly key: string
   /** Of this try alone: a try that was taken over can store nothing any more. */
   readonly token: string
@@ -29,7 +30,7 @@ interface RecordRow {
   readonly fingerprint: Uint8Array
   readonly resource_id: string | null
   readonly response_status: number | null
-  readonly response_body: string | null
+  readonly response_body: Uint8Array | null
   readonly token: string
   readonly free: boolean
 }
@@ -38,6 +39,32 @@ const fingerprint = (method: string, path: string, body: unknown): Uint8Array =>
   createHash("sha256")
     .update(`${method} ${path}\n${canonical(body)}`)
     .digest()
+
+/** What a record is found by: the key itself is kept nowhere. */
+const nameOf = (key: string): string => createHash("sha256").update(key).digest("base64url")
+
+const CIPHER = "aes-256-gcm"
+const KEY_BYTES = 32
+const IV_BYTES = 12
+const TAG_BYTES = 16
+
+/** Answers may hold secrets, so they are kept encrypted, with what only the caller knows: the key of the request. */
+const cipherKey = ({ account_id }: Tenant, key: string): Uint8Array =>
+  new Uint8Array(hkdfSync("sha256", key, account_id, "idempotency", KEY_BYTES))
+
+const seal = (tenant: Tenant, key: string, body: string): Uint8Array => {
+  const iv = randomBytes(IV_BYTES)
+  const cipher = createCipheriv(CIPHER, cipherKey(tenant, key), iv)
+  const text = Buffer.concat([cipher.update(body, "utf8"), cipher.final()])
+  return Buffer.concat([iv, cipher.getAuthTag(), text])
+}
+
+const unseal = (tenant: Tenant, key: string, sealed: Uint8Array): string => {
+  const text = sealed.subarray(IV_BYTES + TAG_BYTES)
+  const decipher = createDecipheriv(CIPHER, cipherKey(tenant, key), sealed.subarray(0, IV_BYTES))
+  decipher.setAuthTag(sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES))
+  return Buffer.concat([decipher.update(text), decipher.final()]).toString("utf8")
+}
 
 /** Claims `key` for a request, or answers what the request was answered before. */
 export const claim = (
@@ -77,14 +104,15 @@ const claimAs = (
     const sql = yield* SqlClient.SqlClient
     const { claims } = yield* Runner
     const print = fingerprint(request.method, request.path, request.body)
-    const mine = sql`account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key}`
+    const name = nameOf(key)
+    const mine = sql`account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${name}`
     // Its process is dead, or it is ours and we dropped it: judged by what is in hand when it is asked.
     const free = () =>
       sql`(${isDead(sql, "runner", runner)} OR runner = ${runner} AND NOT token = ANY(${[...claims]}::text[]))`
     const held = (resourceId: string | null): Claim => ({ key, token, resourceId })
     const inserted = yield* sql`
       INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token)
-      VALUES (${tenant.account_id}, ${tenant.livemode}, ${key}, ${print}, ${runner}, ${token})
+      VALUES (${tenant.account_id}, ${tenant.livemode}, ${name}, ${print}, ${runner}, ${token})
       ON CONFLICT (account_id, livemode, key) DO UPDATE SET fingerprint = excluded.fingerprint, runner = excluded.runner,
         token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, created_at = now()
         WHERE idempotency_record.created_at < now() - interval '24 hours'
@@ -101,7 +129,10 @@ const claimAs = (
       )
     }
     if (found.response_status !== null)
-      return { status: found.response_status, body: found.response_body! } satisfies Stored
+      return {
+        status: found.response_status,
+        body: unseal(tenant, key, found.response_body!),
+      } satisfies Stored
     if (!found.free) return yield* inProgress
     const taken = yield* sql`
       UPDATE idempotency_record SET runner = ${runner}, token = ${token}
@@ -115,12 +146,16 @@ const inProgress = problem(
 )
 
 /** Writes to the record of a claim that still holds; one that was taken over fails, and its transaction with it. */
-const write = (tenant: Tenant, { key, token }: Claim, columns: { readonly [name: string]: string | number }) =>
+const write = (
+  tenant: Tenant,
+  { key, token }: Claim,
+  columns: { readonly [name: string]: string | number | Uint8Array },
+) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const written = yield* sql`
       UPDATE idempotency_record SET ${sql.update(columns)}
-      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key} AND token = ${token} RETURNING 1`
+      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${nameOf(key)} AND token = ${token} RETURNING 1`
     if (written.length === 0) return yield* inProgress
   })
 
@@ -130,7 +165,7 @@ export const noteResource = (tenant: Tenant, claim: Claim, resourceId: string) =
 
 /** Stores the answer, in the transaction of the work where there is one. */
 export const store = (tenant: Tenant, claim: Claim, { status, body }: Stored) =>
-  write(tenant, claim, { response_status: status, response_body: body })
+  write(tenant, claim, { response_status: status, response_body: seal(tenant, claim.key, body) })
 
 /** Says that this process is through with a claim, however it went. */
 export const drop = ({ token }: Claim) => Effect.map(Runner, ({ claims }) => void claims.delete(token))
@@ -155,6 +190,6 @@ export const release = (tenant: Tenant, { key, token }: Claim) =>
     const sql = yield* SqlClient.SqlClient
     yield* sql`
       DELETE FROM idempotency_record
-      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${key} AND token = ${token}
+      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND key = ${nameOf(key)} AND token = ${token}
         AND response_status IS NULL AND resource_id IS NULL`
   })

@@ -5,6 +5,7 @@ import { names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { CURRENCY } from "../money.ts"
+import type { ExportedLine } from "./export.ts"
 import type { PostingLine } from "./postings.ts"
 
 export interface NewEntry extends Tenant {
@@ -146,3 +147,35 @@ export const checkLedger = Effect.gen(function* () {
   const problems = [...unbalanced, ...orphans, ...charges, ...receivables, ...invoices].map(({ problem }) => problem)
   return { ok: problems.length === 0, entries: count!.entries, problems }
 })
+
+/** Entries read at a time for an export: a few megabytes. */
+const EXPORT_ENTRIES = 5_000
+
+/** Hands out the books line by line in batches of whole entries, oldest first; of one account, or of all. */
+export const readLedger = (
+  account: string | undefined,
+  take: (lines: ReadonlyArray<ExportedLine>, first: boolean) => void,
+) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const mine = account === undefined ? sql`true` : sql`account_id = ${account}`
+    let cursor = { account_id: "", livemode: false, entry_id: "" }
+    for (let first = true; ; first = false) {
+      const lines: ReadonlyArray<ExportedLine> = yield* sql<ExportedLine>`
+        SELECT e.account_id, e.livemode, e.id AS entry_id, e.event, e.effective_on::text AS effective_on,
+          to_char(e.posted_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS posted_at, l.line_no, l.ledger_account, a.kind, l.detail, l.currency,
+          l.amount_kobo, e.customer_id, e.subscription_id, e.charge_id
+        FROM (
+          SELECT * FROM ledger_entry
+          WHERE (account_id, livemode, id) > (${cursor.account_id}, ${cursor.livemode}, ${cursor.entry_id}) AND ${mine}
+          ORDER BY account_id, livemode, id LIMIT ${EXPORT_ENTRIES}
+        ) e
+        JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+        JOIN ledger_account a ON a.code = l.ledger_account
+        ORDER BY e.account_id, e.livemode, e.id, l.line_no`
+      take(lines, first)
+      const last = lines.at(-1)
+      if (last === undefined) return
+      cursor = last
+    }
+  })

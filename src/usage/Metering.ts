@@ -6,6 +6,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Context, Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { records } from "../db/records.ts"
+import type { Entered } from "../db/Scopes.ts"
 import { appendEvents } from "../event/Events.ts"
 import { newId } from "../ids.ts"
 import type { AccountKey, KnownKey } from "../key/Keys.ts"
@@ -17,11 +18,6 @@ type Headers = Readonly<Record<string, string>>
 const WRITE_READS_EVERY_MS = 2_000
 
 const READS = { account_id: "text", period_start_at: "timestamptz", reads: "bigint" } as const
-
-interface Counted {
-  readonly write_requests: number
-  readonly write_threshold: number
-}
 
 const headers = (key: AccountKey, billable: boolean, used: number, periodEnd: number): Headers => {
   const { writes } = ALLOWANCES[key.api_plan]
@@ -67,8 +63,11 @@ export const announceThresholds = (
 export class Metering extends Context.Service<
   Metering,
   {
-    /** Counts a live write in the running transaction, and answers the headers that say so. */
-    readonly count: (key: AccountKey) => Effect.Effect<Headers, SqlError.SqlError, SqlClient.SqlClient>
+    /** The headers of a live write that was counted (migrations/0010_isolation.sql); tells of thresholds in its transaction. */
+    readonly counted: (
+      key: AccountKey,
+      entered: Pick<Entered, "used" | "announced">,
+    ) => Effect.Effect<Headers, SqlError.SqlError, SqlClient.SqlClient>
     /** The headers of a write that does not count: refused, replayed, or in the sandbox. */
     readonly standing: (key: KnownKey | undefined) => Effect.Effect<Headers>
     readonly noteRead: (key: AccountKey) => void
@@ -101,15 +100,10 @@ export class Metering extends Context.Service<
       yield* Effect.addFinalizer(() => writeReads)
 
       return Metering.of({
-        count: (key) =>
+        counted: (key, { used, announced }) =>
           Effect.gen(function* () {
             const sql = yield* SqlClient.SqlClient
             const { start, end } = monthOf(Date.now())
-            const [counted] = yield* sql<Counted>`
-              INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, write_requests) VALUES (${key.account_id}, true, ${PgTypes.timestamptz(start)}, 1)
-              ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET write_requests = u.write_requests + 1, updated_at = now()
-              RETURNING write_requests, write_threshold`
-            const { write_requests: used, write_threshold: announced } = counted!
             const included = ALLOWANCES[key.api_plan].writes
             const reached = thresholdsReached(used, included, announced)
             if (reached.length > 0) {

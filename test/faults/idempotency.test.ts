@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto"
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { makeApi } from "../support/api.ts"
@@ -11,6 +12,9 @@ const { api, live, database, keys } = useInstance()
 const PARALLEL = 20
 
 const withKey = (key: string) => ({ "idempotency-key": key })
+
+/** What is kept of a key. */
+const kept = (key: string): string => createHash("sha256").update(key).digest("base64url")
 
 describe("Idempotency-Key", () => {
   it.each(["/customers", "/plans"])("20 identical POSTs to %s at once make one object", async (path) => {
@@ -90,7 +94,7 @@ describe("Idempotency-Key", () => {
           yield* Effect.promise(() =>
             eventually(() =>
               database
-                .run((other) => other`SELECT 1 FROM idempotency_record WHERE key = 'lost lock'`)
+                .run((other) => other`SELECT 1 FROM idempotency_record WHERE key = ${kept("lost lock")}`)
                 .then(([row]) => row),
             ),
           )
@@ -106,6 +110,19 @@ describe("Idempotency-Key", () => {
     expect(data(await api.get(`/test/clocks/${clock}`)).customer_count).toBe(1)
   })
 
+  it("is not kept, nor is the answer in the clear", async () => {
+    const name = `Secret name ${Math.trunc(performance.now())}`
+    const first = await api.post("/customers", { name }, withKey("a key of mine"))
+    const [row] = await database.run(
+      (sql) => sql<{ text: string; body: Uint8Array }>`
+        SELECT r::text AS text, response_body AS body FROM idempotency_record r WHERE key = ${kept("a key of mine")}`,
+    )
+    expect(row!.text).not.toContain("a key of mine")
+    expect(Buffer.from(row!.body).toString("latin1")).not.toContain("Secret")
+    const again = await api.post("/customers", { name }, withKey("a key of mine"))
+    expect(again.body).toEqual(first.body)
+  })
+
   it("is taken over from a process that died, and what that had begun is finished", async () => {
     const body = { customer: await createCustomer(api), plan: await createPlan(api), payment_method: "pm_test_success" }
     const answered = data(await api.post("/subscriptions", body, withKey("crash")), 201)
@@ -113,7 +130,7 @@ describe("Idempotency-Key", () => {
     const dead = 424_242
     await database.run(
       (sql) =>
-        sql`UPDATE idempotency_record SET response_status = NULL, response_body = NULL, runner = ${dead}, resource_id = ${answered.id} WHERE key = 'crash'`,
+        sql`UPDATE idempotency_record SET response_status = NULL, response_body = NULL, runner = ${dead}, resource_id = ${answered.id} WHERE key = ${kept("crash")}`,
     )
     const again = await api.post("/subscriptions", body, withKey("crash"))
     expect(data(again, 201)).toEqual(answered)

@@ -1,0 +1,48 @@
+/** What is seen of requests from outside: a log line and two metrics for each, by route, never by object. */
+import type { IncomingMessage } from "node:http"
+import { Effect, Metric } from "effect"
+import type { KnownKey } from "../key/Keys.ts"
+
+const requests = Metric.counter("http_requests_total", {
+  description: "Requests answered, by method, route, status and environment",
+  incremental: true,
+})
+/** Seconds: a write is a few milliseconds; what takes seconds waits for a rail. */
+const BOUNDARIES = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const durations = Metric.histogram("http_request_duration_seconds", {
+  description: "Time from a request's head to its answer, by method and route",
+  boundaries: BOUNDARIES,
+})
+
+export interface Observed {
+  readonly requestId: string
+  /** The path as it is declared; undefined where there is no such route. */
+  readonly route: string | undefined
+  readonly status: number
+  readonly key: KnownKey | undefined
+  /** `performance.now()` at its head. */
+  readonly startedAt: number
+}
+
+export const observe = (node: IncomingMessage, { requestId, route = "none", status, key, startedAt }: Observed) =>
+  Effect.gen(function* () {
+    const method = node.method ?? ""
+    const seconds = (performance.now() - startedAt) / 1000
+    const environment = key?.kind !== "account" ? "none" : key.livemode ? "live" : "sandbox"
+    const attributes = { method, route, status: String(status), environment }
+    yield* Metric.update(Metric.withAttributes(requests, attributes), 1)
+    yield* Metric.update(Metric.withAttributes(durations, { method, route }), seconds)
+    const span = yield* Effect.option(Effect.currentSpan)
+    yield* Effect.logInfo("request").pipe(
+      Effect.annotateLogs({
+        request_id: requestId,
+        ...(span._tag === "Some" ? { trace_id: span.value.traceId, span_id: span.value.spanId } : {}),
+        ...(node.headers["x-request-id"] === undefined ? {} : { caller_request_id: node.headers["x-request-id"] }),
+        ...(key?.kind === "account" ? { account: key.account_id } : {}),
+        method,
+        route,
+        status,
+        duration_ms: Math.round(seconds * 1_000_000) / 1000,
+      }),
+    )
+  })

@@ -1,0 +1,95 @@
+/**
+ * What an operator sees of a process: structured logs, traces and metrics by OTLP where an endpoint is set, and metrics in
+ * Prometheus' format on a port of their own.
+ */
+import { createServer } from "node:http"
+import { Effect, Layer, Logger, Metric, References } from "effect"
+import { FetchHttpClient } from "effect/http"
+import { Otlp, PrometheusMetrics } from "effect/observability"
+import { SqlClient } from "effect/sql"
+import type { Observability } from "./config.ts"
+
+const SERVICE = "recurring-billing"
+
+/** Logs as JSON on standard error, one line each; traces, metrics and logs by OTLP as well where that is set. */
+export const observabilityLayer = ({ logLevel, logFormat, otlpEndpoint }: Observability) => {
+  const json = Logger.withConsoleError(Logger.formatJson)
+  const loggers = Logger.layer([logFormat === "json" ? json : Logger.withConsoleError(Logger.formatLogFmt)])
+  const level = Layer.succeed(References.MinimumLogLevel, logLevel)
+  const base = Layer.merge(loggers, level)
+  if (otlpEndpoint === undefined) return base
+  const otlp = Otlp.layerJson({
+    baseUrl: otlpEndpoint,
+    resource: { serviceName: SERVICE },
+    loggerMergeWithExisting: true,
+  }).pipe(Layer.provide(FetchHttpClient.layer))
+  return otlp.pipe(Layer.provideMerge(base))
+}
+
+const overdueTimers = Metric.gauge("billing_timers_overdue", {
+  description: "Wall-clock timers that are due and have not fired",
+})
+const timerLag = Metric.gauge("billing_timer_lag_seconds", { description: "How long the oldest of them has been due" })
+const pendingCharges = Metric.gauge("billing_charges_pending", {
+  description: "Charges that a rail has not decided, on the wall clock",
+})
+const oldestPending = Metric.gauge("billing_charge_pending_seconds", { description: "How old the oldest of them is" })
+const unsentEmails = Metric.gauge("billing_owner_emails_waiting", { description: "E-mails to account owners not sent" })
+const exceptions = Metric.gauge("billing_reconciliation_exceptions", {
+  description: "Charges of which the rail said two different things",
+})
+
+interface Standing {
+  readonly overdue: number
+  readonly lag: number
+  readonly pending: number
+  readonly oldest: number
+  readonly emails: number
+  readonly exceptions: number
+}
+
+/** Looks at what only the database knows; each question is answered from an index. */
+const look = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<Standing>`
+    SELECT t.n AS overdue, coalesce(extract(epoch FROM now() - t.oldest), 0)::float8 AS lag,
+      c.n AS pending, coalesce(extract(epoch FROM now() - c.oldest), 0)::float8 AS oldest,
+      (SELECT count(*) FROM owner_email WHERE sent_at IS NULL) AS emails,
+      (SELECT count(*) FROM charge WHERE contradictions <> '[]') AS exceptions
+    FROM (
+      SELECT count(*) AS n, min(due_at) AS oldest FROM timer
+      WHERE actor_kind IN ('subscription', 'charge', 'invoice') AND test_clock_id IS NULL AND due_at <= now()
+    ) t, (SELECT count(*) AS n, min(sent_at) AS oldest FROM charge WHERE status = 'pending' AND test_clock_id IS NULL) c`
+  yield* Metric.update(overdueTimers, row!.overdue)
+  yield* Metric.update(timerLag, row!.lag)
+  yield* Metric.update(pendingCharges, row!.pending)
+  yield* Metric.update(oldestPending, row!.oldest)
+  yield* Metric.update(unsentEmails, row!.emails)
+  yield* Metric.update(exceptions, row!.exceptions)
+})
+
+/** Serves `GET /metrics` on a port of its own until the scope closes. The address must not be reachable from outside. */
+export const serveMetrics = (port: number, host: string) =>
+  Effect.gen(function* () {
+    const context = yield* Effect.context<SqlClient.SqlClient>()
+    const scrape = Effect.andThen(
+      look.pipe(Effect.catchCause((cause) => Effect.logWarning("metrics of the database", cause))),
+      PrometheusMetrics.format(),
+    )
+    const server = createServer((request, response) => {
+      if (request.method !== "GET" || request.url?.split("?")[0] !== "/metrics") {
+        response.writeHead(404).end()
+        return
+      }
+      void Effect.runPromiseWith(context)(scrape).then((text) => {
+        response.writeHead(200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }).end(text)
+      })
+    })
+    yield* Effect.acquireRelease(
+      Effect.callback<void, Error>((resume) => {
+        server.once("error", (error) => resume(Effect.fail(error)))
+        server.listen(port, host, () => resume(Effect.void))
+      }),
+      () => Effect.sync(() => server.closeAllConnections()).pipe(Effect.andThen(Effect.sync(() => server.close()))),
+    )
+  })

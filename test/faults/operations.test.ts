@@ -1,0 +1,97 @@
+/** What an operator sees: logs, metrics, traces. */
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/Accounts.ts"
+import { makeApi } from "../support/api.ts"
+import { useDatabase } from "../support/database.ts"
+import { startServer } from "../support/server.ts"
+import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
+
+const database = useDatabase()
+
+/** A server that takes whatever is sent to it, by path. */
+const startCollector = async () => {
+  const received: Array<{ readonly path: string; readonly body: string }> = []
+  const server = createServer((request, response) => {
+    let body = ""
+    request.on("data", (chunk) => {
+      body += chunk
+    })
+    request.on("end", () => {
+      received.push({ path: request.url ?? "", body })
+      response.writeHead(200, { "content-type": "application/json" }).end("{}")
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  const { port } = server.address() as AddressInfo
+  return { received, port, close: () => new Promise((resolve) => server.close(resolve)) }
+}
+
+describe("a server in operation", () => {
+  it("logs each request as a line of JSON with its IDs and no secrets, counts it, and sends traces", async () => {
+    const collector = await startCollector()
+    // A port that was free a moment ago.
+    const free = await startCollector()
+    await free.close()
+    const { keys } = await database.run(() => createAccount({ businessName: "Seen" }))
+    const server = await startServer(database.url(), {
+      LOG_LEVEL: "info",
+      LOG_FORMAT: "json",
+      METRICS_PORT: String(free.port),
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${collector.port}`,
+    })
+    let logs = ""
+    server.process.stderr?.on("data", (chunk) => {
+      logs += chunk
+    })
+    const api = makeApi(server.origin, keys.sk_test)
+    const customer = await createCustomer(api)
+    const body = { customer, plan: await createPlan(api), payment_method: "pm_test_success" }
+    const created = await api.post("/subscriptions", body, { "x-request-id": "caller-7" })
+    data(created, 201)
+    await api.get("/customers?email=ada%40example.com")
+
+    const requestId = created.headers.get("x-request-id")
+    const line = await eventually(async () =>
+      logs
+        .split("\n")
+        .filter(Boolean)
+        .map((text) => JSON.parse(text) as { message: unknown; annotations: Record<string, unknown> })
+        .find(({ annotations }) => annotations.request_id === requestId),
+    )
+    expect(line.annotations).toMatchObject({
+      method: "POST",
+      route: "/subscriptions",
+      status: 201,
+      caller_request_id: "caller-7",
+      trace_id: expect.stringMatching(/^[0-9a-f]{32}$/),
+    })
+    expect(logs).not.toContain(keys.sk_test)
+    expect(logs).not.toContain("ada%40example.com")
+
+    const metrics = await (await fetch(`http://127.0.0.1:${free.port}/metrics`)).text()
+    expect(metrics).toMatch(
+      /http_requests_total\{[^}]*route="\/subscriptions"[^}]*\} 1|http_requests_total\{[^}]*status="201"[^}]*\}/,
+    )
+    for (const name of [
+      "http_request_duration_seconds_bucket",
+      "billing_timers_overdue",
+      "billing_timer_lag_seconds",
+      "billing_charges_pending",
+      "billing_reconciliation_exceptions",
+    ])
+      expect(metrics).toContain(name)
+    expect((await fetch(`http://127.0.0.1:${free.port}/other`)).status).toBe(404)
+
+    const trace = await eventually(async () =>
+      collector.received.find(
+        ({ path, body }) => path === "/v1/traces" && body.includes(String(line.annotations.trace_id)),
+      ),
+    )
+    expect(trace.body).toContain("recurring-billing")
+    expect(trace.body).not.toContain(keys.sk_test)
+    expect(await server.stop()).toBe(0)
+    await collector.close()
+  })
+})
