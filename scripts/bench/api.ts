@@ -22,16 +22,17 @@ interface Case {
   readonly name: string
   readonly method: "GET" | "POST"
   readonly url: string
+  readonly key: string
   readonly body?: string
 }
 
-const load = async (one: Case, key: string, duration: number): Promise<number> => {
+const load = async (one: Case, duration: number): Promise<number> => {
   const result = await autocannon({
     url: one.url,
     method: one.method,
     connections,
     duration,
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${one.key}`, "content-type": "application/json" },
     ...(one.body === undefined ? {} : { body: one.body }),
   })
   if (result.non2xx > 0 || result.errors > 0)
@@ -42,7 +43,7 @@ const load = async (one: Case, key: string, duration: number): Promise<number> =
 const instance = await startInstance()
 const url = await instance.database("api")
 const { keys } = await Effect.runPromise(
-  createAccount({ businessName: "Bench" }).pipe(Effect.provide(poolLayer(url, 1))),
+  createAccount({ businessName: "Bench", liveAccess: "approved" }).pipe(Effect.provide(poolLayer(url, 1))),
 )
 const key = keys.sk_test
 const env = { DATABASE_URL: Redacted.value(url) }
@@ -64,8 +65,9 @@ const made = (await (
 ).json()) as { data: { id: string } }
 
 const cases = (origin: string): ReadonlyArray<Case> => [
-  { name: "POST /customers", method: "POST", url: `${origin}/sandbox/v1/customers`, body },
-  { name: "GET /customers/{id}", method: "GET", url: `${origin}/sandbox/v1/customers/${made.data.id}` },
+  { name: "POST /customers", method: "POST", url: `${origin}/sandbox/v1/customers`, key, body },
+  { name: "… live, metered", method: "POST", url: `${origin}/v1/customers`, key: keys.sk_live!, body },
+  { name: "GET /customers/{id}", method: "GET", url: `${origin}/sandbox/v1/customers/${made.data.id}`, key },
 ]
 
 /** Statements that reach the database for one request. */
@@ -88,7 +90,7 @@ const statements = async (one: Case, headers: Readonly<Record<string, string>>):
     await fetch(one.url, {
       method: one.method,
       headers: {
-        authorization: `Bearer ${key}`,
+        authorization: `Bearer ${one.key}`,
         "content-type": "application/json",
         ...(headers["idempotency-key"] === undefined ? {} : { "idempotency-key": `${headers["idempotency-key"]}${n}` }),
       },
@@ -103,11 +105,10 @@ const middle = (values: ReadonlyArray<number>): number =>
 
 for (const [index, own] of cases(ours.origin).entries()) {
   const reference = cases(bare.origin)[index]!
-  await load(own, key, WARM_UP_SECONDS)
-  await load(reference, key, WARM_UP_SECONDS)
+  await load(own, WARM_UP_SECONDS)
+  await load(reference, WARM_UP_SECONDS)
   const pairs: Array<readonly [number, number]> = []
-  for (let round = 0; round < rounds; round++)
-    pairs.push([await load(own, key, seconds), await load(reference, key, seconds)])
+  for (let round = 0; round < rounds; round++) pairs.push([await load(own, seconds), await load(reference, seconds)])
   const ratio = middle(pairs.map(([a, b]) => a / b))
   console.log(
     `${own.name.padEnd(20)} ${Math.round(middle(pairs.map(([a]) => a)))} requests/s, bare node:http ${Math.round(middle(pairs.map(([, b]) => b)))}: ${ratio.toFixed(2)}`,

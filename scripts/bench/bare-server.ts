@@ -4,7 +4,7 @@ import { createServer } from "node:http"
 import pg from "pg"
 
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 16 })
-const { rows } = await pool.query("SELECT id FROM account LIMIT 1")
+const { rows } = await pool.query("SELECT id FROM account WHERE id <> 'acct_service' LIMIT 1")
 const account = rows[0].id as string
 
 const INSERT =

@@ -2,12 +2,20 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from "xstate"
 import { chargeMachine } from "../../machines/charge.ts"
 import { clockMachine } from "../../machines/clock.ts"
+import { invoiceMachine } from "../../machines/invoice.ts"
+import { liveAccessMachine } from "../../machines/live_access.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
+
+interface Emission {
+  readonly type: string
+}
 
 const MACHINES: ReadonlyArray<readonly [string, string, AnyStateMachine]> = [
   ["Subscription", "machines/subscription.ts", subscriptionMachine],
   ["Charge", "machines/charge.ts", chargeMachine],
   ["Test clock", "machines/clock.ts", clockMachine],
+  ["Service invoice", "machines/invoice.ts", invoiceMachine],
+  ["Live access", "machines/live_access.ts", liveAccessMachine],
 ]
 
 const name = (node: AnyStateNode): string => node.path.join("_") || "machine"
@@ -27,11 +35,12 @@ const label = (transition: AnyTransitionDefinition): string => {
 /** The events that a transition emits, for the table beside the diagram. */
 const emitted = (transition: AnyTransitionDefinition): string =>
   transition.actions
-    .map((action) =>
-      typeof action === "object" && "params" in action
-        ? (action.params as { type?: string } | undefined)?.type
-        : undefined,
-    )
+    .map((action) => {
+      if (typeof action !== "object" || action.type !== "emit") return undefined
+      // Which event an emission is of does not depend on when it is made; what it shows does.
+      const { params } = action as { params?: Emission | ((at: object) => Emission) }
+      return typeof params === "function" ? params({}).type : params?.type
+    })
     .filter((type) => type !== undefined)
     .join(", ")
 
