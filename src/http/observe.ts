@@ -1,6 +1,6 @@
 /** What is seen of requests from outside: a log line and two metrics for each, by route, never by object. */
 import type { IncomingMessage } from "node:http"
-import { Effect, Metric } from "effect"
+import { Effect, LogLevel, Metric, References } from "effect"
 import type { KnownKey } from "../key/Keys.ts"
 
 const requests = Metric.counter("http_requests_total", {
@@ -24,14 +24,31 @@ export interface Observed {
   readonly startedAt: number
 }
 
+/** A metric for each of its attributes' values: there are as many as routes, methods and statuses. */
+const metrics = new Map<string, { readonly count: typeof requests; readonly time: typeof durations }>()
+
+const metricsOf = (method: string, route: string, status: string, environment: string) => {
+  const name = `${method} ${route} ${status} ${environment}`
+  let found = metrics.get(name)
+  if (found === undefined) {
+    found = {
+      count: Metric.withAttributes(requests, { method, route, status, environment }),
+      time: Metric.withAttributes(durations, { method, route }),
+    }
+    metrics.set(name, found)
+  }
+  return found
+}
+
 export const observe = (node: IncomingMessage, { requestId, route = "none", status, key, startedAt }: Observed) =>
   Effect.gen(function* () {
     const method = node.method ?? ""
     const seconds = (performance.now() - startedAt) / 1000
     const environment = key?.kind !== "account" ? "none" : key.livemode ? "live" : "sandbox"
-    const attributes = { method, route, status: String(status), environment }
-    yield* Metric.update(Metric.withAttributes(requests, attributes), 1)
-    yield* Metric.update(Metric.withAttributes(durations, { method, route }), seconds)
+    const { count, time } = metricsOf(method, route, String(status), environment)
+    yield* Metric.update(count, 1)
+    yield* Metric.update(time, seconds)
+    if (!LogLevel.isGreaterThanOrEqualTo("Info", yield* References.MinimumLogLevel)) return
     const span = yield* Effect.option(Effect.currentSpan)
     yield* Effect.logInfo("request").pipe(
       Effect.annotateLogs({
