@@ -27,24 +27,21 @@ BEGIN
   END LOOP;
 END $$;
 REVOKE ALL ON api_key FROM billing_request;
-REVOKE UPDATE, DELETE ON ledger_entry, ledger_line FROM billing_request;
+REVOKE UPDATE, DELETE ON ledger_entry, ledger_line, provider_history, owner_email FROM billing_request;
+REVOKE INSERT, UPDATE, DELETE ON invoice, account_plan_change FROM billing_request;
+REVOKE DELETE ON usage_counter FROM billing_request;
 
 ALTER TABLE account ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_account ON account TO billing_request USING (id = current_setting('billing.account_id'));
-GRANT SELECT, UPDATE ON account TO billing_request;
+GRANT SELECT, UPDATE (vertical) ON account TO billing_request;
 GRANT SELECT ON ledger_account TO billing_request;
 
--- The transaction of a request: to its end it is the request's role, in its account and environment. Says whether it may
--- write (a sandbox that is being reset takes nothing, decision M2), and counts it where it is metered (decision K1): what
--- fails is rolled back, so it is not in the count.
-CREATE FUNCTION enter_request(account text, live boolean, metered boolean, OUT open boolean, OUT used bigint, OUT announced smallint) LANGUAGE plpgsql AS $$
+-- The transaction of a request: to its end it is the request's role, in its account and environment. Answers whether it
+-- may write: a sandbox that is being reset takes nothing (decision M2).
+CREATE FUNCTION enter_request(account text, live boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE open boolean := live OR enter_sandbox(account);
 BEGIN
-  open := live OR enter_sandbox(account);
-  IF metered THEN
-    INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, write_requests) VALUES (account, true, date_trunc('month', now(), 'UTC'), 1)
-    ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET write_requests = u.write_requests + 1, updated_at = now()
-    RETURNING write_requests, write_threshold INTO used, announced;
-  END IF;
   PERFORM set_config('billing.account_id', account, true), set_config('billing.livemode', live::text, true), set_config('role', 'billing_request', true);
+  RETURN open;
 END $$;
 COMMENT ON FUNCTION enter_request IS 'Begins the transaction of a request: row-level security holds it to its account and environment.';

@@ -86,9 +86,7 @@ describe("the role of requests", () => {
   /** Runs statements as a request's transaction would. */
   const as = <A, E>(account: string, livemode: boolean, work: (sql: SqlClient.SqlClient) => Effect.Effect<A, E>) =>
     database.run((sql) =>
-      sql.withTransaction(
-        Effect.andThen(sql`SELECT open FROM enter_request(${account}, ${livemode}, false)`, work(sql)),
-      ),
+      sql.withTransaction(Effect.andThen(sql`SELECT enter_request(${account}, ${livemode})`, work(sql))),
     )
 
   it("is held by every table of tenants, and sees no row of another account or environment in any", async () => {

@@ -36,7 +36,7 @@ export const OWN_ACCOUNT = "acct_service"
 export const findAccount = (id: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id}`
+    const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT}`
     return row
   })
 
@@ -49,7 +49,7 @@ export const listAccounts = Effect.gen(function* () {
 export const lockAccount = (id: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} FOR UPDATE`
+    const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT} FOR UPDATE`
     return row
   })
 

@@ -12,10 +12,11 @@ const CONNECT_LIMIT_MS = 5_000
 /** Nothing we do takes this long; a statement that does is stuck. */
 const STATEMENT_LIMIT_MS = 60_000
 
-/** A pool on `url`, as SqlClient and PgClient. Statements of many fibers are pipelined; transactions have a connection. */
+/** A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Statements of many fibers are pipelined; transactions have a connection. */
 export const poolLayer = (
   url: Redacted.Redacted<string>,
   maxConnections = MOST_CONNECTIONS,
+  settings: Readonly<Record<string, string>> = {},
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
   PgClient.layer({
     url,
@@ -33,6 +34,7 @@ export const poolLayer = (
       enable_mergejoin: "off",
       enable_seqscan: "off",
       jit: "off",
+      ...settings,
     },
     preparedStatementCacheSize: 300,
     types,

@@ -15,6 +15,9 @@ import type { Tenant } from "./tenant.ts"
 /** Tenants whose reads are under way at once; the others wait their turn. */
 const MOST_SESSIONS = 4
 
+/** A connection is of this role from its first moment: one that was lost and made anew is no other. */
+const REQUEST_ROLE = { role: "billing_request" }
+
 /** A connection that shows one tenant's rows. */
 interface Session {
   readonly client: SqlClient.SqlClient
@@ -90,10 +93,13 @@ const makeReading = (sessions: Sessions) => {
     if (!prepares) return Deferred.await(session.ready)
     const { client, ready } = session
     const show = client`
-      SELECT set_config('role', 'billing_request', false), set_config('billing.account_id', ${account_id}, false), set_config('billing.livemode', ${String(livemode)}, false)`
-    return Effect.asVoid(show).pipe(
-      Effect.tapError(() => Effect.sync(() => sessions.forget(session))),
-      Effect.onExit((exit) => Deferred.done(ready, exit)),
+      SELECT set_config('billing.account_id', ${account_id}, false), set_config('billing.livemode', ${String(livemode)}, false)`
+    // Others wait for it: it ends as it ends, whatever becomes of who began it.
+    return Effect.uninterruptible(
+      Effect.asVoid(show).pipe(
+        Effect.tapCause(() => Effect.sync(() => sessions.forget(session))),
+        Effect.onExit((exit) => Deferred.done(ready, exit)),
+      ),
     )
   }
   return <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> => {
@@ -112,23 +118,11 @@ const makeReading = (sessions: Sessions) => {
   }
 }
 
-/** What a transaction is told when it begins. */
-export interface Entered {
-  /** Whether it may write just now. */
-  readonly open: boolean
-  /** Of a metered one: the account's writes this month, this one included, and the threshold announced last. */
-  readonly used: number
-  readonly announced: number
-}
-
-/** Whose transaction begins. */
+/** Whose transaction begins, and whether it may write. */
 interface Entering {
   readonly tenant: Tenant
-  readonly metered: boolean
-  entered: Entered
+  open: boolean
 }
-
-const NOT_YET: Entered = { open: false, used: 0, announced: 0 }
 
 const CurrentEntering = Context.Reference<Entering | undefined>("billing/db/Entering", {
   defaultValue: () => undefined,
@@ -142,12 +136,8 @@ const makeWriting = (sql: SqlClient.SqlClient) => {
       const entering = (yield* CurrentEntering)!
       const { account_id, livemode } = entering.tenant
       yield* connection.execute("BEGIN", [], undefined)
-      const [row] = yield* connection.execute(
-        "SELECT * FROM enter_request($1, $2, $3)",
-        [account_id, livemode, entering.metered],
-        undefined,
-      )
-      entering.entered = row
+      const [row] = yield* connection.execute("SELECT enter_request($1, $2) AS open", [account_id, livemode], undefined)
+      entering.open = row.open
     }).pipe(Effect.onError(() => Effect.ignore(run("ROLLBACK")(connection))))
   const transaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,
@@ -162,12 +152,11 @@ const makeWriting = (sql: SqlClient.SqlClient) => {
   })
   return <A, E, R>(
     tenant: Tenant,
-    metered: boolean,
-    work: (entered: Entered) => Effect.Effect<A, E, R>,
+    work: (open: boolean) => Effect.Effect<A, E, R>,
   ): Effect.Effect<A, E | SqlError.SqlError, R> =>
     Effect.suspend(() => {
-      const entering: Entering = { tenant, metered, entered: NOT_YET }
-      const running = transaction(Effect.suspend(() => work(entering.entered)))
+      const entering: Entering = { tenant, open: false }
+      const running = transaction(Effect.suspend(() => work(entering.open)))
       return Effect.provideService(running, CurrentEntering, entering)
     })
 }
@@ -180,11 +169,10 @@ export class Scopes extends Context.Service<
       tenant: Tenant,
       work: Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError, R>
-    /** Runs one transaction as the tenant, and counts it as a write request where it is metered. */
+    /** Runs one transaction as the tenant. `work` is told whether it may write just now. */
     readonly writing: <A, E, R>(
       tenant: Tenant,
-      metered: boolean,
-      work: (entered: Entered) => Effect.Effect<A, E, R>,
+      work: (open: boolean) => Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError, R>
   }
 >()("billing/db/Scopes") {
@@ -197,7 +185,9 @@ export class Scopes extends Context.Service<
         const sql = yield* SqlClient.SqlClient
         const clients = yield* Effect.forEach(Array.from({ length: MOST_SESSIONS }), () =>
           // A pool of one connection, which many statements share.
-          Effect.map(Layer.build(Layer.fresh(poolLayer(url, 1))), (context) => Context.get(context, PgClient.PgClient)),
+          Effect.map(Layer.build(Layer.fresh(poolLayer(url, 1, REQUEST_ROLE))), (context) =>
+            Context.get(context, PgClient.PgClient),
+          ),
         )
         return Scopes.of({ reading: makeReading(new Sessions(clients)), writing: makeWriting(sql) })
       }),

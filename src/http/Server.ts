@@ -7,7 +7,7 @@ import { Cause, Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, SqlError } from "effect/sql"
 import type { RateLimits, Transport } from "../config.ts"
-import { type Entered, Scopes } from "../db/Scopes.ts"
+import { Scopes } from "../db/Scopes.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type AccountKey, Keys, type KnownKey } from "../key/Keys.ts"
@@ -16,7 +16,7 @@ import { allow, crossOrigin, preflight } from "./access.ts"
 import { readJson } from "./body.ts"
 import type { App, Declaration, Endpoint, Expander, Handler, Json, Request } from "./Endpoint.ts"
 import { failure, json, listSuccess, success } from "./envelope.ts"
-import { expandAll, expansions } from "./expand.ts"
+import { allowExpansions, expandAll, expansions } from "./expand.ts"
 import { type Claim, claim, drop, noteResource, release, type Stored, store } from "./idempotency.ts"
 import { observe } from "./observe.ts"
 import { type Page as DocumentationPage, documentation } from "./pages.ts"
@@ -30,8 +30,8 @@ type Headers = Readonly<Record<string, string>>
 
 /** Who counts what accounts use (spec 8, decisions K1, K5). */
 export interface Metering {
-  /** What a write that was counted says of the count; tells of thresholds in the running transaction. */
-  readonly counted: (key: AccountKey, entered: Entered) => Effect.Effect<Headers, SqlError.SqlError, App>
+  /** Counts a write in the running transaction, and says so. */
+  readonly count: (key: AccountKey) => Effect.Effect<Headers, SqlError.SqlError, App>
   /** What a write that does not count says of the count. */
   readonly standing: (key: KnownKey | undefined) => Effect.Effect<Headers, never, App>
   readonly noteRead: (key: AccountKey) => void
@@ -148,44 +148,45 @@ const runWrite = (
     const scopes = yield* Scopes
     const tenant: Tenant = { account_id: request.account_id, livemode: request.livemode }
     const metered = tenant.livemode && key.kind === "account"
-    const writing = <A>(counts: boolean, work: (entered: Entered) => Effect.Effect<A, Failure, App>) =>
-      scopes.writing(scopeOf(key, tenant), counts, (entered) =>
-        entered.open
-          ? work(entered)
-          : Effect.fail(problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")),
+    const writing = <A>(work: Effect.Effect<A, Failure, App>) =>
+      scopes.writing(scopeOf(key, tenant), (open) =>
+        open ? work : Effect.fail(problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")),
       )
-    /** The transaction that answers: it stores the answer of a claimed request, and counts a live write. */
-    const answering = (made: Effect.Effect<Json, Failure, App>) =>
-      writing(metered, (entered) =>
-        Effect.gen(function* () {
-          const answered = { ...(yield* render(yield* made)), status }
-          if (held !== undefined) yield* store(tenant, held, answered)
-          return metered ? { ...answered, headers: yield* metering.counted(key, entered) } : answered
-        }),
-      )
-    if (handler.kind === "write") return yield* answering(handler.run(request))
+    // Last in its transaction, so that others who count for the account wait no longer than for the commit.
+    const count = metered ? metering.count(key) : Effect.succeed({})
+    /** What is answered, stored where the request is claimed. */
+    const answer = (made: Effect.Effect<Json, Failure, App>) =>
+      Effect.gen(function* () {
+        const answered = { ...(yield* render(yield* made)), status }
+        if (held !== undefined) yield* store(tenant, held, answered)
+        return answered
+      })
+    if (handler.kind === "write") {
+      const counted = Effect.gen(function* () {
+        const answered = yield* answer(handler.run(request))
+        return { ...answered, headers: yield* count }
+      })
+      return yield* writing(counted)
+    }
     if (handler.kind !== "staged") throw new Error(`Not a write: ${handler.kind}`)
     const reply = (id: string) => {
-      const made = handler.reply(tenant, id)
-      if (held !== undefined || metered) return answering(made)
-      return scopes.reading(
-        scopeOf(key, tenant),
-        Effect.map(Effect.flatMap(made, render), (answered) => ({ ...answered, status })),
-      )
+      const answering = answer(handler.reply(tenant, id))
+      return held === undefined ? scopes.reading(scopeOf(key, tenant), answering) : writing(answering)
     }
     if (held?.resourceId != null) {
       yield* handler.resume(tenant, held.resourceId)
       return yield* reply(held.resourceId)
     }
-    const { id, after } = yield* writing(false, () =>
+    const { id, after, headers } = yield* writing(
       Effect.gen(function* () {
         const begun = yield* handler.begin(request)
         if (held !== undefined) yield* noteResource(tenant, held, begun.id)
-        return begun
+        // What charges is counted before it does: a write that cannot be counted takes no money.
+        return { ...begun, headers: yield* count }
       }),
     )
     yield* after
-    return yield* reply(id)
+    return { ...(yield* reply(id)), headers }
   })
 
 const isStored = (found: Claim | Stored): found is Stored => "status" in found
@@ -213,6 +214,7 @@ const answerCall = (
     const { declaration, handler } = endpoint
     const { key } = about
     yield* allow(declaration, key)
+    yield* allowExpansions(url.searchParams.getAll("expand[]"), key)
     about.headers = { ...about.headers, ...(yield* crossOrigin(declaration, key, node.headers.origin)) }
     const tenant = tenantOf(key, match, match.livemode)
     if (declaration.method === "GET" && key.kind === "account") options.metering.noteRead(key)
@@ -222,7 +224,7 @@ const answerCall = (
       Effect.gen(function* () {
         const { expand, values } = yield* parseQuery(url.searchParams, declaration)
         const query = yield* decode.query(values)
-        const fields = yield* expansions(expand, declaration, key)
+        const fields = yield* expansions(expand, declaration)
         const body = yield* decode.body(raw)
         // Postgres holds no NUL, so no object has such an ID.
         const strange = Object.values(params).find((id) => id.includes("\0"))
@@ -303,15 +305,16 @@ export const makeApp = (options: ServerOptions) => {
   const call = (node: IncomingMessage, url: URL, about: About) =>
     Effect.gen(function* () {
       const keys = yield* Keys
-      if (!isSecure(node, options.transport)) {
-        return yield* problem("https_required", "Use https: plain HTTP is refused.")
-      }
+      yield* requireHttps(node)
       const place = environment(node.headers.host ?? "", url.pathname, options.transport)
-      const key = yield* keys.authenticate(node.headers.authorization, place?.livemode)
+      const { key, refusal } = yield* keys.authenticate(node.headers.authorization, place?.livemode)
       about.key = key
       const livemode = key.kind === "account" ? key.livemode : (place?.livemode ?? false)
       const owner = key.kind === "account" ? key.account_id : key.id
-      yield* limit(about, livemode ? "live" : "sandbox", owner)
+      // The headers go with every answer to a known key; of two refusals the earlier in decision A6 counts.
+      const limited = yield* Effect.exit(limit(about, livemode ? "live" : "sandbox", owner))
+      if (refusal !== undefined) return yield* refusal
+      yield* limited
       const match =
         place === undefined ? { allow: [] } : routes[place.livemode ? "live" : "sandbox"].find(node.method!, place.path)
       if ("allow" in match) {
@@ -325,10 +328,17 @@ export const makeApp = (options: ServerOptions) => {
       return { ...answered, headers: { ...about.headers, ...standing, ...answered.headers } }
     })
 
-  const page = (found: DocumentationPage, node: IncomingMessage, url: URL, requestId: string) =>
+  const requireHttps = (node: IncomingMessage): Effect.Effect<void, Problem> =>
+    isSecure(node, options.transport)
+      ? Effect.void
+      : Effect.fail(problem("https_required", "Use https: plain HTTP is refused."))
+
+  const page = (found: DocumentationPage, node: IncomingMessage, url: URL, about: About, requestId: string) =>
     Effect.gen(function* () {
-      const about: About = { headers: {}, key: undefined, route: url.pathname }
-      if (url.pathname !== HEALTH) yield* limit(about, "public", addressOf(node, options.transport))
+      about.route = url.pathname
+      if (url.pathname === HEALTH) return HttpServerResponse.setHeader(found.response, "x-request-id", requestId)
+      yield* requireHttps(node)
+      yield* limit(about, "public", addressOf(node, options.transport))
       return HttpServerResponse.setHeaders(found.response, { ...about.headers, "x-request-id": requestId })
     })
 
@@ -348,6 +358,7 @@ export const makeApp = (options: ServerOptions) => {
     requestId: string,
   ) =>
     Effect.gen(function* () {
+      yield* requireHttps(node)
       yield* limit(about, "public", addressOf(node, options.transport))
       const { body, contentType, fileName } = yield* answer
       const named = fileName === undefined ? {} : { "content-disposition": `inline; filename="${fileName}"` }
@@ -372,14 +383,14 @@ export const makeApp = (options: ServerOptions) => {
     const about: About = { headers: {}, key: undefined, route: undefined }
     const found = isWrite(node) ? undefined : pages.get(url.pathname)
     if (!isWrite(node) && url.pathname === "/readyz") return yield* readiness(requestId)
-    if (asksBefore(node, url)) {
+    if (isSecure(node, options.transport) && asksBefore(node, url)) {
       const headers = { ...preflight(node.headers.origin!), "x-request-id": requestId }
       return HttpServerResponse.empty({ status: 204, headers })
     }
     const open = isWrite(node) ? undefined : findPublic(url)
     const answered: Effect.Effect<HttpServerResponse.HttpServerResponse, Failure, App | Keys> =
       found !== undefined
-        ? page(found, node, url, requestId)
+        ? page(found, node, url, about, requestId)
         : open !== undefined
           ? publicAnswer(open, node, about, requestId)
           : Effect.map(call(node, url, about), ({ status, body, headers }) => json(status, body, requestId, headers))

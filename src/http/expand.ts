@@ -10,18 +10,26 @@ import type { Declaration, Expander, Json } from "./Endpoint.ts"
 const MOST_FIELDS = 4
 
 /** The scope by which the object behind a field is read; test clocks are in none. */
-const SCOPE_OF: Readonly<Record<string, Scope>> = {
-  customer: "customers",
-  plan: "plans",
-  subscription: "subscriptions",
-  latest_charge: "charges",
-}
+const SCOPE_OF: ReadonlyMap<string, Scope> = new Map([
+  ["customer", "customers"],
+  ["plan", "plans"],
+  ["subscription", "subscriptions"],
+  ["latest_charge", "charges"],
+])
+
+/** Whether a key may read what is to be expanded; judged with its other scopes, before a replay could answer (decision B7). */
+export const allowExpansions = (asked: ReadonlyArray<string>, key: KnownKey): Effect.Effect<void, Problem> =>
+  Effect.gen(function* () {
+    for (const field of asked) {
+      const scope = SCOPE_OF.get(field)
+      if (scope !== undefined && key.kind === "account") yield* requireScope(key, scope, "read")
+    }
+  })
 
 /** The fields to expand, judged against what the endpoint offers. */
 export const expansions = (
   asked: ReadonlyArray<string>,
   declaration: Declaration,
-  key: KnownKey,
 ): Effect.Effect<ReadonlyArray<string>, Problem> =>
   Effect.gen(function* () {
     const offered = declaration.expand ?? []
@@ -33,10 +41,6 @@ export const expansions = (
         "expand[]",
         `expand[] must be one of ${offered.join(", ")}, not ${JSON.stringify(strange)}.`,
       )
-    for (const field of asked) {
-      const scope = SCOPE_OF[field]
-      if (scope !== undefined && key.kind === "account") yield* requireScope(key, scope, "read")
-    }
     return [...new Set(asked)]
   })
 

@@ -131,7 +131,12 @@ export const drawInvoices = (period: { readonly start: number; readonly end: num
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const now = Date.now()
-    for (const account of yield* billed(period, only)) yield* draw(account, period, now)
+    for (const account of yield* billed(period, only)) {
+      // One that cannot be drawn up holds nobody else's back; it is tried again with the next round.
+      yield* draw(account, period, now).pipe(
+        Effect.catchCause((cause) => Effect.logError("invoice cannot be drawn up", { account: account.id }, cause)),
+      )
+    }
     return yield* sql<InvoiceRow>`
       SELECT * FROM invoice WHERE livemode AND period_start_at = ${PgTypes.timestamptz(period.start)}
         AND ${only === undefined ? sql`true` : sql`account_id = ${only}`} ORDER BY id`

@@ -90,6 +90,13 @@ export const rollKey = (id: string, grace: Grace) =>
         const status = statusOf(old, Date.now())
         if (status !== "active")
           return yield* Effect.fail(new KeyUnusable(`The key ${id} is ${status}: only an active key can be rolled.`))
+        const [account] = yield* sql<{
+          live_access: string
+        }>`SELECT live_access FROM account WHERE id = ${old.account_id}`
+        if (old.livemode && account!.live_access !== "approved")
+          return yield* Effect.fail(
+            new KeyUnusable(`Live access is ${account!.live_access}: live keys are made only while it is approved.`),
+          )
         const ends = new Date(Date.now() + GRACES_MS[grace])
         const made = yield* createKey(old, old.type, { scopes: old.scopes, origins: old.origins })
         yield* grace === "0"

@@ -35,6 +35,11 @@ export interface AdministratorKey {
 export type KnownKey = AccountKey | AdministratorKey
 export type ApiPlan = "starter" | "growth" | "scale" | "enterprise"
 
+export interface Authenticated {
+  readonly key: KnownKey
+  readonly refusal: Problem | undefined
+}
+
 /** Keys in memory; past it, all are forgotten: an installation has thousands at most. */
 const MOST_REMEMBERED = 20_000
 const RECONNECT_MS = 500
@@ -46,11 +51,14 @@ const USE = { account_id: "text", livemode: "boolean", id: "text", at: "timestam
 export class Keys extends Context.Service<
   Keys,
   {
-    /** The key of an `Authorization` header, judged in the order of decision A6: key, environment, live access. */
+    /**
+     * The key of an `Authorization` header; where it is known but of the other environment, or without live access, with
+     * the refusal (decision A6).
+     */
     readonly authenticate: (
       authorization: string | undefined,
       livemode: boolean | undefined,
-    ) => Effect.Effect<KnownKey, Problem | SqlError.SqlError>
+    ) => Effect.Effect<Authenticated, Problem | SqlError.SqlError>
   }
 >()("billing/key/Keys") {
   static readonly layer: Layer.Layer<Keys, never, SqlClient.SqlClient | PgClient.PgClient> = Layer.effect(
@@ -135,8 +143,6 @@ export class Keys extends Context.Service<
         })
 
       const judge = (key: AccountKey, livemode: boolean | undefined): Problem | undefined => {
-        if (key.expires_at !== null && key.expires_at <= Date.now())
-          return problem("key_expired", "This API key was rolled, and its grace period is over.")
         if (livemode !== undefined && key.livemode !== livemode) {
           const [is, should] = key.livemode ? ["live", "sandbox"] : ["sandbox", "live"]
           return problem("key_environment_mismatch", `This is a ${is} key, and the address is the ${should} one.`)
@@ -157,11 +163,12 @@ export class Keys extends Context.Service<
             if (key === undefined)
               return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
             if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
-            if (key.kind === "administrator") return key
+            if (key.kind === "administrator") return { key, refusal: undefined }
+            if (key.expires_at !== null && key.expires_at <= Date.now())
+              return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
             const refusal = judge(key, livemode)
-            if (refusal !== undefined) return yield* refusal
-            noteUse(key)
-            return key
+            if (refusal === undefined) noteUse(key)
+            return { key, refusal }
           }),
       })
     }),

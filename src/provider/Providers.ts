@@ -1,7 +1,7 @@
 /** Providers: accounts by their business type (spec 2.17, 4.10; decision J7). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { type AccountRow, lockAccount } from "../account/Accounts.ts"
+import { type AccountRow, findAccount, lockAccount } from "../account/Accounts.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { noSuch, problem } from "../problem.ts"
@@ -57,6 +57,12 @@ const write = (id: string, vertical: Vertical) =>
     const [row] = yield* sql<AccountRow>`UPDATE account SET vertical = ${vertical} WHERE id = ${id} RETURNING *`
     return row!
   })
+
+/** Refuses what is no provider (404). */
+export const requireProvider = ({ account_id }: Tenant) =>
+  Effect.flatMap(findAccount(account_id), (account) =>
+    account === undefined ? Effect.fail(noSuch("provider", account_id)) : Effect.void,
+  )
 
 /** Whether the provider's own choice is still open: approval is pending, or none was made yet. */
 const isOpen = ({ live_access, vertical }: AccountRow): boolean =>

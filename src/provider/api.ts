@@ -44,5 +44,6 @@ export const providerApi = {
     status: 200,
     answers: "provider_change",
     list: true,
+    codes: ["resource_missing"],
   }),
 }

@@ -2,7 +2,14 @@ import { Effect } from "effect"
 import { bind } from "../http/Endpoint.ts"
 import { mapPage, page } from "../http/lists.ts"
 import { providerApi } from "./api.ts"
-import { changeVertical, chooseVertical, historyOf, type ProviderChangeRow, renderProviderChange } from "./Providers.ts"
+import {
+  changeVertical,
+  chooseVertical,
+  historyOf,
+  type ProviderChangeRow,
+  renderProviderChange,
+  requireProvider,
+} from "./Providers.ts"
 
 export const providerEndpoints = [
   bind(providerApi.choose, { kind: "write", run: (request) => chooseVertical(request, request.body.vertical) }),
@@ -13,8 +20,12 @@ export const providerEndpoints = [
   bind(providerApi.history, {
     kind: "list",
     run: (request) =>
-      Effect.map(page<ProviderChangeRow>("provider_history", historyOf(request), request.query, []), (rows) =>
-        mapPage(rows, (row) => renderProviderChange(row, request.livemode)),
+      Effect.map(
+        Effect.andThen(
+          requireProvider(request),
+          page<ProviderChangeRow>("provider_history", historyOf(request), request.query, []),
+        ),
+        (rows) => mapPage(rows, (row) => renderProviderChange(row, request.livemode)),
       ),
   }),
 ]

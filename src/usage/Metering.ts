@@ -6,7 +6,6 @@ import { PgTypes } from "@effect/sql-pg"
 import { Context, Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { records } from "../db/records.ts"
-import type { Entered } from "../db/Scopes.ts"
 import { appendEvents } from "../event/Events.ts"
 import { newId } from "../ids.ts"
 import type { AccountKey, KnownKey } from "../key/Keys.ts"
@@ -19,14 +18,19 @@ const WRITE_READS_EVERY_MS = 2_000
 
 const READS = { account_id: "text", period_start_at: "timestamptz", reads: "bigint" } as const
 
-const headers = (key: AccountKey, billable: boolean, used: number, periodEnd: number): Headers => {
-  const { writes } = ALLOWANCES[key.api_plan]
+const headers = (key: KnownKey, billable: boolean, used: number, periodEnd: number): Headers => {
+  const writes = key.kind === "account" ? ALLOWANCES[key.api_plan].writes : null
   return {
     "x-service-billable": String(billable),
     "x-service-write-usage": String(used),
     "x-service-write-limit": writes === null ? "unlimited" : String(writes),
     "x-service-usage-period-end": formatInstant(periodEnd),
   }
+}
+
+interface Counted {
+  readonly write_requests: number
+  readonly write_threshold: number
 }
 
 /** Tells the account and its owner, once, that a part of an allowance is used up. In the running transaction. */
@@ -63,11 +67,8 @@ export const announceThresholds = (
 export class Metering extends Context.Service<
   Metering,
   {
-    /** The headers of a live write that was counted (migrations/0010_isolation.sql); tells of thresholds in its transaction. */
-    readonly counted: (
-      key: AccountKey,
-      entered: Pick<Entered, "used" | "announced">,
-    ) => Effect.Effect<Headers, SqlError.SqlError, SqlClient.SqlClient>
+    /** Counts a live write in the running transaction, and answers the headers that say so. */
+    readonly count: (key: AccountKey) => Effect.Effect<Headers, SqlError.SqlError, SqlClient.SqlClient>
     /** The headers of a write that does not count: refused, replayed, or in the sandbox. */
     readonly standing: (key: KnownKey | undefined) => Effect.Effect<Headers>
     readonly noteRead: (key: AccountKey) => void
@@ -80,7 +81,8 @@ export class Metering extends Context.Service<
       let reads = new Map<string, { account_id: string; period_start_at: number; reads: number }>()
 
       const writeReads = Effect.suspend(() => {
-        const rows = [...reads.values()]
+        // In one order everywhere, so that no two processes wait for each other.
+        const rows = [...reads.values()].sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
         reads = new Map()
         return rows.length === 0
           ? Effect.void
@@ -100,10 +102,15 @@ export class Metering extends Context.Service<
       yield* Effect.addFinalizer(() => writeReads)
 
       return Metering.of({
-        counted: (key, { used, announced }) =>
+        count: (key) =>
           Effect.gen(function* () {
             const sql = yield* SqlClient.SqlClient
             const { start, end } = monthOf(Date.now())
+            const [counted] = yield* sql<Counted>`
+              INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, write_requests) VALUES (${key.account_id}, true, ${PgTypes.timestamptz(start)}, 1)
+              ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET write_requests = u.write_requests + 1, updated_at = now()
+              RETURNING write_requests, write_threshold`
+            const { write_requests: used, write_threshold: announced } = counted!
             const included = ALLOWANCES[key.api_plan].writes
             const reached = thresholdsReached(used, included, announced)
             if (reached.length > 0) {
@@ -116,13 +123,14 @@ export class Metering extends Context.Service<
           }),
         standing: (key) =>
           Effect.gen(function* () {
-            if (key === undefined || key.kind !== "account") return {}
+            if (key === undefined) return {}
             const { start, end } = monthOf(Date.now())
-            const [row] = key.livemode
-              ? yield* sql<{ write_requests: number }>`
+            const [row] =
+              key.kind === "account" && key.livemode
+                ? yield* sql<{ write_requests: number }>`
                   SELECT write_requests FROM usage_counter
                   WHERE account_id = ${key.account_id} AND livemode AND period_start_at = ${PgTypes.timestamptz(start)}`
-              : []
+                : []
             return headers(key, false, row?.write_requests ?? 0, end)
           }).pipe(Effect.catchCause(() => Effect.succeed({}))),
         noteRead: ({ account_id, livemode }) => {
