@@ -4,7 +4,7 @@
  */
 
 import { parseArgs } from "node:util"
-import { Cause, Effect, Exit, Layer, type Redacted, Redacted as Secret } from "effect"
+import { Cause, Effect, Exit, Layer, type Redacted, Schema, Redacted as Secret } from "effect"
 import type { SqlClient } from "effect/sql"
 import {
   createAccount,
@@ -18,12 +18,13 @@ import {
 import { type Config, ConfigProblem, readConfig } from "./config.ts"
 import { databaseUrl, poolLayer } from "./db/Database.ts"
 import { migrate, migrationStatus } from "./db/migrate.ts"
+import { email } from "./http/parameters.ts"
 import { renderInvoice } from "./invoice/Invoice.ts"
 import { drawInvoices, moveInvoice } from "./invoice/Invoices.ts"
 import { Links } from "./invoice/Links.ts"
 import type { InvoiceRow } from "./invoice/rows.ts"
 import { createAdministrator, createKey, KeyUnusable, listKeys, renderKey, revokeKey, rollKey } from "./key/ApiKeys.ts"
-import { SCOPE_NAMES, type Scopes } from "./key/scopes.ts"
+import { levelsOf, SCOPE_NAMES, type Scopes } from "./key/scopes.ts"
 import { toCsv, toHledger } from "./ledger/export.ts"
 import { checkLedger, readLedger } from "./ledger/Ledger.ts"
 import { replayJournal } from "./lifecycle/replay.ts"
@@ -106,6 +107,12 @@ const list = (options: Options, name: string): ReadonlyArray<string> => {
   return Array.isArray(value) ? value : []
 }
 
+const emailOf = (options: Options): string => {
+  const value = needed(options, "email")
+  if (!Schema.is(email)(value)) throw new Usage("--email must be an e-mail address such as owner@shop.example.")
+  return value
+}
+
 const newAccount = (options: Options): NewAccount => {
   const businessName = needed(options, "business-name")
   const vertical = oneOf(options, "vertical", VERTICALS)
@@ -113,11 +120,17 @@ const newAccount = (options: Options): NewAccount => {
   const liveAccess = oneOf(options, "live-access", ["approved"])
   return {
     businessName,
-    ...(typeof options.email === "string" ? { email: options.email } : {}),
+    ...(options.email === undefined ? {} : { email: emailOf(options) }),
     ...(vertical === undefined ? {} : { vertical }),
     ...(apiPlan === undefined ? {} : { apiPlan }),
     ...(liveAccess === undefined ? {} : { liveAccess }),
   }
+}
+
+/** How many arguments a command takes: what its usage names between the command and its first option. */
+const argumentsOf = (name: string, usage: string): number => {
+  const [positional = ""] = usage.slice(name.length).split(/ \[?--/)
+  return positional.endsWith("…]") ? Number.POSITIVE_INFINITY : positional.split(" ").filter(Boolean).length
 }
 
 /** `plans=write` and the like, as a restricted key's scopes. */
@@ -126,7 +139,7 @@ const scopesOf = (options: Options): Scopes =>
     list(options, "scope").flatMap((text) => {
       const [name, level] = text.split("=")
       const scope = among("--scope", name, SCOPE_NAMES)
-      return among(`--scope ${scope}=…`, level, ["none", "read", "write"]) === "none" ? [] : [[scope, level]]
+      return among(`--scope ${scope}=…`, level, levelsOf(scope)) === "none" ? [] : [[scope, level]]
     }),
   )
 
@@ -333,10 +346,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   "journal replay": {
     usage: "journal replay [ACTOR…]",
     run: (actors) =>
-      Effect.map(replayJournal(replayables, actors), (result) => ({
-        output: result,
-        ok: result.differing.length === 0,
-      })),
+      Effect.map(replayJournal(replayables, actors), (result) => {
+        const [unknown] = result.unknown
+        if (unknown !== undefined) throw new Missing(`No such actor in the journal: ${unknown}.`)
+        return { output: { replayed: result.replayed, differing: result.differing }, ok: result.differing.length === 0 }
+      }),
   },
   "db url": { usage: "db url", run: (_, __, url) => Effect.succeed({ output: { url: Secret.value(url) } }) },
   "db migrate": { usage: "db migrate", run: () => Effect.map(migrate, (applied) => ({ output: { applied } })) },
@@ -375,7 +389,13 @@ const parse = (): { readonly values: Options; readonly positionals: ReadonlyArra
 
 const main = (): void => {
   const { values, positionals } = parse()
-  const command = COMMANDS[positionals.slice(0, 2).join(" ")] ?? fail(help(), 2)
+  const [name, args] = [positionals.slice(0, 2).join(" "), positionals.slice(2)]
+  const command = COMMANDS[name] ?? fail(help(), 2)
+  if (args.length > argumentsOf(name, command.usage))
+    fail(`The command takes no argument ${args.at(-1)}. Usage: ${command.usage}`, 2)
+  for (const option of Object.keys(values))
+    if (option !== "json" && !command.usage.includes(`--${option} `))
+      fail(`The command takes no --${option}. Usage: ${command.usage}`, 2)
 
   const program = Effect.gen(function* () {
     const config = yield* Effect.try({
@@ -385,7 +405,7 @@ const main = (): void => {
     const url = yield* databaseUrl(config)
     return yield* Effect.gen(function* () {
       if (!command.usage.startsWith("db")) yield* migrate
-      return yield* command.run(positionals.slice(2), values, url, config)
+      return yield* command.run(args, values, url, config)
     }).pipe(Effect.provide(poolLayer(url, 2)))
   }).pipe(Effect.scoped)
 

@@ -4,7 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
 import { endpoints } from "../src/api.ts"
 import { useInstance } from "./support/instance.ts"
-import { createClock, createCustomer, createPlan, data, refusal } from "./support/story.ts"
+import { createClock, createCustomer, createPlan, data, eventually, refusal } from "./support/story.ts"
 
 const { api, live, stranger, database, accountId } = useInstance()
 
@@ -148,6 +148,26 @@ describe("the role of requests", () => {
     ]) {
       const tried = as(accountId(), false, (sql) => sql.unsafe(statement).unprepared)
       await expect(tried, statement).rejects.toMatchObject({ reason: { cause: { code: "42501" } } })
+    }
+  })
+
+  it("is taken again by a session whose connection was lost", async () => {
+    const plan = await createPlan(api)
+    expect((await api.get(`/plans/${plan}`)).status).toBe(200)
+    const end = (sql: SqlClient.SqlClient) => sql`
+      SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%plan%'`
+    expect((await database.run(end)).length).toBeGreaterThan(0)
+    await eventually(async () => ((await api.get(`/plans/${plan}`)).status === 200 ? true : undefined))
+    for (const caller of [api, stranger, live, api, stranger])
+      expect((await caller.get(`/plans/${plan}`)).status).toBe(caller === api ? 200 : 404)
+    await database.run(
+      (sql) => sql`CREATE POLICY nothing ON plan AS RESTRICTIVE TO billing_request USING (false)`.unprepared,
+    )
+    try {
+      expect((await api.get("/plans")).body.data).toEqual([])
+    } finally {
+      await database.run((sql) => sql`DROP POLICY nothing ON plan`.unprepared)
     }
   })
 

@@ -79,6 +79,9 @@ const headersOf = ({ method }: Declaration): Json => ({
   ...(method === "POST" ? { "Idempotent-Replayed": header("IdempotentReplayed") } : {}),
 })
 
+/** Refusals that may come before the key is known. */
+const BEFORE_THE_KEY = new Set([401, 408, 431])
+
 /** A refusal as the document shows it: the first of its codes. */
 const errorExample = (code: ProblemCode): Json => ({
   success: false,
@@ -104,7 +107,7 @@ const failures = (declaration: Declaration): Json => {
         {
           description: `Codes: ${codes.join(", ")}`,
           headers: {
-            "X-Request-Id": header("RequestId"),
+            ...(BEFORE_THE_KEY.has(status) ? { "X-Request-Id": header("RequestId") } : headersOf(declaration)),
             ...(status === 429 || status === 503 ? { "Retry-After": header("RetryAfter") } : {}),
           },
           content: {
@@ -213,6 +216,64 @@ const operation = (declaration: Declaration): Json => ({
   },
 })
 
+const plain = (description: string, type: string, schema: Json): Json => ({
+  description,
+  headers: { "X-Request-Id": header("RequestId") },
+  content: { [type]: { schema } },
+})
+
+const refused = (description: string): Json =>
+  plain(description, "application/json", { $ref: "#/components/schemas/error" })
+
+/** What is asked for without a key, beside the environments. */
+const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
+  const status = {
+    type: "object",
+    properties: { status: { type: "string" } },
+    required: ["status"],
+  }
+  const get = (
+    operationId: string,
+    summary: string,
+    tag: string,
+    responses: Json,
+    parameters: ReadonlyArray<Json> = [],
+  ) => ({
+    get: {
+      operationId,
+      summary,
+      tags: [tag],
+      servers: [{ url: origin }],
+      security: [],
+      parameters,
+      responses: { ...responses, "408": refused("Codes: request_timeout") },
+    },
+  })
+  return {
+    "/healthz": get("getHealthz", "Whether the process is up", "health", {
+      "200": plain("It is", "application/json", status),
+    }),
+    "/readyz": get("getReadyz", "Whether requests can be served", "health", {
+      "200": plain("The database answers and is migrated", "application/json", status),
+      "503": plain("The database cannot be reached", "application/json", status),
+    }),
+    "/invoices/{id}.pdf": get(
+      "getInvoicePdf",
+      "The PDF of a service invoice, behind the signed link that its pdf_url is",
+      "invoices",
+      {
+        "200": plain("The document", "application/pdf", { type: "string", contentEncoding: "binary" }),
+        "404": refused("Codes: link_invalid"),
+        "429": refused("Codes: rate_limited"),
+      },
+      [
+        { name: "id", in: "path", required: true, schema: { type: "string" } },
+        ...["expires", "signature"].map((name) => ({ name, in: "query", required: true, schema: { type: "string" } })),
+      ],
+    ),
+  }
+}
+
 export const openApi = (endpoints: ReadonlyArray<Endpoint>, origin: string): Json => {
   const paths: Record<string, Record<string, Json>> = {}
   for (const { declaration } of endpoints) {
@@ -232,11 +293,14 @@ export const openApi = (endpoints: ReadonlyArray<Endpoint>, origin: string): Jso
       { url: `${origin}/v1`, description: "Live" },
     ],
     security: [{ apiKey: [] }],
-    tags: [...new Set(endpoints.map(({ declaration }) => declaration.path.split("/")[1]!))].map((name) => ({
-      name,
-      description: `Everything under /${name}`,
-    })),
-    paths,
+    tags: [
+      ...[...new Set(endpoints.map(({ declaration }) => declaration.path.split("/")[1]!))].map((name) => ({
+        name,
+        description: `Everything under /${name}`,
+      })),
+      { name: "health", description: "What load balancers ask" },
+    ],
+    paths: { ...paths, ...withoutKey(origin) },
     components: {
       securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "Authorization: Bearer <API_KEY>" } },
       headers: {

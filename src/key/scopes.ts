@@ -18,6 +18,10 @@ export type Scopes = Readonly<Partial<Record<Scope, Level>>>
 
 export const SCOPE_NAMES = Object.keys(SCOPES) as ReadonlyArray<Scope>
 
+/** What a key can be given of a scope. */
+export const levelsOf = (scope: Scope) =>
+  scope === "usage" ? (["none", "read"] as const) : (["none", "read", "write"] as const)
+
 /** Whether scopes reach as far as a call needs; write includes read. */
 export const reaches = (scopes: Scopes, scope: Scope, level: Level): boolean =>
   scopes[scope] === "write" || (level === "read" && scopes[scope] === "read")

@@ -62,6 +62,7 @@ export const replayJournal = (kinds: ReadonlyMap<ActorKind, Replayable>, actors:
     const sql = yield* SqlClient.SqlClient
     const only = actors.length === 0 ? sql`true` : sql`actor_id = ANY(${actors}::text[])`
     const differing: Array<Difference> = []
+    const seen = new Set<string>()
     let replayed = 0
 
     const judge = (journals: ReadonlyArray<ReadonlyArray<JournalRow>>) =>
@@ -76,6 +77,7 @@ export const replayJournal = (kinds: ReadonlyMap<ActorKind, Replayable>, actors:
         for (const journal of journals) {
           const first = journal[0]!
           replayed++
+          if (actors.length > 0) seen.add(first.actor_id)
           const reason = replayOne(kinds.get(first.actor_kind)!, rows.get(first.actor_id), journal)
           if (reason !== undefined) differing.push({ actor: first.actor_id, reason })
         }
@@ -100,7 +102,7 @@ export const replayJournal = (kinds: ReadonlyMap<ActorKind, Replayable>, actors:
       if (last === undefined || page.length < PAGE) {
         if (open.length > 0) whole.push(open)
         yield* judge(whole)
-        return { replayed, differing }
+        return { replayed, differing, unknown: actors.filter((actor) => !seen.has(actor)) }
       }
       yield* judge(whole)
       cursor = last

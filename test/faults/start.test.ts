@@ -70,7 +70,9 @@ describe("plain HTTP", () => {
       "https_required",
     ])
     expect((await api.request("GET", "/account", undefined, { "x-forwarded-proto": "https" })).status).toBe(200)
-    expect((await fetch(`${server.origin}/healthz`)).status).toBe(200)
+    for (const path of ["/docs", "/openapi.json", "/invoices/inv_1.pdf"])
+      expect((await fetch(server.origin + path)).status, path).toBe(403)
+    for (const path of ["/healthz", "/readyz"]) expect((await fetch(server.origin + path)).status, path).toBe(200)
     await server.stop()
   })
 })

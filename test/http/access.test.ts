@@ -52,6 +52,19 @@ describe("scopes of restricted keys (spec 5.7)", () => {
     expect(refused.body.error.message).toContain("plans:read")
   })
 
+  it("cover what a retry expands", async () => {
+    const subscription = {
+      customer: await createCustomer(api),
+      plan: await createPlan(api),
+      payment_method: "pm_test_success",
+    }
+    const retry = { "idempotency-key": "expanding" }
+    const { api: half } = await keyed("restricted", { scopes: { subscriptions: "write" } })
+    expect((await half.post("/subscriptions", subscription, retry)).status).toBe(201)
+    const refused = await half.post("/subscriptions?expand[]=customer", subscription, retry)
+    expect(refusal(refused)).toEqual([403, "insufficient_scope", null])
+  })
+
   it("do not open what needs a secret key", async () => {
     const every = await keyed("restricted", { scopes: Object.fromEntries(SCOPE_NAMES.map((name) => [name, "write"])) })
     expect(refusal(await every.api.get("/test/clocks"))).toEqual([403, "secret_key_required", null])
@@ -172,6 +185,7 @@ describe("administrators (decision J3)", () => {
       null,
     ])
     expect(refusal(await change("acct_unknown", { vertical: "fuel", reason }))).toEqual([404, "resource_missing", null])
+    expect(refusal(await administrator.get("/providers/acct_unknown/history"))).toEqual([404, "resource_missing", null])
     expect(refusal(await change(accountId(), { vertical: "fuel", reason: "why" }))).toEqual([
       400,
       "parameter_invalid",
@@ -231,5 +245,26 @@ describe("a provider's own business type (spec 4.10)", () => {
     ])
     expect(data(await administrator.get(`/providers/${accountId()}/history`)).length).toBe(before)
     expect(keys().sk_live).toBeTruthy()
+  })
+})
+
+describe("headers of keys that are known", () => {
+  const headersOf = (answer: { readonly headers: Headers }) =>
+    [
+      "ratelimit-limit",
+      "ratelimit-remaining",
+      "x-service-billable",
+      "x-service-write-usage",
+      "x-service-write-limit",
+    ].map((name) => answer.headers.get(name) !== null)
+
+  it("come with refusals of the environment and with what administrators write, which never counts", async () => {
+    const wrong = await makeApi(server().origin, keys().sk_test, "live").post("/customers", { name: "X" })
+    expect(refusal(wrong)[1]).toBe("key_environment_mismatch")
+    expect(headersOf(wrong)).toEqual([true, true, true, true, true])
+    const body = { vertical: "waste", reason: "They collect waste" }
+    const changed = await administrator.patch(`/providers/${accountId()}/vertical`, body)
+    expect([changed.status, changed.headers.get("x-service-billable")]).toEqual([200, "false"])
+    expect(headersOf(changed)).toEqual([true, true, true, true, true])
   })
 })

@@ -39,12 +39,17 @@ describe("the OpenAPI document", () => {
       expect(success.content["application/json"].example.success).toBe(true)
       expect(Object.keys(success.headers)).toContain(method === "GET" ? "RateLimit-Limit" : "X-Service-Billable")
       expect(operation.responses[429].headers).toHaveProperty("Retry-After")
+      expect(Object.keys(operation.responses[403].headers)).toEqual(
+        Object.keys(success.headers).filter((name) => name !== "Location"),
+      )
       if (body !== undefined) expect(operation.requestBody.content["application/json"].example).toBeDefined()
       for (const code of declaration.codes ?? [])
         expect(operation.responses[CATALOGUE[code].status].description).toContain(code)
     }
     const operations = Object.values(document.paths).flatMap((path) => Object.keys(path as object))
-    expect(operations.length).toBe(endpoints.length)
+    const withoutKey = ["/healthz", "/readyz", "/invoices/{id}.pdf"]
+    for (const path of withoutKey) expect(document.paths[path].get.security, path).toEqual([])
+    expect(operations.length).toBe(endpoints.length + withoutKey.length)
   })
 
   it("shows examples that are what its schemas say", () => {
