@@ -15,7 +15,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["lifecycle"],
   ["http"],
   ["account", "plan", "payment_method", "sandbox", "clock"],
-  ["provider", "usage"],
+  ["provider", "usage", "webhook"],
   ["invoice"],
   ["customer"],
   ["charge"],
@@ -32,6 +32,8 @@ const ALLOWED: ReadonlyArray<readonly [string, string]> = [
   ["http/objects.ts", "plan/api.ts"],
   // Handlers may make signed links; the service that does is handed in.
   ["http/Endpoint.ts", "invoice/Links.ts"],
+  // And call out; likewise.
+  ["http/Endpoint.ts", "webhook/Sender.ts"],
 ]
 
 const files = (folder: string): ReadonlyArray<string> =>

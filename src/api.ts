@@ -28,6 +28,7 @@ import { renderSubscription } from "./subscription/Subscription.ts"
 import { findSubscriptions } from "./subscription/Subscriptions.ts"
 import { getUnitRecord } from "./subscription/units.ts"
 import { usageEndpoints } from "./usage/http.ts"
+import { webhookEndpoints } from "./webhook/http.ts"
 
 const byId = <T extends Json & { readonly id: string }>(objects: ReadonlyArray<T>): ReadonlyMap<string, Json> =>
   new Map(objects.map((object) => [object.id, object]))
@@ -82,6 +83,7 @@ export const endpoints: ReadonlyArray<Endpoint> = [
   ...subscriptionEndpoints,
   ...chargeEndpoints({ collect, recover: (chargeId) => recoverCharges({ chargeId }), retryBill }),
   ...eventEndpoints,
+  ...webhookEndpoints,
   ...clockEndpoints,
   ...sandboxEndpoints(find),
   ...usageEndpoints,

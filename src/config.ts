@@ -35,6 +35,13 @@ export interface Observability {
   readonly metricsHost: string
 }
 
+/** Where webhooks may go (decision I4). */
+export interface Webhooks {
+  readonly allowLoopback: boolean
+  /** DNS servers to ask instead of the system's. */
+  readonly dnsServers: ReadonlyArray<string>
+}
+
 export interface Config {
   readonly host: string
   readonly port: number
@@ -49,6 +56,7 @@ export interface Config {
   readonly transport: Transport
   readonly rateLimits: RateLimits
   readonly observability: Observability
+  readonly webhooks: Webhooks
 }
 
 /** A setting that stops the start; `message` is the one line to print. */
@@ -145,6 +153,17 @@ const observability = (env: Env, production: boolean): Observability => ({
   metricsHost: text(env, "METRICS_HOST") ?? "127.0.0.1",
 })
 
+const webhooks = (env: Env, development: boolean, production: boolean): Webhooks => {
+  const allowLoopback = flag(env, "ALLOW_LOOPBACK_WEBHOOKS", development)
+  if (allowLoopback && production)
+    throw new ConfigProblem("ALLOW_LOOPBACK_WEBHOOKS is refused where NODE_ENV=production.")
+  const dnsServers = (text(env, "WEBHOOK_DNS_SERVERS") ?? "").split(",").filter(Boolean)
+  const strange = dnsServers.find((server) => !/^(\d{1,3}(\.\d{1,3}){3}|\[[0-9a-f:]+\])(:\d{1,5})?$/i.test(server))
+  if (strange !== undefined)
+    throw new ConfigProblem(`WEBHOOK_DNS_SERVERS must be IP addresses such as 9.9.9.9 or [::1]:53, not "${strange}".`)
+  return { allowLoopback, dnsServers }
+}
+
 /**
  * Reads and judges the environment. `development` is `npm start`'s profile: plain HTTP on loopback is allowed.
  * Throws {@link ConfigProblem}.
@@ -175,6 +194,7 @@ export const readConfig = (env: Env, options: { readonly development: boolean })
     workers: integer(env, "WORKERS", 0, 16, 1),
     transport: transport(env, host, development, production),
     observability: observability(env, production),
+    webhooks: webhooks(env, development, production),
     rateLimits: {
       live: integer(env, "RATE_LIMIT_LIVE", 1, 100_000, development ? DEVELOPMENT_RATE : 100),
       sandbox: integer(env, "RATE_LIMIT_SANDBOX", 1, 100_000, development ? DEVELOPMENT_RATE : 50),

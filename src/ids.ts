@@ -18,6 +18,8 @@ export const PREFIXES = {
   plan_change: "apc",
   owner_email: "oem",
   invoice: "inv",
+  webhook_endpoint: "we",
+  delivery: "dlv",
 } as const
 
 export type IdKind = keyof typeof PREFIXES

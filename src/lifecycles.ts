@@ -8,6 +8,7 @@ import type { InvoiceRow } from "./invoice/rows.ts"
 import type { ActorKind, ActorRow } from "./lifecycle/advance.ts"
 import type { Replayable } from "./lifecycle/replay.ts"
 import { subscriptionLifecycle } from "./subscription/Subscription.ts"
+import { endpointLifecycle } from "./webhook/Endpoint.ts"
 
 /** Each kind has a row type of its own, which a list of all kinds cannot say. */
 const replayable = <R extends { readonly lifecycle: { readonly kind: ActorKind } }>(
@@ -23,4 +24,5 @@ export const replayables: ReadonlyMap<ActorKind, Replayable> = new Map([
     lifecycle: invoiceLifecycle,
     input: (row: InvoiceRow) => ({ at: row.created_at, dueAt: row.due_at }),
   }),
+  replayable({ lifecycle: endpointLifecycle, input: () => ({ at: 0 }) }),
 ])

@@ -29,6 +29,8 @@ import { recoverCharges } from "./subscription/collect.ts"
 import { firings } from "./subscription/firings.ts"
 import { everyMinute, recoveryWorker, timerWorker } from "./timers/TimerWorker.ts"
 import { Metering } from "./usage/Metering.ts"
+import { deliveryWorker } from "./webhook/DeliveryWorker.ts"
+import { Sender } from "./webhook/Sender.ts"
 
 /** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
 const HEADERS_LIMIT_MS = 10_000
@@ -66,11 +68,14 @@ const serve = (config: Config, url: Redacted.Redacted<string>) =>
     const scheme = tls === undefined ? "http" : "https"
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
     yield* recoveryWorker(recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks)))
-    const requests = yield* Layer.build(Layer.merge(Links.layer(origin), Scopes.layer(url)))
+    const requests = yield* Layer.build(
+      Layer.mergeAll(Links.layer(origin), Scopes.layer(url), Sender.layer(config.webhooks)),
+    )
     if (config.workers > 0) {
       yield* resetWorker
       yield* timerWorker([...firings, invoiceFiring])
       yield* invoiceWorker
+      yield* Effect.provideContext(deliveryWorker, requests)
       yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })
     }
     yield* http.serve(

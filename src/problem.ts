@@ -145,6 +145,12 @@ export const CATALOGUE = {
     "state_error",
     "Only the newest failed charge of an overdue subscription can be retried, or a failed one-off charge that was not retried since.",
   ),
+  webhook_endpoint_limit_reached: entry(
+    422,
+    "state_error",
+    "An account has at most 16 webhook endpoints in each environment: delete one first.",
+  ),
+  webhook_endpoint_disabled: entry(422, "state_error", "A disabled webhook endpoint gets nothing: enable it first."),
   reset_in_progress: entry(
     409,
     "state_error",

@@ -13,7 +13,7 @@ import { runToEnd } from "./support/server.ts"
 import { data, refusal } from "./support/story.ts"
 import { useWhole } from "./support/whole.ts"
 
-const { database, server, stranger } = useInstance({ WORKERS: "0" })
+const { database, server, stranger } = useInstance(() => ({ WORKERS: "0" }))
 useWhole(database)
 
 const LAST = monthOf(Date.now(), -1)

@@ -1,7 +1,7 @@
 /** Tenant isolation, twice: every statement filters, and the database would show a request nothing else anyway. */
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { describe, expect, it } from "vitest"
+import { afterEach, describe, expect, it } from "vitest"
 import { endpoints } from "../src/api.ts"
 import { useInstance } from "./support/instance.ts"
 import { createClock, createCustomer, createPlan, data, eventually, refusal } from "./support/story.ts"
@@ -16,7 +16,9 @@ const make = async () => {
   const created = { customer, plan, payment_method: "pm_test_success" }
   const subscription = data(await api.post("/subscriptions", created), 201)
   const event = (await api.get("/events?limit=1")).body.data[0].id
-  return { clock, customer, plan, subscription: subscription.id, charge: subscription.latest_charge, event }
+  const hook = { url: "https://93.184.215.14/hook", enabled_events: ["none.*"] }
+  const { id: endpoint } = data(await api.post("/webhook-endpoints", hook), 201)
+  return { clock, customer, plan, subscription: subscription.id, charge: subscription.latest_charge, event, endpoint }
 }
 
 const OWNERS: ReadonlyArray<readonly [prefix: string, kind: keyof Awaited<ReturnType<typeof make>>]> = [
@@ -25,6 +27,7 @@ const OWNERS: ReadonlyArray<readonly [prefix: string, kind: keyof Awaited<Return
   ["/subscriptions/", "subscription"],
   ["/charges/", "charge"],
   ["/events/", "event"],
+  ["/webhook-endpoints/", "endpoint"],
   ["/test/clocks/", "clock"],
 ]
 
@@ -40,6 +43,9 @@ describe("another account, and the other environment", () => {
         path,
       ).toBe(true)
   })
+
+  // An account has few places for endpoints.
+  afterEach(() => database.run((sql) => sql`DELETE FROM webhook_endpoint RETURNING 1`))
 
   it.each(named.map(({ method, path, sandboxOnly }) => [method, path, sandboxOnly === true] as const))(
     "finds nothing by %s %s",
@@ -61,7 +67,15 @@ describe("another account, and the other environment", () => {
 
   it("finds nothing in lists, and by no reference in a body", async () => {
     const mine = await make()
-    for (const list of ["/plans", "/customers", "/subscriptions", "/charges", "/events", "/test/clocks"])
+    for (const list of [
+      "/plans",
+      "/customers",
+      "/subscriptions",
+      "/charges",
+      "/events",
+      "/webhook-endpoints",
+      "/test/clocks",
+    ])
       expect((await stranger.get(list)).body.data, list).toEqual([])
     const theirs = { customer: await createCustomer(stranger), plan: await createPlan(stranger) }
     const body = { ...theirs, payment_method: "pm_test_success" }
@@ -102,7 +116,7 @@ describe("the role of requests", () => {
     expect(tables.length).toBeGreaterThan(15)
     for (const { name, secured, policies } of tables) expect([name, secured, policies]).toEqual([name, true, 1])
     const hidden = tables.filter(({ granted }) => !granted).map(({ name }) => name)
-    expect(hidden).toEqual(["api_key"])
+    expect(hidden).toEqual(["api_key", "webhook_secret"])
     let seen = 0
     for (const { name } of tables.filter(({ granted }) => granted)) {
       const rows = (account: string, livemode: boolean) =>
@@ -141,6 +155,7 @@ describe("the role of requests", () => {
       "SELECT hash FROM api_key",
       "SELECT * FROM administrator_key",
       "SELECT * FROM service_secret",
+      "SELECT secret FROM webhook_secret",
       "UPDATE ledger_line SET amount_kobo = 1",
       "DELETE FROM ledger_entry",
       "ALTER TABLE customer DISABLE ROW LEVEL SECURITY",

@@ -2,9 +2,11 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from "xstate"
 import { chargeMachine } from "../../machines/charge.ts"
 import { clockMachine } from "../../machines/clock.ts"
+import { deliveryMachine } from "../../machines/delivery.ts"
 import { invoiceMachine } from "../../machines/invoice.ts"
 import { liveAccessMachine } from "../../machines/live_access.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
+import { webhookEndpointMachine } from "../../machines/webhook_endpoint.ts"
 
 interface Emission {
   readonly type: string
@@ -15,6 +17,8 @@ const MACHINES: ReadonlyArray<readonly [string, string, AnyStateMachine]> = [
   ["Charge", "machines/charge.ts", chargeMachine],
   ["Test clock", "machines/clock.ts", clockMachine],
   ["Service invoice", "machines/invoice.ts", invoiceMachine],
+  ["Webhook endpoint", "machines/webhook_endpoint.ts", webhookEndpointMachine],
+  ["Webhook delivery", "machines/delivery.ts", deliveryMachine],
   ["Live access", "machines/live_access.ts", liveAccessMachine],
 ]
 

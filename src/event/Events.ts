@@ -27,8 +27,14 @@ const INSERTED = {
   created_at: "timestamptz",
 } as const
 
-/** Appends events in the given order, and answers their rows. */
-export const appendEvents = (events: ReadonlyArray<NewEvent>) =>
+/**
+ * Appends events in the given order, and answers their rows. With each goes a delivery to every endpoint that wants it; its
+ * ID follows from both, so that there is one.
+ */
+export const appendEvents = (
+  events: ReadonlyArray<NewEvent>,
+  { deliver = true }: { readonly deliver?: boolean } = {},
+) =>
   Effect.gen(function* () {
     if (events.length === 0) return []
     const sql = yield* SqlClient.SqlClient
@@ -43,7 +49,20 @@ export const appendEvents = (events: ReadonlyArray<NewEvent>) =>
       data: JSON.stringify({ object: event.object, previous_attributes: event.previous }),
       created_at: event.at,
     }))
-    yield* sql`INSERT INTO event (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r`
+    yield* sql`
+      WITH made AS (
+        INSERT INTO event (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r
+        RETURNING account_id, livemode, id, type, object_id
+      )
+      INSERT INTO webhook_delivery (account_id, livemode, id, event_id, webhook_endpoint_id, object_id)
+      SELECT m.account_id, m.livemode, 'dlv' || substr(m.id, 4) || substr(w.id, 3), m.id, w.id, m.object_id
+      FROM made m CROSS JOIN LATERAL (
+        SELECT e.id FROM webhook_endpoint e
+        WHERE e.account_id = m.account_id AND e.livemode = m.livemode AND e.state = 'enabled' AND e.enabled_events && event_patterns(m.type)
+        -- An account has few endpoints, and all accounts together many: always looked up by account.
+        OFFSET 0
+      ) w
+      WHERE ${deliver} ORDER BY m.id, w.id`
     return rows satisfies ReadonlyArray<EventRow>
   })
 
@@ -64,7 +83,7 @@ export interface EventRow extends Tenant {
   readonly created_at: number
 }
 
-/** An event as the API shows it and webhooks deliver it (spec 2.10). */
+/** An event as the API shows it (spec 2.10). */
 export const renderEvent = (row: EventRow) => ({
   id: row.id,
   object: "event" as const,
@@ -74,3 +93,9 @@ export const renderEvent = (row: EventRow) => ({
   created_at: formatInstant(row.created_at),
   data: JSON.parse(row.data) as Json,
 })
+
+/** The event as webhooks deliver it: the same bytes at every try. */
+export const eventBody = (row: EventRow): string => {
+  const { data: _, ...head } = renderEvent({ ...row, data: "{}" })
+  return `${JSON.stringify(head).slice(0, -1)},"data":${row.data}}`
+}

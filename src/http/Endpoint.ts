@@ -13,9 +13,10 @@ import type { Runner } from "../lifecycle/Runner.ts"
 import type { Problem, ProblemCode } from "../problem.ts"
 import type { PaymentRail } from "../rail/PaymentRail.ts"
 import type { Wakeups } from "../timers/Wakeups.ts"
+import type { Sender } from "../webhook/Sender.ts"
 
 /** What handlers may use. */
-export type App = SqlClient.SqlClient | PgClient.PgClient | PaymentRail | Runner | Wakeups | Links | Scopes
+export type App = SqlClient.SqlClient | PgClient.PgClient | PaymentRail | Runner | Wakeups | Links | Scopes | Sender
 
 export interface Caller {
   /** The administrator's name; of an account's key, its ID. */
@@ -52,8 +53,15 @@ export type Expander = (
 export type Handler<Body, Query> =
   | { readonly kind: "read"; readonly run: (request: Request<Body, Query>) => Result<Json> }
   | { readonly kind: "list"; readonly run: (request: Request<Body, Query>) => Result<Page<Json>> }
-  /** Runs in one transaction, in which the answer is stored for replays too. */
-  | { readonly kind: "write"; readonly run: (request: Request<Body, Query>) => Result<Json> }
+  /**
+   * Runs in one transaction, in which the answer is stored for replays too. What has to ask the network is asked `before`
+   * it. Answers a page where the declaration says that it lists.
+   */
+  | {
+      readonly kind: "write"
+      readonly before?: (request: Request<Body, Query>) => Result<void>
+      readonly run: (request: Request<Body, Query>) => Result<Json | Page<Json>>
+    }
   /**
    * Work that has to leave the transaction in the middle: `begin` commits what is decided, names it and says what is left
    * to do; `reply` reads the answer. A try that a crash cut short in between is finished by `resume`.

@@ -14,7 +14,7 @@ import { type AccountKey, Keys, type KnownKey } from "../key/Keys.ts"
 import { noSuch, type Problem, problem } from "../problem.ts"
 import { allow, crossOrigin, preflight } from "./access.ts"
 import { readJson } from "./body.ts"
-import type { App, Declaration, Endpoint, Expander, Handler, Json, Request } from "./Endpoint.ts"
+import type { App, Declaration, Endpoint, Expander, Handler, Json, Page, Request } from "./Endpoint.ts"
 import { failure, json, listSuccess, success } from "./envelope.ts"
 import { allowExpansions, expandAll, expansions } from "./expand.ts"
 import { type Claim, claim, drop, noteResource, release, type Stored, store } from "./idempotency.ts"
@@ -142,7 +142,7 @@ const runWrite = (
   key: KnownKey,
   { metering }: ServerOptions,
   { status, held }: { readonly status: number; readonly held: Claim | undefined },
-  render: (data: Json) => Effect.Effect<Answer, Failure, App>,
+  render: (data: Json | Page<Json>) => Effect.Effect<Answer, Failure, App>,
 ) =>
   Effect.gen(function* () {
     const scopes = yield* Scopes
@@ -155,13 +155,14 @@ const runWrite = (
     // Last in its transaction, so that others who count for the account wait no longer than for the commit.
     const count = metered ? metering.count(key) : Effect.succeed({})
     /** What is answered, stored where the request is claimed. */
-    const answer = (made: Effect.Effect<Json, Failure, App>) =>
+    const answer = (made: Effect.Effect<Json | Page<Json>, Failure, App>) =>
       Effect.gen(function* () {
         const answered = { ...(yield* render(yield* made)), status }
         if (held !== undefined) yield* store(tenant, held, answered)
         return answered
       })
     if (handler.kind === "write") {
+      if (handler.before !== undefined) yield* handler.before(request)
       const counted = Effect.gen(function* () {
         const answered = yield* answer(handler.run(request))
         return { ...answered, headers: yield* count }
@@ -234,15 +235,13 @@ const answerCall = (
         const expanded = (data: ReadonlyArray<Json>) => expandAll(tenant, data, fields, options.expanders)
         const scopes = yield* Scopes
         const reading = <A>(work: Effect.Effect<A, Failure, App>) => scopes.reading(scopeOf(key, tenant), work)
-        if (handler.kind === "list") {
-          const listing = Effect.gen(function* () {
-            const page = yield* handler.run(request)
-            return { status: 200, body: listSuccess({ ...page, data: yield* expanded(page.data) }) }
-          })
-          return yield* reading(listing)
-        }
-        const render = (data: Json) =>
-          Effect.map(expanded([data]), ([shown]) => ({ status: declaration.status, body: success(shown!) }))
+        const { status, list } = declaration
+        const renderPage = (page: Page<Json>) =>
+          Effect.map(expanded(page.data), (data) => ({ status, body: listSuccess({ ...page, data }) }))
+        const renderOne = (data: Json) => Effect.map(expanded([data]), ([shown]) => ({ status, body: success(shown!) }))
+        const render = (data: Json | Page<Json>) =>
+          list === true ? renderPage(data as Page<Json>) : renderOne(data as Json)
+        if (handler.kind === "list") return yield* reading(Effect.flatMap(handler.run(request), render))
         if (handler.kind === "read") return yield* reading(Effect.flatMap(handler.run(request), render))
         return yield* runWrite(handler, request, key, options, { status: declaration.status, held }, render)
       })

@@ -33,6 +33,14 @@ export const examplesAt = (at: number, id: (kind: IdKind | "nudge") => string) =
     metadata: {},
   }
   const lines = [{ type: "plan", description: "Plan", quantity: 1, unit_amount: AMOUNT_KOBO, amount: AMOUNT_KOBO }]
+  const endpoint = {
+    ...common("webhook_endpoint", id("webhook_endpoint")),
+    url: "https://shop.example/webhooks",
+    description: null,
+    enabled_events: ["subscription.*", "charge.failed"],
+    status: "enabled",
+    disabled_reason: null,
+  }
   return {
     account: {
       ...common("account", id("account")),
@@ -136,6 +144,21 @@ export const examplesAt = (at: number, id: (kind: IdKind | "nudge") => string) =
       type: "customer.created",
       api_version: "v1",
       data: { object: customer, previous_attributes: {} },
+    },
+    webhook_endpoint: endpoint,
+    webhook_endpoint_secret: { ...endpoint, secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=" },
+    webhook_test: { event: id("event"), response_status: 200, duration_ms: 42, delivered: true },
+    delivery: {
+      ...common("delivery", id("delivery")),
+      event: id("event"),
+      webhook_endpoint: endpoint.id,
+      attempt: 1,
+      status: "pending",
+      response_status: 503,
+      response_body: "try again later",
+      failure_reason: "response_status",
+      duration_ms: 118,
+      next_attempt_at: later(0),
     },
     nudge: {
       ...common("nudge", id("nudge")),

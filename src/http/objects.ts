@@ -36,6 +36,15 @@ const line = Struct({
   amount: kobo,
 })
 
+const webhookEndpoint = {
+  ...common("webhook_endpoint"),
+  url: Text,
+  description: NullOr(Text),
+  enabled_events: Schema.Array(Text),
+  status: Literals(["enabled", "disabled"]),
+  disabled_reason: NullOr(Literals(["endpoint_gone", "repeated_failures"])),
+}
+
 export const OBJECTS = {
   account: Struct({
     ...common("account"),
@@ -148,6 +157,25 @@ export const OBJECTS = {
     type: Text,
     api_version: Text,
     data: Struct({ object: open, previous_attributes: open }),
+  }),
+  webhook_endpoint: Struct(webhookEndpoint),
+  webhook_endpoint_secret: Struct({
+    ...webhookEndpoint,
+    secret: Text.annotate({ description: "What deliveries are signed with: whsec_ and base64; shown this once" }),
+    previous_secret_expires_at: Schema.optionalKey(instant),
+  }),
+  webhook_test: Struct({ event: Text, response_status: NullOr(Int), duration_ms: Int, delivered: Bool }),
+  delivery: Struct({
+    ...common("delivery"),
+    event: Text,
+    webhook_endpoint: Text,
+    attempt: Int.annotate({ description: "Tries made" }),
+    status: Literals(["pending", "succeeded", "failed"]),
+    response_status: NullOr(Int),
+    response_body: NullOr(Text).annotate({ description: "The first 2 KiB of the last answer" }),
+    failure_reason: NullOr(Text),
+    duration_ms: NullOr(Int),
+    next_attempt_at: NullOr(instant),
   }),
   sandbox_reset: Struct({ status: Schema.Literal("resetting") }),
   usage: Struct({

@@ -13,8 +13,8 @@ import { firstDue, type TimerRow } from "./rows.ts"
 /** Actors fired in one transaction: large enough to spread the cost of a statement, small enough to hold locks briefly. */
 export const BATCH = 500
 
-/** Actors that have timers of their own; a clock is moved by its worker. */
-type TimedKind = Exclude<ActorKind, "test_clock">
+/** Actors that have timers of their own; a clock is moved by its worker, an endpoint by what is delivered to it. */
+type TimedKind = Exclude<ActorKind, "test_clock" | "webhook_endpoint">
 
 export interface Due<Row extends ActorRow> {
   readonly row: Row

@@ -5,9 +5,9 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Context, Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { emailOwner } from "../account/ownerEmail.ts"
 import { records } from "../db/records.ts"
 import { appendEvents } from "../event/Events.ts"
-import { newId } from "../ids.ts"
 import type { AccountKey, KnownKey } from "../key/Keys.ts"
 import { formatInstant } from "../time.ts"
 import { ALLOWANCES, monthOf, thresholdsReached } from "./allowances.ts"
@@ -41,7 +41,6 @@ export const announceThresholds = (
   count: { readonly used: number; readonly included: number },
 ) =>
   Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
     const at = Date.now()
     const what = metric === "nudges" ? "nudges" : "write requests"
     yield* appendEvents(
@@ -57,10 +56,10 @@ export const announceThresholds = (
     )
     for (const threshold of reached) {
       const body = `You have used ${count.used} of the ${count.included} ${what} that your plan includes this month (${threshold} %). What goes beyond is billed, not blocked.`
-      yield* sql`
-        INSERT INTO owner_email (account_id, livemode, id, recipient, subject, body)
-        SELECT id, true, ${newId("owner_email")}, email, ${`${threshold} % of this month's ${what} are used`}, ${body} FROM account
-        WHERE id = ${account} AND email IS NOT NULL`
+      yield* emailOwner(
+        { account_id: account, livemode: true },
+        { subject: `${threshold} % of this month's ${what} are used`, body },
+      )
     }
   })
 

@@ -13,7 +13,7 @@ import { rewind } from "../support/rewind.ts"
 import { createCustomer, createPlan, data, refusal } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
-const { api, database, accountId } = useInstance({ WORKERS: "0" })
+const { api, database, accountId } = useInstance(() => ({ WORKERS: "0" }))
 
 const DAY_MS = 86_400_000
 const WEEK_MS = 7 * DAY_MS

@@ -10,7 +10,7 @@ import { SCOPE_NAMES } from "../../src/key/scopes.ts"
 import { CATALOGUE } from "../../src/problem.ts"
 import { useInstance } from "../support/instance.ts"
 
-const { server } = useInstance({ WORKERS: "0" })
+const { server } = useInstance(() => ({ WORKERS: "0" }))
 
 const page = async (path: string) => {
   const answer = await fetch(server().origin + path)

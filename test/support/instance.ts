@@ -25,8 +25,8 @@ export interface Instance {
   readonly administrator: Api
 }
 
-/** Call at the top of a test file. */
-export const useInstance = (env: Readonly<Record<string, string>> = {}): Instance => {
+/** Call at the top of a test file. Settings that are known only once others have started are asked for then. */
+export const useInstance = (env: () => Readonly<Record<string, string>> = () => ({})): Instance => {
   const database = useDatabase()
   let server: Server
   let account: { readonly account: { readonly id: string }; readonly keys: ReturnType<Instance["keys"]> }
@@ -36,7 +36,7 @@ export const useInstance = (env: Readonly<Record<string, string>> = {}): Instanc
     account = await database.run(() => createAccount({ businessName: "Fit Lagos", liveAccess: "approved" }))
     other = (await database.run(() => createAccount({ businessName: "Stranger" }))).keys.sk_test
     administrator = (await database.run(() => createAdministrator("Ops"))).key
-    server = await startServer(database.url(), env)
+    server = await startServer(database.url(), env())
   })
   afterAll(() => server?.stop())
   const late = (key: () => string | undefined, environment: "sandbox" | "live" = "sandbox"): Api => {

@@ -1,0 +1,42 @@
+/** A webhook endpoint (spec 3.4, decision I2): enabled or disabled, by its owner or because nothing arrives there. */
+import { assign, setup } from "xstate"
+
+export type DisabledReason = "endpoint_gone" | "repeated_failures"
+
+export interface WebhookEndpointContext {
+  /** Why it was disabled; null where its owner did it. */
+  readonly reason: DisabledReason | null
+}
+
+export type WebhookEndpointEvent = {
+  readonly type: "enable" | "disable" | "endpoint.gone" | "endpoint.failing"
+  readonly at: number
+}
+
+export const webhookEndpointMachine = setup({
+  types: {} as { context: WebhookEndpointContext; events: WebhookEndpointEvent; input: { readonly at: number } },
+  actions: {
+    /** What waits to be delivered is given up: an endpoint that is enabled again gets what happens from then on. */
+    giveUpWaiting: () => {},
+    emailOwner: () => {},
+  },
+}).createMachine({
+  id: "webhook_endpoint",
+  context: { reason: null },
+  initial: "enabled",
+  states: {
+    enabled: {
+      exit: "giveUpWaiting",
+      on: {
+        disable: "disabled",
+        // 410: whoever answers there says that it is over.
+        "endpoint.gone": { target: "disabled", actions: assign({ reason: "endpoint_gone" as const }) },
+        "endpoint.failing": {
+          target: "disabled",
+          actions: [assign({ reason: "repeated_failures" as const }), "emailOwner"],
+        },
+      },
+    },
+    disabled: { on: { enable: { target: "enabled", actions: assign({ reason: null }) } } },
+  },
+})

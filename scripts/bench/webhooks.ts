@@ -1,0 +1,186 @@
+/**
+ * Webhook deliveries per second to a receiver on this machine, against a bare loop of the same signed POSTs at the same
+ * concurrency; and how long deliveries take while a dead endpoint has a long backlog.
+ *
+ *   npm run bench:webhooks -- --events 20000 --endpoints 20 --backlog 200000
+ */
+import { join } from "node:path"
+import { Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Agent, request } from "undici"
+import { createAccount } from "../../src/account/Accounts.ts"
+import { appendEvents, renderEvent } from "../../src/event/Events.ts"
+import { servicesLayer } from "../../src/services.ts"
+import { deliveryWorker } from "../../src/webhook/DeliveryWorker.ts"
+import { createEndpoint } from "../../src/webhook/Endpoints.ts"
+import { Sender } from "../../src/webhook/Sender.ts"
+import { signedHeaders } from "../../src/webhook/signature.ts"
+import { startServer } from "../server.ts"
+import { rate, sizes, startInstance } from "./instance.ts"
+
+const { events, endpoints, backlog, timed } = sizes({ events: 20_000, endpoints: 20, backlog: 200_000, timed: 200 })
+
+/** As many tries of an endpoint as the engine has under way. */
+const AT_ONCE = 16
+const APPENDED_AT_ONCE = 1_000
+const LOOK_EVERY_MS = 20
+const TIMED_EVERY_MS = 50
+
+const instance = await startInstance()
+const url = await instance.database("webhooks")
+const receiver = await startServer({}, join(import.meta.dirname, "webhook-receiver.ts"))
+
+const charge = {
+  id: "chg_01m7yyp0a6e08v7r97jkyz1pj0",
+  object: "charge",
+  amount: 500_000,
+  currency: "NGN",
+  status: "failed",
+  failure_code: "insufficient_funds",
+  metadata: { order: "1234" },
+}
+
+const services = Layer.merge(servicesLayer(url), Sender.layer({ allowLoopback: true, dnsServers: [] }))
+
+/** An account of its own with one endpoint at `path`. */
+const addEndpoint = (path: string) =>
+  Effect.gen(function* () {
+    const { account } = yield* createAccount({ businessName: "Bench" })
+    const tenant = { account_id: account.id, livemode: false }
+    yield* createEndpoint(tenant, { url: `${receiver.origin}${path}`, enabled_events: ["*"] })
+    return tenant
+  })
+
+const append = (tenant: { account_id: string; livemode: boolean }, from: number, count: number) =>
+  appendEvents(
+    Array.from({ length: count }, (_, n) => ({
+      ...tenant,
+      type: "charge.failed",
+      // Each of an object of its own: nothing waits for anything.
+      object: { ...charge, id: `chg_${from + n}` },
+      previous: {},
+      test_clock_id: null,
+      at: Date.now(),
+    })),
+  )
+
+const appendMany = (tenant: { account_id: string; livemode: boolean }, total: number) =>
+  Effect.gen(function* () {
+    for (let from = 0; from < total; from += APPENDED_AT_ONCE)
+      yield* append(tenant, from, Math.min(APPENDED_AT_ONCE, total - from))
+  })
+
+interface Counted {
+  readonly count: number
+  readonly lastAt: number
+  readonly arrivals: Readonly<Record<string, number>>
+}
+
+/** Arrivals since it was last asked. */
+const counted = Effect.promise(async () => (await (await request(`${receiver.origin}/count`)).body.json()) as Counted)
+
+const arrivedSince = (total: number) =>
+  Effect.gen(function* () {
+    let seen = 0
+    const arrivals: Record<string, number> = {}
+    for (;;) {
+      const now = yield* counted
+      seen += now.count
+      Object.assign(arrivals, now.arrivals)
+      if (seen >= total) return { lastAt: now.lastAt, arrivals }
+      yield* Effect.sleep(LOOK_EVERY_MS)
+    }
+  })
+
+const engine = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const tenants = yield* Effect.forEach(Array.from({ length: endpoints }), () => addEndpoint("/"))
+  const each = Math.floor(events / endpoints)
+  for (const tenant of tenants) yield* appendMany(tenant, each)
+  yield* sql`ANALYZE`.unprepared
+  yield* counted
+  const before = Date.now()
+  yield* deliveryWorker
+  const { lastAt } = yield* arrivedSince(each * endpoints)
+  return rate(each * endpoints, lastAt - before)
+}).pipe(Effect.scoped)
+
+/** Every try waits only for the one before it in its place; nothing is read and nothing is kept. */
+const bare = Effect.promise(async () => {
+  const secret = Redacted.make("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=")
+  const agent = new Agent({ connections: AT_ONCE * endpoints })
+  const body = JSON.stringify(
+    renderEvent({
+      account_id: "",
+      livemode: false,
+      id: "evt_01m7yyp0a6e08v7r97jkyz1pj0",
+      type: "charge.failed",
+      data: JSON.stringify({ object: charge, previous_attributes: {} }),
+      created_at: Date.now(),
+    }),
+  )
+  let left = events
+  const before = performance.now()
+  const place = async () => {
+    while (left-- > 0) {
+      const answer = await request(receiver.origin, {
+        method: "POST",
+        dispatcher: agent,
+        headers: { "content-type": "application/json", ...signedHeaders("evt_bench", Date.now(), body, [secret]) },
+        body,
+      })
+      await answer.body.dump()
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE * endpoints }, place))
+  const ms = performance.now() - before
+  await agent.close()
+  return rate(events, ms)
+})
+
+const percentile = (values: ReadonlyArray<number>, part: number): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length * part)]!
+
+/** How long deliveries take from the commit of their event, one event at a time. */
+const latencies = (tenant: { account_id: string; livemode: boolean }) =>
+  Effect.gen(function* () {
+    const sent = new Map<string, number>()
+    yield* counted
+    for (let n = 0; n < timed; n++) {
+      const [event] = yield* append(tenant, n, 1)
+      sent.set(event!.id, Date.now())
+      yield* Effect.sleep(TIMED_EVERY_MS)
+    }
+    const { arrivals } = yield* arrivedSince(timed)
+    return [...sent].map(([id, at]) => arrivals[id]! - at)
+  })
+
+const dead = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const tenant = yield* addEndpoint("/timed")
+  yield* deliveryWorker
+  const without = yield* latencies(tenant)
+  yield* appendMany(yield* addEndpoint("/hang"), backlog)
+  yield* sql`ANALYZE`.unprepared
+  const beside = yield* latencies(tenant)
+  return { without, beside }
+}).pipe(Effect.scoped)
+
+const program = Effect.gen(function* () {
+  yield* bare
+  const ours = yield* engine
+  const reference = yield* bare
+  console.log(
+    `${events} events to ${endpoints} endpoints: ${ours} deliveries/s, bare loop ${reference}: ${(ours / reference).toFixed(2)}`,
+  )
+  const { without, beside } = yield* dead
+  const shown = (values: ReadonlyArray<number>) =>
+    `${percentile(values, 0.5)} ms, 95 % within ${percentile(values, 0.95)} ms`
+  console.log(`latency without a backlog: ${shown(without)}`)
+  console.log(`beside a dead endpoint with ${backlog} waiting: ${shown(beside)}`)
+})
+
+await Effect.runPromise(program.pipe(Effect.provide(services), Effect.scoped))
+await receiver.kill()
+instance.stop()
+process.exit(0)

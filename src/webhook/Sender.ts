@@ -1,0 +1,202 @@
+/** Sends webhooks: one signed POST, to a public address, within 15 seconds. */
+import { Resolver } from "node:dns/promises"
+import type { LookupFunction } from "node:net"
+import { Context, Effect, Layer, type Redacted } from "effect"
+import { Agent, request } from "undici"
+import { invalid, type Problem } from "../problem.ts"
+import { SECOND_MS } from "../time.ts"
+import { isAllowed, isLocalName, literalAddress } from "./addresses.ts"
+import { signedHeaders } from "./signature.ts"
+
+const LIMIT_MS = 15 * SECOND_MS
+/** What is read of an answer, and what is kept of it. */
+const MOST_READ_BYTES = 16_384
+const MOST_KEPT_BYTES = 2_048
+const USER_AGENT = "RecurringBilling-Webhooks/1.0"
+/** A name that does not resolve while its endpoint is saved may do so later: nobody waits for it longer. */
+const RESOLVE_ON_SAVE_MS = 1_500
+const RESOLVE_MS = 5_000
+const KEEP_ALIVE_MS = 10_000
+
+const SUCCESS = /^2\d\d$/
+
+export interface Outgoing {
+  readonly url: string
+  readonly livemode: boolean
+  /** The event's ID: a consumer that sees it twice has it already. */
+  readonly id: string
+  readonly body: string
+  readonly secrets: ReadonlyArray<Redacted.Redacted<string>>
+}
+
+/** What became of one try. */
+export interface Tried {
+  readonly delivered: boolean
+  /** null: there was no answer. */
+  readonly status: number | null
+  readonly body: string | null
+  /** Why it was not delivered, in a word. */
+  readonly failure: string | null
+  readonly durationMs: number
+  /** What the answer asked for by Retry-After. */
+  readonly retryAfterMs: number | null
+}
+
+export interface SenderSettings {
+  /** Sandbox endpoints on this machine (`ALLOW_LOOPBACK_WEBHOOKS`). */
+  readonly allowLoopback: boolean
+  /** DNS servers to ask instead of the system's. */
+  readonly dnsServers: ReadonlyArray<string>
+}
+
+class AddressRefused extends Error {
+  override readonly name = "AddressRefused"
+}
+
+/** The addresses that a name stands for just now. */
+const resolveWith = (resolver: Resolver) => async (hostname: string) => {
+  if (isLocalName(hostname)) return ["127.0.0.1", "::1"]
+  const found = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
+  const addresses = found.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []))
+  if (addresses.length > 0) return addresses
+  throw (found[0] as PromiseRejectedResult).reason
+}
+
+/** Looks names up for connections, and refuses the connection where one of a name's addresses is not allowed. */
+const guardedLookup =
+  (resolve: (hostname: string) => Promise<ReadonlyArray<string>>, allowLoopback: boolean): LookupFunction =>
+  (hostname, options, callback) => {
+    resolve(hostname).then(
+      (addresses) => {
+        const refused = addresses.find((address) => !isAllowed(address, allowLoopback))
+        if (refused !== undefined) return callback(new AddressRefused(refused), "", 0)
+        const found = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }))
+        return options.all === true ? callback(null, found) : callback(null, found[0]!.address, found[0]!.family)
+      },
+      (error: NodeJS.ErrnoException) => callback(error, "", 0),
+    )
+  }
+
+/** The beginning of an answer; the rest is not read. */
+const readBeginning = async (body: AsyncIterable<Uint8Array>): Promise<string> => {
+  const parts: Array<Uint8Array> = []
+  let read = 0
+  for await (const part of body) {
+    parts.push(part)
+    read += part.length
+    // Leaving the loop closes the connection.
+    if (read >= MOST_READ_BYTES) break
+  }
+  // Postgres holds no NUL.
+  return Buffer.concat(parts).subarray(0, MOST_KEPT_BYTES).toString("utf8").replaceAll("\0", "")
+}
+
+/** Seconds, or a date (RFC 9110, 10.2.3), as milliseconds from `now`. */
+export const retryAfterOf = (value: string | ReadonlyArray<string> | undefined, now: number): number | null => {
+  const text = typeof value === "string" ? value.trim() : ""
+  if (/^\d{1,9}$/.test(text)) return Number(text) * SECOND_MS
+  const at = /^[A-Za-z]{3}/.test(text) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(at) ? null : Math.max(0, at - now)
+}
+
+/** Codes of failed connections, in words that an endpoint's owner can act on. */
+const failureOf = (error: unknown): string => {
+  const { name, code, cause } = error as { name?: string; code?: string; cause?: unknown }
+  if (name === "AddressRefused") return "address_not_allowed"
+  if (name === "TimeoutError" || name === "AbortError" || /TIMEOUT|ETIMEDOUT/.test(code ?? "")) return "timeout"
+  if (/^(ENOTFOUND|ENODATA|ESERVFAIL|EAI_|EREFUSED|ETIMEOUT|EBADNAME)/.test(code ?? "")) return "name_not_resolved"
+  if (code === "ECONNREFUSED") return "connection_refused"
+  if (/CERT|TLS|SSL|SELF_SIGNED|ALTNAME/.test(code ?? "")) return "tls_failed"
+  return cause === undefined ? "connection_failed" : failureOf(cause)
+}
+
+export class Sender extends Context.Service<
+  Sender,
+  {
+    /** One try. Never fails: what went wrong is in the answer. */
+    readonly send: (outgoing: Outgoing) => Effect.Effect<Tried>
+    /** Refuses a URL to which no webhook may be sent. Asks DNS: not to be called in a transaction. */
+    readonly check: (url: string, livemode: boolean) => Effect.Effect<void, Problem>
+  }
+>()("billing/webhook/Sender") {
+  static readonly layer = ({ allowLoopback, dnsServers }: SenderSettings): Layer.Layer<Sender> =>
+    Layer.effect(
+      Sender,
+      Effect.gen(function* () {
+        const resolver = (timeout: number) => {
+          const made = new Resolver({ timeout, tries: 1 })
+          if (dnsServers.length > 0) made.setServers(dnsServers)
+          return resolveWith(made)
+        }
+        const [resolve, resolveOnSave] = [resolver(RESOLVE_MS), resolver(RESOLVE_ON_SAVE_MS)]
+        const agentFor = (loopback: boolean) =>
+          Effect.acquireRelease(
+            Effect.sync(
+              () =>
+                new Agent({
+                  connect: { lookup: guardedLookup(resolve, loopback), timeout: LIMIT_MS },
+                  // Not limited by origin: many endpoints may share one, and a dead one must not keep the others waiting.
+                  connections: null,
+                  keepAliveTimeout: KEEP_ALIVE_MS,
+                  headersTimeout: LIMIT_MS,
+                  bodyTimeout: LIMIT_MS,
+                }),
+            ),
+            (agent) => Effect.promise(() => agent.destroy()).pipe(Effect.ignore),
+          )
+        const agents = { live: yield* agentFor(false), sandbox: yield* agentFor(allowLoopback) }
+        const loopbackFor = (livemode: boolean) => !livemode && allowLoopback
+
+        const post = async ({ url, livemode, id, body, secrets }: Outgoing): Promise<Omit<Tried, "durationMs">> => {
+          const literal = literalAddress(new URL(url))
+          if (literal !== undefined && !isAllowed(literal, loopbackFor(livemode))) throw new AddressRefused(literal)
+          const answer = await request(url, {
+            method: "POST",
+            dispatcher: livemode ? agents.live : agents.sandbox,
+            headers: {
+              "content-type": "application/json",
+              "user-agent": USER_AGENT,
+              ...signedHeaders(id, Date.now(), body, secrets),
+            },
+            body,
+            signal: AbortSignal.timeout(LIMIT_MS),
+          })
+          const delivered = SUCCESS.test(String(answer.statusCode))
+          return {
+            delivered,
+            status: answer.statusCode,
+            body: await readBeginning(answer.body),
+            failure: delivered ? null : "response_status",
+            retryAfterMs: delivered ? null : retryAfterOf(answer.headers["retry-after"], Date.now()),
+          }
+        }
+
+        return Sender.of({
+          send: (outgoing) =>
+            Effect.promise(async () => {
+              const startedAt = performance.now()
+              const tried = await post(outgoing).catch((error: unknown) => ({
+                delivered: false,
+                status: null,
+                body: null,
+                failure: failureOf(error),
+                retryAfterMs: null,
+              }))
+              return { ...tried, durationMs: Math.round(performance.now() - startedAt) }
+            }),
+          check: (text, livemode) =>
+            Effect.gen(function* () {
+              const url = new URL(text)
+              const literal = literalAddress(url)
+              const addresses =
+                literal === undefined
+                  ? yield* Effect.promise(() => resolveOnSave(url.hostname).catch(() => []))
+                  : [literal]
+              if (addresses.every((address) => isAllowed(address, loopbackFor(livemode)))) return
+              const where = loopbackFor(livemode) ? "a public address or to this machine" : "a public address"
+              return yield* invalid("url", `url must lead to ${where}, not to a private or reserved one.`)
+            }),
+        })
+      }),
+    )
+}

@@ -1,0 +1,427 @@
+/** What leaves by webhook, how it is signed, and what comes of failures (spec 2.9, 4.9, 6; decisions I1 to I8). */
+import { Webhook } from "standardwebhooks"
+import { describe, expect, it } from "vitest"
+import { useInstance } from "../support/instance.ts"
+import { useReceiver } from "../support/receiver.ts"
+import { startServer } from "../support/server.ts"
+import { createCustomer, createPlan, data, eventually, refusal, subscribe } from "../support/story.ts"
+
+const { api, live, database, server, accountId } = useInstance(() => ({ ALLOW_LOOPBACK_WEBHOOKS: "true" }))
+const receiver = useReceiver()
+
+let made = 0
+/** An endpoint of its own for a test. */
+const addEndpoint = async (
+  enabled_events: ReadonlyArray<string> = ["*"],
+  answer?: Parameters<typeof receiver.answer>[1],
+) => {
+  const path = `/hook-${++made}`
+  if (answer !== undefined) receiver.answer(path, answer)
+  const endpoint = data(await api.post("/webhook-endpoints", { url: receiver.url(path), enabled_events }), 201)
+  return { path, id: endpoint.id as string, secret: endpoint.secret as string }
+}
+
+const remove = (id: string) => api.delete(`/webhook-endpoints/${id}`)
+const trigger = async (type: string, body: object = {}) =>
+  data(await api.post("/test/events/trigger", { type, ...body }), 201)
+const arrived = (path: string, count: number) =>
+  eventually(async () => (receiver.at(path).length >= count ? receiver.at(path) : undefined))
+const deliveries = async (event: string) => data(await api.get(`/events/${event}/deliveries`))
+const settled = (event: string, status: string) =>
+  eventually(async () => {
+    const [delivery] = await deliveries(event)
+    return delivery?.status === status ? delivery : undefined
+  })
+/** Brings the next try of an endpoint's deliveries about now. */
+const hurry = (id: string) =>
+  database.run(
+    (sql) =>
+      sql`UPDATE webhook_delivery SET due_at = now() WHERE webhook_endpoint_id = ${id} AND due_at IS NOT NULL RETURNING 1`,
+  )
+
+describe("a webhook", () => {
+  it("carries the event byte for byte as it was signed", async () => {
+    const { path, id, secret } = await addEndpoint(["subscription.*", "charge.succeeded"])
+    const story = await subscribe(api, "2026-01-31T09:00:00Z", "pm_test_success")
+    const [first] = await arrived(path, 2)
+    const seen = new Webhook(secret).verify(first!.body, first!.headers as Record<string, string>)
+    expect(first!.headers).toMatchObject({
+      "content-type": "application/json",
+      "user-agent": expect.stringContaining("RecurringBilling"),
+      "webhook-id": first!.event.id,
+    })
+    expect(seen).toEqual(data(await api.get(`/events/${first!.event.id}`)))
+    expect(receiver.at(path).map(({ event }) => event.type)).toEqual(["subscription.created", "charge.succeeded"])
+    expect(first!.event.data.object.id).toBe(story.id)
+    expect(() => new Webhook(secret).verify(`${first!.body} `, first!.headers as Record<string, string>)).toThrow()
+    await remove(id)
+  })
+
+  it("goes to the endpoints that are enabled for its type, and is listed", async () => {
+    const every = await addEndpoint(["*"])
+    const family = await addEndpoint(["charge.*"])
+    const exact = await addEndpoint(["charge.failed"])
+    const other = await addEndpoint(["subscription.*", "charge.succeeded", "made.up"])
+    const { id } = await trigger("charge.failed")
+    await trigger("made.up")
+    for (const { path } of [every, family, exact, other]) await arrived(path, 1)
+    await settled(id, "succeeded")
+    expect(receiver.at(every.path).map(({ event }) => event.type)).toEqual(["charge.failed", "made.up"])
+    expect(receiver.at(other.path).map(({ event }) => event.type)).toEqual(["made.up"])
+    const listed = await eventually(async () => {
+      const all = await deliveries(id)
+      return all.every(({ status }: { status: string }) => status === "succeeded") ? all : undefined
+    })
+    expect(listed.map((one: { webhook_endpoint: string }) => one.webhook_endpoint).sort()).toEqual(
+      [every.id, family.id, exact.id].sort(),
+    )
+    expect(listed[0]).toMatchObject({
+      object: "delivery",
+      event: id,
+      attempt: 1,
+      status: "succeeded",
+      response_status: 200,
+      response_body: "fine",
+      duration_ms: expect.any(Number),
+      next_attempt_at: null,
+    })
+    for (const endpoint of [every, family, exact, other]) await remove(endpoint.id)
+  })
+
+  it("is tried again by the schedule, with the same ID and bytes and a fresh signature", async () => {
+    const { path, id, secret } = await addEndpoint(
+      ["*"],
+      (_, response) => void response.writeHead(503).end("x".repeat(5_000)),
+    )
+    const event = await trigger("charge.failed")
+    for (const [index, seconds] of [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000].entries()) {
+      const delivery = await eventually(async () => {
+        const [one] = await deliveries(event.id)
+        return one.attempt === index + 1 ? one : undefined
+      })
+      expect([delivery.status, delivery.response_status, delivery.response_body.length]).toEqual([
+        "pending",
+        503,
+        2_048,
+      ])
+      const waits = (Date.parse(delivery.next_attempt_at) - Date.now()) / 1000
+      expect(waits).toBeGreaterThan(seconds * 0.9 - 60)
+      expect(waits).toBeLessThan(seconds * 1.1 + 1)
+      await hurry(id)
+    }
+    expect(await settled(event.id, "failed")).toMatchObject({ attempt: 8, next_attempt_at: null })
+    const tries = receiver.at(path)
+    expect(tries).toHaveLength(8)
+    expect(new Set(tries.map(({ body }) => body)).size).toBe(1)
+    expect(new Set(tries.map(({ headers }) => headers["webhook-id"]))).toEqual(new Set([event.id]))
+    for (const { body, headers } of tries) new Webhook(secret).verify(body, headers as Record<string, string>)
+    await remove(id)
+  })
+
+  it("waits as long as Retry-After asks for, and follows no redirect", async () => {
+    const { path, id } = await addEndpoint(
+      ["*"],
+      (_, response) => void response.writeHead(429, { "retry-after": "3600" }).end(),
+    )
+    const event = await trigger("charge.failed")
+    const [delivery] = await eventually(async () => {
+      const all = await deliveries(event.id)
+      return all[0].attempt === 1 ? all : undefined
+    })
+    const waits = (Date.parse(delivery.next_attempt_at) - Date.now()) / 1000
+    expect(waits).toBeGreaterThan(3_500)
+    expect(waits).toBeLessThan(3_601)
+    const elsewhere = `/elsewhere-${path.slice(1)}`
+    receiver.answer(path, (_, response) => void response.writeHead(302, { location: receiver.url(elsewhere) }).end())
+    await hurry(id)
+    await eventually(async () => ((await deliveries(event.id))[0].attempt === 2 ? true : undefined))
+    expect((await deliveries(event.id))[0]).toMatchObject({ status: "pending", response_status: 302 })
+    expect(receiver.at(elsewhere)).toEqual([])
+    await remove(id)
+  })
+
+  it("of one object go in order, those of others beside them", async () => {
+    // The first event of the first object is held back; nothing of that object may overtake it.
+    let release = () => {}
+    let held = ""
+    const { path, id } = await addEndpoint(["ordered.*"], (received, response) => {
+      const finish = () => void response.writeHead(200).end()
+      if (held === "") {
+        held = received.event.id
+        release = finish
+      } else finish()
+    })
+    const plan = await createPlan(api)
+    const other = await createPlan(api)
+    const mine: Array<string> = []
+    for (let n = 0; n < 5; n++) mine.push((await trigger(`ordered.e${n}`, { object: plan })).id)
+    const theirs = (await trigger("ordered.other", { object: other })).id
+    await eventually(async () => (receiver.at(path).some(({ event }) => event.id === theirs) ? true : undefined))
+    expect(receiver.at(path).map(({ event }) => event.id)).toEqual([mine[0], theirs])
+    release()
+    await arrived(path, 6)
+    expect(
+      receiver
+        .at(path)
+        .map(({ event }) => event.id)
+        .filter((one) => one !== theirs),
+    ).toEqual(mine)
+    await remove(id)
+  })
+
+  it("reaches others while one endpoint does not answer", async () => {
+    const hanging = await addEndpoint(["slow.*"], () => {})
+    const quick = await addEndpoint(["slow.*"])
+    for (let n = 0; n < 40; n++) await trigger("slow.event")
+    expect(await arrived(quick.path, 40)).toHaveLength(40)
+    expect(receiver.at(hanging.path).length).toBeLessThanOrEqual(16)
+    await remove(hanging.id)
+    await remove(quick.id)
+  })
+
+  it("is sent again when asked to, to one endpoint or to all", async () => {
+    const one = await addEndpoint(["charge.*"])
+    const two = await addEndpoint(["charge.*"])
+    const event = await trigger("charge.failed")
+    await arrived(one.path, 1)
+    await arrived(two.path, 1)
+    const again = await api.post(`/events/${event.id}/resend`, { webhook_endpoint: one.id })
+    expect(
+      data(again, 202).map((delivery: Record<string, unknown>) => [delivery.webhook_endpoint, delivery.status]),
+    ).toEqual([[one.id, "pending"]])
+    await arrived(one.path, 2)
+    expect(data(await api.post(`/events/${event.id}/resend`, {}), 202)).toHaveLength(2)
+    await arrived(one.path, 3)
+    await arrived(two.path, 2)
+    expect(new Set(receiver.at(one.path).map(({ headers }) => headers["webhook-id"])).size).toBe(1)
+    data(await api.patch(`/webhook-endpoints/${one.id}`, { status: "disabled" }))
+    expect(refusal(await api.post(`/events/${event.id}/resend`, { webhook_endpoint: one.id }))[1]).toBe(
+      "webhook_endpoint_disabled",
+    )
+    expect(refusal(await api.post(`/events/${event.id}/resend`, { webhook_endpoint: "we_none" }))).toEqual([
+      400,
+      "resource_missing",
+      "webhook_endpoint",
+    ])
+    expect(refusal(await api.post("/events/evt_none/resend", {}))).toEqual([404, "resource_missing", null])
+    await remove(one.id)
+    await remove(two.id)
+  })
+})
+
+describe("a webhook endpoint", () => {
+  it("that is disabled gets nothing, and when enabled again what happens from then on", async () => {
+    const { path, id } = await addEndpoint(["state.*"], (_, response) => void response.writeHead(500).end())
+    const before = await trigger("state.before")
+    await arrived(path, 1)
+    expect(data(await api.patch(`/webhook-endpoints/${id}`, { status: "disabled" }))).toMatchObject({
+      status: "disabled",
+      disabled_reason: null,
+    })
+    const meanwhile = await trigger("state.meanwhile")
+    receiver.answer(path, (_, response) => void response.writeHead(200).end())
+    expect(data(await api.patch(`/webhook-endpoints/${id}`, { status: "enabled" })).status).toBe("enabled")
+    await hurry(id)
+    const after = await trigger("state.after")
+    await settled(after.id, "succeeded")
+    expect(await settled(before.id, "failed")).toMatchObject({ failure_reason: "endpoint_disabled" })
+    expect(await deliveries(meanwhile.id)).toEqual([])
+    expect(receiver.at(path).map(({ event }) => event.type)).toEqual(["state.before", "state.after"])
+    await remove(id)
+  })
+
+  it("that answers 410 is disabled at once", async () => {
+    const { id } = await addEndpoint(["gone.*"], (_, response) => void response.writeHead(410).end())
+    await trigger("gone.now")
+    const endpoint = await eventually(async () => {
+      const one = data(await api.get(`/webhook-endpoints/${id}`))
+      return one.status === "disabled" ? one : undefined
+    })
+    expect(endpoint.disabled_reason).toBe("endpoint_gone")
+    await remove(id)
+  })
+
+  it("that fails for five days and ten times is disabled, and its owner written to", async () => {
+    await database.run((sql) => sql`UPDATE account SET email = 'owner@fit.example' WHERE id = ${accountId()}`)
+    const { path, id } = await addEndpoint(["fails.*"], (_, response) => void response.writeHead(500).end())
+    const fail = async (times: number) => {
+      const had = receiver.at(path).length
+      for (let n = 0; n < times; n++) await trigger("fails.again")
+      await eventually(async () => {
+        const [row] = await database.run(
+          (sql) => sql<{ failures: number }>`SELECT failures FROM webhook_endpoint WHERE id = ${id}`,
+        )
+        return receiver.at(path).length >= had + times && (row!.failures === had + times || row!.failures === 0)
+          ? true
+          : undefined
+      })
+    }
+    const since = (days: number) =>
+      database.run(
+        (sql) =>
+          sql`UPDATE webhook_endpoint SET failing_since = now() - make_interval(days => ${days}::int) WHERE id = ${id} RETURNING 1`,
+      )
+    await fail(2)
+    await since(6)
+    await fail(7)
+    expect(data(await api.get(`/webhook-endpoints/${id}`)).status).toBe("enabled")
+    await since(4)
+    await fail(2)
+    expect(data(await api.get(`/webhook-endpoints/${id}`)).status).toBe("enabled")
+    await since(5)
+    await fail(1)
+    expect(data(await api.get(`/webhook-endpoints/${id}`))).toMatchObject({
+      status: "disabled",
+      disabled_reason: "repeated_failures",
+    })
+    const emails = await database.run((sql) => sql`SELECT recipient, subject FROM owner_email`)
+    expect(emails).toEqual([{ recipient: "owner@fit.example", subject: "A webhook endpoint was disabled" }])
+    await remove(id)
+  })
+
+  it("is tested at once, disabled or not, without retry", async () => {
+    const { path, id, secret } = await addEndpoint(["none.*"])
+    const other = await addEndpoint(["*"])
+    await api.patch(`/webhook-endpoints/${id}`, { status: "disabled" })
+    const test = data(await api.post(`/webhook-endpoints/${id}/test`))
+    expect(test).toEqual({
+      event: expect.stringMatching(/^evt_/),
+      response_status: 200,
+      duration_ms: expect.any(Number),
+      delivered: true,
+    })
+    const [received] = receiver.at(path)
+    expect(received!.event).toMatchObject({ id: test.event, type: "webhook_endpoint.test", data: { object: { id } } })
+    new Webhook(secret).verify(received!.body, received!.headers as Record<string, string>)
+    expect(data(await api.get(`/events/${test.event}`)).type).toBe("webhook_endpoint.test")
+    receiver.answer(path, (_, response) => void response.writeHead(500).end())
+    expect(data(await api.post(`/webhook-endpoints/${id}/test`))).toMatchObject({
+      response_status: 500,
+      delivered: false,
+    })
+    receiver.answer(path, (_, response) => void response.destroy())
+    const retried = await api.post(`/webhook-endpoints/${id}/test`, undefined, { "idempotency-key": "one-test" })
+    expect(data(retried)).toMatchObject({ response_status: null, delivered: false })
+    expect(data(await api.post(`/webhook-endpoints/${id}/test`, undefined, { "idempotency-key": "one-test" }))).toEqual(
+      data(retried),
+    )
+    expect(receiver.at(path)).toHaveLength(3)
+    expect(receiver.at(other.path)).toEqual([])
+    await remove(id)
+    await remove(other.id)
+  })
+
+  it("signs with both secrets for a day after a roll", async () => {
+    const { path, id, secret } = await addEndpoint(["rolled.*"])
+    const rolled = data(await api.post(`/webhook-endpoints/${id}/roll-secret`))
+    expect(rolled.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
+    expect(rolled.secret).not.toBe(secret)
+    const left = Date.parse(rolled.previous_secret_expires_at) - Date.now()
+    expect(Math.round(left / 3_600_000)).toBe(24)
+    await trigger("rolled.once")
+    const [both] = await arrived(path, 1)
+    expect(String(both!.headers["webhook-signature"]).split(" ")).toHaveLength(2)
+    for (const one of [secret, rolled.secret])
+      new Webhook(one).verify(both!.body, both!.headers as Record<string, string>)
+    await database.run(
+      (sql) =>
+        sql`UPDATE webhook_secret SET expires_at = now() WHERE webhook_endpoint_id = ${id} AND expires_at IS NOT NULL RETURNING 1`,
+    )
+    await trigger("rolled.later")
+    const [, later] = await arrived(path, 2)
+    new Webhook(rolled.secret).verify(later!.body, later!.headers as Record<string, string>)
+    expect(() => new Webhook(secret).verify(later!.body, later!.headers as Record<string, string>)).toThrow()
+    for (const shown of [await api.get(`/webhook-endpoints/${id}`), await api.get("/webhook-endpoints")])
+      expect(JSON.stringify(shown.body)).not.toContain("whsec_")
+    await remove(id)
+  })
+
+  it("has a place among sixteen, also where many are added at once", async () => {
+    const add = () => api.post("/webhook-endpoints", { url: receiver.url("/many"), enabled_events: ["never.sent"] })
+    const answers = await Promise.all(Array.from({ length: 20 }, add))
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(16)
+    expect(refusal(answers.find(({ status }) => status !== 201)!)).toEqual([
+      422,
+      "webhook_endpoint_limit_reached",
+      null,
+    ])
+    const ids = answers.flatMap(({ status, body }) => (status === 201 ? [body.data.id as string] : []))
+    data(await remove(ids[0]!))
+    expect((await add()).status).toBe(201)
+    for (const { id } of (await api.all("/webhook-endpoints")) as ReadonlyArray<{ id: string }>) await remove(id)
+    expect((await api.get("/webhook-endpoints")).body.data).toEqual([])
+  })
+
+  it("is refused where a field is wrong", async () => {
+    const right = { url: receiver.url("/x"), enabled_events: ["*"] }
+    for (const [over, param] of [
+      [{ url: "ftp://shop.example/x" }, "url"],
+      [{ url: "not a url" }, "url"],
+      [{ url: "https://user:word@shop.example/" }, "url"],
+      [{ url: "https://shop.example/#here" }, "url"],
+      [{ enabled_events: [] }, "enabled_events"],
+      [{ enabled_events: ["*", "charge"] }, "enabled_events[1]"],
+      [{ enabled_events: ["charge.*.x"] }, "enabled_events[0]"],
+      [{ description: "x".repeat(201) }, "description"],
+    ] as const)
+      expect(refusal(await api.post("/webhook-endpoints", { ...right, ...over })), JSON.stringify(over)).toEqual([
+        400,
+        "parameter_invalid",
+        param,
+      ])
+    expect(refusal(await api.post("/webhook-endpoints", { url: right.url }))).toEqual([
+      400,
+      "parameter_missing",
+      "enabled_events",
+    ])
+    const secure = { url: "https://93.184.215.14/x", enabled_events: ["charge.failed", "charge.*"] }
+    for (const [over, param] of [
+      [{ url: "http://93.184.215.14/x" }, "url"],
+      [{ enabled_events: ["made.up"] }, "enabled_events[0]"],
+      [{ enabled_events: ["made.*"] }, "enabled_events[0]"],
+    ] as const)
+      expect(refusal(await live.post("/webhook-endpoints", { ...secure, ...over }))).toEqual([
+        400,
+        "parameter_invalid",
+        param,
+      ])
+    const { id } = data(await live.post("/webhook-endpoints", secure), 201)
+    expect(
+      data(await live.patch(`/webhook-endpoints/${id}`, { description: "Live", url: "https://93.184.215.14/y" })),
+    ).toMatchObject({
+      description: "Live",
+      url: "https://93.184.215.14/y",
+      livemode: true,
+    })
+    data(await live.delete(`/webhook-endpoints/${id}`))
+  })
+})
+
+describe("two processes", () => {
+  it("share the endpoints, and what one leaves behind the other delivers with the same webhook-id", async () => {
+    const endpoints = [await addEndpoint(["crash.*"]), await addEndpoint(["crash.*"])]
+    const second = await startServer(database.url(), { ALLOW_LOOPBACK_WEBHOOKS: "true" })
+    const customer = await createCustomer(api)
+    const fired = new Set<string>()
+    for (let n = 0; n < 60; n++) {
+      fired.add((await trigger("crash.now", { object: customer })).id)
+      if (n === 30) await second.kill()
+    }
+    for (const { path, id } of endpoints) {
+      await eventually(async () => {
+        const ids = new Set(receiver.at(path).map(({ headers }) => headers["webhook-id"]))
+        return ids.size === fired.size ? true : undefined
+      })
+      const unsettled = await eventually(async () => {
+        const rows = await database.run(
+          (sql) => sql`SELECT 1 FROM webhook_delivery WHERE webhook_endpoint_id = ${id} AND status <> 'succeeded'`,
+        )
+        return rows.length === 0 ? rows : undefined
+      })
+      expect(unsettled).toEqual([])
+      expect(new Set(receiver.at(path).map(({ event }) => event.id))).toEqual(fired)
+      await remove(id)
+    }
+    expect(server().origin).toBeTruthy()
+  })
+})
