@@ -69,7 +69,7 @@ CREATE TABLE webhook_delivery (
 ) WITH (fillfactor = 80);
 CREATE INDEX webhook_delivery_event ON webhook_delivery (event_id, account_id, livemode, id);
 -- What is to be sent, endpoint by endpoint: what was never tried in order of creation, then retries as they fall due.
-CREATE INDEX webhook_delivery_waiting ON webhook_delivery (webhook_endpoint_id, due_at, seq, account_id, livemode) WHERE status = 'pending' AND NOT once;
+CREATE INDEX webhook_delivery_waiting ON webhook_delivery (webhook_endpoint_id, due_at NULLS FIRST, seq, account_id, livemode) WHERE status = 'pending' AND NOT once;
 COMMENT ON TABLE webhook_delivery IS 'An event on its way to a webhook endpoint: written with the event, tried until it arrives (machines/delivery.ts).';
 COMMENT ON COLUMN webhook_delivery.seq IS 'Order of creation: of one object it is that of its changes, since they happen under its lock.';
 COMMENT ON COLUMN webhook_delivery.due_at IS 'When it is tried again; null: never tried, so due at once, or not tried any more.';

@@ -19,6 +19,7 @@ const LOOK_EVERY_MS = 5_000
 export const EMPTIED = [
   "timer",
   "lifecycle_journal",
+  "webhook_delivery",
   "event",
   "simulator_attempt",
   "unit_record",
@@ -85,7 +86,11 @@ const empty = (account: string) =>
         yield* sql`SELECT 1 FROM charge WHERE ${mine} ORDER BY id FOR UPDATE`
         yield* sql`SELECT set_config('billing.sandbox_reset', ${account}, true)`
         yield* sql`UPDATE customer SET default_payment_method_id = NULL WHERE ${mine} AND default_payment_method_id IS NOT NULL`
-        for (const table of EMPTIED) yield* sql`DELETE FROM ${sql(table)} WHERE ${mine}`
+        for (const table of EMPTIED) {
+          // Webhook endpoints stay, so do their journals.
+          const but = table === "lifecycle_journal" ? sql`AND actor_kind <> 'webhook_endpoint'` : sql``
+          yield* sql`DELETE FROM ${sql(table)} WHERE ${mine} ${but}`
+        }
         // What is answered is forgotten too, save the answers to requests like the one for this reset.
         yield* sql`DELETE FROM idempotency_record WHERE ${mine} AND response_status <> 202`
         yield* sql`DELETE FROM sandbox_reset WHERE ${mine}`

@@ -159,14 +159,17 @@ export const rollSecret = (tenant: Tenant, id: string) =>
     return { row, secret: yield* insertSecret(row), previousExpiresAt: expiresAt }
   })
 
-/** What deliveries to an endpoint are signed with now, the newest first. */
+/** What deliveries to the endpoint `e` are signed with now, the newest first: a query. */
+export const LIVE_SECRETS = `
+  SELECT secret FROM webhook_secret s
+  WHERE (s.account_id, s.livemode, s.webhook_endpoint_id) = (e.account_id, e.livemode, e.id) AND (expires_at IS NULL OR expires_at > now())
+  ORDER BY s.id DESC LIMIT ${MOST_SECRETS}`
+
 export const readSecrets = (endpoint: Ref) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const rows = yield* sql<{ secret: string }>`
-      SELECT secret FROM webhook_secret
-      WHERE account_id = ${endpoint.account_id} AND livemode = ${endpoint.livemode} AND webhook_endpoint_id = ${endpoint.id}
-        AND (expires_at IS NULL OR expires_at > now())
-      ORDER BY id DESC LIMIT ${MOST_SECRETS}`
+      SELECT l.secret FROM webhook_endpoint e CROSS JOIN LATERAL (${sql.literal(LIVE_SECRETS)}) l
+      WHERE e.account_id = ${endpoint.account_id} AND e.livemode = ${endpoint.livemode} AND e.id = ${endpoint.id}`
     return rows.map(({ secret }) => Redacted.make(secret))
   })

@@ -2,7 +2,7 @@
 import { Resolver } from "node:dns/promises"
 import type { LookupFunction } from "node:net"
 import { Context, Effect, Layer, type Redacted } from "effect"
-import { Agent, request } from "undici"
+import { Agent, type Dispatcher } from "undici"
 import { invalid, type Problem } from "../problem.ts"
 import { SECOND_MS } from "../time.ts"
 import { isAllowed, isLocalName, literalAddress } from "./addresses.ts"
@@ -17,8 +17,6 @@ const USER_AGENT = "RecurringBilling-Webhooks/1.0"
 const RESOLVE_ON_SAVE_MS = 1_500
 const RESOLVE_MS = 5_000
 const KEEP_ALIVE_MS = 10_000
-
-const SUCCESS = /^2\d\d$/
 
 export interface Outgoing {
   readonly url: string
@@ -77,20 +75,6 @@ const guardedLookup =
     )
   }
 
-/** The beginning of an answer; the rest is not read. */
-const readBeginning = async (body: AsyncIterable<Uint8Array>): Promise<string> => {
-  const parts: Array<Uint8Array> = []
-  let read = 0
-  for await (const part of body) {
-    parts.push(part)
-    read += part.length
-    // Leaving the loop closes the connection.
-    if (read >= MOST_READ_BYTES) break
-  }
-  // Postgres holds no NUL.
-  return Buffer.concat(parts).subarray(0, MOST_KEPT_BYTES).toString("utf8").replaceAll("\0", "")
-}
-
 /** Seconds, or a date (RFC 9110, 10.2.3), as milliseconds from `now`. */
 export const retryAfterOf = (value: string | ReadonlyArray<string> | undefined, now: number): number | null => {
   const text = typeof value === "string" ? value.trim() : ""
@@ -110,11 +94,66 @@ const failureOf = (error: unknown): string => {
   return cause === undefined ? "connection_failed" : failureOf(cause)
 }
 
+class TimedOut extends Error {
+  override readonly name = "TimeoutError"
+}
+
+interface Answer {
+  readonly status: number
+  readonly retryAfter: string | ReadonlyArray<string> | undefined
+  /** Its beginning. */
+  readonly body: string
+}
+
+/** Sends one request and reads the beginning of its answer, within the limit of time: straight from undici's callbacks, since this is where deliveries spend their time. */
+const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): Promise<Answer> =>
+  new Promise((resolve, reject) => {
+    let [over, status, read] = [false, 0, 0]
+    let retryAfter: Answer["retryAfter"]
+    let request: Dispatcher.DispatchController | undefined
+    const parts: Array<Buffer> = []
+    const finish = (failed?: Error) => {
+      if (over) return
+      over = true
+      clearTimeout(limit)
+      if (failed !== undefined) return reject(failed)
+      // Postgres holds no NUL.
+      const body = Buffer.concat(parts).subarray(0, MOST_KEPT_BYTES).toString("utf8").replaceAll("\0", "")
+      resolve({ status, retryAfter, body })
+    }
+    const limit = setTimeout(() => {
+      const late = new TimedOut()
+      finish(late)
+      request?.abort(late)
+    }, LIMIT_MS)
+    dispatcher.dispatch(options, {
+      onRequestStart: (controller) => {
+        request = controller
+        // The connection took all of the time: nothing is sent that would be repeated anyway.
+        if (over) controller.abort(new TimedOut())
+      },
+      onResponseStart: (_, code, headers) => {
+        status = code
+        retryAfter = headers["retry-after"]
+      },
+      onResponseData: (controller, part) => {
+        parts.push(part)
+        read += part.length
+        if (read < MOST_READ_BYTES) return
+        finish()
+        // The rest is not wanted, and the connection with it.
+        controller.abort(new Error("enough read"))
+      },
+      onResponseEnd: () => finish(),
+      onResponseError: (_, error) => finish(error),
+    })
+  })
+
 export class Sender extends Context.Service<
   Sender,
   {
     /** One try. Never fails: what went wrong is in the answer. */
-    readonly send: (outgoing: Outgoing) => Effect.Effect<Tried>
+    readonly send: (outgoing: Outgoing) => Promise<Tried>
     /** Refuses a URL to which no webhook may be sent. Asks DNS: not to be called in a transaction. */
     readonly check: (url: string, livemode: boolean) => Effect.Effect<void, Problem>
   }
@@ -138,8 +177,9 @@ export class Sender extends Context.Service<
                   // Not limited by origin: many endpoints may share one, and a dead one must not keep the others waiting.
                   connections: null,
                   keepAliveTimeout: KEEP_ALIVE_MS,
-                  headersTimeout: LIMIT_MS,
-                  bodyTimeout: LIMIT_MS,
+                  // One limit, of the whole exchange, stands for these.
+                  headersTimeout: 0,
+                  bodyTimeout: 0,
                 }),
             ),
             (agent) => Effect.promise(() => agent.destroy()).pipe(Effect.ignore),
@@ -147,51 +187,49 @@ export class Sender extends Context.Service<
         const agents = { live: yield* agentFor(false), sandbox: yield* agentFor(allowLoopback) }
         const loopbackFor = (livemode: boolean) => !livemode && allowLoopback
 
-        const post = async ({ url, livemode, id, body, secrets }: Outgoing): Promise<Omit<Tried, "durationMs">> => {
-          const literal = literalAddress(new URL(url))
+        const post = async ({ url, livemode, id, body, secrets }: Outgoing): Promise<Answer> => {
+          const { origin, pathname, search, hostname } = new URL(url)
+          const literal = literalAddress(hostname)
           if (literal !== undefined && !isAllowed(literal, loopbackFor(livemode))) throw new AddressRefused(literal)
-          const answer = await request(url, {
+          return exchange(livemode ? agents.live : agents.sandbox, {
+            origin,
+            path: pathname + search,
             method: "POST",
-            dispatcher: livemode ? agents.live : agents.sandbox,
             headers: {
               "content-type": "application/json",
               "user-agent": USER_AGENT,
               ...signedHeaders(id, Date.now(), body, secrets),
             },
             body,
-            signal: AbortSignal.timeout(LIMIT_MS),
           })
-          const delivered = SUCCESS.test(String(answer.statusCode))
-          return {
-            delivered,
-            status: answer.statusCode,
-            body: await readBeginning(answer.body),
-            failure: delivered ? null : "response_status",
-            retryAfterMs: delivered ? null : retryAfterOf(answer.headers["retry-after"], Date.now()),
-          }
         }
 
         return Sender.of({
-          send: (outgoing) =>
-            Effect.promise(async () => {
-              const startedAt = performance.now()
-              const tried = await post(outgoing).catch((error: unknown) => ({
-                delivered: false,
-                status: null,
-                body: null,
-                failure: failureOf(error),
-                retryAfterMs: null,
-              }))
-              return { ...tried, durationMs: Math.round(performance.now() - startedAt) }
-            }),
+          send: async (outgoing) => {
+            const startedAt = performance.now()
+            const tookMs = () => Math.round(performance.now() - startedAt)
+            try {
+              const { status, retryAfter, body } = await post(outgoing)
+              const delivered = status >= 200 && status < 300
+              return {
+                delivered,
+                status,
+                body,
+                failure: delivered ? null : "response_status",
+                retryAfterMs: delivered ? null : retryAfterOf(retryAfter, Date.now()),
+                durationMs: tookMs(),
+              }
+            } catch (error) {
+              const failure = failureOf(error)
+              return { delivered: false, status: null, body: null, failure, retryAfterMs: null, durationMs: tookMs() }
+            }
+          },
           check: (text, livemode) =>
             Effect.gen(function* () {
-              const url = new URL(text)
-              const literal = literalAddress(url)
+              const { hostname } = new URL(text)
+              const literal = literalAddress(hostname)
               const addresses =
-                literal === undefined
-                  ? yield* Effect.promise(() => resolveOnSave(url.hostname).catch(() => []))
-                  : [literal]
+                literal === undefined ? yield* Effect.promise(() => resolveOnSave(hostname).catch(() => [])) : [literal]
               if (addresses.every((address) => isAllowed(address, loopbackFor(livemode)))) return
               const where = loopbackFor(livemode) ? "a public address or to this machine" : "a public address"
               return yield* invalid("url", `url must lead to ${where}, not to a private or reserved one.`)

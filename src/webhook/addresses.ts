@@ -91,8 +91,8 @@ const isPublic = (address: string): boolean => {
 export const isAllowed = (address: string, allowLoopback: boolean): boolean =>
   isPublic(address) || (allowLoopback && isLoopback(address))
 
-/** The IP address that a URL's host is, in the one spelling that URLs are brought into; undefined where it is a name. */
-export const literalAddress = ({ hostname }: URL): string | undefined => {
+/** The IP address that a URL's hostname is, in the one spelling that URLs are brought into; undefined where it is a name. */
+export const literalAddress = (hostname: string): string | undefined => {
   const bare = hostname.startsWith("[") ? hostname.slice(1, -1) : hostname
   return isIP(bare) === 0 ? undefined : bare
 }

@@ -1,18 +1,21 @@
 /** One try of one delivery: what is sent, and what its outcome makes of it (machines/delivery.ts). */
-import { Effect, type Redacted } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { decide, restore, stateName } from "../../machines/decide.ts"
-import { deliveryMachine } from "../../machines/delivery.ts"
+import { type DeliveryEvent, deliveryMachine } from "../../machines/delivery.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 import { type EventRow, eventBody } from "../event/Events.ts"
 import type { DeliveryRow } from "./Deliveries.ts"
 import type { EndpointRow } from "./Endpoint.ts"
 import { getEndpoint, readSecrets } from "./Endpoints.ts"
+import type { Target } from "./Lane.ts"
 import { Sender, type Tried } from "./Sender.ts"
 
 /** A delivery with the event that it delivers. */
 export interface Waiting extends Ref {
+  /** Order of creation. */
+  readonly seq: number
   readonly webhook_endpoint_id: string
   readonly object_id: string
   readonly once: boolean
@@ -31,39 +34,48 @@ export interface Outcome extends Ref {
   readonly duration_ms: number
 }
 
-const outcomeOf = (delivery: Waiting, tried: Tried, at: number): Outcome => {
-  const snapshot = restore(deliveryMachine, "due", { attempt: delivery.attempt, once: delivery.once })
-  const event = tried.delivered
-    ? { type: "try.succeeded", at }
-    : { type: "try.failed", at, jitter: 2 * Math.random() - 1, retryAfterMs: tried.retryAfterMs }
-  const { snapshot: after, set } = decide(deliveryMachine, snapshot, event)
-  const state = stateName(after)
+type Decided = Pick<Outcome, "status" | "attempt" | "due_at">
+
+const decideTry = ({ attempt, once }: Waiting, event: DeliveryEvent): Decided => {
+  const { snapshot, set } = decide(deliveryMachine, restore(deliveryMachine, "due", { attempt, once }), event)
+  const state = stateName(snapshot)
+  return {
+    status: state === "succeeded" || state === "failed" ? state : "pending",
+    attempt: snapshot.context.attempt,
+    due_at: set[0]?.dueAt ?? null,
+  }
+}
+
+/** A success is decided alike each time, whenever it is: so the machine is asked once for each number of tries. */
+const successes = new Map<number, Decided>()
+
+const decided = (delivery: Waiting, { delivered, retryAfterMs }: Tried): Decided => {
+  const at = Date.now()
+  if (!delivered) return decideTry(delivery, { type: "try.failed", at, jitter: 2 * Math.random() - 1, retryAfterMs })
+  const known = successes.get(delivery.attempt) ?? decideTry(delivery, { type: "try.succeeded", at })
+  successes.set(delivery.attempt, known)
+  return known
+}
+
+/** Tries a delivery; answers the outcome, which is to be recorded. */
+export const tryDelivery = async (
+  { send }: Sender["Service"],
+  delivery: Waiting,
+  { endpoint, secrets }: Target,
+): Promise<Outcome> => {
+  const { livemode, event } = delivery
+  const tried = await send({ url: endpoint.url, livemode, id: event.id, body: eventBody(event), secrets })
   return {
     account_id: delivery.account_id,
     livemode: delivery.livemode,
     id: delivery.id,
-    status: state === "succeeded" || state === "failed" ? state : "pending",
-    attempt: after.context.attempt,
-    due_at: set[0]?.dueAt ?? null,
+    ...decided(delivery, tried),
     response_status: tried.status,
     response_body: tried.body,
     failure_reason: tried.failure,
     duration_ms: tried.durationMs,
   }
 }
-
-/** Tries a delivery; answers the outcome, which is to be recorded. */
-export const tryDelivery = (
-  delivery: Waiting,
-  url: string,
-  secrets: ReadonlyArray<Redacted.Redacted<string>>,
-): Effect.Effect<Outcome, never, Sender> =>
-  Effect.gen(function* () {
-    const sender = yield* Sender
-    const { livemode, event } = delivery
-    const tried = yield* sender.send({ url, livemode, id: event.id, body: eventBody(event), secrets })
-    return outcomeOf(delivery, tried, Date.now())
-  })
 
 const OUTCOME = {
   ...REF_COLUMNS,
@@ -90,7 +102,7 @@ export const recordOutcomes = (outcomes: ReadonlyArray<Outcome>) =>
 
 /** A delivery's columns with those of its event, as one row. */
 export const WITH_EVENT =
-  "d.account_id, d.livemode, d.id, d.webhook_endpoint_id, d.object_id, d.once, d.attempt, e.id AS event_id, e.type, e.data, e.created_at"
+  "d.account_id, d.livemode, d.id, d.seq, d.webhook_endpoint_id, d.object_id, d.once, d.attempt, event.id AS event_id, event.type, event.data, event.created_at"
 
 export interface WithEvent extends Omit<Waiting, "event">, Omit<EventRow, "id"> {
   readonly event_id: string
@@ -107,10 +119,11 @@ export const sendTest = (tenant: Tenant, deliveryId: string) =>
     const sql = yield* SqlClient.SqlClient
     const [row] = yield* sql<WithEvent>`
       SELECT ${sql.literal(WITH_EVENT)} FROM webhook_delivery d
-      JOIN event e ON (e.account_id, e.livemode, e.id) = (d.account_id, d.livemode, d.event_id)
+      JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
       WHERE d.account_id = ${tenant.account_id} AND d.livemode = ${tenant.livemode} AND d.id = ${deliveryId} AND d.status = 'pending'`
     if (row === undefined) return
     const endpoint: EndpointRow = yield* getEndpoint(tenant, row.webhook_endpoint_id)
-    const outcome = yield* tryDelivery(waitingOf(row), endpoint.url, yield* readSecrets(endpoint))
-    yield* recordOutcomes([outcome])
+    const target = { endpoint, secrets: yield* readSecrets(endpoint) }
+    const sender = yield* Sender
+    yield* recordOutcomes([yield* Effect.promise(() => tryDelivery(sender, waitingOf(row), target))])
   })

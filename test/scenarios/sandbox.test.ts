@@ -176,11 +176,11 @@ describe("deleting a clock", () => {
 
 describe("POST /test/reset (decision M2)", () => {
   /** Tables of tenants that a reset leaves alone, each for its reason. */
-  const KEPT = ["api_key", "idempotency_record", "sandbox_reset"]
+  const KEPT = ["api_key", "idempotency_record", "sandbox_reset", "webhook_endpoint", "webhook_secret"]
   /** Tables that hold live data only. */
   const LIVE_ONLY = ["account_plan_change", "invoice", "owner_email", "provider_history", "usage_counter"]
 
-  it("empties every table of the sandbox but keys", async () => {
+  it("empties every table of the sandbox but keys and webhook endpoints", async () => {
     const tables = await database.run(
       (sql) => sql<{ name: string }>`
         SELECT table_name AS name FROM information_schema.columns
@@ -197,6 +197,11 @@ describe("POST /test/reset (decision M2)", () => {
     data(await mine.post(`/subscriptions/${id}/unit-records`, { quantity: 1 }), 201)
     await advance(mine, clock, "2025-02-15T00:00:00Z")
     const kept = await createCustomer(mineLive)
+    const endpoint = data(
+      await mine.post("/webhook-endpoints", { url: "https://example.com/hook", enabled_events: ["*"] }),
+      201,
+    ).id
+    data(await mine.patch(`/webhook-endpoints/${endpoint}`, { status: "disabled" }))
     const bystander = await createCustomer(api)
     const key = { "idempotency-key": "customer-1" }
     data(await mine.post("/customers", { name: "Again" }, key), 201)
@@ -218,6 +223,11 @@ describe("POST /test/reset (decision M2)", () => {
       (sql) => sql`SELECT 1 FROM ledger_entry WHERE account_id = ${made.account.id} AND NOT livemode`,
     )
     expect(books).toEqual([])
+    expect(data(await mine.get(`/webhook-endpoints/${endpoint}`)).status).toBe("disabled")
+    const journals = await database.run(
+      (sql) => sql`SELECT to_state FROM lifecycle_journal WHERE account_id = ${made.account.id} AND NOT livemode`,
+    )
+    expect(journals).toEqual([{ to_state: "disabled" }])
     data(await mineLive.get(`/customers/${kept}`))
     data(await api.get(`/customers/${bystander}`))
     // Keys of requests before the reset are free again.

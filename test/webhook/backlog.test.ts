@@ -1,0 +1,88 @@
+/** A backlog outlives the processes that deliver it, and events are kept for 30 days. */
+import { describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/Accounts.ts"
+import { appendEvents } from "../../src/event/Events.ts"
+import { purgeEvents } from "../../src/webhook/housekeeping.ts"
+import { makeApi } from "../support/api.ts"
+import { useDatabase } from "../support/database.ts"
+import { useReceiver } from "../support/receiver.ts"
+import { startServer } from "../support/server.ts"
+import { data, eventually } from "../support/story.ts"
+
+const database = useDatabase()
+const receiver = useReceiver()
+
+const SETTINGS = { ALLOW_LOOPBACK_WEBHOOKS: "true" }
+const EVENTS = 1_500
+
+const append = (tenant: { account_id: string; livemode: boolean }, count: number) =>
+  database.run(() =>
+    appendEvents(
+      Array.from({ length: count }, (_, n) => ({
+        ...tenant,
+        type: "charge.failed",
+        object: { id: `chg_${n % 100}`, object: "charge", n },
+        previous: {},
+        test_clock_id: null,
+        at: Date.now(),
+      })),
+    ),
+  )
+
+describe("a backlog", () => {
+  it("loses nothing to kill -9, and repeats only with the same webhook-id, in order for each object", async () => {
+    const { keys, account } = await database.run(() => createAccount({ businessName: "Backlog" }))
+    const tenant = { account_id: account.id, livemode: false }
+    let server = await startServer(database.url(), SETTINGS)
+    const api = makeApi(server.origin, keys.sk_test)
+    for (const path of ["/a", "/b"])
+      data(await api.post("/webhook-endpoints", { url: receiver.url(path), enabled_events: ["*"] }), 201)
+    const events = await append(tenant, EVENTS)
+    const arrived = () => receiver.at("/a").length + receiver.at("/b").length
+    for (const progress of [200, 900, 1_800]) {
+      await eventually(async () => (arrived() >= progress ? true : undefined))
+      await server.kill()
+      server = await startServer(database.url(), SETTINGS)
+    }
+    const [left] = await eventually(async () => {
+      const rows = await database.run(
+        (sql) => sql<{ status: string; n: number }>`SELECT status, count(*) AS n FROM webhook_delivery GROUP BY status`,
+      )
+      return rows.every(({ status }) => status !== "pending") ? rows : undefined
+    })
+    expect(left).toEqual({ status: "succeeded", n: 2 * EVENTS })
+    for (const path of ["/a", "/b"]) {
+      const bodies = new Map<string, string>()
+      for (const { headers, body } of receiver.at(path)) {
+        const id = String(headers["webhook-id"])
+        expect(bodies.get(id) ?? body).toBe(body)
+        bodies.set(id, body)
+      }
+      expect([...bodies.keys()].sort()).toEqual(events.map(({ id }) => id).sort())
+      // First arrivals of each object come in order of creation.
+      const lastOf = new Map<string, number>()
+      for (const body of bodies.values()) {
+        const { id, n } = JSON.parse(body).data.object
+        expect(lastOf.get(id) ?? -1).toBeLessThan(n)
+        lastOf.set(id, n)
+      }
+    }
+    expect(await server.stop()).toBe(0)
+  })
+})
+
+describe("events", () => {
+  it("are kept for 30 days of wall-clock time, with their deliveries", async () => {
+    const { account } = await database.run(() => createAccount({ businessName: "Old" }))
+    const rows = await append({ account_id: account.id, livemode: true }, 3)
+    const age = (id: string, interval: string) =>
+      database.run(
+        (sql) => sql`UPDATE event SET recorded_at = now() - ${interval}::interval WHERE id = ${id} RETURNING 1`,
+      )
+    await age(rows[0]!.id, "30 days 1 minute")
+    await age(rows[1]!.id, "29 days 23 hours")
+    await database.run(() => purgeEvents)
+    const left = await database.run((sql) => sql`SELECT id FROM event WHERE account_id = ${account.id} ORDER BY id`)
+    expect(left).toEqual(rows.slice(1).map(({ id }) => ({ id })))
+  })
+})
