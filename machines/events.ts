@@ -2,6 +2,7 @@
 import type { BillingCycle } from "./calendar.ts"
 import type { DunningPolicy } from "./dunning.ts"
 import type { CancellationReason } from "./periods.ts"
+import type { Reminder } from "./reminders.ts"
 
 export interface SubscriptionInput {
   readonly at: number
@@ -46,6 +47,8 @@ export type SubscriptionEvent =
   | (Timed<"units"> & { readonly quantity: number; readonly action: "increment" | "set" })
   /** Deliveries made by `deliveredAt`, on a plan that is billed by them (decision D8). */
   | (Timed<"deliver"> & { readonly deliveries: number; readonly deliveredAt: number })
+  /** A day of the plan's reminders has come (machines/reminders.ts). */
+  | (Timed<"reminder"> & Pick<Reminder, "rule" | "day">)
   | Timer<"start", "scheduled">
   | Timer<"trialWillEnd", "trialing.running">
   | Timer<"trialEnd", "trialing.running">
@@ -70,6 +73,9 @@ export type SubscriptionEventType =
   | "charge.succeeded"
   | "charge.failed"
   | "charge.retry_scheduled"
+
+/** What an automatic nudge is about (spec 4.8). */
+export type NudgeTemplate = "payment_due" | "payment_failed" | "update_payment_method" | "service_paused"
 
 /** What the bill does in the books; amounts come from its lines (`src/ledger/postings.ts`). */
 export type Posting = "paid" | "owed" | "overdue_paid" | "written_off" | "waived"

@@ -7,9 +7,9 @@
  */
 import type { SnapshotFrom } from "xstate"
 import { boundary, DAY_MS } from "./calendar.ts"
-import type { Posting, Settlement, SubscriptionEventType } from "./events.ts"
+import type { NudgeTemplate, Posting, Settlement, SubscriptionEvent, SubscriptionEventType } from "./events.ts"
 import type { SubscriptionContext } from "./periods.ts"
-import { type Emission, subscriptionSetup } from "./subscription_setup.ts"
+import { type Emission, reminderOf, subscriptionSetup } from "./subscription_setup.ts"
 
 type Known = { readonly context: SubscriptionContext }
 
@@ -33,6 +33,13 @@ const settleFailed = {
 const post = (posting: Posting) =>
   ({ type: "post", params: ({ context }: Known) => ({ posting, bill: context.bill! }) }) as const
 const attempt = { type: "attemptCharge", params: ({ context }: Known) => context.bill! } as const
+
+/** The customer is reminded by itself (decisions E6, H4): src/nudge has the words. */
+const nudge = (template: NudgeTemplate) => ({ type: "nudge", params: { template } }) as const
+const remind = {
+  type: "remind",
+  params: ({ event }: { readonly event: SubscriptionEvent }) => reminderOf(event),
+} as const
 
 const paid = [settle(), post("paid"), emit("charge.succeeded"), "payPeriod"] as const
 const cancelled = ["cancelNow", emit("subscription.cancelled")] as const
@@ -178,6 +185,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       on: { units: { actions: "countUnits" } },
       states: {
         running: {
+          on: { reminder: { actions: remind } },
           after: {
             trialWillEnd: { actions: emit("subscription.trial_will_end") },
             trialEnd: [
@@ -205,6 +213,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       states: {
         current: {
           on: {
+            reminder: { actions: remind },
             cancel: { guard: "periodIsOver", target: "#subscription.cancelled", actions: [...cancelled] },
             update: { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["update", ...cancelled] },
             pause: { target: "#subscription.paused", actions: ["pause", emit("subscription.paused")] },
@@ -300,18 +309,24 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             { guard: "triedAtRequestAndRetryDue", target: "retrying" },
             { guard: "triedAtRequest", target: "waiting" },
             { guard: "retryDue", target: "retrying", actions: emit("charge.retry_scheduled") },
-            { guard: "gaveUp", target: "waiting" },
+            { guard: "gaveUp", target: "waiting", actions: nudge("update_payment_method") },
             { guard: "escalated", target: "waiting" },
             {
               guard: "pauses",
               target: "waiting",
-              actions: ["escalate", emit("subscription.escalated"), emit("subscription.paused")],
+              actions: [
+                "escalate",
+                emit("subscription.escalated"),
+                emit("subscription.paused"),
+                nudge("service_paused"),
+              ],
             },
             { guard: "escalatesSilently", target: "waiting", actions: "escalate" },
             { target: "waiting", actions: ["escalate", emit("subscription.escalated")] },
           ],
         },
         retrying: {
+          on: { reminder: { actions: remind } },
           after: { nextRetry: { target: "charging", actions: ["billAgain", attempt] } },
         },
         charging: {
@@ -346,6 +361,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         /** Nothing is left to try by ourselves: paid by hand, forgiven, written off, or cancelled for non-payment. */
         waiting: {
           on: {
+            reminder: { actions: remind },
             // Forgiveness (decision E9): what is owed is given up, and a new period begins; nothing is left to credit.
             resume: {
               guard: "pausedByEscalation",

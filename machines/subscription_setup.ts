@@ -3,6 +3,7 @@ import { and, assign, not, setup, stateIn } from "xstate"
 import { LEAST_CHARGE_KOBO, NO_USAGE, totalOf, type Usage } from "./billing.ts"
 import { afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
 import type {
+  NudgeTemplate,
   PlanFacts,
   Posting,
   Settlement,
@@ -25,6 +26,7 @@ import {
   type SubscriptionContext,
   TRIAL_NOTICE_MS,
 } from "./periods.ts"
+import type { Reminder } from "./reminders.ts"
 
 type Context = SubscriptionContext
 type Moment = { readonly context: Context; readonly event: SubscriptionEvent }
@@ -35,6 +37,19 @@ export interface Emission {
   readonly context: Context
   /** The state to show it in; the one that the transition leads to where nothing else is said. */
   readonly state?: string
+}
+
+/** A reminder of the plan's schedule that has come. */
+export interface Reminded {
+  readonly template: NudgeTemplate
+  readonly rule: Reminder["rule"]
+  readonly day: number
+}
+
+export const reminderOf = (event: SubscriptionEvent): Reminded => {
+  if (event.type !== "reminder") throw new Error(`Not a reminder: ${event.type}`)
+  const { rule, day } = event
+  return { template: rule === "pre_due" ? "payment_due" : "payment_failed", rule, day }
 }
 
 /** The plan facts that an event brings; those it leaves out don't matter to it. */
@@ -90,6 +105,8 @@ export const subscriptionSetup = setup({
     attemptCharge: (_, _params: Bill) => {},
     settleCharge: (_, _params: Settlement) => {},
     emit: (_, _params: Emission) => {},
+    nudge: (_, _params: { readonly template: NudgeTemplate }) => {},
+    remind: (_, _params: Reminded) => {},
     post: (_, _params: { readonly posting: Posting; readonly bill: Bill }) => {},
     /** The paid period ends here: what it was paid for beyond this is credited, or was delivered. */
     closePeriod: (_, _params: { readonly at: number }) => {},

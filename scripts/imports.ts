@@ -10,7 +10,7 @@ const ROOT = resolve(import.meta.dirname, "..")
  */
 const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["money.ts", "time.ts", "ids.ts", "canonical.ts", "problem.ts", "config.ts"],
-  ["metadata.ts", "db", "rail"],
+  ["metadata.ts", "db", "rail", "messenger"],
   ["event", "ledger", "timers", "key"],
   ["lifecycle"],
   ["http"],
@@ -18,7 +18,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["provider", "usage", "webhook"],
   ["invoice"],
   ["customer"],
-  ["charge"],
+  ["charge", "nudge"],
   ["subscription"],
   ["services.ts", "api.ts", "lifecycles.ts", "observability.ts"],
   ["main.ts", "cli.ts"],
@@ -32,6 +32,8 @@ const ALLOWED: ReadonlyArray<readonly [string, string]> = [
   ["http/objects.ts", "plan/api.ts"],
   // Handlers may make signed links; the service that does is handed in.
   ["http/Endpoint.ts", "invoice/Links.ts"],
+  // And payment links; likewise.
+  ["http/Endpoint.ts", "nudge/Nudging.ts"],
   // And call out; likewise.
   ["http/Endpoint.ts", "webhook/Sender.ts"],
 ]

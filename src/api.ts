@@ -15,6 +15,9 @@ import type { Endpoint, Expander, Json } from "./http/Endpoint.ts"
 import type { PublicPage } from "./http/public.ts"
 import { type IdKind, kindOf } from "./ids.ts"
 import { invoiceEndpoints, invoicePages } from "./invoice/http.ts"
+import { nudgeCallbacks, nudgeEndpoints } from "./nudge/http.ts"
+import { renderNudge } from "./nudge/Nudge.ts"
+import { findNudges } from "./nudge/rows.ts"
 import { paymentMethodEndpoints } from "./payment_method/http.ts"
 import { planEndpoints } from "./plan/http.ts"
 import { findPlans, renderPlan } from "./plan/Plans.ts"
@@ -23,9 +26,11 @@ import { type Finder, sandboxEndpoints } from "./sandbox/http.ts"
 import { collect, recoverCharges } from "./subscription/collect.ts"
 import { subscriptionEndpoints } from "./subscription/http.ts"
 import { methodRemoved, methodSet } from "./subscription/methods.ts"
+import { planAnew } from "./subscription/reminding.ts"
 import { retryBill } from "./subscription/retry.ts"
 import { renderSubscription } from "./subscription/Subscription.ts"
 import { findSubscriptions } from "./subscription/Subscriptions.ts"
+import { subjects } from "./subscription/subjects.ts"
 import { getUnitRecord } from "./subscription/units.ts"
 import { usageEndpoints } from "./usage/http.ts"
 import { webhookEndpoints } from "./webhook/http.ts"
@@ -57,6 +62,10 @@ const KINDS: Partial<Readonly<Record<IdKind, { readonly read: Expander; readonly
   subscription: { read: expanders.subscription!, clock: "test_clock_id" },
   charge: { read: charges, clock: "test_clock_id" },
   unit_record: { read: unitRecords, clock: "test_clock_id" },
+  nudge: {
+    read: (tenant, ids) => Effect.map(findNudges(tenant, ids), (rows) => byId(rows.map(renderNudge))),
+    clock: "test_clock_id",
+  },
   test_clock: { read: expanders.test_clock!, clock: "id" },
 }
 
@@ -73,15 +82,16 @@ const find: Finder = (tenant: Tenant, id) =>
     return { object, testClockId: row?.clock ?? null }
   })
 
-export const publicPages: ReadonlyArray<PublicPage> = [...invoicePages]
+export const publicPages: ReadonlyArray<PublicPage> = [...invoicePages, ...nudgeCallbacks]
 
 export const endpoints: ReadonlyArray<Endpoint> = [
   ...accountEndpoints,
-  ...planEndpoints,
+  ...planEndpoints(planAnew),
   ...customerEndpoints({ methodSet, methodRemoved, recover: (customerId) => recoverCharges({ customerId }) }),
   ...paymentMethodEndpoints,
   ...subscriptionEndpoints,
   ...chargeEndpoints({ collect, recover: (chargeId) => recoverCharges({ chargeId }), retryBill }),
+  ...nudgeEndpoints(subjects),
   ...eventEndpoints,
   ...webhookEndpoints,
   ...clockEndpoints,

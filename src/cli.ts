@@ -18,6 +18,7 @@ import {
 import { type Config, ConfigProblem, readConfig } from "./config.ts"
 import { databaseUrl, poolLayer } from "./db/Database.ts"
 import { migrate, migrationStatus } from "./db/migrate.ts"
+import { Origin } from "./http/Origin.ts"
 import { email } from "./http/parameters.ts"
 import { renderInvoice } from "./invoice/Invoice.ts"
 import { drawInvoices, moveInvoice } from "./invoice/Invoices.ts"
@@ -163,7 +164,7 @@ const originOf = (config: Config): string =>
 
 /** What invoices need beside the database: links to show, and timers for the day they are due. */
 const invoicing = (url: Redacted.Redacted<string>, config: Config) =>
-  Layer.merge(Links.layer(originOf(config)), Wakeups.layer(url))
+  Layer.merge(Links.layer.pipe(Layer.provide(Origin.layer(originOf(config)))), Wakeups.layer(url))
 
 const shown = (rows: ReadonlyArray<InvoiceRow>) =>
   Effect.map(Links, (links) => rows.map((row) => renderInvoice(row, links.pdf(row.id))))

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
 import { resolve } from "node:path"
 import { Redacted } from "effect"
+import type { QuietHours } from "../machines/reminders.ts"
 
 /** How requests reach us: decides what counts as HTTPS (decision A2) and which host is which environment (A1). */
 export interface Transport {
@@ -42,6 +43,53 @@ export interface Webhooks {
   readonly dnsServers: ReadonlyArray<string>
 }
 
+/** WhatsApp by the Cloud API. */
+export interface WhatsAppSettings {
+  /** Such as https://graph.facebook.com/v23.0. */
+  readonly url: string
+  readonly phoneNumberId: string
+  readonly token: Redacted.Redacted<string>
+  /** Signs what Meta sends. */
+  readonly appSecret: Redacted.Redacted<string>
+  /** What Meta is told to say when it is shown the callback's address. */
+  readonly verifyToken: Redacted.Redacted<string>
+  readonly language: string
+}
+
+/** SMS by Termii. */
+export interface TermiiSettings {
+  /** Such as https://v3.api.termii.com. */
+  readonly url: string
+  readonly apiKey: Redacted.Redacted<string>
+  /** The sender ID, 3 to 11 characters, that Termii approved. */
+  readonly from: string
+  /** Signs what Termii sends. */
+  readonly secret: Redacted.Redacted<string>
+}
+
+/** E-mail. */
+export interface SmtpSettings {
+  /** smtp:// or smtps://, with user and password. */
+  readonly url: Redacted.Redacted<string>
+  /** The address that mail comes from. */
+  readonly from: string
+}
+
+/** Who sends in live; what is not set up is undefined. */
+export interface MessengerSettings {
+  readonly whatsapp: WhatsAppSettings | undefined
+  readonly termii: TermiiSettings | undefined
+  readonly smtp: SmtpSettings | undefined
+  /** Live channels that are not set up are simulated: never in production. */
+  readonly simulateLive: boolean
+}
+
+/** How customers are reminded (decisions H4, H6). */
+export interface Messaging extends MessengerSettings {
+  /** Hours in Lagos in which automatic nudges wait in live; null: none. */
+  readonly quietHours: QuietHours | null
+}
+
 export interface Config {
   readonly host: string
   readonly port: number
@@ -57,6 +105,7 @@ export interface Config {
   readonly rateLimits: RateLimits
   readonly observability: Observability
   readonly webhooks: Webhooks
+  readonly messaging: Messaging
 }
 
 /** A setting that stops the start; `message` is the one line to print. */
@@ -168,6 +217,74 @@ const webhooks = (env: Env, development: boolean, production: boolean): Webhooks
  * Reads and judges the environment. `development` is `npm start`'s profile: plain HTTP on loopback is allowed.
  * Throws {@link ConfigProblem}.
  */
+/** A secret, from the variable or from the file that `NAME_FILE` names. */
+const secret = (env: Env, name: string): Redacted.Redacted<string> | undefined => {
+  const value = text(env, name) ?? file(env, `${name}_FILE`)?.trim()
+  return value === undefined || value === "" ? undefined : Redacted.make(value)
+}
+
+/** Settings that only make sense together: all of them, or undefined where none is set. */
+const together = <T extends Readonly<Record<string, unknown>>>(
+  settings: T,
+): { readonly [K in keyof T]: NonNullable<T[K]> } | undefined => {
+  const missing = Object.keys(settings).filter((name) => settings[name] === undefined)
+  if (missing.length === Object.keys(settings).length) return undefined
+  if (missing.length > 0)
+    throw new ConfigProblem(`${Object.keys(settings).join(", ")} go together: ${missing.join(", ")} is not set.`)
+  return settings as { readonly [K in keyof T]: NonNullable<T[K]> }
+}
+
+const HOURS = /^(\d|1\d|2[0-3])-(\d|1\d|2[0-3])$/
+
+const quietHours = (env: Env): QuietHours | null => {
+  const value = text(env, "QUIET_HOURS") ?? "20-8"
+  if (value === "off") return null
+  const [, from, to] = HOURS.exec(value) ?? []
+  if (from === undefined || to === undefined || from === to)
+    throw new ConfigProblem(`QUIET_HOURS must be two different hours such as 20-8, or off, not "${value}".`)
+  return { from: Number(from), to: Number(to) }
+}
+
+const messaging = (env: Env, production: boolean): Messaging => {
+  const whatsapp = together({
+    WHATSAPP_PHONE_NUMBER_ID: text(env, "WHATSAPP_PHONE_NUMBER_ID"),
+    WHATSAPP_TOKEN: secret(env, "WHATSAPP_TOKEN"),
+    WHATSAPP_APP_SECRET: secret(env, "WHATSAPP_APP_SECRET"),
+    WHATSAPP_VERIFY_TOKEN: secret(env, "WHATSAPP_VERIFY_TOKEN"),
+  })
+  const termii = together({
+    TERMII_API_KEY: secret(env, "TERMII_API_KEY"),
+    TERMII_SECRET: secret(env, "TERMII_SECRET"),
+    TERMII_SENDER: text(env, "TERMII_SENDER"),
+  })
+  const smtp = together({ SMTP_URL: secret(env, "SMTP_URL"), EMAIL_FROM: text(env, "EMAIL_FROM") })
+  if (termii !== undefined && !/^[A-Za-z0-9 ]{3,11}$/.test(termii.TERMII_SENDER))
+    throw new ConfigProblem("TERMII_SENDER must be 3 to 11 letters and digits.")
+  if (smtp !== undefined && !/^smtps?:\/\/./.test(Redacted.value(smtp.SMTP_URL)))
+    throw new ConfigProblem("SMTP_URL must begin with smtp:// or smtps://.")
+  if (smtp !== undefined && !/^[^\s@<>]+@[^\s@<>]+$/.test(smtp.EMAIL_FROM))
+    throw new ConfigProblem("EMAIL_FROM must be an e-mail address.")
+  return {
+    quietHours: quietHours(env),
+    whatsapp: whatsapp && {
+      url: url(env, "WHATSAPP_URL", ["http:", "https:"]) ?? "https://graph.facebook.com/v23.0",
+      phoneNumberId: whatsapp.WHATSAPP_PHONE_NUMBER_ID,
+      token: whatsapp.WHATSAPP_TOKEN,
+      appSecret: whatsapp.WHATSAPP_APP_SECRET,
+      verifyToken: whatsapp.WHATSAPP_VERIFY_TOKEN,
+      language: text(env, "WHATSAPP_LANGUAGE") ?? "en",
+    },
+    termii: termii && {
+      url: url(env, "TERMII_URL", ["http:", "https:"]) ?? "https://v3.api.termii.com",
+      apiKey: termii.TERMII_API_KEY,
+      secret: termii.TERMII_SECRET,
+      from: termii.TERMII_SENDER,
+    },
+    smtp: smtp && { url: smtp.SMTP_URL, from: smtp.EMAIL_FROM },
+    simulateLive: !production,
+  }
+}
+
 export const readConfig = (env: Env, options: { readonly development: boolean }): Config => {
   const stray = Object.keys(env).find((name) => name.startsWith("BILLING_"))
   if (stray !== undefined)
@@ -195,6 +312,7 @@ export const readConfig = (env: Env, options: { readonly development: boolean })
     transport: transport(env, host, development, production),
     observability: observability(env, production),
     webhooks: webhooks(env, development, production),
+    messaging: messaging(env, production),
     rateLimits: {
       live: integer(env, "RATE_LIMIT_LIVE", 1, 100_000, development ? DEVELOPMENT_RATE : 100),
       sandbox: integer(env, "RATE_LIMIT_SANDBOX", 1, 100_000, development ? DEVELOPMENT_RATE : 50),

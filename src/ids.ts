@@ -20,6 +20,7 @@ export const PREFIXES = {
   invoice: "inv",
   webhook_endpoint: "we",
   delivery: "dlv",
+  nudge: "ndg",
 } as const
 
 export type IdKind = keyof typeof PREFIXES

@@ -7,6 +7,7 @@ import { invoiceLifecycle } from "./invoice/Invoice.ts"
 import type { InvoiceRow } from "./invoice/rows.ts"
 import type { ActorKind, ActorRow } from "./lifecycle/advance.ts"
 import type { Replayable } from "./lifecycle/replay.ts"
+import { nudgeLifecycle } from "./nudge/Nudge.ts"
 import { subscriptionLifecycle } from "./subscription/Subscription.ts"
 import { endpointLifecycle } from "./webhook/Endpoint.ts"
 
@@ -25,4 +26,6 @@ export const replayables: ReadonlyMap<ActorKind, Replayable> = new Map([
     input: (row: InvoiceRow) => ({ at: row.created_at, dueAt: row.due_at }),
   }),
   replayable({ lifecycle: endpointLifecycle, input: () => ({ at: 0 }) }),
+  // Likewise.
+  replayable({ lifecycle: nudgeLifecycle, input: (_: ActorRow, first: TimedEvent) => first }),
 ])

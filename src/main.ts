@@ -17,11 +17,16 @@ import { migrate } from "./db/migrate.ts"
 import { Scopes } from "./db/Scopes.ts"
 import { answerBroken } from "./http/broken.ts"
 import { purge } from "./http/idempotency.ts"
+import { Origin } from "./http/Origin.ts"
 import { makeApp } from "./http/Server.ts"
 import { drawLastMonth, invoiceFiring } from "./invoice/Invoices.ts"
 import { Links } from "./invoice/Links.ts"
 import { createKey } from "./key/ApiKeys.ts"
 import { hashKey } from "./key/Key.ts"
+import { messengerLayer } from "./messenger/layer.ts"
+import { ownerMailWorker } from "./messenger/ownerMail.ts"
+import { nudgeFiring } from "./nudge/firing.ts"
+import { nudgeWorker, sendNudges } from "./nudge/send.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { resetWorker } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
@@ -69,14 +74,27 @@ const serve = (config: Config, url: Redacted.Redacted<string>) =>
     origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
     yield* recoveryWorker(recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks)))
     const requests = yield* Layer.build(
-      Layer.mergeAll(Links.layer(origin), Scopes.layer(url), Sender.layer(config.webhooks)),
+      Layer.mergeAll(
+        Links.layer,
+        Scopes.layer(url),
+        Sender.layer(config.webhooks),
+        messengerLayer(config.messaging),
+      ).pipe(Layer.provideMerge(Origin.layer(origin))),
     )
     if (config.workers > 0) {
       yield* resetWorker
-      yield* timerWorker([...firings, invoiceFiring])
+      yield* timerWorker([...firings, invoiceFiring, nudgeFiring])
       yield* invoiceWorker
-      yield* Effect.provideContext(deliveryWorker, requests)
-      yield* clockWorker({ firings, recover: (testClockId) => recoverCharges({ testClockId }) })
+      yield* Effect.gen(function* () {
+        yield* deliveryWorker
+        yield* nudgeWorker
+        yield* ownerMailWorker
+        yield* clockWorker({
+          firings: [...firings, nudgeFiring],
+          recover: (testClockId) => recoverCharges({ testClockId }),
+          send: (testClockId) => sendNudges({ testClockId }),
+        })
+      }).pipe(Effect.provideContext(requests))
     }
     yield* http.serve(
       makeApp({
@@ -149,7 +167,11 @@ const program = (config: Config, development: boolean) =>
       // The workers stop before what they work with.
     }).pipe(
       Effect.scoped,
-      Effect.provide(servicesLayer(url).pipe(Layer.provideMerge(observabilityLayer(config.observability)))),
+      Effect.provide(
+        servicesLayer(url, config.messaging.quietHours).pipe(
+          Layer.provideMerge(observabilityLayer(config.observability)),
+        ),
+      ),
     )
   }).pipe(Effect.scoped)
 

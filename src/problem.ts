@@ -61,6 +61,11 @@ export const CATALOGUE = {
     "permission_error",
     "The page's origin is not on the allow-list of the publishable key. Add it there, scheme and port included.",
   ),
+  signature_invalid: entry(
+    403,
+    "permission_error",
+    "A callback is taken only with the right signature of the messenger that it comes from.",
+  ),
   link_invalid: entry(
     403,
     "permission_error",
@@ -151,6 +156,11 @@ export const CATALOGUE = {
     "An account has at most 16 webhook endpoints in each environment: delete one first.",
   ),
   webhook_endpoint_disabled: entry(422, "state_error", "A disabled webhook endpoint gets nothing: enable it first."),
+  nudge_limit_reached: entry(
+    422,
+    "state_error",
+    "A customer can be sent 3 nudges by request within 24 hours, automatic ones beside them: send the next one later.",
+  ),
   reset_in_progress: entry(
     409,
     "state_error",

@@ -18,7 +18,17 @@ const make = async () => {
   const event = (await api.get("/events?limit=1")).body.data[0].id
   const hook = { url: "https://93.184.215.14/hook", enabled_events: ["none.*"] }
   const { id: endpoint } = data(await api.post("/webhook-endpoints", hook), 201)
-  return { clock, customer, plan, subscription: subscription.id, charge: subscription.latest_charge, event, endpoint }
+  const { id: nudge } = data(await api.post("/nudges", { customer, template: "payment_due" }), 201)
+  return {
+    nudge,
+    clock,
+    customer,
+    plan,
+    subscription: subscription.id,
+    charge: subscription.latest_charge,
+    event,
+    endpoint,
+  }
 }
 
 const OWNERS: ReadonlyArray<readonly [prefix: string, kind: keyof Awaited<ReturnType<typeof make>>]> = [
@@ -26,6 +36,7 @@ const OWNERS: ReadonlyArray<readonly [prefix: string, kind: keyof Awaited<Return
   ["/customers/", "customer"],
   ["/subscriptions/", "subscription"],
   ["/charges/", "charge"],
+  ["/nudges/", "nudge"],
   ["/events/", "event"],
   ["/webhook-endpoints/", "endpoint"],
   ["/test/clocks/", "clock"],
@@ -72,6 +83,8 @@ describe("another account, and the other environment", () => {
       "/customers",
       "/subscriptions",
       "/charges",
+      "/nudges",
+      "/test/nudge-outbox",
       "/events",
       "/webhook-endpoints",
       "/test/clocks",

@@ -5,6 +5,7 @@ import { clockMachine } from "../../machines/clock.ts"
 import { deliveryMachine } from "../../machines/delivery.ts"
 import { invoiceMachine } from "../../machines/invoice.ts"
 import { liveAccessMachine } from "../../machines/live_access.ts"
+import { nudgeMachine } from "../../machines/nudge.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
 import { webhookEndpointMachine } from "../../machines/webhook_endpoint.ts"
 
@@ -19,6 +20,7 @@ const MACHINES: ReadonlyArray<readonly [string, string, AnyStateMachine]> = [
   ["Service invoice", "machines/invoice.ts", invoiceMachine],
   ["Webhook endpoint", "machines/webhook_endpoint.ts", webhookEndpointMachine],
   ["Webhook delivery", "machines/delivery.ts", deliveryMachine],
+  ["Nudge", "machines/nudge.ts", nudgeMachine],
   ["Live access", "machines/live_access.ts", liveAccessMachine],
 ]
 

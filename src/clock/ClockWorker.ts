@@ -19,10 +19,11 @@ const RETRY_AFTER_MS = 200
 /** An answer of a rail usually takes no longer. */
 const LOOK_AGAIN_MS = 20
 
-/** What fires on a clock, and what finishes the charges that a dead worker left on it. */
-export interface ClockWork<R, E, R2> {
+/** What fires on a clock, what finishes the charges that a dead worker left on it, and what sends its nudges. */
+export interface ClockWork<R, E, R2, R3> {
   readonly firings: ReadonlyArray<AnyFiring<R>>
   readonly recover: (clockId: string) => Effect.Effect<unknown, E, R2>
+  readonly send: (clockId: string) => Effect.Effect<unknown, E, R3>
 }
 
 /** Takes the clocks that nobody moves. */
@@ -48,16 +49,17 @@ const take = Effect.gen(function* () {
 })
 
 /**
- * Time does not move while the rail is being asked: charges of requests that were under way when the advance began are
- * settled first, by whoever sent them, or by us where that process is dead.
+ * Time does not move while a rail or a messenger is being talked to: charges and nudges of requests that were under way
+ * when the advance began are settled first, by whoever sent them, or by us where that process is dead.
  */
-const awaitCharges = <E, R2>(recover: ClockWork<never, E, R2>["recover"], clock: ClockRow) =>
+const awaitSent = <R, E, R2, R3>({ recover, send }: ClockWork<R, E, R2, R3>, clock: ClockRow) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
+    const mine = sql`account_id = ${clock.account_id} AND livemode = ${clock.livemode} AND test_clock_id = ${clock.id}`
     const underWay = Effect.andThen(
-      recover(clock.id),
-      sql`SELECT 1 FROM charge
-        WHERE account_id = ${clock.account_id} AND livemode = ${clock.livemode} AND test_clock_id = ${clock.id} AND sender IS NOT NULL LIMIT 1`,
+      Effect.andThen(recover(clock.id), send(clock.id)),
+      sql`
+        (SELECT 1 FROM charge WHERE ${mine} AND sender IS NOT NULL LIMIT 1) UNION ALL (SELECT 1 FROM nudge WHERE ${mine} AND state = 'sending' LIMIT 1)`,
     )
     yield* Effect.repeat(underWay, { until: (found) => found.length === 0, schedule: Schedule.spaced(LOOK_AGAIN_MS) })
   })
@@ -107,12 +109,13 @@ const stepFailed = (clock: ClockRow) =>
   })
 
 /** Moves one clock until it arrives, or until a step has failed too often. */
-const run = <R, E, R2>({ firings, recover }: ClockWork<R, E, R2>, clock: ClockRow) =>
+const run = <R, E, R2, R3>(work: ClockWork<R, E, R2, R3>, clock: ClockRow) =>
   Effect.gen(function* () {
+    const whole = Effect.uninterruptible(Effect.tap(step(work.firings, clock), () => work.send(clock.id)))
     let more = true
     while (more) {
-      more = yield* awaitCharges(recover, clock).pipe(
-        Effect.andThen(Effect.repeat(Effect.uninterruptible(step(firings, clock)), { until: (again) => !again })),
+      more = yield* awaitSent(work, clock).pipe(
+        Effect.andThen(Effect.repeat(whole, { until: (again) => !again })),
         Effect.as(false),
         orElseUnlessStopped((cause) =>
           Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
@@ -126,7 +129,7 @@ const run = <R, E, R2>({ firings, recover }: ClockWork<R, E, R2>, clock: ClockRo
 
 const letGo = (clock: ClockRow) => Effect.map(Runner, ({ clocks }) => void clocks.delete(clock.id))
 
-const runAll = <R, E, R2>(work: ClockWork<R, E, R2>) =>
+const runAll = <R, E, R2, R3>(work: ClockWork<R, E, R2, R3>) =>
   Effect.gen(function* () {
     for (;;) {
       const clocks = yield* takeClocks
@@ -139,7 +142,7 @@ const runAll = <R, E, R2>(work: ClockWork<R, E, R2>) =>
   })
 
 /** Works for as long as the scope is open. */
-export const clockWorker = <R, E, R2>(work: ClockWork<R, E, R2>) =>
+export const clockWorker = <R, E, R2, R3>(work: ClockWork<R, E, R2, R3>) =>
   Effect.gen(function* () {
     const pg = yield* PgClient.PgClient
     const wake = yield* Queue.sliding<void>(1)

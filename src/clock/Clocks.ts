@@ -210,9 +210,10 @@ export const deleteClock = (tenant: Tenant, id: string) =>
     // In the order in which everybody locks: whoever is settling one of them is through, or finds it gone.
     yield* sql`SELECT 1 FROM subscription WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
     yield* sql`SELECT 1 FROM charge WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
-    const actors = sql`SELECT id FROM subscription WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM charge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT ${id}`
+    yield* sql`SELECT 1 FROM nudge WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
+    const actors = sql`SELECT id FROM subscription WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM charge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM nudge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT ${id}`
     yield* sql`DELETE FROM lifecycle_journal WHERE ${mine} AND actor_id IN (${actors})`
-    for (const table of ["timer", "event", "simulator_attempt", "unit_record", "charge", "subscription"]) {
+    for (const table of ["timer", "event", "simulator_attempt", "unit_record", "nudge", "charge", "subscription"]) {
       yield* sql`DELETE FROM ${sql(table)} WHERE ${mine} AND test_clock_id = ${id}`
     }
     yield* sql`UPDATE customer SET default_payment_method_id = NULL WHERE ${mine} AND test_clock_id = ${id}`

@@ -10,13 +10,27 @@ import type { Tenant } from "../db/tenant.ts"
 import type { Links } from "../invoice/Links.ts"
 import type { Scope } from "../key/scopes.ts"
 import type { Runner } from "../lifecycle/Runner.ts"
+import type { Messengers } from "../messenger/layer.ts"
+import type { Nudging } from "../nudge/Nudging.ts"
 import type { Problem, ProblemCode } from "../problem.ts"
 import type { PaymentRail } from "../rail/PaymentRail.ts"
 import type { Wakeups } from "../timers/Wakeups.ts"
 import type { Sender } from "../webhook/Sender.ts"
+import type { Origin } from "./Origin.ts"
 
 /** What handlers may use. */
-export type App = SqlClient.SqlClient | PgClient.PgClient | PaymentRail | Runner | Wakeups | Links | Scopes | Sender
+export type App =
+  | SqlClient.SqlClient
+  | PgClient.PgClient
+  | PaymentRail
+  | Runner
+  | Wakeups
+  | Links
+  | Scopes
+  | Sender
+  | Messengers
+  | Nudging
+  | Origin
 
 export interface Caller {
   /** The administrator's name; of an account's key, its ID. */

@@ -13,7 +13,7 @@ import { newId } from "../ids.ts"
 import { type AccountKey, Keys, type KnownKey } from "../key/Keys.ts"
 import { noSuch, type Problem, problem } from "../problem.ts"
 import { allow, crossOrigin, preflight } from "./access.ts"
-import { readJson } from "./body.ts"
+import { readBytes, readJson } from "./body.ts"
 import type { App, Declaration, Endpoint, Expander, Handler, Json, Page, Request } from "./Endpoint.ts"
 import { failure, json, listSuccess, success } from "./envelope.ts"
 import { allowExpansions, expandAll, expansions } from "./expand.ts"
@@ -60,6 +60,12 @@ interface Answer {
 }
 
 type Failure = Problem | SqlError.SqlError
+
+/** What answers without a key. */
+interface Open {
+  readonly answer: Effect.Effect<PublicAnswer, Failure, App>
+  readonly limited: boolean
+}
 
 const decoders = new WeakMap<
   Declaration,
@@ -341,24 +347,29 @@ export const makeApp = (options: ServerOptions) => {
       return HttpServerResponse.setHeaders(found.response, { ...about.headers, "x-request-id": requestId })
     })
 
-  /** The page behind an address that needs no key, if it is one. */
-  const findPublic = (url: URL): Effect.Effect<PublicAnswer, Failure, App> | undefined => {
-    for (const { path, answer } of options.publicPages) {
+  /** What answers at an address that needs no key, if it is one and takes the method. */
+  const findPublic = (node: IncomingMessage, url: URL): Open | undefined => {
+    for (const { path, methods, limited } of options.publicPages) {
       const parts = path.exec(url.pathname)
-      if (parts !== null) return answer(parts.slice(1), url.searchParams)
+      const answer = isWrite(node) ? (node.method === "POST" ? methods.POST : undefined) : methods.GET
+      if (parts !== null && answer !== undefined)
+        return {
+          answer: answer({
+            parts: parts.slice(1),
+            search: url.searchParams,
+            headers: node.headers,
+            body: readBytes(node),
+          }),
+          limited,
+        }
     }
     return undefined
   }
 
-  const publicAnswer = (
-    answer: Effect.Effect<PublicAnswer, Failure, App>,
-    node: IncomingMessage,
-    about: About,
-    requestId: string,
-  ) =>
+  const publicAnswer = ({ answer, limited }: Open, node: IncomingMessage, about: About, requestId: string) =>
     Effect.gen(function* () {
       yield* requireHttps(node)
-      yield* limit(about, "public", addressOf(node, options.transport))
+      if (limited) yield* limit(about, "public", addressOf(node, options.transport))
       const { body, contentType, fileName } = yield* answer
       const named = fileName === undefined ? {} : { "content-disposition": `inline; filename="${fileName}"` }
       const safe = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" }
@@ -386,7 +397,7 @@ export const makeApp = (options: ServerOptions) => {
       const headers = { ...preflight(node.headers.origin!), "x-request-id": requestId }
       return HttpServerResponse.empty({ status: 204, headers })
     }
-    const open = isWrite(node) ? undefined : findPublic(url)
+    const open = findPublic(node, url)
     const answered: Effect.Effect<HttpServerResponse.HttpServerResponse, Failure, App | Keys> =
       found !== undefined
         ? page(found, node, url, about, requestId)

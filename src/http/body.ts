@@ -6,9 +6,9 @@ import { parseBody } from "./json.ts"
 
 const LARGEST_BODY = 256 * 1024
 
-/** The body, as text; refused before it is read whole where it is too large. */
-const readBody = (request: IncomingMessage): Effect.Effect<string, Problem> =>
-  Effect.callback<string, Problem>((resume) => {
+/** The body as it was sent; refused before it is read whole where it is too large. */
+export const readBytes = (request: IncomingMessage): Effect.Effect<Buffer, Problem> =>
+  Effect.callback<Buffer, Problem>((resume) => {
     const tooLarge = () => {
       request.pause()
       resume(Effect.fail(problem("request_too_large", "The body may hold at most 256 KiB.")))
@@ -21,22 +21,16 @@ const readBody = (request: IncomingMessage): Effect.Effect<string, Problem> =>
       if (size > LARGEST_BODY) return tooLarge()
       chunks.push(chunk)
     })
-    request.on("end", () => {
-      const bytes = Buffer.concat(chunks)
-      const text = bytes.toString("utf8")
-      resume(
-        Buffer.from(text, "utf8").equals(bytes)
-          ? Effect.succeed(text)
-          : Effect.fail(problem("json_invalid", "The body is not valid UTF-8.")),
-      )
-    })
+    request.on("end", () => resume(Effect.succeed(Buffer.concat(chunks))))
     request.on("error", () => resume(Effect.fail(problem("request_timeout", "The body did not arrive whole."))))
   })
 
 export const readJson = (request: IncomingMessage) =>
   Effect.gen(function* () {
     const type = request.headers["content-type"]
-    const text = yield* readBody(request)
+    const bytes = yield* readBytes(request)
+    const text = bytes.toString("utf8")
+    if (!Buffer.from(text, "utf8").equals(bytes)) return yield* problem("json_invalid", "The body is not valid UTF-8.")
     if (text !== "" && !/^application\/json\s*(;|$)/i.test(type ?? "")) {
       return yield* problem("content_type_invalid", "A body needs the header Content-Type: application/json.")
     }

@@ -17,8 +17,10 @@ const CARD = {
   exp_year: 2034,
 } as const
 
+const LINK = "https://billing.example/pay/zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"
+
 /** One object of each kind as it might stand at `at`; `id` makes their IDs. */
-export const examplesAt = (at: number, id: (kind: IdKind | "nudge") => string) => {
+export const examplesAt = (at: number, id: (kind: IdKind) => string) => {
   const now = formatInstant(at)
   const later = (days: number) => formatInstant(at + days * DAY_MS)
   const common = (object: string, objectId: string) => ({ id: objectId, object, livemode: false, created_at: now })
@@ -40,6 +42,21 @@ export const examplesAt = (at: number, id: (kind: IdKind | "nudge") => string) =
     enabled_events: ["subscription.*", "charge.failed"],
     status: "enabled",
     disabled_reason: null,
+  }
+  const nudge = {
+    ...common("nudge", id("nudge")),
+    customer: customer.id,
+    subscription: null,
+    channel: "sms",
+    template: "payment_due",
+    source: "automatic",
+    status: "sent",
+    failure_reason: null,
+    counts_toward_allowance: false,
+    billed_as_overage: false,
+    sent_at: now,
+    delivered_at: null,
+    attempts: [{ channel: "sms", status: "sent", failure_reason: null, at: now }],
   }
   return {
     account: {
@@ -160,19 +177,12 @@ export const examplesAt = (at: number, id: (kind: IdKind | "nudge") => string) =
       duration_ms: 118,
       next_attempt_at: later(0),
     },
-    nudge: {
-      ...common("nudge", id("nudge")),
-      customer: customer.id,
-      subscription: null,
-      channel: "sms",
-      template: "payment_due",
-      source: "automatic",
-      status: "sent",
-      failure_reason: null,
-      counts_toward_allowance: true,
-      billed_as_overage: false,
-      sent_at: now,
-      delivered_at: null,
+    nudge,
+    outbox_nudge: {
+      ...nudge,
+      to: customer.phone,
+      rendered_message: `Hello Ada Obi, NGN 5,000.00 for Gym is due to Fit Lagos on 1 December 2026. To pay or change how you pay: ${LINK}`,
+      payment_link: LINK,
     },
     usage: {
       object: "usage",

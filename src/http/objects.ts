@@ -45,6 +45,31 @@ const webhookEndpoint = {
   disabled_reason: NullOr(Literals(["endpoint_gone", "repeated_failures"])),
 }
 
+const channel = Literals(["whatsapp", "sms", "email"])
+
+const nudge = {
+  ...common("nudge"),
+  customer: idOrObject,
+  subscription: NullOr(idOrObject),
+  channel,
+  template: Literals(["payment_due", "payment_failed", "update_payment_method", "service_paused", "custom"]),
+  source: Literals(["automatic", "api", "dashboard"]),
+  status: Literals(["queued", "sent", "delivered", "failed"]),
+  failure_reason: NullOr(Text),
+  counts_toward_allowance: Bool,
+  billed_as_overage: Bool,
+  sent_at: NullOr(instant),
+  delivered_at: NullOr(instant),
+  attempts: Schema.Array(
+    Struct({
+      channel,
+      status: Literals(["sent", "delivered", "failed"]),
+      failure_reason: NullOr(Text),
+      at: instant,
+    }),
+  ).annotate({ description: "Every channel that was tried" }),
+}
+
 export const OBJECTS = {
   account: Struct({
     ...common("account"),
@@ -176,6 +201,13 @@ export const OBJECTS = {
     failure_reason: NullOr(Text),
     duration_ms: NullOr(Int),
     next_attempt_at: NullOr(instant),
+  }),
+  nudge: Struct(nudge),
+  outbox_nudge: Struct({
+    ...nudge,
+    to: Text.annotate({ description: "Where it went: a phone number or an e-mail address" }),
+    rendered_message: Text,
+    payment_link: Text.annotate({ description: "Good for 30 days; treat it like a password" }),
   }),
   sandbox_reset: Struct({ status: Schema.Literal("resetting") }),
   usage: Struct({

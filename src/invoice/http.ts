@@ -29,15 +29,16 @@ export const invoiceEndpoints = [
 
 /** The PDF behind an invoice's signed link. */
 export const invoicePages: ReadonlyArray<PublicPage> = [
-  publicPage(/^\/invoices\/([^/]+)\.pdf$/, ([id], search) =>
-    Effect.gen(function* () {
-      const links = yield* Links
-      const row = links.isGood(id!, search) ? yield* findInvoice(id!) : undefined
-      if (row === undefined)
-        return yield* problem("link_invalid", "This link is not valid, or not any more: fetch the invoice again.")
-      const account = (yield* findAccount(row.account_id))!
-      const body = yield* Effect.promise(() => invoicePdf(row, account.business_name))
-      return { contentType: "application/pdf", body, fileName: `${row.id}.pdf` }
-    }),
-  ),
+  publicPage(/^\/invoices\/([^/]+)\.pdf$/, {
+    GET: ({ parts: [id], search }) =>
+      Effect.gen(function* () {
+        const links = yield* Links
+        const row = links.isGood(id!, search) ? yield* findInvoice(id!) : undefined
+        if (row === undefined)
+          return yield* problem("link_invalid", "This link is not valid, or not any more: fetch the invoice again.")
+        const account = (yield* findAccount(row.account_id))!
+        const body = yield* Effect.promise(() => invoicePdf(row, account.business_name))
+        return { contentType: "application/pdf", body, fileName: `${row.id}.pdf` }
+      }),
+  }),
 ]

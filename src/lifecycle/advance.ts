@@ -3,7 +3,7 @@ import type { AnyStateMachine } from "xstate"
 import { type Decision, decide, restore, stateName, type TimedEvent } from "../../machines/decide.ts"
 import type { Ref } from "../db/tenant.ts"
 
-export type ActorKind = "subscription" | "charge" | "test_clock" | "invoice" | "webhook_endpoint"
+export type ActorKind = "subscription" | "charge" | "test_clock" | "invoice" | "webhook_endpoint" | "nudge"
 
 /** What the runtime needs to know of an actor's row. */
 export interface ActorRow extends Ref {

@@ -23,7 +23,9 @@ const days = (most: number) =>
     .check(Schema.isMaxLength(MOST_DAYS_LISTED))
     .annotate({ description: `a list of at most ${MOST_DAYS_LISTED} integers from 1 to ${most}` })
 
-const channels = Schema.Array(oneOf(["whatsapp", "sms", "email"]))
+export const CHANNELS = ["whatsapp", "sms", "email"] as const
+
+export const channels = Schema.Array(oneOf(CHANNELS))
   .check(
     Schema.isBetweenLength(1, 3),
     Schema.makeFilter((list: ReadonlyArray<string>) => new Set(list).size === list.length),

@@ -23,6 +23,7 @@ export const EMPTIED = [
   "event",
   "simulator_attempt",
   "unit_record",
+  "nudge",
   "charge",
   "subscription",
   "ledger_line",

@@ -1,14 +1,12 @@
 /** Made-up objects for test events (decision I9): of each known family one, shaped as the API shows it. */
 import { examplesAt } from "../http/examples.ts"
-import { type IdKind, newId } from "../ids.ts"
+import { newId } from "../ids.ts"
 import { DAY_MS, formatInstant } from "../time.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
 /** An ID that looks like one of a kind of object which there is none of yet. */
 const looseId = (prefix: string): string => `${prefix.slice(0, 16)}_${newId("event").slice(4)}`
-
-const sampleId = (kind: IdKind | "nudge"): string => (kind === "nudge" ? looseId("ndg") : newId(kind))
 
 const usage = (): Json => ({
   object: "usage_threshold",
@@ -55,8 +53,18 @@ const states = (at: number): ReadonlyMap<string, Json> => {
         cancellation_reason: "merchant_request",
         next_charge_at: null,
       },
-      "nudge.delivered": { status: "delivered", delivered_at: now },
-      "nudge.failed": { status: "failed", failure_reason: "number_unreachable", counts_toward_allowance: false },
+      "nudge.delivered": {
+        status: "delivered",
+        delivered_at: now,
+        counts_toward_allowance: true,
+        attempts: [{ channel: "sms", status: "delivered", failure_reason: null, at: now }],
+      },
+      "nudge.failed": {
+        status: "failed",
+        sent_at: null,
+        failure_reason: "number_unreachable",
+        attempts: [{ channel: "sms", status: "failed", failure_reason: "number_unreachable", at: now }],
+      },
     }),
   )
 }
@@ -64,7 +72,7 @@ const states = (at: number): ReadonlyMap<string, Json> => {
 /** An object for an event of this type; families that we don't know get one with nothing but an ID. */
 export const sampleFor = (type: string, at: number): Json => {
   const family = type.split(".")[0]!
-  const { customer, subscription, charge, nudge, test_clock, plan } = examplesAt(at, sampleId)
+  const { customer, subscription, charge, nudge, test_clock, plan } = examplesAt(at, newId)
   const families = new Map<string, Json>(
     Object.entries({ customer, subscription, charge, nudge, test_clock, plan, usage: usage() }),
   )

@@ -13,6 +13,7 @@ import { type Ref, refOf } from "../db/tenant.ts"
 import { advance, type Transition } from "../lifecycle/advance.ts"
 import { recordTransitions } from "../lifecycle/commit.ts"
 import { isDead, Runner } from "../lifecycle/Runner.ts"
+import type { Nudging } from "../nudge/Nudging.ts"
 import { type FailureCode, PaymentRail, type RailAnswer, type RailCharge, RETRYABLE } from "../rail/PaymentRail.ts"
 import { formatInstant } from "../time.ts"
 import type { Wakeups } from "../timers/Wakeups.ts"
@@ -170,7 +171,7 @@ const handling = <A, E, R>(charges: ReadonlyArray<ChargeRow>, work: Effect.Effec
     )
   })
 
-type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | PaymentRail | Runner | Wakeups>
+type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | PaymentRail | Runner | Wakeups | Nudging>
 
 /** Sends committed charges to the rail and applies its answers; attempts that follow from them at once are made too. */
 export const collect = (charges: ReadonlyArray<ChargeRow>, now: number): Work =>

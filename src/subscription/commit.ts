@@ -13,8 +13,10 @@ import * as postings from "../ledger/postings.ts"
 import type { Transition } from "../lifecycle/advance.ts"
 import { recordTransitions } from "../lifecycle/commit.ts"
 import { Runner } from "../lifecycle/Runner.ts"
+import { makeNudges } from "../nudge/make.ts"
 import { findPaymentMethods } from "../payment_method/PaymentMethods.ts"
 import { type PaymentMethodSummary, PaymentRail } from "../rail/PaymentRail.ts"
+import { reminding } from "./reminding.ts"
 import {
   type Details,
   machineColumns,
@@ -253,8 +255,13 @@ export const commitSubscriptions = (transitions: ReadonlyArray<SubscriptionTrans
     yield* closePaidPeriods(closedPeriods(transitions))
     yield* updateCharges(settled)
     yield* insertCharges(attempts)
-    yield* recordTransitions(subscriptionLifecycle, transitions)
+    const reminders = yield* reminding(
+      outcomes.map(({ row }, index) => ({ transition: transitions[index]!, row })),
+      facts.now,
+    )
+    yield* recordTransitions(subscriptionLifecycle, transitions, reminders.timers)
     yield* postEntries(outcomes.flatMap(({ entries }) => entries))
     yield* appendEvents(outcomes.flatMap(({ events }) => events))
+    yield* makeNudges(reminders.wanted)
     return { attempts, settled }
   })

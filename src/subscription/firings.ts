@@ -3,13 +3,17 @@ import { Effect } from "effect"
 import { chargeLifecycle } from "../charge/Charge.ts"
 import { type ChargeRow, lockCharges } from "../charge/rows.ts"
 import { refOf } from "../db/tenant.ts"
-import { advance } from "../lifecycle/advance.ts"
-import { clearTimers } from "../timers/rows.ts"
+import { advance, type Command } from "../lifecycle/advance.ts"
+import { clearTimers, setTimers } from "../timers/rows.ts"
 import { firing } from "../timers/sweep.ts"
 import { ask, collect, startAsking } from "./collect.ts"
 import { commitSubscriptions } from "./commit.ts"
+import { dueReminders, REMINDER } from "./reminding.ts"
 import { lockSubscriptions, readTerms, type SubscriptionRow } from "./rows.ts"
 import { subscriptionLifecycle } from "./Subscription.ts"
+
+/** `xstate.after.<delay>.<state>`, or a name of our own. */
+const timerName = (event: string): string => event.split(".")[2] ?? event
 
 /** Timers that their actors no longer care for (a machine may ignore one whose guard says no) are gone all the same. */
 const dropIgnored = (
@@ -23,7 +27,7 @@ const dropIgnored = (
         account_id: row.account_id,
         livemode: row.livemode,
         actor_id: row.id,
-        name: event.type.split(".")[2]!,
+        name: timerName(event.type),
       })),
   )
 
@@ -33,14 +37,24 @@ const subscriptions = firing({
   fire: (due, now) =>
     Effect.gen(function* () {
       const terms = yield* readTerms(due.map(({ row }) => refOf(row)))
-      const commands = due.map(({ row, event }) => {
+      const reminders = yield* dueReminders(
+        due.filter(({ event }) => event.type === REMINDER).map(({ row, event }) => ({ row, at: event.at })),
+        now,
+      )
+      const commands = due.flatMap(({ row, event }): ReadonlyArray<Command<SubscriptionRow>> => {
+        if (event.type === REMINDER) {
+          const reminder = reminders.found.get(row.id)
+          const reminding = { ...event, ...reminder }
+          return reminder === undefined ? [] : [{ row, event: reminding }]
+        }
         const { overage_per_unit_kobo: unitKobo, pro_rate: proRate } = terms.get(row.id)!
         const usage = row.units > 0 && unitKobo !== null ? { unitKobo } : {}
-        return { row, event: { ...event, ...usage, ...(row.pause === null ? {} : { proRate }) } }
+        return [{ row, event: { ...event, ...usage, ...(row.pause === null ? {} : { proRate }) } }]
       })
       const transitions = advance(subscriptionLifecycle, commands)
       const { attempts } = yield* commitSubscriptions(transitions, { now, terms })
       yield* dropIgnored(due, new Set(transitions.map(({ row }) => row.id)))
+      yield* setTimers(reminders.timers.set)
       return collect(attempts, now)
     }),
 })

@@ -17,7 +17,7 @@ export interface TimerRow extends Tenant {
   readonly test_clock_id: string | null
 }
 
-type TimerKey = Tenant & Pick<TimerRow, "actor_id" | "name">
+export type TimerKey = Tenant & Pick<TimerRow, "actor_id" | "name">
 
 const KEY = { account_id: "text", livemode: "boolean", actor_id: "text", name: "text" } as const
 

@@ -171,7 +171,7 @@ const ending = ({ failures, failing_since }: EndpointRow, done: ReadonlyArray<Do
 export const deliveryWorker = Effect.gen(function* () {
   const sender = yield* Sender
   const lanes = new Map<string, Lane>()
-  let done: Array<Done> = []
+  const done: Array<Done> = []
 
   const start = (lane: Lane): void => {
     for (let next = lane.next(); next !== undefined; next = lane.next()) {
@@ -186,10 +186,10 @@ export const deliveryWorker = Effect.gen(function* () {
 
   /** Writes the outcomes that there are, and what they say of the endpoints; answers their lanes. */
   const settle = Effect.gen(function* () {
-    const written = done
+    const written = [...done]
     yield* recordOutcomes(written.map(({ outcome }) => outcome))
-    // What came in meanwhile stays; what could not be written stays too.
-    done = done.slice(written.length)
+    // What came in meanwhile stays, and so does what could not be written.
+    done.splice(0, written.length)
     const byLane = Map.groupBy(written, ({ lane }) => lane)
     const changed: Array<EndpointRow> = []
     for (const [lane, its] of byLane) {

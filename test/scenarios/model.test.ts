@@ -36,6 +36,9 @@ const OUT_OF_REACH: ReadonlyMap<string, string> = new Map([
   ...["opening on cancel #0", "opening on cancel #1", "opening on update #0"].map(
     (key) => [key, "only while the creating request runs: test/faults/races.test.ts"] as const,
   ),
+  ...["trialing.running", "active.current", "overdue.retrying", "overdue.waiting"].map(
+    (state) => [`${state} on reminder #0`, "moves nothing: test/scenarios/nudge.test.ts"] as const,
+  ),
   ...["trialing.charging", "active.charging", "active.resuming", "overdue", "overdue.charging"].map(
     (state) =>
       [`${state} on method.removed #0`, "needs a second payment method: test/scenarios/dunning.test.ts"] as const,

@@ -47,10 +47,18 @@ export const createPlan = async (api: Api, plan: Readonly<Record<string, unknown
 export const createCustomer = async (api: Api, customer: Readonly<Record<string, unknown>> = {}): Promise<string> =>
   data(await api.post("/customers", { name: "Ada Obi", ...customer }), 201).id
 
-/** `created_at` (without its zeros), type and the object's status: of all that happened to these objects, oldest first. */
-export const timeline = async (api: Api, about: ReadonlyArray<string>): Promise<ReadonlyArray<string>> => {
+/**
+ * `created_at` (without its zeros), type and the object's status: of all that happened to these objects, oldest first.
+ * Reminders are a story of their own: `nudges` tells them too.
+ */
+export const timeline = async (
+  api: Api,
+  about: ReadonlyArray<string>,
+  { nudges = false } = {},
+): Promise<ReadonlyArray<string>> => {
   const events = await api.all("/events")
   return events
+    .filter(({ type }) => nudges || !type.startsWith("nudge."))
     .filter(({ data: { object } }) => about.includes(object.id) || about.includes(object.subscription))
     .reverse()
     .map(

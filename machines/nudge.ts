@@ -1,0 +1,245 @@
+/**
+ * A reminder on its way to a customer (spec 2.8, decisions H1, H2, H8): it walks the channels in order of preference until
+ * one takes it and says, or lets us assume, that it arrived.
+ */
+import { and, assign, setup } from "xstate"
+
+export type Channel = "whatsapp" | "sms" | "email"
+
+export interface NudgeAttempt {
+  readonly channel: Channel
+  readonly status: "sent" | "delivered" | "failed"
+  readonly failure_reason: string | null
+  readonly at: number
+}
+
+export interface NudgeContext {
+  /** Those by which the customer can be reached, in order of preference. */
+  readonly channels: ReadonlyArray<Channel>
+  /** Which of them is tried now, or was last. */
+  readonly position: number
+  /** How often a messenger that is busy has been asked to take it. */
+  readonly tries: number
+  readonly attempts: ReadonlyArray<NudgeAttempt>
+  /** Not to be sent before; null: at once. */
+  readonly sendAt: number | null
+  readonly sentAt: number | null
+  readonly deliveredAt: number | null
+  /** When a simulated receipt comes in. */
+  readonly receiptAt: number | null
+  readonly failureReason: string | null
+  /** Whether it counts towards the allowance. */
+  readonly counts: boolean
+}
+
+type Timed<T extends string> = { readonly type: T; readonly at: number }
+
+export type MessengerAnswer =
+  | (Timed<"messenger.accepted"> & { readonly receiptAt: number | null })
+  /** It will not take this message. */
+  | (Timed<"messenger.refused"> & { readonly reason: string })
+  /** It did not take it now, for certain. */
+  | (Timed<"messenger.busy"> & { readonly retryAfterMs: number | null })
+  /** It may have taken it: nobody knows, and it is not sent there again. */
+  | Timed<"messenger.unknown">
+
+export type NudgeEvent =
+  | (Timed<"create"> & { readonly channels: ReadonlyArray<Channel>; readonly sendAt: number | null })
+  | MessengerAnswer
+  | (Timed<"receipt.delivered"> & { readonly channel: Channel })
+  | (Timed<"receipt.failed"> & { readonly channel: Channel; readonly reason: string })
+  /** What it was to remind of is over. */
+  | Timed<"withdraw">
+  | Timed<"xstate.after.sendLater.nudge.waiting">
+  | Timed<"xstate.after.sendAgain.nudge.resting">
+  | Timed<"xstate.after.receipt.nudge.sent">
+  | Timed<"xstate.after.unheard.nudge.sent">
+
+export type NudgeEventType = "nudge.sent" | "nudge.delivered" | "nudge.failed"
+
+const SECOND_MS = 1000
+const MINUTE_MS = 60 * SECOND_MS
+
+/** Waits for a messenger that is busy; after them comes the next channel. */
+export const RETRY_AFTER_MS = [30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS] as const
+const LONGEST_WAIT_MS = 10 * MINUTE_MS
+/** Sent, and not heard of for so long: it counts as if it had arrived (decision H8). */
+export const UNHEARD_AFTER_MS = 24 * 60 * MINUTE_MS
+
+const channelNow = ({ channels, position }: NudgeContext): Channel => channels[position]!
+
+/** The attempts with what became of the channel's. */
+const withOutcome = (
+  { attempts }: NudgeContext,
+  channel: Channel,
+  status: NudgeAttempt["status"],
+  reason: string | null,
+  at: number,
+): ReadonlyArray<NudgeAttempt> => [
+  ...attempts.filter((attempt) => attempt.channel !== channel),
+  { channel, status, failure_reason: reason, at },
+]
+
+const isLast = ({ channels, position }: NudgeContext): boolean => position + 1 >= channels.length
+
+type Moment = { readonly context: NudgeContext; readonly event: NudgeEvent }
+
+const failsHere = ({ context, event }: Moment): boolean =>
+  event.type === "receipt.failed" && event.channel === channelNow(context) && !context.counts
+
+const emit = (type: NudgeEventType) => ({ type: "emit", params: { type } }) as const
+
+/** A channel that was tried did deliver it, if late. */
+const wasTried = ({ context: { channels, position }, event }: Moment): boolean =>
+  event.type === "receipt.delivered" && channels.slice(0, position + 1).includes(event.channel)
+
+/** The channel that is tried now failed. */
+const nextOrFailed = [
+  { guard: "hasNext", target: "sending", actions: ["failChannel", "toNextChannel"] },
+  { target: "failed", actions: "failChannel" },
+] as const
+/** It arrived; one that counts already does not count again. */
+const delivered = [
+  { guard: "wasTriedAndCounted", target: "delivered", actions: "arrive" },
+  { guard: "wasTried", target: "delivered", actions: ["arrive", "countIt", "count"] },
+] as const
+
+export const nudgeMachine = setup({
+  types: {} as {
+    context: NudgeContext
+    events: NudgeEvent
+    input: { readonly at: number; readonly channels: ReadonlyArray<Channel>; readonly sendAt: number | null }
+  },
+  actions: {
+    // Effects: carried out by src/nudge.
+    emit: (_, _params: { readonly type: NudgeEventType }) => {},
+    /** It counts towards the allowance from here on. */
+    count: () => {},
+    // Context.
+    countIt: assign({ counts: true }),
+    accept: assign(({ context, event }) => ({
+      attempts: withOutcome(context, channelNow(context), "sent", null, event.at),
+      sentAt: context.sentAt ?? event.at,
+      receiptAt: event.type === "messenger.accepted" ? event.receiptAt : null,
+      tries: 0,
+    })),
+    failChannel: assign(({ context, event }) => {
+      const [channel, reason] =
+        event.type === "receipt.failed"
+          ? [event.channel, event.reason]
+          : [
+              channelNow(context),
+              event.type === "messenger.refused"
+                ? event.reason
+                : event.type === "messenger.unknown"
+                  ? "no_answer"
+                  : "messenger_unavailable",
+            ]
+      return {
+        attempts: withOutcome(context, channel, "failed", reason, event.at),
+        failureReason: reason,
+        receiptAt: null,
+        tries: 0,
+      }
+    }),
+    toNextChannel: assign(({ context }) => ({ position: context.position + 1, failureReason: null })),
+    rest: assign(({ context }) => ({ tries: context.tries + 1 })),
+    arrive: assign(({ context, event }) => {
+      const channel = event.type === "receipt.delivered" ? event.channel : channelNow(context)
+      const sentAt = context.sentAt ?? event.at
+      return {
+        position: context.channels.indexOf(channel),
+        attempts: withOutcome(context, channel, "delivered", null, event.at),
+        sentAt,
+        deliveredAt: event.at,
+        failureReason: null,
+      }
+    }),
+    reachNobody: assign({ failureReason: "no_contact_details" }),
+    giveUp: assign({ failureReason: "no_longer_needed" }),
+  },
+  delays: {
+    sendLater: ({ context, event }) => context.sendAt! - event.at,
+    sendAgain: ({ context, event }) => {
+      const asked = event.type === "messenger.busy" ? (event.retryAfterMs ?? 0) : 0
+      return Math.max(RETRY_AFTER_MS[context.tries - 1]!, Math.min(asked, LONGEST_WAIT_MS))
+    },
+    receipt: ({ context, event }) => (context.receiptAt ?? Number.POSITIVE_INFINITY) - event.at,
+    unheard: UNHEARD_AFTER_MS,
+  },
+  guards: {
+    reachesNobody: ({ context }) => context.channels.length === 0,
+    waits: ({ context, event }) => context.sendAt !== null && context.sendAt > event.at,
+    neverSent: ({ context }) => context.sentAt === null,
+    hasNext: ({ context }) => !isLast(context),
+    mayTryAgain: ({ context }) => context.tries < RETRY_AFTER_MS.length,
+    /** What is said of a channel that was passed over already changes nothing, nor what is said after a day. */
+    failsHere,
+    failsHereAndHasNext: and([failsHere, ({ context }) => !isLast(context)]),
+    wasTried,
+    wasTriedAndCounted: and([wasTried, ({ context }) => context.counts]),
+  },
+}).createMachine({
+  id: "nudge",
+  context: ({ input }) => ({
+    channels: input.channels,
+    position: 0,
+    tries: 0,
+    attempts: [],
+    sendAt: input.sendAt,
+    sentAt: null,
+    deliveredAt: null,
+    receiptAt: null,
+    failureReason: null,
+    counts: false,
+  }),
+  initial: "created",
+  states: {
+    created: {
+      on: {
+        create: [
+          { guard: "reachesNobody", target: "failed", actions: "reachNobody" },
+          { guard: "waits", target: "waiting" },
+          { target: "sending" },
+        ],
+      },
+    },
+    /** For the end of the quiet hours. */
+    waiting: {
+      after: { sendLater: "sending" },
+      on: { withdraw: { target: "failed", actions: "giveUp" } },
+    },
+    /** A messenger is to be given it, or is being given it. */
+    sending: {
+      on: {
+        "messenger.accepted": [
+          { guard: "neverSent", target: "sent", actions: ["accept", emit("nudge.sent")] },
+          { target: "sent", actions: "accept" },
+        ],
+        "messenger.refused": [...nextOrFailed],
+        "messenger.unknown": [...nextOrFailed],
+        "messenger.busy": [{ guard: "mayTryAgain", target: "resting", actions: "rest" }, ...nextOrFailed],
+        "receipt.delivered": [...delivered],
+      },
+    },
+    resting: {
+      after: { sendAgain: "sending" },
+      on: { "receipt.delivered": [...delivered] },
+    },
+    sent: {
+      after: {
+        receipt: { target: "delivered", actions: ["arrive", "countIt", "count"] },
+        unheard: { actions: ["countIt", "count"] },
+      },
+      on: {
+        "receipt.delivered": [...delivered],
+        "receipt.failed": [
+          { guard: "failsHereAndHasNext", target: "sending", actions: ["failChannel", "toNextChannel"] },
+          { guard: "failsHere", target: "failed", actions: "failChannel" },
+        ],
+      },
+    },
+    delivered: { entry: emit("nudge.delivered") },
+    failed: { entry: emit("nudge.failed") },
+  },
+})

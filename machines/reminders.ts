@@ -1,0 +1,73 @@
+/** When a subscription's customer is reminded by itself (decision H4), as pure arithmetic. */
+import { DAY_MS } from "./calendar.ts"
+
+const HOUR_MS = 3_600_000
+/** Africa/Lagos is an hour ahead of UTC all year. */
+const LAGOS_MS = HOUR_MS
+
+/** Hours of the day in Lagos between which nobody is reminded: from one, over midnight, to the other. */
+export interface QuietHours {
+  readonly from: number
+  readonly to: number
+}
+
+/** The end of the quiet hours that an instant falls into; the instant itself where it falls into none. */
+export const afterQuiet = (at: number, quiet: QuietHours | null): number => {
+  if (quiet === null) return at
+  const hour = Math.floor(((((at + LAGOS_MS) % DAY_MS) + DAY_MS) % DAY_MS) / HOUR_MS)
+  const isQuiet = quiet.from < quiet.to ? hour >= quiet.from && hour < quiet.to : hour >= quiet.from || hour < quiet.to
+  if (!isQuiet) return at
+  const midnight = at - ((((at + LAGOS_MS) % DAY_MS) + DAY_MS) % DAY_MS)
+  const end = midnight + quiet.to * HOUR_MS
+  return end > at ? end : end + DAY_MS
+}
+
+/** A plan's rules. */
+export interface ReminderRules {
+  readonly enabled: boolean
+  readonly pre_due_days: ReadonlyArray<number>
+  readonly post_due_days: ReadonlyArray<number>
+}
+
+export interface Reminder {
+  readonly rule: "pre_due" | "post_due"
+  readonly day: number
+  readonly at: number
+}
+
+/** What reminders are counted from. */
+export interface Remindable {
+  /** The machine's state as one word. */
+  readonly state: string
+  readonly periodStart: number
+  readonly nextChargeAt: number | null
+  readonly firstFailedAt: number | null
+  readonly cancelling: boolean
+}
+
+/** States in which reminders go out; while an attempt is under way it takes their place. */
+const BEFORE: ReadonlySet<string> = new Set(["trialing.running", "active.current"])
+const AFTER: ReadonlySet<string> = new Set(["overdue.retrying", "overdue.waiting"])
+
+export const isReminding = (state: string): boolean => BEFORE.has(state) || AFTER.has(state)
+
+/** All reminders of the current period, or of the unpaid bill, in order. */
+export const remindersOf = (
+  { state, periodStart, nextChargeAt, firstFailedAt, cancelling }: Remindable,
+  rules: ReminderRules,
+  quiet: QuietHours | null,
+): ReadonlyArray<Reminder> => {
+  if (!rules.enabled || cancelling) return []
+  const found: Array<Reminder> = []
+  if (BEFORE.has(state) && nextChargeAt !== null)
+    for (const day of new Set(rules.pre_due_days)) {
+      const due = nextChargeAt - day * DAY_MS
+      const at = afterQuiet(due, quiet)
+      // A day before this period is none of it; one that would come too late says nothing.
+      if (due > periodStart && at < nextChargeAt) found.push({ rule: "pre_due", day, at })
+    }
+  if (AFTER.has(state) && firstFailedAt !== null)
+    for (const day of new Set(rules.post_due_days))
+      found.push({ rule: "post_due", day, at: afterQuiet(firstFailedAt + day * DAY_MS, quiet) })
+  return found.sort((a, b) => a.at - b.at || a.day - b.day)
+}

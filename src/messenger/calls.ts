@@ -1,0 +1,69 @@
+/** Calls of messengers' HTTP interfaces: what is known of a message after one that went wrong. */
+import { Effect } from "effect"
+import { request } from "undici"
+import { SECOND_MS } from "../time.ts"
+import { Busy, NoAnswer, type SendError } from "./Messenger.ts"
+
+const LIMIT_MS = 10 * SECOND_MS
+
+export interface Answer {
+  readonly status: number
+  readonly body: Readonly<Record<string, unknown>>
+}
+
+/** Errors of a connection that never came to be: nothing was sent. */
+const NOT_CONNECTED = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "UND_ERR_CONNECT_TIMEOUT",
+])
+
+const asObject = (text: string): Answer["body"] => {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === "object" && value !== null ? (value as Answer["body"]) : {}
+  } catch {
+    return {}
+  }
+}
+
+const failureOf = (error: unknown): SendError =>
+  NOT_CONNECTED.has((error as { readonly code?: string }).code ?? "")
+    ? new Busy({ retryAfterMs: null })
+    : new NoAnswer({ cause: error })
+
+/** Seconds of a Retry-After as milliseconds. */
+const retryAfterMs = (value: unknown): number | null =>
+  typeof value === "string" && /^\d{1,6}$/.test(value) ? Number(value) * SECOND_MS : null
+
+/** Posts JSON; answers whatever status came back that says something about the message itself. */
+export const postJson = (
+  url: string,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): Effect.Effect<Answer, SendError> =>
+  Effect.gen(function* () {
+    const answer = yield* Effect.tryPromise({
+      try: async () => {
+        const {
+          statusCode,
+          headers: answered,
+          body: stream,
+        } = await request(url, {
+          method: "POST",
+          headers: { "content-type": "application/json", ...headers },
+          body: JSON.stringify(body),
+          signal: AbortSignal.timeout(LIMIT_MS),
+        })
+        return { status: statusCode, retryAfter: answered["retry-after"], text: await stream.text() }
+      },
+      catch: failureOf,
+    })
+    if (answer.status === 429 || answer.status === 503)
+      return yield* new Busy({ retryAfterMs: retryAfterMs(answer.retryAfter) })
+    if (answer.status >= 500) return yield* new NoAnswer({ cause: answer.status })
+    return { status: answer.status, body: asObject(answer.text) }
+  })

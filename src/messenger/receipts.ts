@@ -1,0 +1,36 @@
+/** What messengers say of messages that they took, as all of them could say it. */
+import { timingSafeEqual } from "node:crypto"
+import type { Channel } from "../../machines/nudge.ts"
+
+export interface Receipt {
+  readonly channel: Channel
+  /** One of these two says which message is meant. */
+  readonly nudgeId: string | null
+  readonly messageId: string | null
+  readonly delivered: boolean
+  readonly reason: string | null
+}
+
+/** Compares signatures without telling by the time it takes how far they agree. */
+export const isSame = (given: string, right: string): boolean => {
+  const [a, b] = [Buffer.from(given), Buffer.from(right)]
+  return a.length === b.length && timingSafeEqual(a, b)
+}
+
+type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
+
+/** What a messenger's calls to `/callbacks/{provider}/{account}` mean; undefined where a call is not the messenger's. */
+export interface Callback {
+  readonly receipts: (headers: Headers, raw: Buffer) => ReadonlyArray<Receipt> | undefined
+  /** What is to be answered to the messenger that is shown the address. */
+  readonly handshake: (search: URLSearchParams) => string | undefined
+}
+
+/** The JSON of a call whose signature was right. */
+export const parse = <T extends object>(raw: Buffer): Partial<T> => {
+  try {
+    return JSON.parse(raw.toString("utf8")) as T
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,61 @@
+/** E-mail by SMTP. */
+import { Effect, Redacted } from "effect"
+import { createTransport } from "nodemailer"
+import type { SmtpSettings } from "../config.ts"
+import { SECOND_MS } from "../time.ts"
+import { Busy, type ChannelMessenger, Refused, type SendError, wholeText } from "./Messenger.ts"
+
+const CONNECT_MS = 10 * SECOND_MS
+const SILENCE_MS = 30 * SECOND_MS
+
+export interface Mail {
+  /** Unique for ever: a mail that is sent again carries the same Message-ID. */
+  readonly id: string
+  readonly to: string
+  readonly sender: string
+  readonly subject: string
+  readonly text: string
+}
+
+export interface Mailer {
+  readonly send: (mail: Mail) => Effect.Effect<void, SendError>
+}
+
+/** 5xx is for good, 4xx for now; without an answer it is sent again, under the same Message-ID. */
+const failureOf = (error: unknown): SendError => {
+  const { responseCode, command } = error as { readonly responseCode?: number; readonly command?: string }
+  if (responseCode === undefined || responseCode < 500) return new Busy({ retryAfterMs: null })
+  return new Refused({ reason: command === "RCPT TO" ? "address_rejected" : "message_rejected" })
+}
+
+export const makeMailer = ({ url, from }: SmtpSettings): Mailer => {
+  const transport = createTransport({
+    url: Redacted.value(url),
+    pool: true,
+    connectionTimeout: CONNECT_MS,
+    greetingTimeout: CONNECT_MS,
+    socketTimeout: SILENCE_MS,
+  })
+  const domain = from.slice(from.lastIndexOf("@") + 1)
+  return {
+    send: ({ id, to, sender, subject, text }) =>
+      Effect.tryPromise({
+        try: () =>
+          transport.sendMail({
+            messageId: `<${id}@${domain}>`,
+            from: { name: sender, address: from },
+            to: { name: "", address: to },
+            subject,
+            text,
+          }),
+        catch: failureOf,
+      }).pipe(Effect.asVoid),
+  }
+}
+
+/** Accepted is sent, never delivered: nobody tells. */
+export const email = (mailer: Mailer): ChannelMessenger => ({
+  repeatable: true,
+  send: (message) =>
+    Effect.as(mailer.send({ ...message, text: wholeText(message) }), { messageId: null, receiptAt: null }),
+})

@@ -1,0 +1,51 @@
+/** SMS by Termii. */
+import { createHmac } from "node:crypto"
+import { Effect, Redacted } from "effect"
+import type { TermiiSettings } from "../config.ts"
+import { postJson } from "./calls.ts"
+import { type ChannelMessenger, forSms, Refused, wholeText } from "./Messenger.ts"
+import { type Callback, isSame, parse } from "./receipts.ts"
+
+export const termii = ({ url, apiKey, from }: TermiiSettings): ChannelMessenger => ({
+  repeatable: false,
+  send: (message) =>
+    Effect.gen(function* () {
+      const { status, body } = yield* postJson(`${url}/api/sms/send`, {
+        api_key: Redacted.value(apiKey),
+        to: message.to.replace(/^\+/, ""),
+        from,
+        sms: forSms(wholeText(message)),
+        type: "plain",
+        // Also reaches numbers that take no advertising.
+        channel: "dnd",
+      })
+      if (status < 300 && (body.code === undefined || body.code === "ok"))
+        return { messageId: body.message_id === undefined ? null : String(body.message_id), receiptAt: null }
+      const said = String(body.message ?? "")
+      if (status === 401 || status === 403 || /balance|api.?key|sender/i.test(said)) {
+        yield* Effect.logError("termii is not set up right", { status, message: said })
+        return yield* new Refused({ reason: "messenger_misconfigured" })
+      }
+      return yield* new Refused({
+        reason: /phone|number|recipient/i.test(said) ? "number_unreachable" : "message_rejected",
+      })
+    }),
+})
+
+interface Report {
+  readonly message_id: string | number
+  readonly status: string
+}
+
+export const termiiCallback = ({ secret }: TermiiSettings): Callback => ({
+  receipts: (headers, raw) => {
+    const right = createHmac("sha512", Redacted.value(secret)).update(raw).digest("hex")
+    if (!isSame(String(headers["x-termii-signature"]), right)) return undefined
+    const { message_id: id, status = "" } = parse<Report>(raw)
+    const which = { channel: "sms" as const, nudgeId: null, messageId: id === undefined ? null : String(id) }
+    if (/fail|reject|expired|dnd|undeliver/i.test(status))
+      return [{ ...which, delivered: false, reason: "number_unreachable" }]
+    return /deliver/i.test(status) ? [{ ...which, delivered: true, reason: null }] : []
+  },
+  handshake: () => undefined,
+})

@@ -1,0 +1,83 @@
+/** WhatsApp by the Cloud API (docs/operating.md lists the templates that it needs approved). */
+import { createHmac } from "node:crypto"
+import { Effect, Redacted } from "effect"
+import type { WhatsAppSettings } from "../config.ts"
+import { postJson } from "./calls.ts"
+import { Busy, type ChannelMessenger, type Message, Refused } from "./Messenger.ts"
+import { type Callback, isSame, parse, type Receipt } from "./receipts.ts"
+
+const NOT_ON_WHATSAPP = 131026
+const THROTTLED = new Set([130429, 131056, 80007])
+/** Ours to mend: a template that is not approved, billing, a locked account, a token. */
+const MISCONFIGURED = new Set([132001, 131042, 131031, 190])
+
+/** What an error of theirs means for the nudge. */
+const reasonOf = (code: unknown): string => {
+  if (code === NOT_ON_WHATSAPP) return "not_on_whatsapp"
+  return MISCONFIGURED.has(code as number) ? "messenger_misconfigured" : "message_rejected"
+}
+
+const bodyOf = ({ id, to, template }: Message, language: string) => ({
+  messaging_product: "whatsapp",
+  to: to.replace(/^\+/, ""),
+  type: "template",
+  template: {
+    name: template.name,
+    language: { code: language },
+    components: [{ type: "body", parameters: template.values.map((text) => ({ type: "text", text })) }],
+  },
+  // Comes back with every status.
+  biz_opaque_callback_data: id,
+})
+
+export const whatsApp = ({ url, phoneNumberId, token, language }: WhatsAppSettings): ChannelMessenger => ({
+  repeatable: false,
+  send: (message) =>
+    Effect.gen(function* () {
+      const { status, body } = yield* postJson(`${url}/${phoneNumberId}/messages`, bodyOf(message, language), {
+        authorization: `Bearer ${Redacted.value(token)}`,
+      })
+      const error = body.error as { readonly code?: number; readonly message?: string } | undefined
+      if (status < 300 && error === undefined) {
+        const [sent] = (body.messages ?? []) as ReadonlyArray<{ readonly id?: string }>
+        return { messageId: sent?.id ?? null, receiptAt: null }
+      }
+      if (THROTTLED.has(error?.code ?? 0)) return yield* new Busy({ retryAfterMs: null })
+      const reason = reasonOf(error?.code)
+      if (reason === "messenger_misconfigured")
+        yield* Effect.logError("whatsapp is not set up right", { code: error?.code, message: error?.message })
+      return yield* new Refused({ reason })
+    }),
+})
+
+interface Status {
+  readonly id?: string
+  readonly status?: string
+  readonly biz_opaque_callback_data?: string
+  readonly errors?: ReadonlyArray<{ readonly code?: number }>
+}
+
+interface Update {
+  readonly entry: ReadonlyArray<{
+    readonly changes?: ReadonlyArray<{ readonly value?: { readonly statuses?: ReadonlyArray<Status> } }>
+  }>
+}
+
+const receiptOf = ({ id, status, biz_opaque_callback_data: nudge, errors }: Status): ReadonlyArray<Receipt> => {
+  const which = { channel: "whatsapp" as const, nudgeId: nudge ?? null, messageId: id ?? null }
+  if (status === "delivered" || status === "read") return [{ ...which, delivered: true, reason: null }]
+  return status === "failed" ? [{ ...which, delivered: false, reason: reasonOf(errors?.[0]?.code) }] : []
+}
+
+export const whatsAppCallback = ({ appSecret, verifyToken }: WhatsAppSettings): Callback => ({
+  receipts: (headers, raw) => {
+    const right = `sha256=${createHmac("sha256", Redacted.value(appSecret)).update(raw).digest("hex")}`
+    if (!isSame(String(headers["x-hub-signature-256"]), right)) return undefined
+    const { entry = [] } = parse<Update>(raw)
+    return entry.flatMap(({ changes = [] }) => changes.flatMap(({ value }) => value?.statuses ?? [])).flatMap(receiptOf)
+  },
+  handshake: (search) =>
+    search.get("hub.mode") === "subscribe" && isSame(search.get("hub.verify_token") ?? "", Redacted.value(verifyToken))
+      ? (search.get("hub.challenge") ?? "")
+      : undefined,
+})

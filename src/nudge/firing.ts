@@ -1,0 +1,38 @@
+/** What happens when timers of nudges fall due. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { advance } from "../lifecycle/advance.ts"
+import { firing } from "../timers/sweep.ts"
+import { commitNudges } from "./commit.ts"
+import { nudgeLifecycle } from "./Nudge.ts"
+import { lockNudges, type NudgeRow } from "./rows.ts"
+
+/**
+ * Of nudges that waited through the quiet hours, those whose reason is over: the subscription was paid, or was cancelled.
+ */
+const overMeanwhile = (rows: ReadonlyArray<NudgeRow>) =>
+  Effect.gen(function* () {
+    const waiting = rows.filter(({ state, subscription_id }) => state === "waiting" && subscription_id !== null)
+    if (waiting.length === 0) return new Set<string>()
+    const sql = yield* SqlClient.SqlClient
+    const over = yield* sql<{ id: string }>`
+      SELECT n.id FROM nudge n
+      JOIN subscription s ON (s.account_id, s.livemode, s.id) = (n.account_id, n.livemode, n.subscription_id)
+      WHERE n.id = ANY(${waiting.map(({ id }) => id)}::text[])
+        AND NOT CASE n.template WHEN 'service_paused' THEN s.status = 'paused' AND s.escalation IS NOT NULL ELSE s.dunning IS NOT NULL END`
+    return new Set(over.map(({ id }) => id))
+  })
+
+export const nudgeFiring = firing({
+  kind: "nudge",
+  lock: lockNudges,
+  fire: (due, now) =>
+    Effect.gen(function* () {
+      const over = yield* overMeanwhile(due.map(({ row }) => row))
+      const commands = due.map(({ row, event }) =>
+        over.has(row.id) ? { row, event: { type: "withdraw", at: event.at } } : { row, event },
+      )
+      yield* commitNudges(advance(nudgeLifecycle, commands), now)
+      return Effect.void
+    }),
+})

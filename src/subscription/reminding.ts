@@ -1,0 +1,222 @@
+/**
+ * Reminding customers by itself (decisions E6, H4). The next reminder of a subscription is a timer of it, planned anew with
+ * everything that moves the day it is counted from; the plan's rules are read when they are needed.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import {
+  afterQuiet,
+  isReminding,
+  type QuietHours,
+  type Reminder,
+  type ReminderRules,
+  remindersOf,
+} from "../../machines/reminders.ts"
+import type { Reminded } from "../../machines/subscription_setup.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import type { Ref, Tenant } from "../db/tenant.ts"
+import type { OtherTimers } from "../lifecycle/commit.ts"
+import type { About, Wanted } from "../nudge/make.ts"
+import { Nudging } from "../nudge/Nudging.ts"
+import { HOUR_MS } from "../time.ts"
+import type { TimerRow } from "../timers/rows.ts"
+import type { SubscriptionTransition } from "./commit.ts"
+import type { SubscriptionRow } from "./rows.ts"
+
+/** The timer's name, and the event that it fires. */
+export const REMINDER = "reminder"
+/** After everything else that a subscription does at the same instant (decision E19). */
+const RANK = 7
+/** What an outage held up for longer is not sent any more. */
+const MOST_LATE_MS = HOUR_MS
+
+interface Rules {
+  readonly reminders: ReminderRules
+  readonly unitKobo: number | null
+}
+
+/** What plans say about reminders, by subscription ID. */
+export const readRules = (refs: ReadonlyArray<Ref>) =>
+  Effect.gen(function* () {
+    if (refs.length === 0) return new Map<string, Rules>()
+    const sql = yield* SqlClient.SqlClient
+    const rows = yield* sql<{ id: string; reminders: ReminderRules; overage_per_unit_kobo: number | null }>`
+      SELECT s.id, p.reminders, p.overage_per_unit_kobo
+      FROM ${records(sql, refs, REF_COLUMNS)} r
+      JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
+      JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)`
+    return new Map(
+      rows.map(({ id, reminders, overage_per_unit_kobo: unitKobo }): [string, Rules] => [id, { reminders, unitKobo }]),
+    )
+  })
+
+const quietOf = (row: Tenant) => Effect.map(Nudging, ({ quietHours }) => (row.livemode ? quietHours : null))
+
+const schedule = (row: SubscriptionRow, { reminders }: Rules, quiet: QuietHours | null): ReadonlyArray<Reminder> =>
+  remindersOf(
+    {
+      state: row.state,
+      periodStart: row.period_start_at,
+      nextChargeAt: row.next_charge_at,
+      firstFailedAt: row.dunning?.firstFailedAt ?? null,
+      cancelling: row.cancel_at_period_end,
+    },
+    reminders,
+    quiet,
+  )
+
+/** What a nudge says of a subscription: what is owed on it now, else what it is charged next. */
+export const aboutOf = (row: SubscriptionRow, unitKobo: number | null): About => {
+  const overdue = row.dunning !== null && row.bill !== null
+  const units = row.status === "trialing" ? 0 : row.units * (unitKobo ?? 0)
+  return {
+    subscriptionId: row.id,
+    planId: row.plan_id,
+    amountKobo: overdue ? row.bill.amountKobo : row.price_kobo * row.quantity + units,
+    dueAt: overdue ? null : row.next_charge_at,
+  }
+}
+
+const timer = (row: SubscriptionRow, dueAt: number): TimerRow => ({
+  account_id: row.account_id,
+  livemode: row.livemode,
+  actor_id: row.id,
+  name: REMINDER,
+  actor_kind: "subscription",
+  generation: row.version,
+  due_at: dueAt,
+  rank: RANK,
+  event: REMINDER,
+  test_clock_id: row.test_clock_id,
+})
+
+/** The timers of subscriptions' next reminders, the first that is not before `from`. */
+const plan = (
+  rows: ReadonlyArray<{ readonly row: SubscriptionRow; readonly from: number }>,
+  rules: ReadonlyMap<string, Rules>,
+): Effect.Effect<OtherTimers, never, Nudging> =>
+  Effect.gen(function* () {
+    const set: Array<TimerRow> = []
+    const clear: Array<{ account_id: string; livemode: boolean; actor_id: string; name: string }> = []
+    for (const { row, from } of rows) {
+      const rule = rules.get(row.id)
+      const next =
+        rule === undefined ? undefined : schedule(row, rule, yield* quietOf(row)).find(({ at }) => at >= from)
+      if (next !== undefined) set.push(timer(row, next.at))
+      else clear.push({ account_id: row.account_id, livemode: row.livemode, actor_id: row.id, name: REMINDER })
+    }
+    return { set, clear }
+  })
+
+/** Whether a transition moved what reminders are counted from, or used one up. */
+const movesReminders = ({ row: before, event, to }: SubscriptionTransition, row: SubscriptionRow): boolean =>
+  event.type === REMINDER ||
+  (isReminding(before.state) || isReminding(to)
+    ? before.state !== to ||
+      before.next_charge_at !== row.next_charge_at ||
+      before.cancel_at_period_end !== row.cancel_at_period_end ||
+      before.dunning?.firstFailedAt !== row.dunning?.firstFailedAt
+    : false)
+
+interface Moved {
+  readonly transition: SubscriptionTransition
+  readonly row: SubscriptionRow
+}
+
+/** The nudges that a transition asks for. */
+const wantedBy = (
+  { transition, row }: Moved,
+  { reminders, unitKobo }: Rules,
+  quiet: QuietHours | null,
+  now: number,
+): ReadonlyArray<Wanted> => {
+  if (!reminders.enabled) return []
+  const sendAt = afterQuiet(now, quiet)
+  const about = aboutOf(row, unitKobo)
+  return transition.decision.effects
+    .filter(({ type }) => type === "nudge" || type === "remind")
+    .map(({ type, params }): Wanted => {
+      const { template, rule, day } = params as unknown as Reminded
+      const of = rule === "pre_due" ? row.next_charge_at! : (row.dunning?.firstFailedAt ?? 0)
+      return {
+        account_id: row.account_id,
+        livemode: row.livemode,
+        customerId: row.customer_id,
+        testClockId: row.test_clock_id,
+        about,
+        template,
+        message: null,
+        channels: null,
+        source: "automatic",
+        reminder: type === "remind" ? { rule, day, of } : null,
+        sendAt: sendAt > now ? sendAt : null,
+        at: now,
+      }
+    })
+}
+
+/** What transitions mean for reminders: the timers of the next ones, and the nudges that are to be made now. */
+export const reminding = (moved: ReadonlyArray<Moved>, now: number) =>
+  Effect.gen(function* () {
+    const moving = moved.filter(({ transition, row }) => movesReminders(transition, row))
+    const asking = moved.filter(({ transition }) =>
+      transition.decision.effects.some(({ type }) => type === "nudge" || type === "remind"),
+    )
+    const needed = new Map(
+      [...moving.filter(({ row }) => isReminding(row.state)), ...asking].map((one) => [one.row.id, one.row]),
+    )
+    const rules = yield* readRules([...needed.values()])
+    const timers = yield* plan(
+      moving.map(({ transition: { event }, row }) => ({
+        row,
+        from: Math.max(event.type === REMINDER ? event.at + 1 : event.at, now - MOST_LATE_MS),
+      })),
+      rules,
+    )
+    const wanted: Array<Wanted> = []
+    for (const one of asking) wanted.push(...wantedBy(one, rules.get(one.row.id)!, yield* quietOf(one.row), now))
+    return { timers, wanted }
+  })
+
+/** A subscription whose reminder timer is due. */
+interface Due {
+  readonly row: SubscriptionRow
+  readonly at: number
+}
+
+/**
+ * Which reminders the timers stand for, by subscription ID, as the plans are now: none where the plan changed, or an outage
+ * held it up for too long. For these the timer of the next one is answered.
+ */
+export const dueReminders = (due: ReadonlyArray<Due>, now: number) =>
+  Effect.gen(function* () {
+    const rules = yield* readRules(due.map(({ row }) => row))
+    const found = new Map<string, Pick<Reminder, "rule" | "day">>()
+    for (const { row, at } of due) {
+      const reminder = schedule(row, rules.get(row.id)!, yield* quietOf(row)).find((one) => one.at === at)
+      if (reminder !== undefined && now - at <= MOST_LATE_MS)
+        found.set(row.id, { rule: reminder.rule, day: reminder.day })
+    }
+    const over = due.filter(({ row }) => !found.has(row.id))
+    const timers = yield* plan(
+      over.map(({ row, at }) => ({ row, from: Math.max(at + 1, now - MOST_LATE_MS) })),
+      rules,
+    )
+    return { found, timers }
+  })
+
+/** Has all subscriptions of a plan planned anew, each by its own clock: the rules for its reminders changed. */
+export const planAnew = (tenant: Tenant, planId: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    // Locked like everybody does who sets their timers.
+    yield* sql`
+      SELECT 1 FROM subscription
+      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND plan_id = ${planId} AND status <> 'cancelled' ORDER BY id FOR UPDATE`
+    yield* sql`
+      INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)
+      SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, coalesce(k.frozen_at, now()), ${RANK}::smallint, ${REMINDER}, s.test_clock_id
+      FROM subscription s LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)
+      WHERE s.account_id = ${tenant.account_id} AND s.livemode = ${tenant.livemode} AND s.plan_id = ${planId} AND s.status <> 'cancelled'
+      ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE SET due_at = excluded.due_at`
+  })
