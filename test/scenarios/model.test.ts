@@ -37,7 +37,7 @@ const OUT_OF_REACH: ReadonlyMap<string, string> = new Map([
     (key) => [key, "only while the creating request runs: test/faults/races.test.ts"] as const,
   ),
   ...["trialing.running", "active.current", "overdue.retrying", "overdue.waiting"].map(
-    (state) => [`${state} on reminder #0`, "moves nothing: test/scenarios/nudge.test.ts"] as const,
+    (state) => [`${state} on reminder #0`, "moves nothing: test/nudge/nudge.test.ts"] as const,
   ),
   ...["trialing.charging", "active.charging", "active.resuming", "overdue", "overdue.charging"].map(
     (state) =>

@@ -1,0 +1,329 @@
+/** Live nudges through messengers' documented interfaces, by stand-ins on this machine (decisions H1, H3, H6, H8, K3). */
+import { createHmac } from "node:crypto"
+import { Effect } from "effect"
+import { describe, expect, it } from "vitest"
+import { makeNudges, type Wanted } from "../../src/nudge/make.ts"
+import { servicesLayer } from "../../src/services.ts"
+import { useInstance } from "../support/instance.ts"
+import { useMailbox } from "../support/mailbox.ts"
+import { type Received, useReceiver } from "../support/receiver.ts"
+import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
+import { useWhole } from "../support/whole.ts"
+
+const provider = useReceiver()
+const mailbox = useMailbox()
+const APP_SECRET = "app-secret"
+const TERMII_SECRET = "termii-secret"
+const { live, database, server, accountId } = useInstance(() => ({
+  WHATSAPP_URL: provider.url("/v23.0"),
+  WHATSAPP_PHONE_NUMBER_ID: "123",
+  WHATSAPP_TOKEN: "wa-token",
+  WHATSAPP_APP_SECRET: APP_SECRET,
+  WHATSAPP_VERIFY_TOKEN: "shown-by-us",
+  TERMII_URL: provider.url(""),
+  TERMII_API_KEY: "termii-key",
+  TERMII_SECRET,
+  TERMII_SENDER: "FitLagos",
+  SMTP_URL: mailbox.url(),
+  EMAIL_FROM: "billing@service.example",
+}))
+useWhole(database)
+
+const MESSAGES = "/v23.0/123/messages"
+const SMS = "/api/sms/send"
+type Body = { readonly to: string; readonly biz_opaque_callback_data: string } & Readonly<Record<string, unknown>>
+const bodyOf = ({ body }: Received) => JSON.parse(body) as Body
+
+/** Takes every message, but those to numbers that end in one of these. */
+provider.answer(MESSAGES, (received, response) => {
+  const { to } = bodyOf(received)
+  const error = (code: number) => JSON.stringify({ error: { code, message: "no" } })
+  if (to.endsWith("11")) return void response.writeHead(400).end(error(131026))
+  if (to.endsWith("12")) return void response.writeHead(500).end()
+  if (to.endsWith("13")) return void response.writeHead(400).end(error(130429))
+  if (to.endsWith("14")) return void response.writeHead(400).end(error(132001))
+  return void response
+    .writeHead(200)
+    .end(JSON.stringify({ messaging_product: "whatsapp", messages: [{ id: `wamid.${to}` }] }))
+})
+provider.answer(SMS, (received, response) => {
+  const { to } = bodyOf(received)
+  if (to.endsWith("99")) return void response.writeHead(400).end(JSON.stringify({ message: "Invalid phone number" }))
+  return void response
+    .writeHead(200)
+    .end(JSON.stringify({ code: "ok", message_id: `sms-${to}`, message: "Successfully Sent", balance: 9 }))
+})
+
+let made = 0
+/** A live customer whose number ends so. */
+const customerWith = (ending: string, over: object = {}) =>
+  createCustomer(live, { phone: `+23480${String(1_000_000 + made++).slice(1)}${ending}`, ...over })
+const nudge = async (customer: string, over: object = {}) =>
+  data(await live.post("/nudges", { customer, template: "payment_due", ...over }), 201).id as string
+const reached = (id: string, status: string) =>
+  eventually(async () => {
+    const one = data(await live.get(`/nudges/${id}`))
+    return one.status === status ? one : undefined
+  })
+const used = async () => data(await live.get("/usage")).nudges.used as number
+
+const callback = (path: string, body: object, headers: Readonly<Record<string, string>>) =>
+  fetch(`${server().origin}/callbacks/${path}`, { method: "POST", body: JSON.stringify(body), headers })
+const whatsApp = (statuses: ReadonlyArray<object>, { account = "all", secret = APP_SECRET } = {}) => {
+  const body = {
+    object: "whatsapp_business_account",
+    entry: [{ changes: [{ field: "messages", value: { statuses } }] }],
+  }
+  const signature = createHmac("sha256", secret).update(JSON.stringify(body)).digest("hex")
+  return callback(`whatsapp/${account}`, body, { "x-hub-signature-256": `sha256=${signature}` })
+}
+const termii = (body: object) =>
+  callback("termii/all", body, {
+    "x-termii-signature": createHmac("sha512", TERMII_SECRET).update(JSON.stringify(body)).digest("hex"),
+  })
+
+/** What the service makes by itself, here: in this process, on the service's database. */
+const make = (over: Partial<Wanted>) => {
+  const wanted: Wanted = {
+    account_id: accountId(),
+    livemode: true,
+    customerId: "",
+    testClockId: null,
+    about: null,
+    template: "update_payment_method",
+    message: null,
+    channels: null,
+    source: "automatic",
+    reminder: null,
+    sendAt: null,
+    at: Date.now(),
+    ...over,
+  }
+  return Effect.runPromise(
+    Effect.map(makeNudges([wanted]), ([nudge]) => nudge!.id).pipe(Effect.provide(servicesLayer(database.url()))),
+  )
+}
+
+/** Has the sweep look at the timers now: some nudge's is about to come. */
+const wakeSweep = async () => make({ customerId: await customerWith("00"), sendAt: Date.now() + 50 })
+
+describe("WhatsApp", () => {
+  it("is given an approved template with its values, and tells of the delivery once", async () => {
+    const customer = await customerWith("00", { name: "Ada Obi" })
+    const id = await nudge(customer)
+    await reached(id, "sent")
+    const [received] = provider.at(MESSAGES).filter((one) => bodyOf(one).biz_opaque_callback_data === id)
+    expect(received!.headers.authorization).toBe("Bearer wa-token")
+    const body = bodyOf(received!)
+    expect(body).toEqual({
+      messaging_product: "whatsapp",
+      to: expect.stringMatching(/^23480\d{8}$/),
+      type: "template",
+      template: {
+        name: "payment_due_general",
+        language: { code: "en" },
+        components: [
+          {
+            type: "body",
+            parameters: [
+              { type: "text", text: "Ada Obi" },
+              { type: "text", text: "Fit Lagos" },
+              { type: "text", text: expect.stringMatching(new RegExp(`^${server().origin}/pay/`)) },
+            ],
+          },
+        ],
+      },
+      biz_opaque_callback_data: id,
+    })
+    const before = await used()
+    const status = { id: `wamid.${body.to}`, status: "delivered", biz_opaque_callback_data: id }
+    expect((await whatsApp([status], { secret: "guessed" })).status).toBe(403)
+    expect((await whatsApp([status], { account: "acct_other" })).status).toBe(200)
+    expect(data(await live.get(`/nudges/${id}`)).status).toBe("sent")
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, (_, n) => whatsApp([{ ...status, status: n % 2 === 0 ? "delivered" : "read" }])),
+    )
+    expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200, 200, 200])
+    expect(await reached(id, "delivered")).toMatchObject({ counts_toward_allowance: true, billed_as_overage: false })
+    expect(await used()).toBe(before + 1)
+    const told = (await live.all("/events")).filter(({ data: { object } }) => object.id === id).map(({ type }) => type)
+    expect(told).toEqual(["nudge.delivered", "nudge.sent"])
+  })
+
+  it("shows its callback to those who know the token", async () => {
+    const handshake = (token: string) =>
+      fetch(
+        `${server().origin}/callbacks/whatsapp/all?hub.mode=subscribe&hub.verify_token=${token}&hub.challenge=1158201444`,
+      )
+    expect(await (await handshake("shown-by-us")).text()).toBe("1158201444")
+    expect((await handshake("guessed")).status).toBe(403)
+  })
+
+  it.each([
+    ["11", "not_on_whatsapp"],
+    // Nobody knows whether it was taken: it is not sent there again.
+    ["12", "no_answer"],
+    ["14", "messenger_misconfigured"],
+  ])("passes on to SMS where it answers a number that ends in %s with %s", async (ending, reason) => {
+    const customer = await customerWith(ending)
+    const id = await nudge(customer)
+    const passed = await reached(id, "sent")
+    expect(passed.attempts).toMatchObject([
+      { channel: "whatsapp", status: "failed", failure_reason: reason },
+      { channel: "sms", status: "sent", failure_reason: null },
+    ])
+    expect(provider.at(MESSAGES).filter((one) => bodyOf(one).biz_opaque_callback_data === id)).toHaveLength(1)
+  })
+
+  it("passes on where a message that it took fails after all", async () => {
+    const id = await nudge(await customerWith("00"))
+    await reached(id, "sent")
+    await whatsApp([{ id: "wamid.other", status: "failed", biz_opaque_callback_data: id, errors: [{ code: 131026 }] }])
+    const passed = await eventually(async () => {
+      const one = data(await live.get(`/nudges/${id}`))
+      return one.channel === "sms" && one.attempts.length === 2 ? one : undefined
+    })
+    expect([passed.status, passed.attempts[0].failure_reason, passed.attempts[1].status]).toEqual([
+      "sent",
+      "not_on_whatsapp",
+      "sent",
+    ])
+    const told = (await live.all("/events")).filter(({ data: { object } }) => object.id === id).map(({ type }) => type)
+    expect(told).toEqual(["nudge.sent"])
+  })
+
+  it("that is too busy is asked again later", async () => {
+    const id = await nudge(await customerWith("13"))
+    const resting = await eventually(async () => {
+      const [row] = await database.run(
+        (sql) => sql<{ state: string; due: number }>`
+          SELECT n.state, extract(epoch FROM t.due_at - n.created_at) AS due FROM nudge n JOIN timer t ON t.actor_id = n.id WHERE n.id = ${id}`,
+      )
+      return row
+    })
+    expect(resting.state).toBe("resting")
+    expect(Number(resting.due)).toBeGreaterThan(29)
+    expect(data(await live.get(`/nudges/${id}`))).toMatchObject({ status: "queued", attempts: [] })
+  })
+})
+
+describe("SMS", () => {
+  it("writes NGN, and reports name the message", async () => {
+    const customer = await customerWith("00")
+    const id = await nudge(customer, { template: "custom", custom_message: "You owe ₦5,000.00.", channels: ["sms"] })
+    await reached(id, "sent")
+    const [received] = provider.at(SMS).filter((one) => one.body.includes("You owe"))
+    const body = JSON.parse(received!.body)
+    expect(body).toMatchObject({ api_key: "termii-key", from: "FitLagos", channel: "dnd", type: "plain" })
+    expect(body.sms).toMatch(/^You owe NGN 5,000\.00\. http/)
+    await termii({ message_id: `sms-${body.to}`, status: "Message Sent" })
+    expect(data(await live.get(`/nudges/${id}`)).status).toBe("sent")
+    await termii({ message_id: `sms-${body.to}`, status: "Delivered" })
+    await reached(id, "delivered")
+    const unsigned = await callback("termii/all", { message_id: "x", status: "Delivered" }, {})
+    const { error } = (await unsigned.json()) as { error: { code: string } }
+    expect([unsigned.status, error.code]).toEqual([403, "signature_invalid"])
+  })
+
+  it("fails for a number that is none", async () => {
+    const id = await nudge(await customerWith("99"), { channels: ["sms"] })
+    expect(await reached(id, "failed")).toMatchObject({ failure_reason: "number_unreachable", sent_at: null })
+  })
+})
+
+describe("e-mail", () => {
+  it("is sent with a Message-ID of the nudge's own, and is never more than sent", async () => {
+    const customer = await createCustomer(live, { email: "ada@example.com" })
+    const id = await nudge(customer)
+    expect(await reached(id, "sent")).toMatchObject({ channel: "email", counts_toward_allowance: false })
+    const [mail] = mailbox.to("ada@example.com")
+    expect(mail!.text).toContain(`Message-ID: <${id}@service.example>`)
+    expect(mail!.text).toContain("From: Fit Lagos <billing@service.example>")
+    expect(mail!.text).toContain("Subject: Your payment to Fit Lagos is due")
+    expect(mail!.text).toContain(`To pay: ${server().origin}/pay/`)
+    // A day later it counts (decision H8).
+    const before = await used()
+    const hurried = await database.run(
+      (sql) => sql`UPDATE timer SET due_at = now() WHERE actor_id = ${id} AND name = 'unheard' RETURNING 1`,
+    )
+    expect(hurried).toHaveLength(1)
+    await wakeSweep()
+    await eventually(async () => (data(await live.get(`/nudges/${id}`)).counts_toward_allowance ? true : undefined))
+    expect(await used()).toBe(before + 1)
+  })
+
+  it("that is refused fails the nudge", async () => {
+    const id = await nudge(await createCustomer(live, { email: "bounce@example.com" }))
+    expect(await reached(id, "failed")).toMatchObject({ failure_reason: "address_rejected" })
+  })
+})
+
+describe("quiet hours", () => {
+  it("keep an automatic nudge until they end, and then send it", async () => {
+    const id = await make({ customerId: await customerWith("00"), sendAt: Date.now() + 1_500 })
+    expect(data(await live.get(`/nudges/${id}`))).toMatchObject({
+      status: "queued",
+      source: "automatic",
+      sent_at: null,
+    })
+    await reached(id, "sent")
+  })
+
+  it("let one go whose reason is over by then", async () => {
+    const customer = await customerWith("00")
+    await database.run(
+      (sql) => sql`
+        INSERT INTO payment_method (account_id, livemode, customer_id, id, type, created_at)
+        VALUES (${accountId()}, true, ${customer}, 'pm_live', 'card', now()) RETURNING 1`,
+    )
+    const plan = await createPlan(live)
+    const body = { customer, plan, payment_method: "pm_live", trial_days: 5 }
+    const subscription = data(await live.post("/subscriptions", body), 201).id
+    const about = { subscriptionId: subscription, planId: plan, amountKobo: 500_000, dueAt: null }
+    const id = await make({ customerId: customer, about, sendAt: Date.now() + 1_000 })
+    expect(await reached(id, "failed")).toMatchObject({
+      failure_reason: "no_longer_needed",
+      attempts: [],
+      counts_toward_allowance: false,
+    })
+  })
+})
+
+describe("the allowance", () => {
+  it("is announced at 80 and 100 %, and what goes beyond is billed", async () => {
+    await database.run(
+      (sql) => sql`UPDATE account SET email = 'owner@fit.example' WHERE id = ${accountId()} RETURNING 1`,
+    )
+    const set = (nudges: number) =>
+      database.run(
+        (sql) =>
+          sql`UPDATE usage_counter SET nudges = ${nudges}, nudge_threshold = 0 WHERE account_id = ${accountId()} RETURNING 1`,
+      )
+    const deliver = async () => {
+      const id = await nudge(await customerWith("00"))
+      await reached(id, "sent")
+      await whatsApp([{ status: "delivered", biz_opaque_callback_data: id }])
+      return reached(id, "delivered")
+    }
+    await set(39)
+    expect(await deliver()).toMatchObject({ counts_toward_allowance: true, billed_as_overage: false })
+    await database.run((sql) => sql`UPDATE usage_counter SET nudges = 49 WHERE account_id = ${accountId()} RETURNING 1`)
+    expect((await deliver()).billed_as_overage).toBe(false)
+    expect((await deliver()).billed_as_overage).toBe(true)
+    const told = (await live.all("/events"))
+      .filter(({ type }) => type === "usage.threshold_reached")
+      .map(({ data: { object } }) => [object.metric, object.threshold, object.used, object.included])
+    expect(told.reverse()).toEqual([
+      ["nudges", 80, 40, 50],
+      ["nudges", 100, 50, 50],
+    ])
+    const usage = data(await live.get("/usage")).nudges
+    expect(usage).toMatchObject({ used: 51, included: 50, overage: 1, overage_amount: 5_000 })
+    await eventually(async () => (mailbox.to("owner@fit.example").length === 2 ? true : undefined))
+    expect(mailbox.to("owner@fit.example")[0]!.text).toContain("of this month's nudges are used")
+    await eventually(async () => {
+      const left = await database.run((sql) => sql`SELECT 1 FROM owner_email WHERE sent_at IS NULL`)
+      return left.length === 0 ? true : undefined
+    })
+  })
+})
