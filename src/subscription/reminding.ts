@@ -12,9 +12,10 @@ import {
   type ReminderRules,
   remindersOf,
 } from "../../machines/reminders.ts"
+import { isCharging } from "../../machines/status.ts"
 import type { Reminded } from "../../machines/subscription_setup.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import type { Ref, Tenant } from "../db/tenant.ts"
+import type { Tenant } from "../db/tenant.ts"
 import type { OtherTimers } from "../lifecycle/commit.ts"
 import type { About, Wanted } from "../nudge/make.ts"
 import { Nudging } from "../nudge/Nudging.ts"
@@ -35,22 +36,28 @@ interface Rules {
   readonly unitKobo: number | null
 }
 
-/** What plans say about reminders, by subscription ID. */
-export const readRules = (refs: ReadonlyArray<Ref>) =>
+/** What the plans of these subscriptions say about reminders, by plan ID. */
+export const readRules = (rows: ReadonlyArray<SubscriptionRow>) =>
   Effect.gen(function* () {
-    if (refs.length === 0) return new Map<string, Rules>()
+    const plans = new Map(rows.map(({ account_id, livemode, plan_id: id }) => [id, { account_id, livemode, id }]))
+    if (plans.size === 0) return new Map<string, Rules>()
     const sql = yield* SqlClient.SqlClient
-    const rows = yield* sql<{ id: string; reminders: ReminderRules; overage_per_unit_kobo: number | null }>`
-      SELECT s.id, p.reminders, p.overage_per_unit_kobo
-      FROM ${records(sql, refs, REF_COLUMNS)} r
-      JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
-      JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)`
+    const found = yield* sql<{ id: string; reminders: ReminderRules; overage_per_unit_kobo: number | null }>`
+      SELECT p.id, p.reminders, p.overage_per_unit_kobo
+      FROM ${records(sql, [...plans.values()], REF_COLUMNS)} r
+      JOIN plan p ON (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.id)`
     return new Map(
-      rows.map(({ id, reminders, overage_per_unit_kobo: unitKobo }): [string, Rules] => [id, { reminders, unitKobo }]),
+      found.map(({ id, reminders, overage_per_unit_kobo: unitKobo }): [string, Rules] => [id, { reminders, unitKobo }]),
     )
   })
 
-const quietOf = (row: Tenant) => Effect.map(Nudging, ({ quietHours }) => (row.livemode ? quietHours : null))
+/** The quiet hours of an environment: the sandbox has none. */
+const quietHours = Effect.map(
+  Nudging,
+  (nudging) =>
+    ({ livemode }: Tenant): QuietHours | null =>
+      livemode ? nudging.quietHours : null,
+)
 
 const schedule = (row: SubscriptionRow, { reminders }: Rules, quiet: QuietHours | null): ReadonlyArray<Reminder> =>
   remindersOf(
@@ -96,27 +103,28 @@ const plan = (
   rules: ReadonlyMap<string, Rules>,
 ): Effect.Effect<OtherTimers, never, Nudging> =>
   Effect.gen(function* () {
+    const quietOf = yield* quietHours
     const set: Array<TimerRow> = []
     const clear: Array<{ account_id: string; livemode: boolean; actor_id: string; name: string }> = []
     for (const { row, from } of rows) {
-      const rule = rules.get(row.id)
-      const next =
-        rule === undefined ? undefined : schedule(row, rule, yield* quietOf(row)).find(({ at }) => at >= from)
+      const rule = rules.get(row.plan_id)
+      const next = rule === undefined ? undefined : schedule(row, rule, quietOf(row)).find(({ at }) => at >= from)
       if (next !== undefined) set.push(timer(row, next.at))
       else clear.push({ account_id: row.account_id, livemode: row.livemode, actor_id: row.id, name: REMINDER })
     }
     return { set, clear }
   })
 
-/** Whether a transition moved what reminders are counted from, or used one up. */
+/**
+ * Whether a transition moved what reminders are counted from, or used one up. While an attempt is under way nothing is
+ * planned: what comes of it decides.
+ */
 const movesReminders = ({ row: before, event, to }: SubscriptionTransition, row: SubscriptionRow): boolean =>
-  event.type === REMINDER ||
-  (isReminding(before.state) || isReminding(to)
-    ? before.state !== to ||
-      before.next_charge_at !== row.next_charge_at ||
-      before.cancel_at_period_end !== row.cancel_at_period_end ||
-      before.dunning?.firstFailedAt !== row.dunning?.firstFailedAt
-    : false)
+  !isCharging(to) &&
+  (event.type === REMINDER ||
+    before.state !== to ||
+    before.next_charge_at !== row.next_charge_at ||
+    before.cancel_at_period_end !== row.cancel_at_period_end)
 
 interface Moved {
   readonly transition: SubscriptionTransition
@@ -173,8 +181,8 @@ export const reminding = (moved: ReadonlyArray<Moved>, now: number) =>
       })),
       rules,
     )
-    const wanted: Array<Wanted> = []
-    for (const one of asking) wanted.push(...wantedBy(one, rules.get(one.row.id)!, yield* quietOf(one.row), now))
+    const quietOf = yield* quietHours
+    const wanted = asking.flatMap((one) => wantedBy(one, rules.get(one.row.plan_id)!, quietOf(one.row), now))
     return { timers, wanted }
   })
 
@@ -191,9 +199,10 @@ interface Due {
 export const dueReminders = (due: ReadonlyArray<Due>, now: number) =>
   Effect.gen(function* () {
     const rules = yield* readRules(due.map(({ row }) => row))
+    const quietOf = yield* quietHours
     const found = new Map<string, Pick<Reminder, "rule" | "day">>()
     for (const { row, at } of due) {
-      const reminder = schedule(row, rules.get(row.id)!, yield* quietOf(row)).find((one) => one.at === at)
+      const reminder = schedule(row, rules.get(row.plan_id)!, quietOf(row)).find((one) => one.at === at)
       if (reminder !== undefined && now - at <= MOST_LATE_MS)
         found.set(row.id, { rule: reminder.rule, day: reminder.day })
     }

@@ -9,5 +9,5 @@ export const subjects: Subjects = (tenant, id) =>
     const [row] = yield* findSubscriptions(tenant, [id])
     if (row === undefined) return undefined
     const rules = yield* readRules([row])
-    return { customerId: row.customer_id, about: aboutOf(row, rules.get(id)!.unitKobo) }
+    return { customerId: row.customer_id, about: aboutOf(row, rules.get(row.plan_id)!.unitKobo) }
   })
