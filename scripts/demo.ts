@@ -27,6 +27,8 @@ interface Happening {
       readonly amount?: number
       readonly attempt_number?: number
       readonly failure_code?: string | null
+      readonly channel?: string
+      readonly template?: string
       readonly next_retry_at?: string | null
       readonly cancellation_reason?: string | null
       readonly resumes_at?: string | null
@@ -66,6 +68,8 @@ const describe = ({ type, data: { object } }: Happening): string => {
       return `cannot pay ${amount}: ${object.failure_code?.replaceAll("_", " ")} (attempt ${object.attempt_number})`
     case "charge.retry_scheduled":
       return `will be tried again on ${day(object.next_retry_at ?? "")}`
+    case "nudge.sent":
+      return `is reminded by ${object.channel}: ${object.template?.replaceAll("_", " ")}`
     case "subscription.paused":
       return object.resumes_at == null ? "is paused" : `is paused until ${day(object.resumes_at)}`
     case "subscription.cancelled":
@@ -169,7 +173,8 @@ const story = async (origin: string, key: string): Promise<void> => {
   const subscriptions: Record<string, string> = {}
   say(`Three plans, ${PEOPLE.length} customers, and a clock at 31 January 2026:`)
   for (const { name, plan, method, trial_days, what } of PEOPLE) {
-    const customer = await made("/customers", { name, test_clock: clock.id })
+    const phone = `+23480312345${10 + names.size}`
+    const customer = await made("/customers", { name, phone, test_clock: clock.id })
     const trial = trial_days === undefined ? {} : { trial_days }
     const body = { customer: customer.id, plan: plans[plan].id, payment_method: method, ...trial }
     subscriptions[name] = (await made("/subscriptions", body)).id
@@ -185,7 +190,9 @@ const story = async (origin: string, key: string): Promise<void> => {
   say(`\nSix months later (${Math.round(performance.now() - before)} ms):\n`)
   for (const event of await happenings(origin, key)) {
     const name = names.get(event.data.object.customer ?? "")
-    if (name !== undefined) say(`  ${day(event.created_at)}  ${name.padEnd(6)} ${describe(event)}`)
+    // A reminder that was sent arrives a second later.
+    if (name !== undefined && event.type !== "nudge.delivered")
+      say(`  ${day(event.created_at)}  ${name.padEnd(6)} ${describe(event)}`)
   }
 }
 

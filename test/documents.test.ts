@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { machinesDocument } from "../scripts/machines/document.ts"
+import { WORDINGS } from "../src/nudge/messages.ts"
 import { FAILURE_CODES } from "../src/rail/PaymentRail.ts"
 
 const read = (path: string): string => readFileSync(join(import.meta.dirname, "..", path), "utf8")
@@ -14,6 +15,15 @@ describe("docs", () => {
   it("docs/decisions.md explains every failure code", () => {
     const text = read("docs/decisions.md")
     for (const code of FAILURE_CODES) expect(text).toContain(code)
+  })
+
+  it("docs/operating.md has the words of every template", () => {
+    const text = read("docs/operating.md")
+    for (const [name, wording] of Object.entries(WORDINGS)) {
+      let variable = 0
+      const numbered = wording.text.replaceAll(/\{\w+\}/g, () => `{{${++variable}}}`)
+      expect(text).toContain(`| \`${name}\` | ${numbered} {{${variable + 1}}} |`)
+    }
   })
 
   it("CONTRIBUTING.md gives a reason for every dependency", () => {
