@@ -35,6 +35,10 @@ const pendingCharges = Metric.gauge("billing_charges_pending", {
 })
 const oldestPending = Metric.gauge("billing_charge_pending_seconds", { description: "How old the oldest of them is" })
 const unsentEmails = Metric.gauge("billing_owner_emails_waiting", { description: "E-mails to account owners not sent" })
+const unsentNudges = Metric.gauge("billing_nudges_waiting", { description: "Nudges that no messenger has taken yet" })
+const failingEndpoints = Metric.gauge("billing_webhook_endpoints_failing", {
+  description: "Webhook endpoints whose last try failed",
+})
 const exceptions = Metric.gauge("billing_reconciliation_exceptions", {
   description: "Charges of which the rail said two different things",
 })
@@ -45,6 +49,8 @@ interface Standing {
   readonly pending: number
   readonly oldest: number
   readonly emails: number
+  readonly nudges: number
+  readonly failing: number
   readonly exceptions: number
 }
 
@@ -55,16 +61,20 @@ const look = Effect.gen(function* () {
     SELECT t.n AS overdue, coalesce(extract(epoch FROM now() - t.oldest), 0)::float8 AS lag,
       c.n AS pending, coalesce(extract(epoch FROM now() - c.oldest), 0)::float8 AS oldest,
       (SELECT count(*) FROM owner_email WHERE sent_at IS NULL) AS emails,
+      (SELECT count(*) FROM nudge WHERE state = 'sending') AS nudges,
+      (SELECT count(*) FROM webhook_endpoint WHERE failures > 0 AND state = 'enabled') AS failing,
       (SELECT count(*) FROM charge WHERE contradictions <> '[]') AS exceptions
     FROM (
       SELECT count(*) AS n, min(due_at) AS oldest FROM timer
-      WHERE actor_kind IN ('subscription', 'charge', 'invoice') AND test_clock_id IS NULL AND due_at <= now()
+      WHERE actor_kind IN ('subscription', 'charge', 'invoice', 'nudge') AND test_clock_id IS NULL AND due_at <= now()
     ) t, (SELECT count(*) AS n, min(sent_at) AS oldest FROM charge WHERE status = 'pending' AND test_clock_id IS NULL) c`
   yield* Metric.update(overdueTimers, row!.overdue)
   yield* Metric.update(timerLag, row!.lag)
   yield* Metric.update(pendingCharges, row!.pending)
   yield* Metric.update(oldestPending, row!.oldest)
   yield* Metric.update(unsentEmails, row!.emails)
+  yield* Metric.update(unsentNudges, row!.nudges)
+  yield* Metric.update(failingEndpoints, row!.failing)
   yield* Metric.update(exceptions, row!.exceptions)
 })
 

@@ -77,6 +77,8 @@ describe("a server in operation", () => {
     for (const name of [
       "http_request_duration_seconds_bucket",
       "billing_timers_overdue",
+      "billing_nudges_waiting",
+      "billing_webhook_endpoints_failing",
       "billing_timer_lag_seconds",
       "billing_charges_pending",
       "billing_reconciliation_exceptions",
