@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Line } from "../../machines/billing.ts"
-import { type Columns, names, REF_COLUMNS, records } from "../db/records.ts"
+import { type Columns, lockRows, names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"
@@ -162,14 +162,7 @@ export const updateCharges = (rows: ReadonlyArray<ChargeRow>) =>
   })
 
 /** Locks charges and reads them, in ID order. Their subscriptions must be locked before. */
-export const lockCharges = (refs: ReadonlyArray<Ref>) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    return yield* sql<ChargeRow>`
-      SELECT c.* FROM ${records(sql, refs, REF_COLUMNS)} r
-      JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)
-      ORDER BY c.id FOR UPDATE OF c`
-  })
+export const lockCharges = (refs: ReadonlyArray<Ref>) => lockRows<ChargeRow>("charge", refs)
 
 const CLOSING = { ...REF_COLUMNS, at: "timestamptz" } as const
 

@@ -1,8 +1,9 @@
 /** Rows as parameters: a set-based statement takes its rows as one typed array per column. */
 import { PgTypes } from "@effect/sql-pg"
-import { Result } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Effect, Result } from "effect"
+import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
+import type { Ref } from "./tenant.ts"
 import { types } from "./types.ts"
 
 const { OID } = PgTypes
@@ -57,3 +58,13 @@ export const names = (sql: SqlClient.SqlClient, columns: Columns<never>): Fragme
 
 /** Columns that identify a row. */
 export const REF_COLUMNS = { account_id: "text", livemode: "boolean", id: "text" } as const
+
+/** Locks rows of a table and reads them, in ID order: so does everybody, and nobody waits in a circle. */
+export const lockRows = <Row extends object>(table: string, refs: ReadonlyArray<Ref>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    return yield* sql<Row>`
+      SELECT a.* FROM ${records(sql, refs, REF_COLUMNS)} r
+      JOIN ${sql(table)} a ON (a.account_id, a.livemode, a.id) = (r.account_id, r.livemode, r.id)
+      ORDER BY a.id FOR UPDATE OF a`
+  })

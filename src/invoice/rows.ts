@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { InvoiceContext } from "../../machines/invoice.ts"
-import { type Columns, names, REF_COLUMNS, records } from "../db/records.ts"
+import { type Columns, lockRows, names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"
 import type { InvoiceLine } from "./lines.ts"
@@ -57,11 +57,4 @@ export const updateInvoices = (rows: ReadonlyArray<InvoiceRow>) =>
   })
 
 /** Locks invoices and reads them, in ID order. */
-export const lockInvoices = (refs: ReadonlyArray<Ref>) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    return yield* sql<InvoiceRow>`
-      SELECT i.* FROM ${records(sql, refs, REF_COLUMNS)} r
-      JOIN invoice i ON (i.account_id, i.livemode, i.id) = (r.account_id, r.livemode, r.id)
-      ORDER BY i.id FOR UPDATE OF i`
-  })
+export const lockInvoices = (refs: ReadonlyArray<Ref>) => lockRows<InvoiceRow>("invoice", refs)

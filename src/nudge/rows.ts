@@ -3,7 +3,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Channel, NudgeAttempt } from "../../machines/nudge.ts"
-import { type Columns, names, REF_COLUMNS, records } from "../db/records.ts"
+import { type Columns, lockRows, names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"
 import { noSuch } from "../problem.ts"
@@ -108,14 +108,7 @@ export const updateNudges = (rows: ReadonlyArray<NudgeRow>) =>
   })
 
 /** Locks nudges and reads them, in ID order. */
-export const lockNudges = (refs: ReadonlyArray<Ref>) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    return yield* sql<NudgeRow>`
-      SELECT n.* FROM ${records(sql, refs, REF_COLUMNS)} r
-      JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
-      ORDER BY n.id FOR UPDATE OF n`
-  })
+export const lockNudges = (refs: ReadonlyArray<Ref>) => lockRows<NudgeRow>("nudge", refs)
 
 export const findNudges = (tenant: Tenant, ids: ReadonlyArray<string>) =>
   Effect.gen(function* () {

@@ -5,7 +5,7 @@ import type { BillingCycle } from "../../machines/calendar.ts"
 import type { Dunning } from "../../machines/dunning.ts"
 import type { Bill, CancellationReason, SubscriptionContext } from "../../machines/periods.ts"
 import { nextChargeAt, type SubscriptionStatus, statusOf } from "../../machines/status.ts"
-import { type Columns, names, REF_COLUMNS, records } from "../db/records.ts"
+import { type Columns, lockRows, names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { ActorRow } from "../lifecycle/advance.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
@@ -178,14 +178,7 @@ export const updateDetails = (rows: ReadonlyArray<SubscriptionRow>) =>
   })
 
 /** Locks subscriptions and reads them, in ID order. */
-export const lockSubscriptions = (refs: ReadonlyArray<Ref>) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    return yield* sql<SubscriptionRow>`
-      SELECT s.* FROM ${records(sql, refs, REF_COLUMNS)} r
-      JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
-      ORDER BY s.id FOR UPDATE OF s`
-  })
+export const lockSubscriptions = (refs: ReadonlyArray<Ref>) => lockRows<SubscriptionRow>("subscription", refs)
 
 /** What a decision needs to know beside the subscription itself. */
 export interface Terms {

@@ -82,6 +82,14 @@ describe("a nudge", () => {
     ])
   })
 
+  it("to a customer on no clock is delivered by the wall's", async () => {
+    const customer = await createCustomer(api, ADA)
+    const { id } = await nudge(customer)
+    const delivered = await sent(id, "delivered")
+    expect(Date.parse(delivered.delivered_at) - Date.parse(delivered.sent_at)).toBeGreaterThanOrEqual(1000)
+    expect(delivered.counts_toward_allowance).toBe(true)
+  })
+
   it("keeps of its payment link nothing but a hash", async () => {
     const { customer } = await onClock()
     const { id } = await nudge(customer)
