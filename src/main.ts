@@ -26,7 +26,7 @@ import { hashKey } from "./key/Key.ts"
 import { messengerLayer } from "./messenger/layer.ts"
 import { ownerMailWorker } from "./messenger/ownerMail.ts"
 import { nudgeFiring } from "./nudge/firing.ts"
-import { nudgeWorker, sendNudges } from "./nudge/send.ts"
+import { nudgeWorker, sendOnClock } from "./nudge/send.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { resetWorker } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
@@ -92,7 +92,7 @@ const serve = (config: Config, url: Redacted.Redacted<string>) =>
         yield* clockWorker({
           firings: [...firings, nudgeFiring],
           recover: (testClockId) => recoverCharges({ testClockId }),
-          send: (testClockId) => sendNudges({ testClockId }),
+          send: sendOnClock,
         })
       }).pipe(Effect.provideContext(requests))
     }

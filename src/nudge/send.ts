@@ -43,7 +43,7 @@ export type Which = { readonly testClockId: string } | { readonly livemode: bool
 const take = (which: Which, most: number) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const { id: runner, inFlight, taking } = yield* Runner
+    const { id: runner, nudges, taking } = yield* Runner
     const meant =
       "testClockId" in which
         ? sql`n.test_clock_id = ${which.testClockId}`
@@ -56,13 +56,17 @@ const take = (which: Which, most: number) =>
           FROM nudge n JOIN account a ON a.id = n.account_id
           LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
           WHERE n.state = 'sending' AND ${meant}
-            AND (n.sender IS NULL OR CASE WHEN n.sender = ${runner} THEN NOT n.id = ANY(${inFlight.current()}::text[]) ELSE ${isDead(sql, "n.sender", runner)} END)
+            AND (n.sender IS NULL OR CASE WHEN n.sender = ${runner} THEN NOT n.id = ANY(${[...nudges]}::text[]) ELSE ${isDead(sql, "n.sender", runner)} END)
           ORDER BY n.id LIMIT ${most} FOR UPDATE OF n SKIP LOCKED
         ) t
         WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id)
         RETURNING nudge.*, t.was_in_hand, t.clock_at, t.business_name`,
     )
-    return yield* taking(Effect.tap(taken, (rows) => Effect.sync(() => inFlight.add(rows))))
+    const hold = (rows: ReadonlyArray<Taken>) =>
+      Effect.sync(() => {
+        for (const { id } of rows) nudges.add(id)
+      })
+    return yield* taking(Effect.tap(taken, hold))
   })
 
 const messageOf = (nudge: Taken, link: string, at: number): Message => ({
@@ -152,51 +156,52 @@ const give = (nudges: ReadonlyArray<Taken>): Work =>
     yield* give(next.map((row) => ({ ...taken.get(row.id)!, ...row, was_in_hand: false })))
   })
 
-/** Lets go of nudges once `work` on them has ended, however it ended: what it left undone is taken anew. */
-const handling = (nudges: ReadonlyArray<Taken>): Work =>
-  Effect.flatMap(Runner, ({ inFlight }) =>
-    Effect.ensuring(
-      give(nudges),
-      Effect.sync(() => inFlight.done(nudges)),
-    ),
-  )
+const letGo = (nudges: ReadonlyArray<Taken>) =>
+  Effect.map(Runner, (runner) => {
+    for (const { id } of nudges) runner.nudges.delete(id)
+  })
 
-/** Sends what there is to send, in batches; answers how many that were. */
-export const sendNudges = (which: Which) =>
+/** Sends what there is to send on a clock, in batches. What fails is taken anew. */
+export const sendOnClock = (testClockId: string) =>
   Effect.gen(function* () {
-    let sent = 0
     for (;;) {
-      const taken = yield* take(which, BATCH)
-      if (taken.length === 0) return sent
-      yield* Effect.forEach(Map.groupBy(taken, ({ clock_at }) => clock_at).values(), handling, { discard: true })
-      sent += taken.length
+      const taken = yield* take({ testClockId }, BATCH)
+      if (taken.length === 0) return
+      yield* Effect.ensuring(give(taken), letGo(taken))
     }
   })
 
 /** How often a process looks for nudges to send. */
 const LOOK_EVERY_MS = 200
-/** Live messages under way: each goes its own way, so that a slow messenger keeps nobody else waiting. */
+/** Nudges of an environment under way: each goes its own way, so that a slow messenger keeps nobody else waiting. */
 const MOST_IN_HAND = 500
+/** One that failed for a reason of ours is left alone for so long. */
+const AFTER_FAILURE_MS = 60_000
 
 /** Sends nudges for as long as the scope is open. */
 export const nudgeWorker = Effect.gen(function* () {
-  let inHand = 0
-  const sendAlone = (nudge: Taken) =>
-    handling([nudge]).pipe(
-      Effect.catchCause((cause) => Effect.logError("nudge", { nudge: nudge.id }, cause)),
-      Effect.ensuring(Effect.sync(() => void inHand--)),
-      Effect.forkScoped,
-    )
-  const live = Effect.gen(function* () {
-    const taken = inHand < MOST_IN_HAND ? yield* take({ livemode: true }, MOST_IN_HAND - inHand) : []
-    inHand += taken.length
-    yield* Effect.forEach(taken, sendAlone, { discard: true })
-  })
-  for (const look of [live, sendNudges({ livemode: false })])
+  for (const livemode of [true, false]) {
+    let inHand = 0
+    const sendAlone = (nudge: Taken) =>
+      give([nudge]).pipe(
+        orElseUnlessStopped((cause) =>
+          Effect.andThen(Effect.logError("nudge", { nudge: nudge.id }, cause), Effect.sleep(AFTER_FAILURE_MS)),
+        ),
+        Effect.ensuring(letGo([nudge])),
+        Effect.ensuring(Effect.sync(() => void inHand--)),
+        Effect.forkScoped,
+      )
+    const look = Effect.gen(function* () {
+      if (inHand >= MOST_IN_HAND) return
+      const taken = yield* take({ livemode }, MOST_IN_HAND - inHand)
+      inHand += taken.length
+      yield* Effect.forEach(taken, sendAlone, { discard: true })
+    })
     yield* Effect.forkScoped(
       Effect.repeat(
-        Effect.asVoid(look).pipe(orElseUnlessStopped((cause) => Effect.logError("nudges", cause))),
+        look.pipe(orElseUnlessStopped((cause) => Effect.logError("nudges", cause))),
         Schedule.spaced(LOOK_EVERY_MS),
       ),
     )
+  }
 })

@@ -85,6 +85,7 @@ const empty = (account: string) =>
         yield* sql`SELECT 1 FROM test_clock WHERE ${mine} ORDER BY id FOR UPDATE`
         yield* sql`SELECT 1 FROM subscription WHERE ${mine} ORDER BY id FOR UPDATE`
         yield* sql`SELECT 1 FROM charge WHERE ${mine} ORDER BY id FOR UPDATE`
+        yield* sql`SELECT 1 FROM nudge WHERE ${mine} ORDER BY id FOR UPDATE`
         yield* sql`SELECT set_config('billing.sandbox_reset', ${account}, true)`
         yield* sql`UPDATE customer SET default_payment_method_id = NULL WHERE ${mine} AND default_payment_method_id IS NOT NULL`
         for (const table of EMPTIED) {
