@@ -112,11 +112,12 @@ const settle = (answered: ReadonlyArray<Answered>, now: number) =>
             return row === undefined || row.sender !== runner ? [] : [{ row, event: answer }]
           }),
         )
+        const called = new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId]))
         const handled = new Map(
-          transitions.map(({ row, to }): [string, Handled] => {
-            const { messageId } = answered.find(({ nudge }) => nudge.id === row.id)!
-            return [row.id, { sender: to === "sending" ? runner : null, messageId }]
-          }),
+          transitions.map(({ row, to }): [string, Handled] => [
+            row.id,
+            { sender: to === "sending" ? runner : null, messageId: called.get(row.id)! },
+          ]),
         )
         const moved = yield* commitNudges(transitions, now, handled)
         return moved.filter(({ state }) => state === "sending")

@@ -1,0 +1,71 @@
+/** Settings: what is wrong stops the start with one line that names it (docs/operating.md). */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Redacted } from "effect"
+import { describe, expect, it } from "vitest"
+import { ConfigProblem, readConfig } from "../src/config.ts"
+
+const read = (env: Readonly<Record<string, string>>) => readConfig(env, { development: false })
+
+const WHATSAPP = {
+  WHATSAPP_PHONE_NUMBER_ID: "1",
+  WHATSAPP_TOKEN: "t",
+  WHATSAPP_APP_SECRET: "s",
+  WHATSAPP_VERIFY_TOKEN: "v",
+}
+
+describe("a setting that cannot be", () => {
+  it.each([
+    [{ PORT: "http" }, "PORT"],
+    [{ PORT: "70000" }, "PORT"],
+    [{ HOST: "example.com" }, "HOST"],
+    [{ WORKERS: "-1" }, "WORKERS"],
+    [{ TRUST_PROXY: "yes" }, "TRUST_PROXY"],
+    [{ HOST: "0.0.0.0", ALLOW_INSECURE_HTTP: "true" }, "ALLOW_INSECURE_HTTP"],
+    [{ NODE_ENV: "production", DATABASE_URL: "postgres://x/y", ALLOW_INSECURE_HTTP: "true" }, "ALLOW_INSECURE_HTTP"],
+    [
+      { NODE_ENV: "production", DATABASE_URL: "postgres://x/y", ALLOW_LOOPBACK_WEBHOOKS: "true" },
+      "ALLOW_LOOPBACK_WEBHOOKS",
+    ],
+    [{ NODE_ENV: "production", DATABASE_URL: "" }, "DATABASE_URL"],
+    [{ DATABASE_URL: "mysql://localhost/x" }, "DATABASE_URL"],
+    [{ TLS_CERT: "/nowhere/cert.pem" }, "TLS_CERT"],
+    [{ WEBHOOK_DNS_SERVERS: "dns.example" }, "WEBHOOK_DNS_SERVERS"],
+    [{ QUIET_HOURS: "8" }, "QUIET_HOURS"],
+    [{ QUIET_HOURS: "8-8" }, "QUIET_HOURS"],
+    [{ QUIET_HOURS: "20-24" }, "QUIET_HOURS"],
+    [{ WHATSAPP_TOKEN: "t" }, "WHATSAPP_APP_SECRET"],
+    [{ ...WHATSAPP, WHATSAPP_URL: "graph.facebook.com" }, "WHATSAPP_URL"],
+    [{ TERMII_API_KEY: "k", TERMII_SECRET: "s", TERMII_SENDER: "much too long a name" }, "TERMII_SENDER"],
+    [{ SMTP_URL: "smtp://localhost" }, "EMAIL_FROM"],
+    [{ SMTP_URL: "http://localhost", EMAIL_FROM: "a@b.example" }, "SMTP_URL"],
+    [{ SMTP_URL: "smtp://localhost", EMAIL_FROM: "nobody" }, "EMAIL_FROM"],
+    [{ SMTP_URL_FILE: "/nowhere/smtp", EMAIL_FROM: "a@b.example" }, "SMTP_URL_FILE"],
+  ])("is refused by name: %j", (env, name) => {
+    expect(() => read(env as Record<string, string>)).toThrow(ConfigProblem)
+    expect(() => read(env as Record<string, string>)).toThrow(name)
+  })
+})
+
+describe("settings", () => {
+  it("are what they say, secrets never readable in what is printed", () => {
+    const folder = mkdtempSync(join(tmpdir(), "recurring-billing-secret-"))
+    const file = join(folder, "smtp")
+    writeFileSync(file, "smtp://user:hunter2@mail.example:587\n")
+    const { messaging } = read({ ...WHATSAPP, SMTP_URL_FILE: file, EMAIL_FROM: "a@b.example", QUIET_HOURS: "21-7" })
+    rmSync(folder, { recursive: true })
+    expect(messaging.quietHours).toEqual({ from: 21, to: 7 })
+    expect(messaging.whatsapp).toMatchObject({ url: "https://graph.facebook.com/v23.0", phoneNumberId: "1" })
+    expect(messaging.termii).toBeUndefined()
+    expect(Redacted.value(messaging.smtp!.url)).toBe("smtp://user:hunter2@mail.example:587")
+    expect(JSON.stringify(messaging)).not.toMatch(/hunter2|"t"|"s"|"v"/)
+  })
+
+  it("remind between 08:00 and 20:00 in Lagos unless told otherwise, and simulate live outside production only", () => {
+    expect(read({}).messaging).toMatchObject({ quietHours: { from: 20, to: 8 }, simulateLive: true })
+    expect(read({ QUIET_HOURS: "off" }).messaging.quietHours).toBeNull()
+    const production = { NODE_ENV: "production", DATABASE_URL: "postgres://x/y" }
+    expect(read(production).messaging.simulateLive).toBe(false)
+  })
+})
