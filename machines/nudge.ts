@@ -48,8 +48,10 @@ export type NudgeEvent =
   | MessengerAnswer
   | (Timed<"receipt.delivered"> & { readonly channel: Channel })
   | (Timed<"receipt.failed"> & { readonly channel: Channel; readonly reason: string })
-  /** What it was to remind of is over. */
+  /** What it was to remind of is over, or long ago. */
   | Timed<"withdraw">
+  /** It is not to be sent before. */
+  | (Timed<"postpone"> & { readonly sendAt: number })
   | Timed<"xstate.after.sendLater.nudge.waiting">
   | Timed<"xstate.after.sendAgain.nudge.resting">
   | Timed<"xstate.after.receipt.nudge.sent">
@@ -98,10 +100,16 @@ const nextOrFailed = [
   { guard: "hasNext", target: "sending", actions: ["failChannel", "toNextChannel"] },
   { target: "failed", actions: "failChannel" },
 ] as const
-/** It arrived; one that counts already does not count again. */
+/** It arrived; one that counts already does not count again, and one that arrives at once was sent all the same. */
 const delivered = [
   { guard: "wasTriedAndCounted", target: "delivered", actions: "arrive" },
-  { guard: "wasTried", target: "delivered", actions: ["arrive", "countIt", "count"] },
+  { guard: "wasTriedAndToldOf", target: "delivered", actions: ["arrive", "countIt", "count"] },
+  { guard: "wasTried", target: "delivered", actions: [emit("nudge.sent"), "arrive", "countIt", "count"] },
+] as const
+/** It was taken after all, and failed: said before the messenger's own answer, or after it. */
+const failsLate = [
+  { guard: "failsHereAndHasNext", target: "sending", actions: ["failChannel", "toNextChannel"] },
+  { guard: "failsHere", target: "failed", actions: "failChannel" },
 ] as const
 
 export const nudgeMachine = setup({
@@ -156,6 +164,10 @@ export const nudgeMachine = setup({
       }
     }),
     reachNobody: assign({ failureReason: "no_contact_details" }),
+    postpone: assign(({ context, event }) => ({
+      sendAt: event.type === "postpone" ? event.sendAt : context.sendAt,
+      tries: 0,
+    })),
     giveUp: assign({ failureReason: "no_longer_needed" }),
   },
   delays: {
@@ -178,6 +190,7 @@ export const nudgeMachine = setup({
     failsHereAndHasNext: and([failsHere, ({ context }) => !isLast(context)]),
     wasTried,
     wasTriedAndCounted: and([wasTried, ({ context }) => context.counts]),
+    wasTriedAndToldOf: and([wasTried, ({ context }) => context.sentAt !== null]),
   },
 }).createMachine({
   id: "nudge",
@@ -220,11 +233,15 @@ export const nudgeMachine = setup({
         "messenger.unknown": [...nextOrFailed],
         "messenger.busy": [{ guard: "mayTryAgain", target: "resting", actions: "rest" }, ...nextOrFailed],
         "receipt.delivered": [...delivered],
+        "receipt.failed": [...failsLate],
+        // Its turn came too late, or at an hour at which nobody is to be reminded.
+        withdraw: { target: "failed", actions: "giveUp" },
+        postpone: { target: "waiting", actions: "postpone" },
       },
     },
     resting: {
       after: { sendAgain: "sending" },
-      on: { "receipt.delivered": [...delivered] },
+      on: { "receipt.delivered": [...delivered], "receipt.failed": [...failsLate] },
     },
     sent: {
       after: {
@@ -233,13 +250,11 @@ export const nudgeMachine = setup({
       },
       on: {
         "receipt.delivered": [...delivered],
-        "receipt.failed": [
-          { guard: "failsHereAndHasNext", target: "sending", actions: ["failChannel", "toNextChannel"] },
-          { guard: "failsHere", target: "failed", actions: "failChannel" },
-        ],
+        "receipt.failed": [...failsLate],
       },
     },
     delivered: { entry: emit("nudge.delivered") },
-    failed: { entry: emit("nudge.failed") },
+    /** A channel that never answered may have delivered it all the same. */
+    failed: { entry: emit("nudge.failed"), on: { "receipt.delivered": [...delivered] } },
   },
 })

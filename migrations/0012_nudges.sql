@@ -27,6 +27,8 @@ CREATE TABLE nudge (
   message            jsonb NOT NULL,
   link_token_hash    text,
   sender             integer,
+  taken_at           timestamptz,
+  told               jsonb,
   message_id         text,
   send_at            timestamptz,
   sent_at            timestamptz,
@@ -56,15 +58,29 @@ CREATE UNIQUE INDEX nudge_link_once ON nudge (link_token_hash, account_id, livem
 CREATE INDEX nudge_customer ON nudge (customer_id, account_id, livemode, id);
 CREATE INDEX nudge_subscription ON nudge (subscription_id, account_id, livemode, id) WHERE subscription_id IS NOT NULL;
 CREATE INDEX nudge_test_clock ON nudge (test_clock_id, account_id, livemode) WHERE test_clock_id IS NOT NULL;
-CREATE INDEX nudge_sending ON nudge (test_clock_id, id) WHERE state = 'sending';
+-- What is to be sent: by channel on the wall clock, by clock otherwise; and what somebody has in hand.
+CREATE INDEX nudge_to_send ON nudge (livemode, channel, id) WHERE state = 'sending' AND sender IS NULL AND test_clock_id IS NULL;
+CREATE INDEX nudge_to_send_on_clock ON nudge (test_clock_id, id) WHERE state = 'sending' AND test_clock_id IS NOT NULL;
+CREATE INDEX nudge_in_hand ON nudge (sender) WHERE state = 'sending' AND sender IS NOT NULL;
 CREATE INDEX nudge_message ON nudge (message_id) WHERE message_id IS NOT NULL;
 COMMENT ON TABLE nudge IS 'A reminder to one customer (spec 2.8): channels to reminder columns of state are the snapshot of machines/nudge.ts. In the sandbox it is its own outbox.';
 COMMENT ON COLUMN nudge.reminder_of IS 'Of an automatic reminder: what it is counted from, the next charge or the first failure; with rule and day it is sent once.';
 COMMENT ON COLUMN nudge.channels IS 'Channels by which the customer could be reached when it was made, in order of preference; contacts says where.';
 COMMENT ON COLUMN nudge.message IS 'The words, without the payment link, which is made from a secret when it is sent.';
 COMMENT ON COLUMN nudge.link_token_hash IS 'SHA-256 of the payment link''s token. The link is good for 30 days from created_at.';
-COMMENT ON COLUMN nudge.sender IS 'The process that is giving it to a messenger; null while nobody is.';
+COMMENT ON COLUMN nudge.sender IS 'The process that is giving it to a messenger, since taken_at; null while nobody is.';
+COMMENT ON COLUMN nudge.told IS 'The nudge as the newest event about it showed it; null where there is none.';
 COMMENT ON COLUMN nudge.message_id IS 'What the messenger that took it last calls it: receipts name it.';
+
+-- Mail to accounts' owners is tried again later and later, and given up where the address is refused.
+ALTER TABLE owner_email ADD COLUMN tries smallint NOT NULL DEFAULT 0, ADD COLUMN next_try_at timestamptz NOT NULL DEFAULT now(), ADD COLUMN failure_reason text;
+DROP INDEX owner_email_waiting;
+CREATE INDEX owner_email_waiting ON owner_email (next_try_at) WHERE sent_at IS NULL AND failure_reason IS NULL;
+
+-- Plans whose subscriptions are to be planned anew (src/subscription/reminding.ts): up to which of them that is done.
+ALTER TABLE plan ADD COLUMN reminders_planned_to text COLLATE "C";
+CREATE INDEX plan_reminders_changed ON plan (id) WHERE reminders_planned_to IS NOT NULL;
+COMMENT ON COLUMN plan.reminders_planned_to IS 'While the rules for reminders have changed: the last subscription on the wall clock that follows them; null otherwise.';
 
 ALTER TABLE nudge ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON nudge TO billing_request

@@ -8,6 +8,7 @@ import { NodeHttpServer } from "@effect/platform-node"
 import { Cause, Effect, Exit, Fiber, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount, listAccounts } from "./account/Accounts.ts"
+import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, expanders, publicPages } from "./api.ts"
 import { deleteExpiredClocks } from "./clock/Clocks.ts"
 import { clockWorker } from "./clock/ClockWorker.ts"
@@ -24,7 +25,6 @@ import { Links } from "./invoice/Links.ts"
 import { createKey } from "./key/ApiKeys.ts"
 import { hashKey } from "./key/Key.ts"
 import { messengerLayer } from "./messenger/layer.ts"
-import { ownerMailWorker } from "./messenger/ownerMail.ts"
 import { nudgeFiring } from "./nudge/firing.ts"
 import { nudgeWorker, sendOnClock } from "./nudge/send.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
@@ -32,6 +32,7 @@ import { resetWorker } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
 import { recoverCharges } from "./subscription/collect.ts"
 import { firings } from "./subscription/firings.ts"
+import { reminderWorker } from "./subscription/reminding.ts"
 import { everyMinute, recoveryWorker, timerWorker } from "./timers/TimerWorker.ts"
 import { Metering } from "./usage/Metering.ts"
 import { deliveryWorker } from "./webhook/DeliveryWorker.ts"
@@ -83,6 +84,7 @@ const serve = (config: Config, url: Redacted.Redacted<string>) =>
     )
     if (config.workers > 0) {
       yield* resetWorker
+      yield* reminderWorker
       yield* timerWorker([...firings, invoiceFiring, nudgeFiring])
       yield* invoiceWorker
       yield* Effect.gen(function* () {

@@ -60,7 +60,7 @@ const look = Effect.gen(function* () {
   const [row] = yield* sql<Standing>`
     SELECT t.n AS overdue, coalesce(extract(epoch FROM now() - t.oldest), 0)::float8 AS lag,
       c.n AS pending, coalesce(extract(epoch FROM now() - c.oldest), 0)::float8 AS oldest,
-      (SELECT count(*) FROM owner_email WHERE sent_at IS NULL) AS emails,
+      (SELECT count(*) FROM owner_email WHERE sent_at IS NULL AND failure_reason IS NULL) AS emails,
       (SELECT count(*) FROM nudge WHERE state = 'sending') AS nudges,
       (SELECT count(*) FROM webhook_endpoint WHERE failures > 0 AND state = 'enabled') AS failing,
       (SELECT count(*) FROM charge WHERE contradictions <> '[]') AS exceptions

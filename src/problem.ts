@@ -61,6 +61,11 @@ export const CATALOGUE = {
     "permission_error",
     "The page's origin is not on the allow-list of the publishable key. Add it there, scheme and port included.",
   ),
+  message_unknown: entry(
+    404,
+    "invalid_request_error",
+    "A messenger told of a message that no nudge is known to have been sent by, or not yet.",
+  ),
   signature_invalid: entry(
     403,
     "permission_error",

@@ -56,8 +56,19 @@ const replayOne = (
   return kept === replayed ? undefined : `its row has ${kept}, the replay ${replayed}`
 }
 
-/** Replays the journal of the given actors, or of all. */
+/** Replays the journal of the given actors, or of all, as everything stands at one moment: the service may go on beside. */
 export const replayJournal = (kinds: ReadonlyMap<ActorKind, Replayable>, actors: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    return yield* sql.withTransaction(
+      Effect.andThen(
+        sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY`.unprepared,
+        replayAll(kinds, actors),
+      ),
+    )
+  })
+
+const replayAll = (kinds: ReadonlyMap<ActorKind, Replayable>, actors: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const only = actors.length === 0 ? sql`true` : sql`actor_id = ANY(${actors}::text[])`

@@ -29,7 +29,7 @@ export interface Callback {
 /** The JSON of a call whose signature was right. */
 export const parse = <T extends object>(raw: Buffer): Partial<T> => {
   try {
-    return JSON.parse(raw.toString("utf8")) as T
+    return (JSON.parse(raw.toString("utf8")) as T | null) ?? {}
   } catch {
     return {}
   }

@@ -7,6 +7,8 @@ import { Busy, type ChannelMessenger, Refused, type SendError, wholeText } from 
 
 const CONNECT_MS = 10 * SECOND_MS
 const SILENCE_MS = 30 * SECOND_MS
+/** All of it, the wait for a connection of the pool included. */
+const LIMIT_MS = 15 * SECOND_MS
 
 export interface Mail {
   /** Unique for ever: a mail that is sent again carries the same Message-ID. */
@@ -49,7 +51,10 @@ export const makeMailer = ({ url, from }: SmtpSettings): Mailer => {
             text,
           }),
         catch: failureOf,
-      }).pipe(Effect.asVoid),
+      }).pipe(
+        Effect.timeoutOrElse({ duration: LIMIT_MS, orElse: () => Effect.fail(new Busy({ retryAfterMs: null })) }),
+        Effect.asVoid,
+      ),
   }
 }
 

@@ -17,6 +17,9 @@ const reasonOf = (code: unknown): string => {
   return MISCONFIGURED.has(code as number) ? "messenger_misconfigured" : "message_rejected"
 }
 
+/** Values of templates are one line, without gaps. */
+const parameter = (value: string) => ({ type: "text", text: value.replaceAll(/\s+/g, " ") })
+
 const bodyOf = ({ id, to, template }: Message, language: string) => ({
   messaging_product: "whatsapp",
   to: to.replace(/^\+/, ""),
@@ -24,7 +27,7 @@ const bodyOf = ({ id, to, template }: Message, language: string) => ({
   template: {
     name: template.name,
     language: { code: language },
-    components: [{ type: "body", parameters: template.values.map((text) => ({ type: "text", text })) }],
+    components: [{ type: "body", parameters: template.values.map(parameter) }],
   },
   // Comes back with every status.
   biz_opaque_callback_data: id,

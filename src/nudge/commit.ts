@@ -12,6 +12,7 @@ import { announceThresholds } from "../usage/Metering.ts"
 import { machineColumns, nudgeLifecycle, renderNudge } from "./Nudge.ts"
 import { type NudgeRow, updateNudges } from "./rows.ts"
 
+type Json = Readonly<Record<string, unknown>>
 export type NudgeTransition = Transition<typeof nudgeMachine, NudgeRow>
 
 const countsNow = ({ decision }: NudgeTransition): boolean => decision.effects.some(({ type }) => type === "count")
@@ -54,57 +55,65 @@ const countAll = (transitions: ReadonlyArray<NudgeTransition>) =>
     return beyond
   })
 
-/** The events of a transition, about the nudge as it is after it. */
-export const eventsOf = (
-  { row: before, decision }: NudgeTransition,
-  row: NudgeRow,
-  now: number,
-): ReadonlyArray<NewEvent> => {
-  const object = renderNudge(row)
-  const isNew = before.state === "created"
-  return decision.effects
+/** A nudge as it was before anything was told of it. */
+const asMade = (row: NudgeRow): Json => ({
+  ...renderNudge(row),
+  channel: row.channels[0] ?? row.channel,
+  status: "queued",
+  failure_reason: null,
+  counts_toward_allowance: false,
+  billed_as_overage: false,
+  sent_at: null,
+  delivered_at: null,
+  attempts: [],
+})
+
+/** What a transition tells of the nudge as it is after it, and as what it was told of last (decision I6). */
+export const tell = ({ row: before, decision }: NudgeTransition, row: NudgeRow, now: number) => {
+  const object: Json = renderNudge(row)
+  const previous = previousAttributes(before.told ?? asMade(before), object)
+  const events = decision.effects
     .filter(({ type }) => type === "emit")
-    .map(({ params }) => ({
-      account_id: row.account_id,
-      livemode: row.livemode,
-      type: params.type as string,
-      object,
-      previous: isNew ? {} : previousAttributes(renderNudge(before), object),
-      test_clock_id: row.test_clock_id,
-      at: now,
-    }))
+    .map(
+      ({ params }): NewEvent => ({
+        account_id: row.account_id,
+        livemode: row.livemode,
+        type: params.type as string,
+        object,
+        previous: before.state === "created" ? {} : previous,
+        test_clock_id: row.test_clock_id,
+        at: now,
+      }),
+    )
+  return { row: events.length === 0 ? row : { ...row, told: object }, events }
 }
 
-/** What became of nudges on their way to a messenger: who has them now, and what it calls them. */
-export interface Handled {
-  readonly sender: number | null
-  readonly messageId: string | null
-}
-
-/** Writes transitions of locked nudges. `now` is their own clock. Answers them as they are now. */
+/**
+ * Writes transitions of locked nudges; nobody has them in hand any more. `now` is their own clock; `messageIds` are what
+ * messengers call what they took. Answers the nudges as they are now.
+ */
 export const commitNudges = (
   transitions: ReadonlyArray<NudgeTransition>,
   now: number,
-  handled: ReadonlyMap<string, Handled> = new Map(),
+  messageIds: ReadonlyMap<string, string | null> = new Map(),
 ) =>
   Effect.gen(function* () {
     if (transitions.length === 0) return []
     const beyond = yield* countAll(transitions)
     const moved = transitions.map((transition) => {
       const { row: before, decision, to, version } = transition
-      const by = handled.get(before.id)
       const row: NudgeRow = {
         ...before,
         ...machineColumns(to, decision.snapshot.context, before.channel),
         version,
-        sender: by?.sender ?? null,
-        message_id: by?.messageId ?? before.message_id,
+        sender: null,
+        message_id: messageIds.get(before.id) ?? before.message_id,
         billed_as_overage: before.billed_as_overage || beyond.has(before.id),
       }
-      return { transition, row }
+      return tell(transition, row, now)
     })
     yield* updateNudges(moved.map(({ row }) => row))
     yield* recordTransitions(nudgeLifecycle, transitions)
-    yield* appendEvents(moved.flatMap(({ transition, row }) => eventsOf(transition, row, now)))
+    yield* appendEvents(moved.flatMap(({ events }) => events))
     return moved.map(({ row }) => row)
   })

@@ -8,7 +8,8 @@ import { nudgeLifecycle } from "./Nudge.ts"
 import { lockNudges, type NudgeRow } from "./rows.ts"
 
 /**
- * Of nudges that waited through the quiet hours, those whose reason is over: the subscription was paid, or was cancelled.
+ * Of nudges that waited through the quiet hours, those whose reason is over: the subscription was charged or paid, or is
+ * being cancelled.
  */
 const overMeanwhile = (rows: ReadonlyArray<NudgeRow>) =>
   Effect.gen(function* () {
@@ -19,7 +20,10 @@ const overMeanwhile = (rows: ReadonlyArray<NudgeRow>) =>
       SELECT n.id FROM nudge n
       JOIN subscription s ON (s.account_id, s.livemode, s.id) = (n.account_id, n.livemode, n.subscription_id)
       WHERE n.id = ANY(${waiting.map(({ id }) => id)}::text[])
-        AND NOT CASE n.template WHEN 'service_paused' THEN s.status = 'paused' AND s.escalation IS NOT NULL ELSE s.dunning IS NOT NULL END`
+        AND NOT (NOT s.cancel_at_period_end AND CASE n.template
+          WHEN 'payment_due' THEN s.status IN ('trialing', 'active') AND s.next_charge_at = n.reminder_of AND s.next_charge_at > now()
+          WHEN 'service_paused' THEN s.status = 'paused' AND s.escalation IS NOT NULL
+          ELSE s.dunning IS NOT NULL END)`
     return new Set(over.map(({ id }) => id))
   })
 

@@ -9,7 +9,7 @@ import type { Tenant } from "../db/tenant.ts"
 import { appendEvents } from "../event/Events.ts"
 import { newId } from "../ids.ts"
 import { recordTransitions } from "../lifecycle/commit.ts"
-import { eventsOf } from "./commit.ts"
+import { tell } from "./commit.ts"
 import { type Template, wordsFor } from "./messages.ts"
 import { machineColumns, nudgeLifecycle } from "./Nudge.ts"
 import { hashToken, Nudging } from "./Nudging.ts"
@@ -108,6 +108,8 @@ const make = (wanted: Wanted, facts: Facts, token: (nudge: string) => string) =>
     }),
     link_token_hash: channels.length === 0 ? null : hashToken(token(id)),
     sender: null,
+    taken_at: null,
+    told: null,
     message_id: null,
     billed_as_overage: false,
     created_at: wanted.at,
@@ -115,7 +117,8 @@ const make = (wanted: Wanted, facts: Facts, token: (nudge: string) => string) =>
     ...machineColumns(state, decision.snapshot.context, preferred[0]!),
   }
   const before: NudgeRow = { ...row, state: "created", version: 0 }
-  return { row, transition: { row: before, event: { type: "create", ...input }, decision, to: state, version: 1 } }
+  const transition = { row: before, event: { type: "create", ...input }, decision, to: state, version: 1 }
+  return { ...tell(transition, row, wanted.at), transition }
 }
 
 /** Makes nudges and answers them; a reminder that was made before is left out. */
@@ -123,13 +126,14 @@ export const makeNudges = (wanted: ReadonlyArray<Wanted>) =>
   Effect.gen(function* () {
     if (wanted.length === 0) return []
     const { token } = yield* Nudging
-    const made = (yield* readFacts(wanted)).map((facts) => make(wanted[facts.n]!, facts, token))
+    const facts = [...(yield* readFacts(wanted))].sort((a, b) => a.n - b.n)
+    const made = facts.map((its) => make(wanted[its.n]!, its, token))
     const inserted = yield* insertNudges(made.map(({ row }) => row))
     const fresh = made.filter(({ row }) => inserted.has(row.id))
     yield* recordTransitions(
       nudgeLifecycle,
       fresh.map(({ transition }) => transition),
     )
-    yield* appendEvents(fresh.flatMap(({ row, transition }) => eventsOf(transition, row, row.created_at)))
+    yield* appendEvents(fresh.flatMap(({ events }) => events))
     return fresh.map(({ row }) => row)
   })

@@ -4,16 +4,34 @@ import { SqlClient } from "effect/sql"
 import type { Ref } from "../db/tenant.ts"
 import { advance } from "../lifecycle/advance.ts"
 import type { Receipt } from "../messenger/receipts.ts"
+import { problem } from "../problem.ts"
 import { commitNudges } from "./commit.ts"
 import { nudgeLifecycle } from "./Nudge.ts"
-import { lockNudges } from "./rows.ts"
+import { lockNudges, type NudgeRow } from "./rows.ts"
 
 /** In a callback's address: the provider serves every account. */
 const EVERY_ACCOUNT = "all"
 
 const present = (ids: ReadonlyArray<string | null>): ReadonlyArray<string> => ids.filter((id) => id !== null)
 
-/** Applies receipts, each once however often it comes; those of no nudge of the account change nothing. */
+/** Receipts by nudge, in the order in which they came. */
+const byNudge = (receipts: ReadonlyArray<Receipt>, rows: ReadonlyArray<NudgeRow>) => {
+  const ids = new Map(rows.map((row) => [row.id, row]))
+  const called = new Map(rows.map((row) => [row.message_id, row]))
+  return Map.groupBy(receipts, ({ nudgeId, messageId }) =>
+    nudgeId === null ? called.get(messageId) : ids.get(nudgeId),
+  )
+}
+
+const eventOf = ({ channel, delivered, reason }: Receipt, at: number) =>
+  delivered
+    ? { type: "receipt.delivered", at, channel }
+    : { type: "receipt.failed", at, channel, reason: reason ?? "message_rejected" }
+
+/**
+ * Applies receipts, each once however often it comes; those of no nudge of the account change nothing. A message that is
+ * known by the messenger's name only may be told of before we have written that down: then it is to be told again.
+ */
 export const applyReceipts = (account: string, receipts: ReadonlyArray<Receipt>) =>
   Effect.gen(function* () {
     if (receipts.length === 0) return
@@ -21,22 +39,31 @@ export const applyReceipts = (account: string, receipts: ReadonlyArray<Receipt>)
     const mine = account === EVERY_ACCOUNT ? sql`true` : sql`account_id = ${account}`
     const named = sql`id = ANY(${present(receipts.map(({ nudgeId }) => nudgeId))}::text[])`
     const called = sql`message_id = ANY(${present(receipts.map(({ messageId }) => messageId))}::text[])`
-    yield* sql.withTransaction(
+    const unknown = yield* sql.withTransaction(
       Effect.gen(function* () {
-        // Two look-ups by index rather than one by none.
-        const refs = yield* sql<Ref & { message_id: string | null }>`
-          SELECT account_id, livemode, id, message_id FROM nudge WHERE livemode AND ${mine} AND ${named}
-          UNION SELECT account_id, livemode, id, message_id FROM nudge WHERE livemode AND ${mine} AND ${called}`
-        for (const { channel, nudgeId, messageId, delivered, reason } of receipts) {
-          const ref = refs.find((one) => (nudgeId === null ? one.message_id === messageId : one.id === nudgeId))
-          const [row] = ref === undefined ? [] : yield* lockNudges([ref])
-          if (row === undefined) continue
+        // Two look-ups by index rather than one by none. All are locked at once, in the order in which everybody does.
+        const refs = yield* sql<Ref>`
+          SELECT account_id, livemode, id FROM nudge WHERE livemode AND ${mine} AND ${named}
+          UNION SELECT account_id, livemode, id FROM nudge WHERE livemode AND ${mine} AND ${called}`
+        let rows = yield* lockNudges(refs)
+        const waiting = byNudge(receipts, rows)
+        const unmatched = waiting.get(undefined) ?? []
+        const lists = rows.map((row) => waiting.get(row) ?? [])
+        // What is said of one nudge in one go comes one after the other; all nudges take each step together.
+        for (let step = 0; lists.some((list) => list.length > step); step++) {
           const at = Date.now()
-          const event = delivered
-            ? { type: "receipt.delivered", at, channel }
-            : { type: "receipt.failed", at, channel, reason: reason ?? "message_rejected" }
-          yield* commitNudges(advance(nudgeLifecycle, [{ row, event }]), at)
+          const commands = rows.flatMap((row, index) => {
+            const receipt = lists[index]![step]
+            return receipt === undefined ? [] : [{ row, event: eventOf(receipt, at) }]
+          })
+          const moved = new Map(
+            (yield* commitNudges(advance(nudgeLifecycle, commands), at)).map((row) => [row.id, row]),
+          )
+          rows = rows.map((row) => moved.get(row.id) ?? row)
         }
+        return unmatched.some(({ nudgeId }) => nudgeId === null)
       }),
     )
+    if (unknown)
+      return yield* problem("message_unknown", "No nudge of this message is known, or not yet: tell of it again later.")
   })

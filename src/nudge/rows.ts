@@ -29,6 +29,9 @@ export interface NudgeRow extends ActorRow {
   readonly message: Worded
   readonly link_token_hash: string | null
   readonly sender: number | null
+  readonly taken_at: number | null
+  /** As the newest event showed it. */
+  readonly told: Readonly<Record<string, unknown>> | null
   readonly message_id: string | null
   readonly send_at: number | null
   readonly sent_at: number | null
@@ -51,6 +54,8 @@ const MOVING = {
   tries: "smallint",
   attempts: "jsonb",
   sender: "integer",
+  told: "jsonb",
+  send_at: "timestamptz",
   message_id: "text",
   sent_at: "timestamptz",
   delivered_at: "timestamptz",
@@ -73,7 +78,6 @@ const INSERTED = {
   contacts: "jsonb",
   message: "jsonb",
   link_token_hash: "text",
-  send_at: "timestamptz",
   created_at: "timestamptz",
 } as const satisfies Columns<NudgeRow>
 
@@ -101,7 +105,7 @@ export const updateNudges = (rows: ReadonlyArray<NudgeRow>) =>
     const sql = yield* SqlClient.SqlClient
     yield* sql`
       UPDATE nudge n SET state = r.state, status = r.status, version = r.version, channel = r.channel, position = r.position, tries = r.tries,
-        attempts = r.attempts, sender = r.sender, message_id = r.message_id, sent_at = r.sent_at, delivered_at = r.delivered_at, receipt_at = r.receipt_at,
+        attempts = r.attempts, sender = r.sender, told = r.told, send_at = r.send_at, message_id = r.message_id, sent_at = r.sent_at, delivered_at = r.delivered_at, receipt_at = r.receipt_at,
         failure_reason = r.failure_reason, counts = r.counts, billed_as_overage = r.billed_as_overage
       FROM ${records(sql, rows, MOVING)} r
       WHERE (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)`

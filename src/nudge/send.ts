@@ -4,24 +4,42 @@
  * else taken for unanswered, so that nobody is written to twice on one channel.
  */
 import { Effect, Schedule } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
-import type { MessengerAnswer } from "../../machines/nudge.ts"
+import { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
+import type { Channel, MessengerAnswer, NudgeEvent } from "../../machines/nudge.ts"
+import { afterQuiet, type QuietHours } from "../../machines/reminders.ts"
+import { records } from "../db/records.ts"
 import { refOf } from "../db/tenant.ts"
-import type { Origin } from "../http/Origin.ts"
 import { advance } from "../lifecycle/advance.ts"
 import { isDead, Runner } from "../lifecycle/Runner.ts"
 import { type Accepted, type Message, Messenger, type SendError } from "../messenger/Messenger.ts"
+import { HOUR_MS } from "../time.ts"
 import { orElseUnlessStopped } from "../timers/TimerWorker.ts"
-import type { Wakeups } from "../timers/Wakeups.ts"
-import { commitNudges, type Handled } from "./commit.ts"
+import { commitNudges } from "./commit.ts"
 import { nudgeLifecycle } from "./Nudge.ts"
-import { type Nudging, paymentLink } from "./Nudging.ts"
+import { Nudging, paymentLink } from "./Nudging.ts"
 import { lockNudges, type NudgeRow } from "./rows.ts"
 
-/** Messages given to messengers at once. */
+/** Messages of a clock given to messengers at once, and taken in one go. */
 const AT_ONCE = 32
-/** Nudges taken in one go. */
 const BATCH = 500
+/** Nudges of a channel and an environment under way: so that a messenger that is stuck holds up no other. */
+const MOST_OF_CHANNEL = 200
+/** How often a process looks for nudges to send, and for those that were dropped. */
+const LOOK_EVERY_MS = 200
+const LOOK_FOR_DROPPED_EVERY_MS = 2_000
+/**
+ * Longer than a messenger is given to answer: a process that looks dead may have lost no more than its connection, and be
+ * about to write down what the messenger said. What is simulated need not wait.
+ */
+const PERHAPS_ALIVE = "20 seconds"
+/** What this process dropped, since the answer could not be written down, it takes anew after so long. */
+const DROPPED_FOR = "5 seconds"
+/** Writing an answer down is tried again so often: it is known only here. */
+const SETTLE_TRIES = 6
+const SETTLE_AFTER_MS = 100
+/** An automatic nudge that should have been sent this long ago is not sent any more (decision H4). */
+const MOST_LATE_MS = HOUR_MS
 
 interface Taken extends NudgeRow {
   /** Whether a process had it in hand already. */
@@ -31,43 +49,82 @@ interface Taken extends NudgeRow {
   readonly clock_at: number | null
 }
 
+/** What is to become of a nudge that was taken. */
 interface Answered {
   readonly nudge: NudgeRow
-  readonly answer: MessengerAnswer
+  readonly answer: NudgeEvent
   readonly messageId: string | null
 }
 
-/** Which nudges are meant: those of a clock, or those of an environment that no moving clock sees to. */
-export type Which = { readonly testClockId: string } | { readonly livemode: boolean }
-
-const take = (which: Which, most: number) =>
+/** Takes the nudges that a query names (with `was_in_hand`), in the order in which they were made. */
+const take = (named: (sql: SqlClient.SqlClient, runner: number, inHand: ReadonlyArray<string>) => Fragment) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const { id: runner, nudges, taking } = yield* Runner
-    const meant =
-      "testClockId" in which
-        ? sql`n.test_clock_id = ${which.testClockId}`
-        : sql`n.livemode = ${which.livemode} AND k.state IS DISTINCT FROM 'advancing'`
     const taken = Effect.suspend(
       () => sql<Taken>`
-        UPDATE nudge SET sender = ${runner}
-        FROM (
-          SELECT n.account_id, n.livemode, n.id, n.sender IS NOT NULL AS was_in_hand, k.frozen_at AS clock_at, a.business_name
-          FROM nudge n JOIN account a ON a.id = n.account_id
-          LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
-          WHERE n.state = 'sending' AND ${meant}
-            AND (n.sender IS NULL OR CASE WHEN n.sender = ${runner} THEN NOT n.id = ANY(${[...nudges]}::text[]) ELSE ${isDead(sql, "n.sender", runner)} END)
-          ORDER BY n.id LIMIT ${most} FOR UPDATE OF n SKIP LOCKED
-        ) t
-        WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id)
-        RETURNING nudge.*, t.was_in_hand, t.clock_at, t.business_name`,
+        UPDATE nudge SET sender = ${runner}, taken_at = now()
+        FROM (${named(sql, runner, [...nudges])}) t, account a
+        WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id) AND a.id = nudge.account_id
+        RETURNING nudge.*, t.was_in_hand, a.business_name,
+          (SELECT frozen_at FROM test_clock k WHERE (k.account_id, k.livemode, k.id) = (nudge.account_id, nudge.livemode, nudge.test_clock_id)) AS clock_at`,
     )
     const hold = (rows: ReadonlyArray<Taken>) =>
       Effect.sync(() => {
         for (const { id } of rows) nudges.add(id)
       })
-    return yield* taking(Effect.tap(taken, hold))
+    const rows = yield* taking(Effect.tap(taken, hold))
+    return [...rows].sort((a, b) => (a.id < b.id ? -1 : 1))
   })
+
+/** Nudges in hand of a process that died, or that dropped them. */
+const isDropped = (sql: SqlClient.SqlClient, runner: number, inHand: ReadonlyArray<string>) => sql`
+  CASE WHEN n.sender = ${runner} THEN NOT n.id = ANY(${inHand}::text[]) AND n.taken_at < now() - ${DROPPED_FOR}::interval
+    ELSE ${isDead(sql, "n.sender", runner)} AND (NOT n.livemode OR n.taken_at < now() - ${PERHAPS_ALIVE}::interval) END`
+
+interface Room {
+  readonly livemode: boolean
+  readonly channel: Channel
+  readonly room: number
+}
+
+const ROOM = { livemode: "boolean", channel: "text", room: "integer" } as const
+
+/** What waits on the wall clock, as much of each channel as there is room for. */
+const takeWaiting = (rooms: ReadonlyArray<Room>) =>
+  take(
+    (sql) => sql`
+      SELECT w.*, false AS was_in_hand FROM ${records(sql, rooms, ROOM)} r CROSS JOIN LATERAL (
+        SELECT n.account_id, n.livemode, n.id FROM nudge n
+        WHERE n.state = 'sending' AND n.sender IS NULL AND n.test_clock_id IS NULL AND n.livemode = r.livemode AND n.channel = r.channel
+        ORDER BY n.livemode, n.channel, n.id LIMIT r.room FOR UPDATE SKIP LOCKED
+      ) w`,
+  )
+
+/** What waits on clocks that stand: a moving one's own worker sees to it. */
+const takeOnStandingClocks = take(
+  (sql) => sql`
+    SELECT n.account_id, n.livemode, n.id, false AS was_in_hand FROM nudge n
+    JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
+    WHERE n.state = 'sending' AND n.sender IS NULL AND n.test_clock_id IS NOT NULL AND k.state <> 'advancing'
+    LIMIT ${BATCH} FOR UPDATE OF n SKIP LOCKED`,
+)
+
+const takeDropped = take(
+  (sql, runner, inHand) => sql`
+    SELECT n.account_id, n.livemode, n.id, true AS was_in_hand FROM nudge n
+    LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
+    WHERE n.state = 'sending' AND n.sender IS NOT NULL AND k.state IS DISTINCT FROM 'advancing' AND ${isDropped(sql, runner, inHand)}
+    LIMIT ${BATCH} FOR UPDATE OF n SKIP LOCKED`,
+)
+
+const takeOnClock = (testClockId: string) =>
+  take(
+    (sql, runner, inHand) => sql`
+      SELECT n.account_id, n.livemode, n.id, n.sender IS NOT NULL AS was_in_hand FROM nudge n
+      WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND (n.sender IS NULL OR ${isDropped(sql, runner, inHand)})
+      ORDER BY n.id LIMIT ${BATCH} FOR UPDATE SKIP LOCKED`,
+  )
 
 const messageOf = (nudge: Taken, link: string, at: number): Message => ({
   id: nudge.id,
@@ -96,39 +153,45 @@ const notAccepted = (error: SendError, at: number): MessengerAnswer => {
     : { type: "messenger.unknown", at }
 }
 
-/** Applies messengers' answers; answers the nudges that are to be given to their next channel, which stay in hand. */
+/**
+ * Applies messengers' answers, and lets go of the nudges: those that are passed on to their next channel are taken anew. An
+ * answer to a nudge that was taken over meanwhile, or told of by a receipt, changes nothing.
+ */
 const settle = (answered: ReadonlyArray<Answered>, now: number) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const { id: runner } = yield* Runner
-    return yield* sql.withTransaction(
-      Effect.gen(function* () {
-        const rows = new Map((yield* lockNudges(answered.map(({ nudge }) => refOf(nudge)))).map((row) => [row.id, row]))
-        const transitions = advance(
-          nudgeLifecycle,
-          answered.flatMap(({ nudge, answer }) => {
-            const row = rows.get(nudge.id)
-            // Taken over meanwhile by a process to which this one looked dead: that one's word counts.
-            return row === undefined || row.sender !== runner ? [] : [{ row, event: answer }]
-          }),
-        )
-        const called = new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId]))
-        const handled = new Map(
-          transitions.map(({ row, to }): [string, Handled] => [
-            row.id,
-            { sender: to === "sending" ? runner : null, messageId: called.get(row.id)! },
-          ]),
-        )
-        const moved = yield* commitNudges(transitions, now, handled)
-        return moved.filter(({ state }) => state === "sending")
-      }),
-    )
+    const apply = Effect.gen(function* () {
+      const rows = new Map((yield* lockNudges(answered.map(({ nudge }) => refOf(nudge)))).map((row) => [row.id, row]))
+      const transitions = advance(
+        nudgeLifecycle,
+        answered.flatMap(({ nudge, answer }) => {
+          const row = rows.get(nudge.id)
+          return row === undefined || row.sender !== runner ? [] : [{ row, event: answer }]
+        }),
+      )
+      yield* commitNudges(transitions, now, new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId])))
+    })
+    yield* Effect.retry(sql.withTransaction(apply), {
+      times: SETTLE_TRIES - 1,
+      schedule: Schedule.exponential(SETTLE_AFTER_MS),
+    })
   })
+
+/** Whether an automatic nudge's turn has come too late, or at an hour at which nobody is to be reminded. */
+const heldUp = (nudge: Taken, at: number, quietHours: QuietHours | null): NudgeEvent | undefined => {
+  if (!nudge.livemode || nudge.source !== "automatic" || nudge.attempts.length > 0) return undefined
+  if (at - (nudge.send_at ?? nudge.created_at) > MOST_LATE_MS) return { type: "withdraw", at }
+  const sendAt = afterQuiet(at, quietHours)
+  return sendAt > at ? { type: "postpone", at, sendAt } : undefined
+}
 
 /** Gives a nudge to the messenger of its channel. `at`: now, by its own clock. */
 const giveOne = (nudge: Taken, at: number) =>
   Effect.gen(function* () {
     const messenger = (yield* Messenger).of(nudge.livemode, nudge.channel)
+    const held = nudge.was_in_hand ? undefined : heldUp(nudge, at, (yield* Nudging).quietHours)
+    if (held !== undefined) return { nudge, answer: held, messageId: null }
     if (nudge.was_in_hand && !messenger.repeatable)
       return { nudge, answer: { type: "messenger.unknown", at } as const, messageId: null }
     const message = messageOf(nudge, yield* paymentLink(nudge.id), at)
@@ -140,69 +203,66 @@ const giveOne = (nudge: Taken, at: number) =>
     )
   })
 
-type Work = Effect.Effect<
-  void,
-  SqlError.SqlError,
-  SqlClient.SqlClient | Runner | Wakeups | Messenger | Nudging | Origin
->
-
-/** Gives nudges of one clock, or of none, to their messengers, channel after channel, until none is left to be given. */
-const give = (nudges: ReadonlyArray<Taken>): Work =>
+/**
+ * Gives nudges of one clock, or of none, to the messengers of their channels, and writes down what these say. Not
+ * interrupted in between: a process that stops finishes what it has begun.
+ */
+const give = (nudges: ReadonlyArray<Taken>) =>
   Effect.gen(function* () {
-    if (nudges.length === 0) return
+    const runner = yield* Runner
     const now = () => nudges[0]!.clock_at ?? Date.now()
-    const answered = yield* Effect.forEach(nudges, (nudge) => giveOne(nudge, now()), { concurrency: AT_ONCE })
-    const taken = new Map(nudges.map((nudge) => [nudge.id, nudge]))
-    const next = yield* settle(answered, now())
-    yield* give(next.map((row) => ({ ...taken.get(row.id)!, ...row, was_in_hand: false })))
+    const work = Effect.gen(function* () {
+      const answered = yield* Effect.forEach(nudges, (nudge) => giveOne(nudge, now()), { concurrency: AT_ONCE })
+      yield* settle(answered, now())
+    })
+    const letGo = Effect.sync(() => {
+      for (const { id } of nudges) runner.nudges.delete(id)
+    })
+    yield* Effect.uninterruptible(Effect.ensuring(work, letGo))
   })
 
-const letGo = (nudges: ReadonlyArray<Taken>) =>
-  Effect.map(Runner, (runner) => {
-    for (const { id } of nudges) runner.nudges.delete(id)
-  })
-
-/** Sends what there is to send on a clock, in batches. What fails is taken anew. */
+/** Sends what there is to send on a clock, in batches, channel after channel. */
 export const sendOnClock = (testClockId: string) =>
   Effect.gen(function* () {
     for (;;) {
-      const taken = yield* take({ testClockId }, BATCH)
+      const taken = yield* takeOnClock(testClockId)
       if (taken.length === 0) return
-      yield* Effect.ensuring(give(taken), letGo(taken))
+      yield* give(taken)
     }
   })
 
-/** How often a process looks for nudges to send. */
-const LOOK_EVERY_MS = 200
-/** Nudges of an environment under way: each goes its own way, so that a slow messenger keeps nobody else waiting. */
-const MOST_IN_HAND = 500
-/** One that failed for a reason of ours is left alone for so long. */
-const AFTER_FAILURE_MS = 60_000
+const CHANNELS_OF_ALL = [true, false].flatMap((livemode) =>
+  (["whatsapp", "sms", "email"] as const).map((channel) => ({ livemode, channel })),
+)
 
 /** Sends nudges for as long as the scope is open. */
 export const nudgeWorker = Effect.gen(function* () {
-  for (const livemode of [true, false]) {
-    let inHand = 0
-    const sendAlone = (nudge: Taken) =>
-      give([nudge]).pipe(
-        orElseUnlessStopped((cause) =>
-          Effect.andThen(Effect.logError("nudge", { nudge: nudge.id }, cause), Effect.sleep(AFTER_FAILURE_MS)),
-        ),
-        Effect.ensuring(letGo([nudge])),
-        Effect.ensuring(Effect.sync(() => void inHand--)),
-        Effect.forkScoped,
-      )
-    const look = Effect.gen(function* () {
-      if (inHand >= MOST_IN_HAND) return
-      const taken = yield* take({ livemode }, MOST_IN_HAND - inHand)
-      inHand += taken.length
-      yield* Effect.forEach(taken, sendAlone, { discard: true })
-    })
-    yield* Effect.forkScoped(
-      Effect.repeat(
-        look.pipe(orElseUnlessStopped((cause) => Effect.logError("nudges", cause))),
-        Schedule.spaced(LOOK_EVERY_MS),
-      ),
+  const underWay = new Map<string, number>()
+  const count = ({ livemode, channel }: Omit<Room, "room">, by: number) =>
+    underWay.set(`${livemode} ${channel}`, inHandOf({ livemode, channel }) + by)
+  const inHandOf = ({ livemode, channel }: Omit<Room, "room">) => underWay.get(`${livemode} ${channel}`) ?? 0
+  const sendAlone = (nudge: Taken) => {
+    count(nudge, 1)
+    return give([nudge]).pipe(
+      Effect.catchCause((cause) => Effect.logError("nudge", { nudge: nudge.id }, cause)),
+      Effect.ensuring(Effect.sync(() => count(nudge, -1))),
+      Effect.forkScoped,
     )
   }
+  const look = Effect.gen(function* () {
+    const rooms = CHANNELS_OF_ALL.map((one) => ({ ...one, room: MOST_OF_CHANNEL - inHandOf(one) }))
+    for (const taking of [takeWaiting(rooms.filter(({ room }) => room > 0)), takeOnStandingClocks])
+      yield* Effect.forEach(yield* taking, sendAlone, { discard: true })
+  })
+  const lookForDropped = Effect.flatMap(takeDropped, (taken) => Effect.forEach(taken, sendAlone, { discard: true }))
+  for (const [work, everyMs] of [
+    [look, LOOK_EVERY_MS],
+    [lookForDropped, LOOK_FOR_DROPPED_EVERY_MS],
+  ] as const)
+    yield* Effect.forkScoped(
+      Effect.repeat(
+        work.pipe(orElseUnlessStopped((cause) => Effect.logError("nudges", cause))),
+        Schedule.spaced(everyMs),
+      ),
+    )
 })

@@ -6,6 +6,7 @@ import { refOf } from "../db/tenant.ts"
 import { advance, type Command } from "../lifecycle/advance.ts"
 import { clearTimers, setTimers } from "../timers/rows.ts"
 import { firing } from "../timers/sweep.ts"
+import { Wakeups } from "../timers/Wakeups.ts"
 import { ask, collect, startAsking } from "./collect.ts"
 import { commitSubscriptions } from "./commit.ts"
 import { dueReminders, REMINDER } from "./reminding.ts"
@@ -55,6 +56,8 @@ const subscriptions = firing({
       const { attempts } = yield* commitSubscriptions(transitions, { now, terms })
       yield* dropIgnored(due, new Set(transitions.map(({ row }) => row.id)))
       yield* setTimers(reminders.timers.set)
+      const { at } = yield* Wakeups
+      yield* at(reminders.timers.set.filter((timer) => timer.test_clock_id === null).map((timer) => timer.due_at))
       return collect(attempts, now)
     }),
 })

@@ -2,8 +2,9 @@
  * Reminding customers by itself (decisions E6, H4). The next reminder of a subscription is a timer of it, planned anew with
  * everything that moves the day it is counted from; the plan's rules are read when they are needed.
  */
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
 import {
   afterQuiet,
   isReminding,
@@ -15,12 +16,14 @@ import {
 import { isCharging } from "../../machines/status.ts"
 import type { Reminded } from "../../machines/subscription_setup.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import type { Tenant } from "../db/tenant.ts"
+import type { Ref, Tenant } from "../db/tenant.ts"
 import type { OtherTimers } from "../lifecycle/commit.ts"
 import type { About, Wanted } from "../nudge/make.ts"
 import { Nudging } from "../nudge/Nudging.ts"
 import { HOUR_MS } from "../time.ts"
 import type { TimerRow } from "../timers/rows.ts"
+import { orElseUnlessStopped } from "../timers/TimerWorker.ts"
+import { Wakeups } from "../timers/Wakeups.ts"
 import type { SubscriptionTransition } from "./commit.ts"
 import type { SubscriptionRow } from "./rows.ts"
 
@@ -138,7 +141,8 @@ const wantedBy = (
   quiet: QuietHours | null,
   now: number,
 ): ReadonlyArray<Wanted> => {
-  if (!reminders.enabled) return []
+  // Somebody who is leaving is not asked any more.
+  if (!reminders.enabled || row.cancel_at_period_end) return []
   const sendAt = afterQuiet(now, quiet)
   const about = aboutOf(row, unitKobo)
   return transition.decision.effects
@@ -214,18 +218,80 @@ export const dueReminders = (due: ReadonlyArray<Due>, now: number) =>
     return { found, timers }
   })
 
-/** Has all subscriptions of a plan planned anew, each by its own clock: the rules for its reminders changed. */
+/** Subscriptions planned anew in one transaction. */
+const PLANNED_AT_ONCE = 1_000
+const LOOK_EVERY_MS = 1_000
+
+/**
+ * Has subscriptions planned anew: their reminders' timers fire at once, each by its own clock, and find what is next. One
+ * that is due already stays so. `which` is about the subscription `s`, `order` what is taken of them.
+ */
+const planSome = (which: Fragment, order: Fragment) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    // Locked like everybody does who sets their timers: clocks first.
+    const rows = yield* sql<{ id: string }>`
+      INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)
+      SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, s.now, ${RANK}::smallint, ${REMINDER}, s.test_clock_id
+      FROM (
+        SELECT s.account_id, s.livemode, s.id, s.version, s.test_clock_id, coalesce(k.frozen_at, now()) AS now
+        FROM subscription s LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)
+        WHERE s.status <> 'cancelled' AND ${which} ORDER BY ${order} FOR UPDATE OF s
+      ) s
+      ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE SET due_at = least(timer.due_at, excluded.due_at)
+      RETURNING actor_id AS id`
+    return rows.map(({ id }) => id).sort()
+  })
+
+/**
+ * Told that a plan's rules for reminders changed. What stands on clocks follows at once, so that nothing moves before; the
+ * rest, which may be many, is left to the worker.
+ */
 export const planAnew = (tenant: Tenant, planId: string) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    // Locked like everybody does who sets their timers.
+    const mine = sql`s.account_id = ${tenant.account_id} AND s.livemode = ${tenant.livemode} AND s.plan_id = ${planId}`
+    const onClocks = sql`${mine} AND s.test_clock_id IS NOT NULL`
     yield* sql`
-      SELECT 1 FROM subscription
-      WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND plan_id = ${planId} AND status <> 'cancelled' ORDER BY id FOR UPDATE`
+      SELECT 1 FROM test_clock k WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode}
+        AND id IN (SELECT s.test_clock_id FROM subscription s WHERE ${onClocks}) ORDER BY id FOR SHARE`
+    yield* planSome(onClocks, sql`s.id`)
     yield* sql`
-      INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)
-      SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, coalesce(k.frozen_at, now()), ${RANK}::smallint, ${REMINDER}, s.test_clock_id
-      FROM subscription s LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)
-      WHERE s.account_id = ${tenant.account_id} AND s.livemode = ${tenant.livemode} AND s.plan_id = ${planId} AND s.status <> 'cancelled'
-      ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE SET due_at = excluded.due_at`
+      UPDATE plan SET reminders_planned_to = '' WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${planId}`
   })
+
+interface Changed extends Ref {
+  readonly reminders_planned_to: string
+}
+
+/** Plans the next subscriptions of a plan whose rules changed; answers whether there was one. */
+const planNext = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const wakeups = yield* Wakeups
+  return yield* sql.withTransaction(
+    Effect.gen(function* () {
+      const [plan] = yield* sql<Changed>`
+        SELECT account_id, livemode, id, reminders_planned_to FROM plan WHERE reminders_planned_to IS NOT NULL LIMIT 1 FOR UPDATE SKIP LOCKED`
+      if (plan === undefined) return false
+      const { account_id, livemode, id, reminders_planned_to: from } = plan
+      const planned = yield* planSome(
+        sql`s.plan_id = ${id} AND s.account_id = ${account_id} AND s.livemode = ${livemode} AND s.test_clock_id IS NULL AND s.id > ${from}`,
+        sql`s.id LIMIT ${PLANNED_AT_ONCE}`,
+      )
+      const to = planned.length < PLANNED_AT_ONCE ? null : planned.at(-1)!
+      yield* sql`UPDATE plan SET reminders_planned_to = ${to} WHERE account_id = ${account_id} AND livemode = ${livemode} AND id = ${id}`
+      yield* wakeups.at([Date.now()])
+      return true
+    }),
+  )
+})
+
+/** Lets subscriptions follow their plans' rules for as long as the scope is open. */
+export const reminderWorker = Effect.forkScoped(
+  Effect.repeat(
+    Effect.repeat(planNext, { while: (found) => found }).pipe(
+      orElseUnlessStopped((cause) => Effect.logError("reminders", cause)),
+    ),
+    Schedule.spaced(LOOK_EVERY_MS),
+  ),
+)

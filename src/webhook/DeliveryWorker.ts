@@ -106,7 +106,9 @@ const readWaiting = (lanes: ReadonlyArray<{ readonly lane: Lane; readonly room: 
       JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
       CROSS JOIN LATERAL (${some("due_at <= now()", "(l.room + 1) / 2")} UNION ALL ${some("due_at IS NULL", "l.room")}) d
       JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
-      WHERE e.state = 'enabled'`
+      WHERE e.state = 'enabled'
+      -- Retries first, then in order of creation, on which the order of each object's rests.
+      ORDER BY d.due_at, d.seq`
     return rows.map(waitingOf)
   })
 
@@ -195,8 +197,9 @@ export const deliveryWorker = Effect.gen(function* () {
     for (const [lane, its] of byLane) {
       for (const { delivery } of its) lane.settled(delivery.seq)
       const { endpoint, secrets } = lane.target
-      lane.target = { endpoint: after(endpoint, its), secrets }
-      if (lane.target.endpoint.failures !== endpoint.failures) changed.push(lane.target.endpoint)
+      const now = after(endpoint, its)
+      lane.update({ endpoint: now, secrets })
+      if (now.failures !== endpoint.failures || now.failing_since !== endpoint.failing_since) changed.push(now)
     }
     yield* recordHealth(changed)
     for (const [{ target }, its] of byLane) {
@@ -205,6 +208,22 @@ export const deliveryWorker = Effect.gen(function* () {
     }
     return byLane
   })
+
+  /** Looks how the endpoints are now: disabled, deleted, or taken over by a process to which this one looked dead. */
+  const refresh = (which: ReadonlyArray<Lane>) =>
+    Effect.gen(function* () {
+      if (which.length === 0) return
+      const targets = yield* readTargets(which.map(({ target }) => target.endpoint))
+      for (const lane of which) {
+        const { id } = lane.target.endpoint
+        const target = targets.get(id)
+        if (target !== undefined) lane.update(target)
+        else {
+          lane.clear()
+          lanes.delete(id)
+        }
+      }
+    })
 
   /** Fills lanes that have room, and lets go of those for which nothing is left to do. */
   const fill = (which: Iterable<Lane>) =>
@@ -215,15 +234,6 @@ export const deliveryWorker = Effect.gen(function* () {
         return room > 0 ? [{ lane, room }] : []
       })
       if (roomy.length === 0) return
-      const targets = yield* readTargets(roomy.map(({ lane }) => lane.target.endpoint))
-      for (const { lane } of roomy) {
-        const { id } = lane.target.endpoint
-        const target = targets.get(id)
-        lane.target = target ?? lane.target
-        // Deleted, disabled, or taken over by a process to which this one looked dead.
-        if (target?.endpoint.state !== "enabled") lane.clear()
-        if (target === undefined) lanes.delete(id)
-      }
       for (const delivery of yield* readWaiting(roomy)) lanes.get(delivery.webhook_endpoint_id)?.add(delivery)
       for (const { lane } of roomy) start(lane)
       const over = roomy.filter(({ lane }) => lane.idle).map(({ lane }) => lane.target.endpoint)
@@ -239,6 +249,7 @@ export const deliveryWorker = Effect.gen(function* () {
     if (lanes.size < MOST_LANES)
       for (const endpoint of yield* takeEndpoints([...lanes.keys()]))
         lanes.set(endpoint.id, new Lane({ endpoint, secrets: [] }))
+    yield* refresh([...lanes.values()])
     yield* fill(lanes.values())
   })
 

@@ -10,6 +10,8 @@ export interface EndpointRow extends ActorRow {
   readonly enabled_events: ReadonlyArray<string>
   readonly state: "enabled" | "disabled"
   readonly disabled_reason: WebhookEndpointContext["reason"]
+  /** Deliveries up to this one are given up. */
+  readonly given_up_to: number
   readonly runner: number | null
   readonly failures: number
   readonly failing_since: number | null

@@ -18,7 +18,7 @@ export interface Target {
 }
 
 export class Lane {
-  target: Target
+  #target: Target
   /** By `seq`: what is in hand until its outcome is recorded. */
   readonly #inHand = new Map<number, Waiting>()
   /** What is not under way yet, in order. */
@@ -27,11 +27,15 @@ export class Lane {
   readonly #busy = new Set<string>()
 
   constructor(target: Target) {
-    this.target = target
+    this.#target = target
+  }
+
+  get target(): Target {
+    return this.#target
   }
 
   get #failing(): boolean {
-    return this.target.endpoint.failures > 0
+    return this.#target.endpoint.failures > 0
   }
 
   /** How many more to read, of a window of so many: none until half of it is done, so that reading is worth its while. */
@@ -71,6 +75,14 @@ export class Lane {
   /** Its outcome is recorded. */
   settled(seq: number): void {
     this.#inHand.delete(seq)
+  }
+
+  /** Takes the endpoint as it is now. What waits here is let go of where it is not to be sent any more, or not at this pace. */
+  update(target: Target): void {
+    const { failures, state, given_up_to } = target.endpoint
+    const slowsDown = failures > 0 && !this.#failing
+    this.#target = target
+    if (state !== "enabled" || given_up_to > 0 || slowsDown) this.clear()
   }
 
   /** Lets go of all that is not under way. */

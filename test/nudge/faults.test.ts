@@ -1,4 +1,5 @@
 /** Processes that die or were away: nobody is written to twice on a channel, and nothing is sent in a batch. */
+import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/Accounts.ts"
 import { makeApi } from "../support/api.ts"
@@ -32,6 +33,10 @@ describe("kill -9", () => {
     const { id } = data(await live.post("/nudges", { customer, template: "payment_due" }), 201)
     await eventually(async () => (provider.at("/v23.0/123/messages").length === 1 ? true : undefined))
     await server.kill()
+    // For a while it could have been its connection alone that was lost.
+    await database.run(
+      (sql) => sql`UPDATE nudge SET taken_at = now() - interval '20 seconds' WHERE id = ${id} RETURNING 1`,
+    )
     server = await startServer(database.url(), settings())
     live = makeApi(server.origin, keys.sk_live!, "live")
     const passed = await eventually(async () => {
@@ -45,6 +50,53 @@ describe("kill -9", () => {
     expect(provider.at("/v23.0/123/messages")).toHaveLength(1)
     expect(await server.stop()).toBe(0)
     await expectWhole(database)
+  })
+
+  it("is not needed to stop: what a messenger has is finished first", async () => {
+    const { keys } = await database.run(() => createAccount({ businessName: "Stopping", liveAccess: "approved" }))
+    const server = await startServer(database.url(), settings())
+    const live = makeApi(server.origin, keys.sk_live!, "live")
+    // It is asked to stop just as the messenger has the message.
+    provider.answer("/v23.0/123/messages", (_, response) => {
+      server.process.kill("SIGTERM")
+      setTimeout(() => response.writeHead(200).end(JSON.stringify({ messages: [{ id: "wamid.1" }] })), 500)
+    })
+    const customer = await createCustomer(live, { phone: "+2348031234567" })
+    const before = provider.at("/v23.0/123/messages").length
+    const { id } = data(await live.post("/nudges", { customer, template: "payment_due" }), 201)
+    await eventually(async () => (provider.at("/v23.0/123/messages").length > before ? true : undefined))
+    expect(await server.stop()).toBe(0)
+    const [row] = await database.run(
+      (sql) =>
+        sql`SELECT status, sender, message_id, jsonb_array_length(attempts) AS attempts FROM nudge WHERE id = ${id}`,
+    )
+    expect(row).toEqual({ status: "sent", sender: null, message_id: "wamid.1", attempts: 1 })
+  })
+
+  it("nor a database that fails for a moment loses what a messenger said", async () => {
+    const { keys } = await database.run(() => createAccount({ businessName: "Hiccup", liveAccess: "approved" }))
+    provider.answer(
+      "/v23.0/123/messages",
+      (_, response) => void response.writeHead(200).end('{"messages":[{"id":"w"}]}'),
+    )
+    for (const statement of [
+      "CREATE SEQUENCE hiccups",
+      `CREATE FUNCTION hiccup() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN IF nextval('hiccups') <= 2 THEN RAISE EXCEPTION 'hiccup' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$`,
+      "CREATE TRIGGER hiccup BEFORE UPDATE ON nudge FOR EACH ROW WHEN (NEW.state = 'sent') EXECUTE FUNCTION hiccup()",
+    ])
+      await database.run((sql) => sql.unsafe(statement).unprepared)
+    const server = await startServer(database.url(), settings())
+    const live = makeApi(server.origin, keys.sk_live!, "live")
+    const customer = await createCustomer(live, { phone: "+2348031234567" })
+    const { id } = data(await live.post("/nudges", { customer, template: "payment_due" }), 201)
+    const sent = await eventually(async () => {
+      const one = data(await live.get(`/nudges/${id}`))
+      return one.status === "sent" ? one : undefined
+    })
+    expect(sent.attempts).toMatchObject([{ channel: "whatsapp", status: "sent" }])
+    await database.run((sql) => sql.unsafe("DROP TRIGGER hiccup ON nudge").unprepared)
+    expect(await server.stop()).toBe(0)
   })
 
   it("while a clock moves leaves out no reminder and sends none twice", async () => {
@@ -76,6 +128,36 @@ describe("kill -9", () => {
     expect(await sent()).toBe(20 * 17)
     expect(await server.stop()).toBe(0)
     await expectWhole(database)
+  })
+})
+
+describe("quiet hours", () => {
+  it("that begin before an automatic nudge is sent keep it until they end", async () => {
+    const { account } = await database.run(() => createAccount({ businessName: "Quiet", liveAccess: "approved" }))
+    const hour = new Date(Date.now() + 3_600_000).getUTCHours()
+    const server = await startServer(database.url(), { ...settings(), QUIET_HOURS: `${hour}-${(hour + 3) % 24}` })
+    const [row] = await database.run((sql) =>
+      Effect.gen(function* () {
+        yield* sql`
+          INSERT INTO customer (account_id, livemode, id, name, phone, metadata, created_at) VALUES (${account.id}, true, 'cus_quiet', 'Ada', '+2348031234567', '{}', now())`
+        return yield* sql<{ id: string }>`
+          INSERT INTO nudge (account_id, livemode, id, customer_id, source, template, state, status, version, channels, contacts, channel, position, tries, attempts, message, counts, created_at)
+          VALUES (${account.id}, true, 'ndg_quiet', 'cus_quiet', 'automatic', 'service_paused', 'sending', 'queued', 1, '{whatsapp}', '{"whatsapp":"+2348031234567"}',
+            'whatsapp', 0, 0, '[]', '{"wording":"custom","subject":"","text":"","values":[]}', false, now()) RETURNING id`
+      }),
+    )
+    const hours = await eventually(async () => {
+      const [timer] = await database.run(
+        (sql) =>
+          sql<{
+            hours: number
+          }>`SELECT extract(epoch FROM due_at - now()) / 3600 AS hours FROM timer WHERE actor_id = ${row!.id} AND name = 'sendLater'`,
+      )
+      return timer === undefined ? undefined : Number(timer.hours)
+    })
+    expect(hours).toBeGreaterThan(2)
+    expect(hours).toBeLessThanOrEqual(3)
+    expect(await server.stop()).toBe(0)
   })
 })
 

@@ -26,6 +26,7 @@ const { live, database, server, accountId } = useInstance(() => ({
   TERMII_SENDER: "FitLagos",
   SMTP_URL: mailbox.url(),
   EMAIL_FROM: "billing@service.example",
+  QUIET_HOURS: "off",
 }))
 useWhole(database)
 
@@ -34,12 +35,15 @@ const SMS = "/api/sms/send"
 type Body = { readonly to: string; readonly biz_opaque_callback_data: string } & Readonly<Record<string, unknown>>
 const bodyOf = ({ body }: Received) => JSON.parse(body) as Body
 
-/** Takes every message, but those to numbers that end in one of these. */
-provider.answer(MESSAGES, (received, response) => {
-  const { to } = bodyOf(received)
+/** Takes every message, but those to numbers that end in one of these; `51` and `52` hear of it before they are answered. */
+provider.answer(MESSAGES, async (received, response) => {
+  const { to, biz_opaque_callback_data: nudge } = bodyOf(received)
+  if (to.endsWith("51"))
+    await whatsApp([{ status: "failed", biz_opaque_callback_data: nudge, errors: [{ code: 131026 }] }])
+  if (to.endsWith("52")) await whatsApp([{ status: "delivered", biz_opaque_callback_data: nudge }])
   const error = (code: number) => JSON.stringify({ error: { code, message: "no" } })
   if (to.endsWith("11")) return void response.writeHead(400).end(error(131026))
-  if (to.endsWith("12")) return void response.writeHead(500).end()
+  if (/12(99)?$/.test(to)) return void response.writeHead(500).end()
   if (to.endsWith("13")) return void response.writeHead(400).end(error(130429))
   if (to.endsWith("14")) return void response.writeHead(400).end(error(132001))
   return void response
@@ -65,6 +69,11 @@ const reached = (id: string, status: string) =>
     const one = data(await live.get(`/nudges/${id}`))
     return one.status === status ? one : undefined
   })
+const told = async (id: string) =>
+  (await live.all("/events"))
+    .filter(({ data: { object } }) => object.id === id)
+    .map(({ type }) => type)
+    .reverse()
 const used = async () => data(await live.get("/usage")).nudges.used as number
 
 const callback = (path: string, body: object, headers: Readonly<Record<string, string>>) =>
@@ -146,8 +155,7 @@ describe("WhatsApp", () => {
     expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200, 200, 200])
     expect(await reached(id, "delivered")).toMatchObject({ counts_toward_allowance: true, billed_as_overage: false })
     expect(await used()).toBe(before + 1)
-    const told = (await live.all("/events")).filter(({ data: { object } }) => object.id === id).map(({ type }) => type)
-    expect(told).toEqual(["nudge.delivered", "nudge.sent"])
+    expect(await told(id)).toEqual(["nudge.sent", "nudge.delivered"])
   })
 
   it("shows its callback to those who know the token", async () => {
@@ -188,8 +196,40 @@ describe("WhatsApp", () => {
       "not_on_whatsapp",
       "sent",
     ])
-    const told = (await live.all("/events")).filter(({ data: { object } }) => object.id === id).map(({ type }) => type)
-    expect(told).toEqual(["nudge.sent"])
+    expect(await told(id)).toEqual(["nudge.sent"])
+  })
+
+  it("may tell of a message before it has answered", async () => {
+    const failed = await nudge(await customerWith("51"))
+    const passed = await reached(failed, "sent")
+    expect(passed.attempts.map((one: Record<string, unknown>) => [one.channel, one.status])).toEqual([
+      ["whatsapp", "failed"],
+      ["sms", "sent"],
+    ])
+    const delivered = await nudge(await customerWith("52"))
+    expect((await reached(delivered, "delivered")).attempts).toMatchObject([
+      { channel: "whatsapp", status: "delivered" },
+    ])
+    expect(await told(delivered)).toEqual(["nudge.sent", "nudge.delivered"])
+    expect(await told(failed)).toEqual(["nudge.sent"])
+  })
+
+  it("may have delivered what it never answered to, and what nobody else took", async () => {
+    const id = await nudge(await customerWith("1299"))
+    await reached(id, "failed")
+    await whatsApp([{ status: "delivered", biz_opaque_callback_data: id }])
+    expect(await reached(id, "delivered")).toMatchObject({ channel: "whatsapp", counts_toward_allowance: true })
+    expect(await told(id)).toEqual(["nudge.failed", "nudge.sent", "nudge.delivered"])
+  })
+
+  it("tells of many at once, in any order, and each counts once", async () => {
+    const ids = await Promise.all(Array.from({ length: 12 }, async () => nudge(await customerWith("00"))))
+    for (const id of ids) await reached(id, "sent")
+    const before = await used()
+    const all = ids.map((id) => ({ status: "delivered", biz_opaque_callback_data: id }))
+    const answers = await Promise.all([all, all.toReversed(), all, all.toReversed()].map((batch) => whatsApp(batch)))
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+    expect(await used()).toBe(before + 12)
   })
 
   it("that is too busy is asked again later", async () => {
@@ -220,6 +260,7 @@ describe("SMS", () => {
     expect(data(await live.get(`/nudges/${id}`)).status).toBe("sent")
     await termii({ message_id: `sms-${body.to}`, status: "Delivered" })
     await reached(id, "delivered")
+    expect((await termii({ message_id: "not-yet", status: "Delivered" })).status).toBe(404)
     const unsigned = await callback("termii/all", { message_id: "x", status: "Delivered" }, {})
     const { error } = (await unsigned.json()) as { error: { code: string } }
     expect([unsigned.status, error.code]).toEqual([403, "signature_invalid"])
@@ -269,7 +310,7 @@ describe("quiet hours", () => {
     await reached(id, "sent")
   })
 
-  it("let one go whose reason is over by then", async () => {
+  it("let one go whose reason is over by then, and none whose reason stands", async () => {
     const customer = await customerWith("00")
     await database.run(
       (sql) => sql`
@@ -278,14 +319,55 @@ describe("quiet hours", () => {
     )
     const plan = await createPlan(live)
     const body = { customer, plan, payment_method: "pm_live", trial_days: 5 }
-    const subscription = data(await live.post("/subscriptions", body), 201).id
+    const { id: subscription, next_charge_at } = data(await live.post("/subscriptions", body), 201)
     const about = { subscriptionId: subscription, planId: plan, amountKobo: 500_000, dueAt: null }
+    const reminder = { rule: "pre_due", day: 3, of: Date.parse(next_charge_at) } as const
+    const due = await make({ customerId: customer, about, template: "payment_due", reminder, sendAt: Date.now() + 900 })
     const id = await make({ customerId: customer, about, sendAt: Date.now() + 1_000 })
     expect(await reached(id, "failed")).toMatchObject({
       failure_reason: "no_longer_needed",
       attempts: [],
       counts_toward_allowance: false,
     })
+    await reached(due, "sent")
+  })
+
+  it("are over for an automatic one that an outage held up for an hour", async () => {
+    const late = await make({ customerId: await customerWith("00"), at: Date.now() - 3_700_000 })
+    expect(await reached(late, "failed")).toMatchObject({ failure_reason: "no_longer_needed", attempts: [] })
+    const nearly = await make({ customerId: await customerWith("00"), at: Date.now() - 3_000_000 })
+    await reached(nearly, "sent")
+  })
+})
+
+describe("mail to owners", () => {
+  it("that is refused for now waits without holding up others; that to nobody is given up", async () => {
+    const write = (recipient: string) =>
+      database.run(
+        (sql) => sql`
+          INSERT INTO owner_email (account_id, livemode, id, recipient, subject, body)
+          VALUES (${accountId()}, true, ${`oem_${recipient}`}, ${recipient}, 'Hello', 'There') RETURNING 1`,
+      )
+    for (const recipient of ["busy@fit.example", "bounce@fit.example", "fine@fit.example"]) await write(recipient)
+    await eventually(async () => (mailbox.to("fine@fit.example").length === 1 ? true : undefined))
+    const rows = await eventually(async () => {
+      const found = await database.run(
+        (sql) => sql<{ recipient: string; failure_reason: string | null; waits: boolean; sent: boolean }>`
+          SELECT recipient, failure_reason, next_try_at > now() + interval '30 seconds' AS waits, sent_at IS NOT NULL AS sent
+          FROM owner_email WHERE subject = 'Hello' AND tries = 1 ORDER BY recipient`,
+      )
+      return found.some((row) => row.failure_reason !== null) && found.some((row) => row.sent) ? found : undefined
+    })
+    expect(rows.map(({ recipient, failure_reason, sent }) => [recipient, failure_reason, sent])).toEqual([
+      ["bounce@fit.example", "address_rejected", false],
+      ["busy@fit.example", null, false],
+      ["fine@fit.example", null, true],
+    ])
+    expect(rows[1]!.waits).toBe(true)
+    await database.run(
+      (sql) => sql`UPDATE owner_email SET next_try_at = now() WHERE recipient = 'busy@fit.example' RETURNING 1`,
+    )
+    await eventually(async () => (mailbox.to("busy@fit.example").length === 1 ? true : undefined))
   })
 })
 
@@ -322,7 +404,9 @@ describe("the allowance", () => {
     await eventually(async () => (mailbox.to("owner@fit.example").length === 2 ? true : undefined))
     expect(mailbox.to("owner@fit.example")[0]!.text).toContain("of this month's nudges are used")
     await eventually(async () => {
-      const left = await database.run((sql) => sql`SELECT 1 FROM owner_email WHERE sent_at IS NULL`)
+      const left = await database.run(
+        (sql) => sql`SELECT 1 FROM owner_email WHERE sent_at IS NULL AND failure_reason IS NULL`,
+      )
       return left.length === 0 ? true : undefined
     })
   })

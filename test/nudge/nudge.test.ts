@@ -130,6 +130,10 @@ describe("a nudge", () => {
     expect(after.failure_reason).toBe(status === "failed" ? "address_rejected" : null)
     expect(after.counts_toward_allowance).toBe(status === "delivered")
     const types = (await api.all("/events")).filter(({ data: { object } }) => object.id === id).map(({ type }) => type)
+    const [first] = (await api.all("/events")).filter(({ data: { object } }) => object.id === id).toReversed()
+    // The first event says what changed since it was made, however many channels were tried.
+    expect(first.data.previous_attributes).toMatchObject({ attempts: [], status: "queued" })
+    expect(first.data.previous_attributes.channel).toBe(attempts.length === 1 ? undefined : "whatsapp")
     expect(types.reverse()).toEqual(
       status === "failed" ? ["nudge.failed"] : status === "sent" ? ["nudge.sent"] : ["nudge.sent", "nudge.delivered"],
     )
@@ -279,6 +283,18 @@ describe("reminders", () => {
     expect((await outbox(customer))[0].rendered_message).toContain(
       "could not use your payment method for Gym. To add another one: http",
     )
+  })
+
+  it("stop for somebody who is leaving", async () => {
+    const { clock, id } = await subscribe(
+      { reminders: { pre_due_days: [] } },
+      "pm_test_success_then_insufficient_funds",
+    )
+    await advance(api, clock, "2026-03-01T10:00:00Z")
+    data(await api.patch(`/subscriptions/${id}`, { cancel_at_period_end: true }))
+    await advance(api, clock, "2026-03-20T09:00:00Z")
+    expect(data(await api.get(`/subscriptions/${id}`)).status).toBe("paused")
+    expect(await sentAt(id)).toEqual(["2026-03-01T09:00 payment_failed"])
   })
 
   it("are none for a day before the period, without a charge ahead, or where the plan has none", async () => {

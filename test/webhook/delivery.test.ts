@@ -230,6 +230,28 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
+  it("that is disabled gets nothing more of what is in hand either", async () => {
+    const held: Array<() => void> = []
+    const { path, id } = await addEndpoint(["held.*"], (_, response) => {
+      held.push(() => void response.writeHead(200).end())
+    })
+    const events: Array<string> = []
+    for (let n = 0; n < 40; n++) events.push((await trigger("held.back")).id)
+    await arrived(path, 16)
+    data(await api.patch(`/webhook-endpoints/${id}`, { status: "disabled" }))
+    // Given up is what was not under way; then the sixteen are answered.
+    await settled(events.at(-1)!, "failed")
+    for (const answer of held) answer()
+    for (const event of events.slice(0, 16)) await settled(event, "failed")
+    // Another endpoint has got something since: the rounds went on.
+    const other = await addEndpoint(["later.*"])
+    await trigger("later.event")
+    await arrived(other.path, 1)
+    await remove(other.id)
+    expect(receiver.at(path)).toHaveLength(16)
+    await remove(id)
+  })
+
   it("that answers 410 is disabled at once", async () => {
     const { id } = await addEndpoint(["gone.*"], (_, response) => void response.writeHead(410).end())
     await trigger("gone.now")
