@@ -57,7 +57,6 @@ CREATE UNIQUE INDEX nudge_reminder_once ON nudge (subscription_id, reminder_of, 
 CREATE UNIQUE INDEX nudge_link_once ON nudge (link_token_hash, account_id, livemode) WHERE link_token_hash IS NOT NULL;
 CREATE INDEX nudge_customer ON nudge (customer_id, account_id, livemode, id);
 CREATE INDEX nudge_subscription ON nudge (subscription_id, account_id, livemode, id) WHERE subscription_id IS NOT NULL;
-CREATE INDEX nudge_test_clock ON nudge (test_clock_id, account_id, livemode) WHERE test_clock_id IS NOT NULL;
 -- What is to be sent: by channel on the wall clock, by clock otherwise; and what somebody has in hand.
 CREATE INDEX nudge_to_send ON nudge (livemode, channel, id) WHERE state = 'sending' AND sender IS NULL AND test_clock_id IS NULL;
 CREATE INDEX nudge_to_send_on_clock ON nudge (test_clock_id, id) WHERE state = 'sending' AND test_clock_id IS NOT NULL;

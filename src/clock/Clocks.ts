@@ -210,10 +210,13 @@ export const deleteClock = (tenant: Tenant, id: string) =>
     // In the order in which everybody locks: whoever is settling one of them is through, or finds it gone.
     yield* sql`SELECT 1 FROM subscription WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
     yield* sql`SELECT 1 FROM charge WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
-    yield* sql`SELECT 1 FROM nudge WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
-    const actors = sql`SELECT id FROM subscription WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM charge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM nudge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT ${id}`
+    // By customer: there is no index of all nudges by clock, lest it be taken for that of the few that are to be sent.
+    const nudges = sql`${mine} AND customer_id IN (SELECT id FROM customer WHERE ${mine} AND test_clock_id = ${id})`
+    yield* sql`SELECT 1 FROM nudge WHERE ${nudges} ORDER BY id FOR UPDATE`
+    const actors = sql`SELECT id FROM subscription WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM charge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM nudge WHERE ${nudges} UNION ALL SELECT ${id}`
     yield* sql`DELETE FROM lifecycle_journal WHERE ${mine} AND actor_id IN (${actors})`
-    for (const table of ["timer", "event", "simulator_attempt", "unit_record", "nudge", "charge", "subscription"]) {
+    yield* sql`DELETE FROM nudge WHERE ${nudges}`
+    for (const table of ["timer", "event", "simulator_attempt", "unit_record", "charge", "subscription"]) {
       yield* sql`DELETE FROM ${sql(table)} WHERE ${mine} AND test_clock_id = ${id}`
     }
     yield* sql`UPDATE customer SET default_payment_method_id = NULL WHERE ${mine} AND test_clock_id = ${id}`
