@@ -226,10 +226,10 @@ export const deliveryWorker = Effect.gen(function* () {
     })
 
   /** Fills lanes that have room, and lets go of those for which nothing is left to do. */
-  const fill = (which: Iterable<Lane>) =>
+  const fill = (which: ReadonlyArray<Lane>) =>
     Effect.gen(function* () {
       const window = Math.min(MOST_OF_LANE, Math.ceil(MOST_IN_HAND / Math.max(1, lanes.size)))
-      const roomy = [...which].flatMap((lane) => {
+      const roomy = which.flatMap((lane) => {
         const room = lanes.get(lane.target.endpoint.id) === lane ? lane.room(window) : 0
         return room > 0 ? [{ lane, room }] : []
       })
@@ -243,14 +243,17 @@ export const deliveryWorker = Effect.gen(function* () {
 
   let lookedAt = 0
   const round = Effect.gen(function* () {
-    const settled = yield* settle
-    if (Date.now() - lookedAt < LOOK_EVERY_MS) return yield* fill(settled.keys())
-    lookedAt = Date.now()
-    if (lanes.size < MOST_LANES)
-      for (const endpoint of yield* takeEndpoints([...lanes.keys()]))
-        lanes.set(endpoint.id, new Lane({ endpoint, secrets: [] }))
-    yield* refresh([...lanes.values()])
-    yield* fill(lanes.values())
+    let which = [...(yield* settle).keys()]
+    if (Date.now() - lookedAt >= LOOK_EVERY_MS) {
+      lookedAt = Date.now()
+      if (lanes.size < MOST_LANES)
+        for (const endpoint of yield* takeEndpoints([...lanes.keys()]))
+          lanes.set(endpoint.id, new Lane({ endpoint, secrets: [] }))
+      which = [...lanes.values()]
+    }
+    // What is read is sent to the endpoint as it is by then, and signed with the secrets that it has.
+    yield* refresh(which)
+    yield* fill(which)
   })
 
   const rounds = round.pipe(

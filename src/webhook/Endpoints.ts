@@ -26,7 +26,8 @@ const SLOT_LOCKS = 7_301_006
 
 const columns = (sql: SqlClient.SqlClient) => sql.literal("e.*, NULL::text AS test_clock_id")
 
-const judge = ({ livemode }: Tenant, { url, enabled_events }: EndpointPatch): Effect.Effect<void, Problem> => {
+/** Refuses what an endpoint cannot be, as far as its words say so; where its URL leads, `Sender` judges. */
+export const judge = ({ livemode }: Tenant, { url, enabled_events }: EndpointPatch): Effect.Effect<void, Problem> => {
   if (url !== undefined) {
     const parsed = new URL(url)
     if (livemode && parsed.protocol !== "https:")
@@ -56,11 +57,10 @@ const insertSecret = (endpoint: Ref) =>
     return secret
   })
 
-/** Adds an endpoint. Its secret is answered here, and never again. */
+/** Adds an endpoint that was judged. Its secret is answered here, and never again. */
 export const createEndpoint = (tenant: Tenant, input: EndpointCreate) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    yield* judge(tenant, input)
     yield* sql`SELECT pg_advisory_xact_lock(${SLOT_LOCKS}, hashtext(${tenant.account_id}))`
     const [row] = yield* sql<EndpointRow>`
       INSERT INTO webhook_endpoint AS e (account_id, livemode, id, slot, url, description, enabled_events, state, version, created_at)
@@ -121,11 +121,11 @@ export const moveEndpoint = (row: EndpointRow, event: WebhookEndpointEvent) =>
     return moved!
   })
 
+/** Changes an endpoint; the patch was judged. */
 export const updateEndpoint = (tenant: Tenant, id: string, patch: EndpointPatch) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const before = (yield* lockEndpoint(tenant, id)) ?? (yield* noSuch("webhook endpoint", id))
-    yield* judge(tenant, patch)
     const [row] = yield* sql<EndpointRow>`
       UPDATE webhook_endpoint e SET url = ${patch.url ?? before.url},
         description = ${patch.description === undefined ? before.description : patch.description},

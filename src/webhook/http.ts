@@ -1,23 +1,29 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Tenant } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
 import { mapPage, page } from "../http/lists.ts"
 import { noSuch } from "../problem.ts"
 import { formatInstant } from "../time.ts"
-import { webhookApi } from "./api.ts"
+import { type EndpointPatch, webhookApi } from "./api.ts"
 import { beginTest, type DeliveryRow, renderDelivery, resend } from "./Deliveries.ts"
 import { sendTest } from "./deliver.ts"
 import { type EndpointRow, renderEndpoint } from "./Endpoint.ts"
-import { createEndpoint, deleteEndpoint, getEndpoint, rollSecret, updateEndpoint } from "./Endpoints.ts"
+import { createEndpoint, deleteEndpoint, getEndpoint, judge, rollSecret, updateEndpoint } from "./Endpoints.ts"
 import { Sender } from "./Sender.ts"
 
-const checkUrl = ({ body, livemode }: { readonly body: { readonly url?: string }; readonly livemode: boolean }) =>
-  body.url === undefined ? Effect.void : Effect.flatMap(Sender, (sender) => sender.check(body.url!, livemode))
+/** Judges what is asked for, before any transaction: where a URL leads is a question to DNS. */
+const judgeAll = (request: Tenant & { readonly body: EndpointPatch }) =>
+  Effect.gen(function* () {
+    yield* judge(request, request.body)
+    const { url } = request.body
+    if (url !== undefined) yield* (yield* Sender).check(url, request.livemode)
+  })
 
 export const webhookEndpoints = [
   bind(webhookApi.create, {
     kind: "write",
-    before: checkUrl,
+    before: judgeAll,
     run: (request) =>
       Effect.map(createEndpoint(request, request.body), ({ row, secret }) => ({ ...renderEndpoint(row), secret })),
   }),
@@ -34,7 +40,7 @@ export const webhookEndpoints = [
   }),
   bind(webhookApi.update, {
     kind: "write",
-    before: checkUrl,
+    before: judgeAll,
     run: (request) => Effect.map(updateEndpoint(request, request.id, request.body), renderEndpoint),
   }),
   bind(webhookApi.remove, { kind: "write", run: (request) => deleteEndpoint(request, request.id) }),
