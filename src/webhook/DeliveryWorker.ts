@@ -29,8 +29,9 @@ import { WAITING, waitingEndpoints } from "./waiting.ts"
 
 /** How often outcomes are written, and lanes that got emptier are filled. */
 const ROUND_MS = 20
-/** How often a process looks for what is new. */
+/** How often a process looks for what is new; less often where looking takes long, since very many endpoints are behind. */
 const LOOK_EVERY_MS = 100
+const MOST_OF_TIME_LOOKING = 0.1
 const GIVE_UP_EVERY_MS = 1_000
 /** After a round that failed: the database is away, say. */
 const AFTER_FAILURE_MS = 1_000
@@ -241,14 +242,15 @@ export const deliveryWorker = Effect.gen(function* () {
       yield* letGo(over)
     })
 
-  let lookedAt = 0
+  let lookAt = 0
   const round = Effect.gen(function* () {
     let which = [...(yield* settle).keys()]
-    if (Date.now() - lookedAt >= LOOK_EVERY_MS) {
-      lookedAt = Date.now()
+    const now = Date.now()
+    if (now >= lookAt) {
       if (lanes.size < MOST_LANES)
         for (const endpoint of yield* takeEndpoints([...lanes.keys()]))
           lanes.set(endpoint.id, new Lane({ endpoint, secrets: [] }))
+      lookAt = now + Math.max(LOOK_EVERY_MS, (Date.now() - now) / MOST_OF_TIME_LOOKING)
       which = [...lanes.values()]
     }
     // What is read is sent to the endpoint as it is by then, and signed with the secrets that it has.
