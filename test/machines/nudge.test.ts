@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest"
 import { begin, type Decision, decide, stateName } from "../../machines/decide.ts"
 import { type Channel, type NudgeEvent, nudgeMachine, UNHEARD_AFTER_MS } from "../../machines/nudge.ts"
 import { afterQuiet, remindersOf } from "../../machines/reminders.ts"
+import { machineColumns } from "../../src/nudge/Nudge.ts"
 
 type Step = Decision<typeof nudgeMachine>
 
@@ -56,7 +57,12 @@ describe("a nudge, whatever messengers say in whatever order", () => {
           // What arrived, arrived on a channel that was tried; else channels are gone through in order.
           if (context.deliveredAt === null) expect(context.position).toBeGreaterThanOrEqual(before.position)
           expect(context.counts).toBe(counted === 1)
-          if (context.counts) expect(context.sentAt).not.toBeNull()
+          // What the table checks (migrations/0012_nudges.sql): a row that it refused would be stuck for ever.
+          const row = machineColumns(stateName(step.snapshot), context, "sms")
+          if (row.counts) expect(row.sent_at).not.toBeNull()
+          if (row.status === "sent" || row.status === "delivered") expect(row.sent_at).not.toBeNull()
+          expect(row.status === "delivered").toBe(row.delivered_at !== null)
+          if (row.channels.length === 0) expect(row.status).toBe("failed")
           expect(new Set(context.attempts.map((attempt) => attempt.channel)).size).toBe(context.attempts.length)
         }
         expect(counted).toBeLessThanOrEqual(1)
