@@ -220,7 +220,12 @@ export const nudgeMachine = setup({
     /** For the end of the quiet hours. */
     waiting: {
       after: { sendLater: "sending" },
-      on: { withdraw: { target: "failed", actions: "giveUp" } },
+      // A channel that was tried before may still tell of it.
+      on: {
+        withdraw: { target: "failed", actions: "giveUp" },
+        "receipt.delivered": [...delivered],
+        "receipt.failed": [...failsLate],
+      },
     },
     /** A messenger is to be given it, or is being given it. */
     sending: {

@@ -1,6 +1,7 @@
 /** Sends what accounts' owners are written (ownerEmail.ts), where e-mail is set up. */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Ref } from "../db/tenant.ts"
 import { Messengers } from "../messenger/layer.ts"
 import type { Mailer } from "../messenger/smtp.ts"
 import { SECOND_MS } from "../time.ts"
@@ -13,8 +14,7 @@ const FIRST_RETRY_MINUTES = 1
 const LONGEST_RETRY_MINUTES = 60
 const SENDER = "Recurring Billing"
 
-interface OwnerEmail {
-  readonly id: string
+interface OwnerEmail extends Ref {
   readonly recipient: string
   readonly subject: string
   readonly body: string
@@ -29,18 +29,19 @@ const take = Effect.gen(function* () {
     WHERE (account_id, livemode, id) IN (
       SELECT account_id, livemode, id FROM owner_email WHERE sent_at IS NULL AND failure_reason IS NULL AND next_try_at <= now()
       ORDER BY next_try_at LIMIT ${BATCH} FOR UPDATE SKIP LOCKED
-    ) RETURNING id, recipient, subject, body`
+    ) RETURNING account_id, livemode, id, recipient, subject, body`
 })
 
-const send = (mailer: Mailer, { id, recipient: to, subject, body: text }: OwnerEmail) =>
+const send = (mailer: Mailer, { account_id, livemode, id, recipient: to, subject, body: text }: OwnerEmail) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
+    const mine = sql`account_id = ${account_id} AND livemode = ${livemode} AND id = ${id}`
     yield* mailer.send({ id, to, sender: SENDER, subject, text }).pipe(
       Effect.matchEffect({
-        onSuccess: () => Effect.asVoid(sql`UPDATE owner_email SET sent_at = now() WHERE id = ${id}`),
+        onSuccess: () => Effect.asVoid(sql`UPDATE owner_email SET sent_at = now() WHERE ${mine}`),
         onFailure: (error) =>
           error._tag === "Refused" && error.reason === "address_rejected"
-            ? Effect.asVoid(sql`UPDATE owner_email SET failure_reason = ${error.reason} WHERE id = ${id}`)
+            ? Effect.asVoid(sql`UPDATE owner_email SET failure_reason = ${error.reason} WHERE ${mine}`)
             : Effect.logError("owner e-mail is tried again later", { id, error: error._tag }),
       }),
     )

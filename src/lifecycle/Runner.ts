@@ -43,10 +43,11 @@ export class Runner extends Context.Service<
     readonly id: number
     /** Charges that this process is handling now: one that carries its number and isn't among them was dropped. */
     readonly inFlight: InFlight
-    /** Tokens of the idempotency claims, and IDs of the clocks and the nudges, that this process has in hand. */
+    /** Tokens of the idempotency claims, and IDs of the clocks, that this process has in hand. */
     readonly claims: Set<string>
     readonly clocks: Set<string>
-    readonly nudges: Set<string>
+    /** The same of nudges, each with the take that it is in hand by. */
+    readonly nudges: Map<string, object>
     /**
      * Takes what nobody has in hand, one take at a time: between a row's new number and the note that it is in hand, it
      * would look dropped to a second take of this process.
@@ -77,7 +78,7 @@ export class Runner extends Context.Service<
         inFlight: new InFlight(),
         claims: new Set(),
         clocks: new Set(),
-        nudges: new Set(),
+        nudges: new Map(),
         taking: turn.withPermits(1),
       })
     }),

@@ -46,6 +46,8 @@ export interface ChannelMessenger {
   readonly send: (message: Message) => Effect.Effect<Accepted, SendError>
   /** Whether sending the same message again is harmless: a process that died may have sent it. */
   readonly repeatable: boolean
+  /** How many messages it is given at once. */
+  readonly atOnce: number
 }
 
 export class Messenger extends Context.Service<

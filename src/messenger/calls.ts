@@ -1,10 +1,12 @@
 /** Calls of messengers' HTTP interfaces: what is known of a message after one that went wrong. */
 import { Effect } from "effect"
-import { request } from "undici"
+import { Agent, request } from "undici"
 import { SECOND_MS } from "../time.ts"
 import { Busy, NoAnswer, type SendError } from "./Messenger.ts"
 
 const LIMIT_MS = 10 * SECOND_MS
+/** Less than the limit: a connection that does not come to be is told from an answer that does not. */
+const agent = new Agent({ connect: { timeout: 5 * SECOND_MS } })
 
 export interface Answer {
   readonly status: number
@@ -54,6 +56,7 @@ export const postJson = (
           body: stream,
         } = await request(url, {
           method: "POST",
+          dispatcher: agent,
           headers: { "content-type": "application/json", ...headers },
           body: JSON.stringify(body),
           signal: AbortSignal.timeout(LIMIT_MS),

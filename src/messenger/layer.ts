@@ -22,6 +22,7 @@ export class Messengers extends Context.Service<
 
 const missing: ChannelMessenger = {
   repeatable: true,
+  atOnce: 200,
   send: () => Effect.fail(new Refused({ reason: "channel_not_set_up" })),
 }
 

@@ -18,6 +18,7 @@ const neverHeardOf = (channel: Channel, to: string): boolean => channel !== "ema
 export const simulated: ChannelMessenger = {
   // What it sent is the nudge's own row.
   repeatable: true,
+  atOnce: 200,
   send: ({ channel, to, at }) => {
     const reason = refusal({ channel, to })
     if (reason !== undefined) return Effect.fail(new Refused({ reason }))

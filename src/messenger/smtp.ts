@@ -1,14 +1,16 @@
 /** E-mail by SMTP. */
-import { Effect, Redacted } from "effect"
+import { Effect, Redacted, Semaphore } from "effect"
 import { createTransport } from "nodemailer"
 import type { SmtpSettings } from "../config.ts"
 import { SECOND_MS } from "../time.ts"
 import { Busy, type ChannelMessenger, Refused, type SendError, wholeText } from "./Messenger.ts"
 
 const CONNECT_MS = 10 * SECOND_MS
-const SILENCE_MS = 30 * SECOND_MS
-/** All of it, the wait for a connection of the pool included. */
+const SILENCE_MS = 12 * SECOND_MS
+/** From the turn of a mail to its end: a little longer than a silence, so that it is the mail that fails. */
 const LIMIT_MS = 15 * SECOND_MS
+/** Mails under way; the next waits here rather than in the library, which could not be told to forget it. */
+const CONNECTIONS = 20
 
 export interface Mail {
   /** Unique for ever: a mail that is sent again carries the same Message-ID. */
@@ -34,10 +36,12 @@ export const makeMailer = ({ url, from }: SmtpSettings): Mailer => {
   const transport = createTransport({
     url: Redacted.value(url),
     pool: true,
+    maxConnections: CONNECTIONS,
     connectionTimeout: CONNECT_MS,
     greetingTimeout: CONNECT_MS,
     socketTimeout: SILENCE_MS,
   })
+  const turns = Semaphore.makeUnsafe(CONNECTIONS)
   const domain = from.slice(from.lastIndexOf("@") + 1)
   return {
     send: ({ id, to, sender, subject, text }) =>
@@ -53,6 +57,7 @@ export const makeMailer = ({ url, from }: SmtpSettings): Mailer => {
         catch: failureOf,
       }).pipe(
         Effect.timeoutOrElse({ duration: LIMIT_MS, orElse: () => Effect.fail(new Busy({ retryAfterMs: null })) }),
+        turns.withPermits(1),
         Effect.asVoid,
       ),
   }
@@ -61,6 +66,7 @@ export const makeMailer = ({ url, from }: SmtpSettings): Mailer => {
 /** Accepted is sent, never delivered: nobody tells. */
 export const email = (mailer: Mailer): ChannelMessenger => ({
   repeatable: true,
+  atOnce: CONNECTIONS,
   send: (message) =>
     Effect.as(mailer.send({ ...message, text: wholeText(message) }), { messageId: null, receiptAt: null }),
 })

@@ -8,6 +8,7 @@ import { type Callback, isSame, parse } from "./receipts.ts"
 
 export const termii = ({ url, apiKey, from }: TermiiSettings): ChannelMessenger => ({
   repeatable: false,
+  atOnce: 200,
   send: (message) =>
     Effect.gen(function* () {
       const { status, body } = yield* postJson(`${url}/api/sms/send`, {

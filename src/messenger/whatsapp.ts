@@ -35,6 +35,7 @@ const bodyOf = ({ id, to, template }: Message, language: string) => ({
 
 export const whatsApp = ({ url, phoneNumberId, token, language }: WhatsAppSettings): ChannelMessenger => ({
   repeatable: false,
+  atOnce: 200,
   send: (message) =>
     Effect.gen(function* () {
       const { status, body } = yield* postJson(`${url}/${phoneNumberId}/messages`, bodyOf(message, language), {

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { advance } from "../lifecycle/advance.ts"
-import { firing } from "../timers/sweep.ts"
+import { dropIgnored, firing } from "../timers/sweep.ts"
 import { commitNudges } from "./commit.ts"
 import { nudgeLifecycle } from "./Nudge.ts"
 import { lockNudges, type NudgeRow } from "./rows.ts"
@@ -36,7 +36,9 @@ export const nudgeFiring = firing({
       const commands = due.map(({ row, event }) =>
         over.has(row.id) ? { row, event: { type: "withdraw", at: event.at } } : { row, event },
       )
-      yield* commitNudges(advance(nudgeLifecycle, commands), now)
+      const transitions = advance(nudgeLifecycle, commands)
+      yield* commitNudges(transitions, now)
+      yield* dropIgnored(due, new Set(transitions.map(({ row }) => row.id)))
       return Effect.void
     }),
 })

@@ -28,26 +28,15 @@ const eventOf = ({ channel, delivered, reason }: Receipt, at: number) =>
     ? { type: "receipt.delivered", at, channel }
     : { type: "receipt.failed", at, channel, reason: reason ?? "message_rejected" }
 
-/**
- * Applies receipts, each once however often it comes; those of no nudge of the account change nothing. A message that is
- * known by the messenger's name only may be told of before we have written that down: then it is to be told again.
- */
-export const applyReceipts = (account: string, receipts: ReadonlyArray<Receipt>) =>
+/** Applies what receipts say of these nudges. */
+const applyTo = (refs: ReadonlyArray<Ref>, receipts: ReadonlyArray<Receipt>) =>
   Effect.gen(function* () {
-    if (receipts.length === 0) return
     const sql = yield* SqlClient.SqlClient
-    const mine = account === EVERY_ACCOUNT ? sql`true` : sql`account_id = ${account}`
-    const named = sql`id = ANY(${present(receipts.map(({ nudgeId }) => nudgeId))}::text[])`
-    const called = sql`message_id = ANY(${present(receipts.map(({ messageId }) => messageId))}::text[])`
-    const unknown = yield* sql.withTransaction(
+    yield* sql.withTransaction(
       Effect.gen(function* () {
-        // Two look-ups by index rather than one by none. All are locked at once, in the order in which everybody does.
-        const refs = yield* sql<Ref>`
-          SELECT account_id, livemode, id FROM nudge WHERE livemode AND ${mine} AND ${named}
-          UNION SELECT account_id, livemode, id FROM nudge WHERE livemode AND ${mine} AND ${called}`
+        // All are locked at once, in the order in which everybody does.
         let rows = yield* lockNudges(refs)
         const waiting = byNudge(receipts, rows)
-        const unmatched = waiting.get(undefined) ?? []
         const lists = rows.map((row) => waiting.get(row) ?? [])
         // What is said of one nudge in one go comes one after the other; all nudges take each step together.
         for (let step = 0; lists.some((list) => list.length > step); step++) {
@@ -61,9 +50,29 @@ export const applyReceipts = (account: string, receipts: ReadonlyArray<Receipt>)
           )
           rows = rows.map((row) => moved.get(row.id) ?? row)
         }
-        return unmatched.some(({ nudgeId }) => nudgeId === null)
       }),
     )
-    if (unknown)
+  })
+
+/**
+ * Applies receipts, each once however often it comes; those of no nudge of the account change nothing. A message that is
+ * known by the messenger's name only may be told of before we have written that down: then it is to be told again.
+ */
+export const applyReceipts = (account: string, all: ReadonlyArray<Receipt>) =>
+  Effect.gen(function* () {
+    const receipts = all.filter(({ nudgeId, messageId }) => nudgeId !== null || messageId !== null)
+    if (receipts.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    const mine = account === EVERY_ACCOUNT ? sql`true` : sql`account_id = ${account}`
+    const named = sql`id = ANY(${present(receipts.map(({ nudgeId }) => nudgeId))}::text[])`
+    const called = sql`message_id = ANY(${present(receipts.map(({ messageId }) => messageId))}::text[])`
+    // Two look-ups by index rather than one by none.
+    const found = yield* sql<Ref & { readonly message_id: string | null }>`
+      SELECT account_id, livemode, id, message_id FROM nudge WHERE livemode AND ${mine} AND ${named}
+      UNION SELECT account_id, livemode, id, message_id FROM nudge WHERE livemode AND ${mine} AND ${called}`
+    // An account at a time: what counts for it is locked for as long as the transaction lasts.
+    for (const [, refs] of Map.groupBy(found, ({ account_id }) => account_id)) yield* applyTo(refs, receipts)
+    const known = new Set(found.map(({ message_id }) => message_id))
+    if (receipts.some(({ nudgeId, messageId }) => nudgeId === null && !known.has(messageId)))
       return yield* problem("message_unknown", "No nudge of this message is known, or not yet: tell of it again later.")
   })

@@ -23,8 +23,6 @@ import { lockNudges, type NudgeRow } from "./rows.ts"
 /** Messages of a clock given to messengers at once, and taken in one go. */
 const AT_ONCE = 32
 const BATCH = 500
-/** Nudges of a channel and an environment under way: so that a messenger that is stuck holds up no other. */
-const MOST_OF_CHANNEL = 200
 /** How often a process looks for nudges to send, and for those that were dropped. */
 const LOOK_EVERY_MS = 200
 const LOOK_FOR_DROPPED_EVERY_MS = 2_000
@@ -64,14 +62,14 @@ const take = (named: (sql: SqlClient.SqlClient, runner: number, inHand: Readonly
     const taken = Effect.suspend(
       () => sql<Taken>`
         UPDATE nudge SET sender = ${runner}, taken_at = now()
-        FROM (${named(sql, runner, [...nudges])}) t, account a
+        FROM (${named(sql, runner, [...nudges.keys()])}) t, account a
         WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id) AND a.id = nudge.account_id
         RETURNING nudge.*, t.was_in_hand, a.business_name,
           (SELECT frozen_at FROM test_clock k WHERE (k.account_id, k.livemode, k.id) = (nudge.account_id, nudge.livemode, nudge.test_clock_id)) AS clock_at`,
     )
     const hold = (rows: ReadonlyArray<Taken>) =>
       Effect.sync(() => {
-        for (const { id } of rows) nudges.add(id)
+        for (const row of rows) nudges.set(row.id, row)
       })
     const rows = yield* taking(Effect.tap(taken, hold))
     return [...rows].sort((a, b) => (a.id < b.id ? -1 : 1))
@@ -167,7 +165,7 @@ const settle = (answered: ReadonlyArray<Answered>, now: number) =>
         nudgeLifecycle,
         answered.flatMap(({ nudge, answer }) => {
           const row = rows.get(nudge.id)
-          return row === undefined || row.sender !== runner ? [] : [{ row, event: answer }]
+          return row?.sender === runner && row.version === nudge.version ? [{ row, event: answer }] : []
         }),
       )
       yield* commitNudges(transitions, now, new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId])))
@@ -180,8 +178,8 @@ const settle = (answered: ReadonlyArray<Answered>, now: number) =>
 
 /** Whether an automatic nudge's turn has come too late, or at an hour at which nobody is to be reminded. */
 const heldUp = (nudge: Taken, at: number, quietHours: QuietHours | null): NudgeEvent | undefined => {
-  if (!nudge.livemode || nudge.source !== "automatic" || nudge.attempts.length > 0) return undefined
-  if (at - (nudge.send_at ?? nudge.created_at) > MOST_LATE_MS) return { type: "withdraw", at }
+  if (!nudge.livemode || nudge.source !== "automatic") return undefined
+  if (nudge.sent_at === null && at - (nudge.send_at ?? nudge.created_at) > MOST_LATE_MS) return { type: "withdraw", at }
   const sendAt = afterQuiet(at, quietHours)
   return sendAt > at ? { type: "postpone", at, sendAt } : undefined
 }
@@ -190,10 +188,11 @@ const heldUp = (nudge: Taken, at: number, quietHours: QuietHours | null): NudgeE
 const giveOne = (nudge: Taken, at: number) =>
   Effect.gen(function* () {
     const messenger = (yield* Messenger).of(nudge.livemode, nudge.channel)
-    const held = nudge.was_in_hand ? undefined : heldUp(nudge, at, (yield* Nudging).quietHours)
-    if (held !== undefined) return { nudge, answer: held, messageId: null }
-    if (nudge.was_in_hand && !messenger.repeatable)
+    const held = heldUp(nudge, at, (yield* Nudging).quietHours)
+    // It may have been sent: that it came too late cannot be said of it any more.
+    if (nudge.was_in_hand && (!messenger.repeatable || held?.type === "withdraw"))
       return { nudge, answer: { type: "messenger.unknown", at } as const, messageId: null }
+    if (held !== undefined) return { nudge, answer: held, messageId: null }
     const message = messageOf(nudge, yield* paymentLink(nudge.id), at)
     return yield* messenger.send(message).pipe(
       Effect.match({
@@ -216,7 +215,8 @@ const give = (nudges: ReadonlyArray<Taken>) =>
       yield* settle(answered, now())
     })
     const letGo = Effect.sync(() => {
-      for (const { id } of nudges) runner.nudges.delete(id)
+      // One that was passed on may have been taken again already.
+      for (const nudge of nudges) if (runner.nudges.get(nudge.id) === nudge) runner.nudges.delete(nudge.id)
     })
     yield* Effect.uninterruptible(Effect.ensuring(work, letGo))
   })
@@ -237,6 +237,7 @@ const CHANNELS_OF_ALL = [true, false].flatMap((livemode) =>
 
 /** Sends nudges for as long as the scope is open. */
 export const nudgeWorker = Effect.gen(function* () {
+  const messenger = yield* Messenger
   const underWay = new Map<string, number>()
   const count = ({ livemode, channel }: Omit<Room, "room">, by: number) =>
     underWay.set(`${livemode} ${channel}`, inHandOf({ livemode, channel }) + by)
@@ -246,11 +247,15 @@ export const nudgeWorker = Effect.gen(function* () {
     return give([nudge]).pipe(
       Effect.catchCause((cause) => Effect.logError("nudge", { nudge: nudge.id }, cause)),
       Effect.ensuring(Effect.sync(() => count(nudge, -1))),
-      Effect.forkScoped,
+      Effect.forkScoped({ startImmediately: true }),
     )
   }
   const look = Effect.gen(function* () {
-    const rooms = CHANNELS_OF_ALL.map((one) => ({ ...one, room: MOST_OF_CHANNEL - inHandOf(one) }))
+    // As much of each channel as its messenger takes at once: one that is stuck holds up no other.
+    const rooms = CHANNELS_OF_ALL.map((one) => ({
+      ...one,
+      room: messenger.of(one.livemode, one.channel).atOnce - inHandOf(one),
+    }))
     for (const taking of [takeWaiting(rooms.filter(({ room }) => room > 0)), takeOnStandingClocks])
       yield* Effect.forEach(yield* taking, sendAlone, { discard: true })
   })
@@ -261,7 +266,8 @@ export const nudgeWorker = Effect.gen(function* () {
   ] as const)
     yield* Effect.forkScoped(
       Effect.repeat(
-        work.pipe(orElseUnlessStopped((cause) => Effect.logError("nudges", cause))),
+        // What is taken is begun: a process that stops leaves nothing that looks as if it had been sent.
+        Effect.uninterruptible(work).pipe(orElseUnlessStopped((cause) => Effect.logError("nudges", cause))),
         Schedule.spaced(everyMs),
       ),
     )

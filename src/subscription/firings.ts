@@ -1,36 +1,17 @@
 /** What happens when timers of subscriptions and of charges fall due. */
 import { Effect } from "effect"
 import { chargeLifecycle } from "../charge/Charge.ts"
-import { type ChargeRow, lockCharges } from "../charge/rows.ts"
+import { lockCharges } from "../charge/rows.ts"
 import { refOf } from "../db/tenant.ts"
 import { advance, type Command } from "../lifecycle/advance.ts"
-import { clearTimers, setTimers } from "../timers/rows.ts"
-import { firing } from "../timers/sweep.ts"
+import { setTimers } from "../timers/rows.ts"
+import { dropIgnored, firing } from "../timers/sweep.ts"
 import { Wakeups } from "../timers/Wakeups.ts"
 import { ask, collect, startAsking } from "./collect.ts"
 import { commitSubscriptions } from "./commit.ts"
 import { dueReminders, REMINDER } from "./reminding.ts"
 import { lockSubscriptions, readTerms, type SubscriptionRow } from "./rows.ts"
 import { subscriptionLifecycle } from "./Subscription.ts"
-
-/** `xstate.after.<delay>.<state>`, or a name of our own. */
-const timerName = (event: string): string => event.split(".")[2] ?? event
-
-/** Timers that their actors no longer care for (a machine may ignore one whose guard says no) are gone all the same. */
-const dropIgnored = (
-  due: ReadonlyArray<{ readonly row: SubscriptionRow | ChargeRow; readonly event: { readonly type: string } }>,
-  heeded: ReadonlySet<string>,
-) =>
-  clearTimers(
-    due
-      .filter(({ row }) => !heeded.has(row.id))
-      .map(({ row, event }) => ({
-        account_id: row.account_id,
-        livemode: row.livemode,
-        actor_id: row.id,
-        name: timerName(event.type),
-      })),
-  )
 
 const subscriptions = firing({
   kind: "subscription",

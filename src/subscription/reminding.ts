@@ -271,7 +271,7 @@ const planNext = Effect.gen(function* () {
   return yield* sql.withTransaction(
     Effect.gen(function* () {
       const [plan] = yield* sql<Changed>`
-        SELECT account_id, livemode, id, reminders_planned_to FROM plan WHERE reminders_planned_to IS NOT NULL LIMIT 1 FOR UPDATE SKIP LOCKED`
+        SELECT account_id, livemode, id, reminders_planned_to FROM plan WHERE reminders_planned_to IS NOT NULL LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`
       if (plan === undefined) return false
       const { account_id, livemode, id, reminders_planned_to: from } = plan
       const planned = yield* planSome(

@@ -8,7 +8,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import type { TimedEvent } from "../../machines/decide.ts"
 import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import type { ActorKind, ActorRow } from "../lifecycle/advance.ts"
-import { firstDue, type TimerRow } from "./rows.ts"
+import { clearTimers, firstDue, type TimerRow } from "./rows.ts"
 
 /** Actors fired in one transaction: large enough to spread the cost of a statement, small enough to hold locks briefly. */
 export const BATCH = 500
@@ -40,6 +40,22 @@ export const firing =
   <Row extends ActorRow, R>(definition: Firing<Row, R>): AnyFiring<R> =>
   (use) =>
     use(definition)
+
+/** `xstate.after.<delay>.<state>`, or a name of our own. */
+const timerName = (event: string): string => event.split(".")[2] ?? event
+
+/** Timers that their actors no longer care for (a machine may ignore one whose guard says no) are gone all the same. */
+export const dropIgnored = <Row extends ActorRow>(due: ReadonlyArray<Due<Row>>, heeded: ReadonlySet<string>) =>
+  clearTimers(
+    due
+      .filter(({ row }) => !heeded.has(row.id))
+      .map(({ row, event }) => ({
+        account_id: row.account_id,
+        livemode: row.livemode,
+        actor_id: row.id,
+        name: timerName(event.type),
+      })),
+  )
 
 const dueOf = <Row extends ActorRow>(
   rows: ReadonlyArray<Row>,

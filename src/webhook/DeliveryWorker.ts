@@ -36,6 +36,9 @@ const GIVE_UP_EVERY_MS = 1_000
 /** After a round that failed: the database is away, say. */
 const AFTER_FAILURE_MS = 1_000
 
+/** How long a process that stops waits for the tries that are under way. */
+const FINISH_WITHIN_MS = 3_000
+
 const MOST_LANES = 5_000
 /** Deliveries that a process has in hand: of one endpoint, and of all together. */
 const MOST_OF_LANE = 256
@@ -125,13 +128,16 @@ const recordHealth = (endpoints: ReadonlyArray<EndpointRow>) =>
       WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.state = 'enabled'`
   })
 
+/** Whether it is the same still: its owner may have mended it while tries were under way. */
+const isSame = (one: EndpointRow, other: EndpointRow): boolean => one.url === other.url && one.version === other.version
+
 /** Disables an endpoint that is gone or fails for good. */
-const disable = (endpoint: EndpointRow, type: "endpoint.gone" | "endpoint.failing") =>
+const disable = (endpoint: EndpointRow, type: Ending) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const move = Effect.gen(function* () {
       const row = yield* lockEndpoint(endpoint, endpoint.id)
-      if (row?.state === "enabled") yield* moveEndpoint(row, { type, at: Date.now() })
+      if (row?.state === "enabled" && isSame(row, endpoint)) yield* moveEndpoint(row, { type, at: Date.now() })
     })
     yield* sql.withTransaction(move)
   })
@@ -146,9 +152,10 @@ const letGo = (endpoints: ReadonlyArray<Ref>) =>
       WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.runner = ${runner}`
   })
 
-/** A try that is over, and its lane. */
+/** A try that is over, its lane, and the endpoint as it was tried. */
 interface Done {
   readonly lane: Lane
+  readonly endpoint: EndpointRow
   readonly delivery: Waiting
   readonly outcome: Outcome
 }
@@ -163,8 +170,10 @@ const after = (endpoint: EndpointRow, done: ReadonlyArray<Done>): EndpointRow =>
   return { ...endpoint, failures, failing_since }
 }
 
+type Ending = "endpoint.gone" | "endpoint.failing"
+
 /** Why an endpoint is to be disabled, if it is. */
-const ending = ({ failures, failing_since }: EndpointRow, done: ReadonlyArray<Done>) => {
+const ending = ({ failures, failing_since }: EndpointRow, done: ReadonlyArray<Done>): Ending | undefined => {
   if (done.some(({ outcome }) => outcome.response_status === GONE)) return "endpoint.gone"
   const long = failing_since !== null && Date.now() - failing_since >= FAILING_MS
   return long && failures >= FAILING_TRIES ? "endpoint.failing" : undefined
@@ -176,11 +185,19 @@ export const deliveryWorker = Effect.gen(function* () {
   const lanes = new Map<string, Lane>()
   const done: Array<Done> = []
 
+  /** Endpoints that are to be disabled: until that is written. */
+  const endings = new Map<string, { readonly endpoint: EndpointRow; readonly type: Ending }>()
+  let underWay = 0
+  let stopping = false
+
   const start = (lane: Lane): void => {
-    for (let next = lane.next(); next !== undefined; next = lane.next()) {
+    for (let next = lane.next(); next !== undefined && !stopping; next = lane.next()) {
       const delivery = next
-      void tryDelivery(sender, delivery, lane.target).then((outcome) => {
-        done.push({ lane, delivery, outcome })
+      const { target } = lane
+      underWay++
+      void tryDelivery(sender, delivery, target).then((outcome) => {
+        underWay--
+        done.push({ lane, endpoint: target.endpoint, delivery, outcome })
         lane.tried(delivery)
         start(lane)
       })
@@ -189,25 +206,32 @@ export const deliveryWorker = Effect.gen(function* () {
 
   /** Writes the outcomes that there are, and what they say of the endpoints; answers their lanes. */
   const settle = Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
     const written = [...done]
-    yield* recordOutcomes(written.map(({ outcome }) => outcome))
+    const byLane = [...Map.groupBy(written, ({ lane }) => lane)].map(([lane, its]) => {
+      // Tries of an endpoint that was changed since say nothing of it as it is now.
+      const telling = its.filter(({ endpoint }) => isSame(endpoint, lane.target.endpoint))
+      return { lane, its, telling, now: after(lane.target.endpoint, telling) }
+    })
+    const changed = byLane.flatMap(({ lane: { target }, now }) =>
+      now.failures === target.endpoint.failures && now.failing_since === target.endpoint.failing_since ? [] : [now],
+    )
+    const outcomes = written.map(({ outcome }) => outcome)
+    // Endpoints before their deliveries, as everybody locks them.
+    if (written.length > 0) yield* sql.withTransaction(Effect.andThen(recordHealth(changed), recordOutcomes(outcomes)))
     // What came in meanwhile stays, and so does what could not be written.
     done.splice(0, written.length)
-    const byLane = Map.groupBy(written, ({ lane }) => lane)
-    const changed: Array<EndpointRow> = []
-    for (const [lane, its] of byLane) {
+    for (const { lane, its, telling, now } of byLane) {
       for (const { delivery } of its) lane.settled(delivery.seq)
-      const { endpoint, secrets } = lane.target
-      const now = after(endpoint, its)
-      lane.update({ endpoint: now, secrets })
-      if (now.failures !== endpoint.failures || now.failing_since !== endpoint.failing_since) changed.push(now)
+      lane.update({ ...lane.target, endpoint: now })
+      const type = ending(now, telling)
+      if (type !== undefined) endings.set(now.id, { endpoint: now, type })
     }
-    yield* recordHealth(changed)
-    for (const [{ target }, its] of byLane) {
-      const event = ending(target.endpoint, its)
-      if (event !== undefined) yield* disable(target.endpoint, event)
+    for (const [id, { endpoint, type }] of endings) {
+      yield* disable(endpoint, type)
+      endings.delete(id)
     }
-    return byLane
+    return byLane.map(({ lane }) => lane)
   })
 
   /** Looks how the endpoints are now: disabled, deleted, or taken over by a process to which this one looked dead. */
@@ -244,7 +268,7 @@ export const deliveryWorker = Effect.gen(function* () {
 
   let lookAt = 0
   const round = Effect.gen(function* () {
-    let which = [...(yield* settle).keys()]
+    let which: ReadonlyArray<Lane> = yield* settle
     const now = Date.now()
     if (now >= lookAt) {
       if (lanes.size < MOST_LANES)
@@ -258,15 +282,21 @@ export const deliveryWorker = Effect.gen(function* () {
     yield* fill(which)
   })
 
+  /** Before a stop: what is under way is waited for, for a while, and written down; the rest is left to others. */
+  const finish = Effect.gen(function* () {
+    stopping = true
+    const limit = Date.now() + FINISH_WITHIN_MS
+    while (underWay > 0 && Date.now() < limit) yield* Effect.sleep(ROUND_MS)
+    yield* Effect.ensuring(settle, Effect.ignore(letGo([...lanes.values()].map(({ target }) => target.endpoint))))
+  })
+
   const rounds = round.pipe(
     orElseUnlessStopped((cause) => Effect.andThen(Effect.logError("webhooks", cause), Effect.sleep(AFTER_FAILURE_MS))),
     Effect.andThen(
       Effect.suspend(() => Effect.sleep(lanes.size === 0 && done.length === 0 ? LOOK_EVERY_MS : ROUND_MS)),
     ),
     Effect.forever,
-    Effect.ensuring(
-      Effect.suspend(() => letGo([...lanes.values()].map(({ target }) => target.endpoint))).pipe(Effect.ignore),
-    ),
+    Effect.ensuring(finish.pipe(Effect.ignore)),
   )
   yield* Effect.forkScoped(rounds)
   yield* Effect.forkScoped(

@@ -41,6 +41,11 @@ provider.answer(MESSAGES, async (received, response) => {
   if (to.endsWith("51"))
     await whatsApp([{ status: "failed", biz_opaque_callback_data: nudge, errors: [{ code: 131026 }] }])
   if (to.endsWith("52")) await whatsApp([{ status: "delivered", biz_opaque_callback_data: nudge }])
+  if (to.endsWith("53")) {
+    await whatsApp([{ status: "failed", biz_opaque_callback_data: nudge, errors: [{ code: 131026 }] }])
+    // Its own answer comes when the next channel has long been asked.
+    await eventually(async () => (provider.at(SMS).some((one) => bodyOf(one).to === to) ? true : undefined))
+  }
   const error = (code: number) => JSON.stringify({ error: { code, message: "no" } })
   if (to.endsWith("11")) return void response.writeHead(400).end(error(131026))
   if (/12(99)?$/.test(to)) return void response.writeHead(500).end()
@@ -212,6 +217,22 @@ describe("WhatsApp", () => {
     ])
     expect(await told(delivered)).toEqual(["nudge.sent", "nudge.delivered"])
     expect(await told(failed)).toEqual(["nudge.sent"])
+  })
+
+  it("that answers after it has failed a message is not taken for the next channel", async () => {
+    const id = await nudge(await customerWith("53", { email: "late@example.com" }))
+    const passed = await reached(id, "sent")
+    expect(passed.attempts).toMatchObject([
+      { channel: "whatsapp", status: "failed" },
+      { channel: "sms", status: "sent" },
+    ])
+    const [{ to }] = provider
+      .at(SMS)
+      .map(bodyOf)
+      .filter((body) => body.to.endsWith("53")) as [Body]
+    expect((await termii({ message_id: `sms-${to}`, status: "Delivered" })).status).toBe(200)
+    await reached(id, "delivered")
+    expect(mailbox.to("late@example.com")).toEqual([])
   })
 
   it("may have delivered what it never answered to, and what nobody else took", async () => {

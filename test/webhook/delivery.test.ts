@@ -252,6 +252,23 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
+  it("that was moved is not disabled for what its old address says", async () => {
+    let answer = () => {}
+    const { path, id } = await addEndpoint(["moved.*"], (_, response) => {
+      answer = () => void response.writeHead(410).end()
+    })
+    const event = await trigger("moved.away")
+    await arrived(path, 1)
+    const elsewhere = `${path}-elsewhere`
+    data(await api.patch(`/webhook-endpoints/${id}`, { url: receiver.url(elsewhere) }))
+    answer()
+    await eventually(async () => ((await deliveries(event.id))[0].attempt === 1 ? true : undefined))
+    await trigger("moved.here")
+    await arrived(elsewhere, 1)
+    expect(data(await api.get(`/webhook-endpoints/${id}`)).status).toBe("enabled")
+    await remove(id)
+  })
+
   it("that answers 410 is disabled at once", async () => {
     const { id } = await addEndpoint(["gone.*"], (_, response) => void response.writeHead(410).end())
     await trigger("gone.now")
