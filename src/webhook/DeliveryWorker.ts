@@ -267,6 +267,7 @@ export const deliveryWorker = Effect.gen(function* () {
     })
 
   let lookAt = 0
+  let tookBefore = 0
   const round = Effect.gen(function* () {
     let which: ReadonlyArray<Lane> = yield* settle
     const now = Date.now()
@@ -274,7 +275,10 @@ export const deliveryWorker = Effect.gen(function* () {
       if (lanes.size < MOST_LANES)
         for (const endpoint of yield* takeEndpoints([...lanes.keys()]))
           lanes.set(endpoint.id, new Lane({ endpoint, secrets: [] }))
-      lookAt = now + Math.max(LOOK_EVERY_MS, (Date.now() - now) / MOST_OF_TIME_LOOKING)
+      const took = Date.now() - now
+      // Once is nothing: the database may have stalled.
+      lookAt = now + Math.max(LOOK_EVERY_MS, Math.min(took, tookBefore) / MOST_OF_TIME_LOOKING)
+      tookBefore = took
       which = [...lanes.values()]
     }
     // What is read is sent to the endpoint as it is by then, and signed with the secrets that it has.
