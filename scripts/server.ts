@@ -27,14 +27,16 @@ export const startServer = (env: Readonly<Record<string, string>>, entry = MAIN)
   new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry], {
       env: { PATH: process.env.PATH, PORT: "0", ALLOW_INSECURE_HTTP: "true", ...UNLIMITED, ...env },
-      stdio: ["ignore", "pipe", "pipe"],
+      // The channel tells the server that its parent is gone, however that ended.
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
     })
+    child.channel?.unref()
     let output = ""
     const limit = setTimeout(() => reject(new Error(`No start: ${output}`)), START_LIMIT_MS)
-    child.stderr.on("data", (chunk) => {
+    child.stderr!.on("data", (chunk) => {
       output += chunk
     })
-    child.stdout.on("data", (chunk) => {
+    child.stdout!.on("data", (chunk) => {
       output += chunk
       const origin = /Live: +(\S+)\/v1/.exec(output)?.[1]
       if (origin === undefined) return
