@@ -14,7 +14,7 @@ import { type AccountKey, Keys, type KnownKey } from "../key/Keys.ts"
 import { noSuch, type Problem, problem } from "../problem.ts"
 import { allow, crossOrigin, preflight } from "./access.ts"
 import { readBytes, readJson } from "./body.ts"
-import type { App, Declaration, Endpoint, Expander, Handler, Json, Page, Request } from "./Endpoint.ts"
+import type { App, Endpoint, Expander, Handler, Json, Page, Request } from "./Endpoint.ts"
 import { failure, json, listSuccess, success } from "./envelope.ts"
 import { allowExpansions, expandAll, expansions } from "./expand.ts"
 import { type Claim, claim, drop, noteResource, release, type Stored, store } from "./idempotency.ts"
@@ -24,7 +24,8 @@ import type { PublicAnswer, PublicPage } from "./public.ts"
 import { parseQuery } from "./query.ts"
 import { makeRateLimit } from "./rateLimit.ts"
 import { type Match, makeRoutes } from "./routes.ts"
-import { decoder } from "./validation.ts"
+import { addressOf, environment, isSecure } from "./transport.ts"
+import { decodersOf } from "./validation.ts"
 
 type Headers = Readonly<Record<string, string>>
 
@@ -67,71 +68,8 @@ interface Open {
   readonly limited: boolean
 }
 
-const decoders = new WeakMap<
-  Declaration,
-  {
-    readonly body: (value: unknown) => Effect.Effect<unknown, Problem>
-    readonly query: (value: unknown) => Effect.Effect<unknown, Problem>
-  }
->()
-
-/** Where nothing is taken, the first thing that is given is unknown (decision A4). */
-const nothing = (value: unknown): Effect.Effect<unknown, Problem> => {
-  const [name] = Object.keys(value as object)
-  return name === undefined
-    ? Effect.succeed({})
-    : Effect.fail(problem("parameter_unknown", `There is no parameter ${name} here.`, name))
-}
-
-const decodersOf = (declaration: Declaration) => {
-  let found = decoders.get(declaration)
-  if (found === undefined) {
-    const { body, query } = declaration
-    found = {
-      body: body === undefined ? nothing : decoder(body),
-      query: query === undefined ? nothing : decoder(query),
-    }
-    decoders.set(declaration, found)
-  }
-  return found
-}
-
-/** Whether the request came over HTTPS, by ourselves or by a proxy that we trust (decision A2). */
-const isSecure = (request: IncomingMessage, transport: Transport): boolean =>
-  transport.allowInsecureHttp ||
-  transport.tls !== undefined ||
-  (transport.trustProxy &&
-    String(request.headers["x-forwarded-proto"] ?? "")
-      .split(",")[0]!
-      .trim() === "https")
-
 /** Asked by machines, as often as they like. */
 const HEALTH = "/healthz"
-
-/** The address that a request comes from; behind a proxy that we trust, the one which that proxy saw. */
-const addressOf = (request: IncomingMessage, transport: Transport): string => {
-  const forwarded = String(request.headers["x-forwarded-for"] ?? "").split(",")
-  const seen = transport.trustProxy ? forwarded.at(-1)!.trim() : ""
-  return seen === "" ? (request.socket.remoteAddress ?? "") : seen
-}
-
-/** Which environment a path is in, and the rest of it (decision A1). */
-const environment = (
-  host: string,
-  path: string,
-  transport: Transport,
-): { readonly livemode: boolean; readonly path: string } | undefined => {
-  const name = host.replace(/:\d+$/, "").toLowerCase()
-  const under = (prefix: string) =>
-    path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : undefined
-  const v1 = under("/v1")
-  if (v1 !== undefined && name === transport.sandboxHost) return { livemode: false, path: v1 }
-  // Where live has a host of its own, `/v1` of any other is nowhere.
-  if (v1 !== undefined)
-    return transport.liveHost === undefined || name === transport.liveHost ? { livemode: true, path: v1 } : undefined
-  const sandbox = under("/sandbox/v1")
-  return sandbox === undefined ? undefined : { livemode: false, path: sandbox }
-}
 
 /** What is known of a request so far: headers that its answer carries however it ends, and whose it is. */
 interface About {

@@ -1,6 +1,7 @@
 /** From untrusted values to typed ones: the first offending parameter, by its path, with what it must be (decision A5). */
 import { Effect, Result, Schema, SchemaAST, type SchemaIssue } from "effect"
 import { type Problem, problem } from "../problem.ts"
+import type { Declaration } from "./Endpoint.ts"
 
 type Path = ReadonlyArray<PropertyKey>
 
@@ -99,7 +100,7 @@ const toProblem = (fault: Fault, ast: SchemaAST.AST): Problem => {
 }
 
 /** A decoder of `schema` that fails with the one fault to tell. */
-export const decoder = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Effect.Effect<A, Problem>) => {
+const decoder = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Effect.Effect<A, Problem>) => {
   const decode = Schema.decodeUnknownResult(schema as Schema.Codec<A, unknown, never, never>, {
     errors: "all",
     onExcessProperty: "error",
@@ -110,4 +111,34 @@ export const decoder = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) 
       ? Effect.succeed(result.success)
       : Effect.fail(toProblem(first(faults(result.failure.issue, []), value), schema.ast))
   }
+}
+
+const decoders = new WeakMap<
+  Declaration,
+  {
+    readonly body: (value: unknown) => Effect.Effect<unknown, Problem>
+    readonly query: (value: unknown) => Effect.Effect<unknown, Problem>
+  }
+>()
+
+/** Where nothing is taken, the first thing that is given is unknown (decision A4). */
+const nothing = (value: unknown): Effect.Effect<unknown, Problem> => {
+  const [name] = Object.keys(value as object)
+  return name === undefined
+    ? Effect.succeed({})
+    : Effect.fail(problem("parameter_unknown", `There is no parameter ${name} here.`, name))
+}
+
+/** The decoders of an endpoint's body and query, made once. */
+export const decodersOf = (declaration: Declaration) => {
+  let found = decoders.get(declaration)
+  if (found === undefined) {
+    const { body, query } = declaration
+    found = {
+      body: body === undefined ? nothing : decoder(body),
+      query: query === undefined ? nothing : decoder(query),
+    }
+    decoders.set(declaration, found)
+  }
+  return found
 }
