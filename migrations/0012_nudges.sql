@@ -61,7 +61,9 @@ CREATE INDEX nudge_subscription ON nudge (subscription_id, account_id, livemode,
 CREATE INDEX nudge_to_send ON nudge (livemode, channel, id) WHERE state = 'sending' AND sender IS NULL AND test_clock_id IS NULL;
 CREATE INDEX nudge_to_send_on_clock ON nudge (test_clock_id, id) WHERE state = 'sending' AND test_clock_id IS NOT NULL;
 CREATE INDEX nudge_in_hand ON nudge (sender) WHERE state = 'sending' AND sender IS NOT NULL;
-CREATE INDEX nudge_message ON nudge (message_id) WHERE message_id IS NOT NULL;
+-- Receipts name a nudge, or what its messenger called it, and not always whose it is.
+CREATE INDEX nudge_receipt ON nudge (id) WHERE livemode;
+CREATE INDEX nudge_message ON nudge (message_id) WHERE livemode AND message_id IS NOT NULL;
 COMMENT ON TABLE nudge IS 'A reminder to one customer (spec 2.8): channels to reminder columns of state are the snapshot of machines/nudge.ts. In the sandbox it is its own outbox.';
 COMMENT ON COLUMN nudge.reminder_of IS 'Of an automatic reminder: what it is counted from, the next charge or the first failure; with rule and day it is sent once.';
 COMMENT ON COLUMN nudge.channels IS 'Channels by which the customer could be reached when it was made, in order of preference; contacts says where.';

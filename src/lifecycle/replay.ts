@@ -5,6 +5,7 @@ import type { AnyMachineSnapshot, AnyStateMachine } from "xstate"
 import { initialTransition } from "xstate"
 import { decide, stateName, type TimedEvent } from "../../machines/decide.ts"
 import { canonical } from "../canonical.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./advance.ts"
 
 /** Journal rows read at a time: a few megabytes. */
@@ -80,10 +81,15 @@ const replayAll = (kinds: ReadonlyMap<ActorKind, Replayable>, actors: ReadonlyAr
       Effect.gen(function* () {
         const rows = new Map<string, ActorRow>()
         for (const [kind] of kinds) {
-          const ids = journals.filter(([first]) => first!.actor_kind === kind).map(([first]) => first!.actor_id)
-          if (ids.length === 0) continue
-          for (const row of yield* sql<ActorRow>`SELECT * FROM ${sql(kind)} WHERE id = ANY(${ids}::text[])`)
-            rows.set(row.id, row)
+          const refs = journals
+            .map(([first]) => first!)
+            .filter(({ actor_kind }) => actor_kind === kind)
+            .map(({ account_id, livemode, actor_id: id }) => ({ account_id, livemode, id }))
+          if (refs.length === 0) continue
+          const found = yield* sql<ActorRow>`
+            SELECT a.* FROM ${records(sql, refs, REF_COLUMNS)} r
+            JOIN ${sql(kind)} a ON (a.account_id, a.livemode, a.id) = (r.account_id, r.livemode, r.id)`
+          for (const row of found) rows.set(row.id, row)
         }
         for (const journal of journals) {
           const first = journal[0]!

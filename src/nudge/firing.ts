@@ -1,6 +1,7 @@
 /** What happens when timers of nudges fall due. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { REF_COLUMNS, records } from "../db/records.ts"
 import { advance } from "../lifecycle/advance.ts"
 import { dropIgnored, firing } from "../timers/sweep.ts"
 import { commitNudges } from "./commit.ts"
@@ -17,10 +18,10 @@ const overMeanwhile = (rows: ReadonlyArray<NudgeRow>) =>
     if (waiting.length === 0) return new Set<string>()
     const sql = yield* SqlClient.SqlClient
     const over = yield* sql<{ id: string }>`
-      SELECT n.id FROM nudge n
+      SELECT n.id FROM ${records(sql, waiting, REF_COLUMNS)} r
+      JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
       JOIN subscription s ON (s.account_id, s.livemode, s.id) = (n.account_id, n.livemode, n.subscription_id)
-      WHERE n.id = ANY(${waiting.map(({ id }) => id)}::text[])
-        AND NOT (NOT s.cancel_at_period_end AND CASE n.template
+      WHERE NOT (NOT s.cancel_at_period_end AND CASE n.template
           WHEN 'payment_due' THEN s.status IN ('trialing', 'active') AND s.next_charge_at = n.reminder_of AND s.next_charge_at > now()
           WHEN 'service_paused' THEN s.status = 'paused' AND s.escalation IS NOT NULL
           ELSE s.dunning IS NOT NULL END)`

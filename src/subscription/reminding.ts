@@ -148,8 +148,9 @@ const wantedBy = (
   return transition.decision.effects
     .filter(({ type }) => type === "nudge" || type === "remind")
     .map(({ type, params }): Wanted => {
+      // What both effects carry; only `remind` has a day.
       const { template, rule, day } = params as unknown as Reminded
-      const of = rule === "pre_due" ? row.next_charge_at! : (row.dunning?.firstFailedAt ?? 0)
+      const of = (rule === "pre_due" ? row.next_charge_at : row.dunning?.firstFailedAt)!
       return {
         account_id: row.account_id,
         livemode: row.livemode,
