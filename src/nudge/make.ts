@@ -9,6 +9,7 @@ import type { Tenant } from "../db/tenant.ts"
 import { appendEvents } from "../event/Events.ts"
 import { newId } from "../ids.ts"
 import { recordTransitions } from "../lifecycle/commit.ts"
+import { CHANNELS } from "../plan/api.ts"
 import { tell } from "./commit.ts"
 import { type Template, wordsFor } from "./messages.ts"
 import { machineColumns, nudgeLifecycle } from "./Nudge.ts"
@@ -54,8 +55,6 @@ interface Facts {
   readonly plan_channels: ReadonlyArray<Channel> | null
 }
 
-const ALL_CHANNELS: ReadonlyArray<Channel> = ["whatsapp", "sms", "email"]
-
 const WANTED = { n: "integer", account_id: "text", livemode: "boolean", customer_id: "text", plan_id: "text" } as const
 
 const readFacts = (wanted: ReadonlyArray<Wanted>) =>
@@ -78,7 +77,7 @@ const readFacts = (wanted: ReadonlyArray<Wanted>) =>
 
 const make = (wanted: Wanted, facts: Facts, token: (nudge: string) => string) => {
   const { phone, email, name, business_name: business, plan } = facts
-  const preferred = wanted.channels ?? facts.plan_channels ?? ALL_CHANNELS
+  const preferred = wanted.channels ?? facts.plan_channels ?? CHANNELS
   const to: Readonly<Record<Channel, string | null>> = { whatsapp: phone, sms: phone, email }
   const channels = preferred.filter((channel) => to[channel] !== null)
   const input = { at: wanted.at, channels, sendAt: wanted.sendAt }

@@ -13,6 +13,7 @@ import { refOf } from "../db/tenant.ts"
 import { advance } from "../lifecycle/advance.ts"
 import { isDead, Runner } from "../lifecycle/Runner.ts"
 import { type Accepted, type Message, Messenger, type SendError } from "../messenger/Messenger.ts"
+import { CHANNELS } from "../plan/api.ts"
 import { HOUR_MS } from "../time.ts"
 import { orElseUnlessStopped } from "../timers/TimerWorker.ts"
 import { commitNudges } from "./commit.ts"
@@ -231,9 +232,8 @@ export const sendOnClock = (testClockId: string) =>
     }
   })
 
-const CHANNELS_OF_ALL = [true, false].flatMap((livemode) =>
-  (["whatsapp", "sms", "email"] as const).map((channel) => ({ livemode, channel })),
-)
+/** Every messenger there is. */
+const MESSENGERS = [true, false].flatMap((livemode) => CHANNELS.map((channel) => ({ livemode, channel })))
 
 /** Sends nudges for as long as the scope is open. */
 export const nudgeWorker = Effect.gen(function* () {
@@ -252,7 +252,7 @@ export const nudgeWorker = Effect.gen(function* () {
   }
   const look = Effect.gen(function* () {
     // As much of each channel as its messenger takes at once: one that is stuck holds up no other.
-    const rooms = CHANNELS_OF_ALL.map((one) => ({
+    const rooms = MESSENGERS.map((one) => ({
       ...one,
       room: messenger.of(one.livemode, one.channel).atOnce - inHandOf(one),
     }))
