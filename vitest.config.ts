@@ -1,4 +1,47 @@
 import { defineConfig } from "vitest/config"
+import { BaseSequencer, type TestSpecification } from "vitest/node"
+
+/**
+ * The order of files. Those with servers of their own come first, the longest of them first; then those that share one
+ * (test/support/instance.ts), which then need not stand by, with its connections, while others have theirs; and at the end
+ * what is short, so that both workers are busy until then.
+ */
+const ORDER = [
+  "faults/crash",
+  "nudge/faults",
+  "nudge/messengers",
+  "webhook/delivery",
+  "webhook/backlog",
+  "faults/idempotency",
+  "faults/races",
+  "faults/operations",
+  "faults/start",
+  "faults/cli",
+  "invoice",
+  "faults/poison",
+  "faults/downtime",
+  "ledger",
+  "isolation",
+  "http/document",
+  "webhook/addresses",
+  "scenarios/model",
+  "scenarios/cycles",
+  "nudge/nudge",
+  "scenarios/dunning",
+  "scenarios/renewal",
+  "usage",
+]
+
+const rank = ({ moduleId }: TestSpecification): number => {
+  const found = ORDER.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`))
+  return found === -1 ? ORDER.length : found
+}
+
+class InOrder extends BaseSequencer {
+  override async sort(files: Array<TestSpecification>) {
+    return files.toSorted((a, b) => rank(a) - rank(b) || a.moduleId.localeCompare(b.moduleId))
+  }
+}
 
 export default defineConfig({
   test: {
@@ -6,8 +49,14 @@ export default defineConfig({
     globalSetup: ["test/support/postgres.ts"],
     // Two cores: a server and a database beside each file.
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // Of the tests of a file that wait more than they work. Each has servers, and Postgres has 120 connections.
+    maxConcurrency: 2,
+    // A worker imports the service once, and shares a server among its files (test/support/instance.ts).
+    isolate: false,
+    sequence: { sequencer: InOrder },
+    // For machines that have much else to do. None of the tests asserts how long something takes.
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
     reporters: ["default"],
   },
 })

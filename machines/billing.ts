@@ -1,7 +1,9 @@
 /** What a bill comes to, line by line (decisions B5, E1). All amounts in kobo. */
 
+export const LINE_TYPES = ["plan", "overage", "proration", "installment", "one_off"] as const
+
 export interface Line {
-  readonly type: "plan" | "overage" | "proration" | "installment" | "one_off"
+  readonly type: (typeof LINE_TYPES)[number]
   readonly description: string
   readonly quantity: number
   readonly unit_amount: number
@@ -17,7 +19,7 @@ export interface Usage {
 export const NO_USAGE: Usage = { units: 0, unitKobo: 0 }
 
 /** A total under this makes no charge (decision E2): rails refuse smaller amounts. */
-export const LEAST_CHARGE_KOBO = 100
+export const MIN_CHARGE_KOBO = 100
 
 /** ₦999,999,999.99: the largest amount anywhere, also of a product (decision B4). */
 export const MAX_AMOUNT_KOBO = 99_999_999_999

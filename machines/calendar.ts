@@ -1,6 +1,7 @@
 /** Anchored billing periods (decision D2): a boundary is computed from the anchor, never from the boundary before it. */
 
-export type BillingCycle = "daily" | "weekly" | "monthly" | "quarterly" | "per_delivery"
+export const BILLING_CYCLES = ["daily", "weekly", "monthly", "quarterly", "per_delivery"] as const
+export type BillingCycle = (typeof BILLING_CYCLES)[number]
 
 export const DAY_MS = 86_400_000
 

@@ -3,6 +3,10 @@
  * A rail that does not answer is asked about the reference again and again; it is never sent a second attempt.
  */
 import { assign, setup } from "xstate"
+import type { DelayEvent } from "./decide.ts"
+
+export const CHARGE_STATUSES = ["pending", "succeeded", "failed"] as const
+export type ChargeStatus = (typeof CHARGE_STATUSES)[number]
 
 export interface ChargeContext {
   /** When the attempt went out: questions are timed from it. */
@@ -28,7 +32,7 @@ const HOUR_MS = 60 * MINUTE_MS
 /** Ask after these times, then hourly: most answers come at once, a bank's within the hour. */
 const ASK_AFTER_MS = [10 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS] as const
 /** A reference that the rail does not know this often, this long after the send, was never charged. */
-export const NOT_FOUND_ASKS = 3
+export const MAX_NOT_FOUND_ASKS = 3
 export const NOT_FOUND_AFTER_MS = 10 * MINUTE_MS
 
 /** When to ask next, counted from the send. */
@@ -40,13 +44,13 @@ export const nextAskAt = (context: ChargeContext): number => {
 export const chargeMachine = setup({
   types: {} as {
     context: ChargeContext
-    events: ChargeAnswer | { readonly type: "xstate.after.ask.charge.pending.waiting"; readonly at: number }
+    events: ChargeAnswer | DelayEvent<"ask", "charge.pending.waiting">
     input: { readonly at: number }
   },
   actions: {
     /** Ask the rail about the reference. */
     ask: () => {},
-    /** Tell whoever the charge is for. */
+    /** The rail has decided: its owner goes on. */
     settled: (
       _,
       _params: {
@@ -64,7 +68,7 @@ export const chargeMachine = setup({
   delays: { ask: ({ context, event }) => nextAskAt(context) - event.at },
   guards: {
     neverCharged: ({ context, event }) =>
-      context.notFound + 1 >= NOT_FOUND_ASKS && event.at - context.sentAt >= NOT_FOUND_AFTER_MS,
+      context.notFound + 1 >= MAX_NOT_FOUND_ASKS && event.at - context.sentAt >= NOT_FOUND_AFTER_MS,
   },
 }).createMachine({
   id: "charge",

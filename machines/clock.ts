@@ -1,5 +1,8 @@
-/** A test clock (spec 3.3, decision M1): stands still, moves to a target timer by timer, or is out of order. */
+/** A test clock (decision M1): stands still, moves to a target timer by timer, or is out of order. */
 import { assign, setup } from "xstate"
+
+export const CLOCK_STATUSES = ["ready", "advancing", "internal_failure"] as const
+export type ClockStatus = (typeof CLOCK_STATUSES)[number]
 
 export interface ClockContext {
   /** Where an advance is going; null while standing still. */
@@ -15,12 +18,12 @@ export type ClockEvent =
   | { readonly type: "step.recovered"; readonly at: number }
 
 /** A step that fails this often leaves the clock in `internal_failure`. */
-export const MOST_FAILED_STEPS = 3
+export const MAX_FAILED_STEPS = 3
 
 export const clockMachine = setup({
   types: {} as { context: ClockContext; events: ClockEvent; input: { readonly at: number } },
   actions: { emit: (_, _params: { readonly type: "test_clock.ready" }) => {} },
-  guards: { lastChance: ({ context }) => context.failedSteps + 1 >= MOST_FAILED_STEPS },
+  guards: { lastChance: ({ context }) => context.failedSteps + 1 >= MAX_FAILED_STEPS },
 }).createMachine({
   id: "clock",
   context: { targetAt: null, failedSteps: 0 },
@@ -42,7 +45,7 @@ export const clockMachine = setup({
         },
         "step.recovered": { actions: assign({ failedSteps: 0 }) },
         "step.failed": [
-          { guard: "lastChance", target: "internal_failure", actions: assign({ failedSteps: MOST_FAILED_STEPS }) },
+          { guard: "lastChance", target: "internal_failure", actions: assign({ failedSteps: MAX_FAILED_STEPS }) },
           { actions: assign({ failedSteps: ({ context }) => context.failedSteps + 1 }) },
         ],
       },

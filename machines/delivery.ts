@@ -3,6 +3,10 @@
  * is used up. There are too many deliveries to journal: what the last try brought is on the row.
  */
 import { assign, setup } from "xstate"
+import type { DelayEvent } from "./decide.ts"
+
+export const DELIVERY_STATUSES = ["pending", "succeeded", "failed"] as const
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
 
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
@@ -21,7 +25,7 @@ export const RETRY_AFTER_MS = [
 /** Retries are spread by this part of their delay, either way. */
 export const JITTER = 0.1
 /** What an endpoint asks for by Retry-After is granted up to the longest delay of the schedule. */
-const LONGEST_WAIT_MS = Math.max(...RETRY_AFTER_MS)
+const MAX_WAIT_MS = Math.max(...RETRY_AFTER_MS)
 
 export interface DeliveryContext {
   /** Tries made. */
@@ -42,7 +46,7 @@ export type DeliveryEvent =
     }
   /** The endpoint is disabled or deleted. */
   | { readonly type: "give_up"; readonly at: number }
-  | { readonly type: "xstate.after.nextTry.delivery.waiting"; readonly at: number }
+  | DelayEvent<"nextTry", "delivery.waiting">
 
 export const deliveryMachine = setup({
   types: {} as {
@@ -55,7 +59,7 @@ export const deliveryMachine = setup({
     nextTry: ({ context, event }) => {
       if (event.type !== "try.failed") return Number.POSITIVE_INFINITY
       const usual = RETRY_AFTER_MS[context.attempt - 1]! * (1 + JITTER * event.jitter)
-      return Math.round(Math.max(usual, Math.min(event.retryAfterMs ?? 0, LONGEST_WAIT_MS)))
+      return Math.round(Math.max(usual, Math.min(event.retryAfterMs ?? 0, MAX_WAIT_MS)))
     },
   },
   guards: { wasLast: ({ context }) => context.once || context.attempt >= RETRY_AFTER_MS.length },

@@ -1,8 +1,10 @@
 /** The retry schedule of an unpaid bill, as pure arithmetic (decisions E3, E6, E7). */
 import { DAY_MS } from "./calendar.ts"
 
-export type EscalationRule = "pause_service" | "restrict_access" | "hold_delivery" | "none"
-export type EscalationAction = "pause" | "restrict" | "hold" | "none"
+export const ESCALATION_RULES = ["pause_service", "restrict_access", "hold_delivery", "none"] as const
+export type EscalationRule = (typeof ESCALATION_RULES)[number]
+export const ESCALATION_ACTIONS = ["pause", "restrict", "hold", "none"] as const
+export type EscalationAction = (typeof ESCALATION_ACTIONS)[number]
 
 /** A plan's `retry_logic` as it stood when the payment first failed; it holds until the bill is settled (decision C3). */
 export interface DunningPolicy {

@@ -1,6 +1,8 @@
 /** What happens to a subscription, and what it makes happen: the vocabulary of machines/subscription.ts. */
 import type { BillingCycle } from "./calendar.ts"
+import type { DelayEvent } from "./decide.ts"
 import type { DunningPolicy } from "./dunning.ts"
+import type { NudgeTemplate } from "./nudge.ts"
 import type { CancellationReason } from "./periods.ts"
 import type { Reminder } from "./reminders.ts"
 
@@ -23,11 +25,14 @@ export interface PlanFacts {
   readonly proRate?: boolean
 }
 
-type Timer<Delay extends string, State extends string> = Timed<`xstate.after.${Delay}.subscription.${State}`> &
-  PlanFacts
+type Timer<Delay extends string, State extends string> = DelayEvent<Delay, `subscription.${State}`> & PlanFacts
+
+export const UNIT_ACTIONS = ["increment", "set"] as const
+export type UnitAction = (typeof UNIT_ACTIONS)[number]
 
 export type SubscriptionEvent =
-  | Timed<"create">
+  /** Carries the machine's input, so that the journal alone replays it. */
+  | ({ readonly type: "create" } & SubscriptionInput)
   | Timed<"charge.succeeded">
   | (Timed<"charge.failed"> & { readonly retryable: boolean; readonly policy: DunningPolicy })
   /** The rail has not decided yet. */
@@ -44,7 +49,7 @@ export type SubscriptionEvent =
   /** A payment method is gone: it is not to be tried. */
   | (Timed<"method.removed"> & { readonly methodId: string })
   /** Units reported: added to the period's, or put in their place (decision E17). */
-  | (Timed<"units"> & { readonly quantity: number; readonly action: "increment" | "set" })
+  | (Timed<"units"> & { readonly quantity: number; readonly action: UnitAction })
   /** Deliveries made by `deliveredAt`, on a plan that is billed by them (decision D8). */
   | (Timed<"deliver"> & { readonly deliveries: number; readonly deliveredAt: number })
   /** A day of the plan's reminders has come (machines/reminders.ts). */
@@ -59,23 +64,27 @@ export type SubscriptionEvent =
   | Timer<"billPeriodEnd", "overdue">
   | Timer<"unpaidTooLong", "overdue">
 
-export type SubscriptionEventType =
-  | "subscription.created"
-  | "subscription.trial_will_end"
-  | "subscription.updated"
-  | "subscription.renewed"
-  | "subscription.past_due"
-  | "subscription.recovered"
-  | "subscription.escalated"
-  | "subscription.paused"
-  | "subscription.resumed"
-  | "subscription.cancelled"
-  | "charge.succeeded"
-  | "charge.failed"
-  | "charge.retry_scheduled"
+/** What a subscription emits, its charges' events among it. */
+export const SUBSCRIPTION_EVENT_TYPES = [
+  "subscription.created",
+  "subscription.trial_will_end",
+  "subscription.updated",
+  "subscription.renewed",
+  "subscription.past_due",
+  "subscription.recovered",
+  "subscription.escalated",
+  "subscription.paused",
+  "subscription.resumed",
+  "subscription.cancelled",
+  "charge.succeeded",
+  "charge.failed",
+  "charge.retry_scheduled",
+] as const
 
-/** What an automatic nudge is about (spec 4.8). */
-export type NudgeTemplate = "payment_due" | "payment_failed" | "update_payment_method" | "service_paused"
+export type SubscriptionEventType = (typeof SUBSCRIPTION_EVENT_TYPES)[number]
+
+/** What an automatic nudge is about. */
+export type AutomaticTemplate = Exclude<NudgeTemplate, "custom">
 
 /** What the bill does in the books; amounts come from its lines (`src/ledger/postings.ts`). */
 export type Posting = "paid" | "owed" | "overdue_paid" | "written_off" | "waived"

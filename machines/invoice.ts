@@ -1,18 +1,23 @@
-/** A service invoice (spec 2.15, decision K4): open until it is due, then overdue; paid or void in the end. */
+/** A service invoice (decision K4): open until it is due, then overdue; paid or void in the end. */
 import { assign, setup } from "xstate"
+import type { DelayEvent } from "./decide.ts"
+
+export const INVOICE_STATUSES = ["open", "paid", "overdue", "void"] as const
+export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
+export type InvoicePosting = "invoiced" | "invoice_paid" | "invoice_voided"
 
 export interface InvoiceContext {
   readonly dueAt: number
   readonly paidAt: number | null
 }
 
-export type InvoiceEvent = {
-  readonly type: "create" | "pay" | "void" | "xstate.after.due.invoice.open"
-  readonly at: number
-}
+export type InvoiceEvent =
+  | { readonly type: "create"; readonly at: number; readonly dueAt: number }
+  | { readonly type: "pay"; readonly at: number }
+  | { readonly type: "void"; readonly at: number }
+  | DelayEvent<"due", "invoice.open">
 
-const post = (posting: "invoiced" | "invoice_paid" | "invoice_voided") =>
-  ({ type: "post", params: { posting } }) as const
+const post = (posting: InvoicePosting) => ({ type: "post", params: { posting } }) as const
 
 export const invoiceMachine = setup({
   types: {} as {
@@ -22,7 +27,7 @@ export const invoiceMachine = setup({
   },
   actions: {
     /** In the service's own books. */
-    post: (_, _params: { readonly posting: "invoiced" | "invoice_paid" | "invoice_voided" }) => {},
+    post: (_, _params: { readonly posting: InvoicePosting }) => {},
     pay: assign({ paidAt: ({ event }) => event.at }),
   },
   delays: { due: ({ context, event }) => context.dueAt - event.at },

@@ -1,12 +1,13 @@
 /** A merchant's access to the live environment (decision J4): asked for, granted, withheld for a while. */
 import { setup } from "xstate"
 
-export type LiveAccess = "not_requested" | "pending_review" | "approved" | "rejected" | "suspended"
+export const LIVE_ACCESS = ["not_requested", "pending_review", "approved", "rejected", "suspended"] as const
+export type LiveAccess = (typeof LIVE_ACCESS)[number]
 
-export type LiveAccessEvent = {
-  readonly type: "request" | "approve" | "reject" | "suspend" | "reinstate"
-  readonly at: number
-}
+export const LIVE_ACCESS_MOVES = ["request", "approve", "reject", "suspend", "reinstate"] as const
+export type LiveAccessMove = (typeof LIVE_ACCESS_MOVES)[number]
+
+export type LiveAccessEvent = { readonly type: LiveAccessMove; readonly at: number }
 
 export const liveAccessMachine = setup({
   types: {} as { events: LiveAccessEvent; input: { readonly at: number } },

@@ -1,14 +1,30 @@
 /**
- * A reminder on its way to a customer (spec 2.8, decisions H1, H2, H8): it walks the channels in order of preference until
+ * A reminder on its way to a customer (decisions H1, H2, H8): it walks the channels in order of preference until
  * one takes it and says, or lets us assume, that it arrived.
  */
 import { and, assign, setup } from "xstate"
+import type { DelayEvent } from "./decide.ts"
 
-export type Channel = "whatsapp" | "sms" | "email"
+export const CHANNELS = ["whatsapp", "sms", "email"] as const
+export type Channel = (typeof CHANNELS)[number]
+
+export const NUDGE_TEMPLATES = [
+  "payment_due",
+  "payment_failed",
+  "update_payment_method",
+  "service_paused",
+  "custom",
+] as const
+export type NudgeTemplate = (typeof NUDGE_TEMPLATES)[number]
+
+export const NUDGE_STATUSES = ["queued", "sent", "delivered", "failed"] as const
+export type NudgeStatus = (typeof NUDGE_STATUSES)[number]
+
+export const ATTEMPT_STATUSES = ["sent", "delivered", "failed"] as const
 
 export interface NudgeAttempt {
   readonly channel: Channel
-  readonly status: "sent" | "delivered" | "failed"
+  readonly status: (typeof ATTEMPT_STATUSES)[number]
   readonly failure_reason: string | null
   readonly at: number
 }
@@ -52,19 +68,22 @@ export type NudgeEvent =
   | Timed<"withdraw">
   /** It is not to be sent before. */
   | (Timed<"postpone"> & { readonly sendAt: number })
-  | Timed<"xstate.after.sendLater.nudge.waiting">
-  | Timed<"xstate.after.sendAgain.nudge.resting">
-  | Timed<"xstate.after.receipt.nudge.sent">
-  | Timed<"xstate.after.unheard.nudge.sent">
+  | DelayEvent<"sendLater", "nudge.waiting">
+  | DelayEvent<"sendAgain", "nudge.resting">
+  | DelayEvent<"receipt", "nudge.sent">
+  | DelayEvent<"unheard", "nudge.sent">
 
-export type NudgeEventType = "nudge.sent" | "nudge.delivered" | "nudge.failed"
+/** What a nudge emits. */
+export const NUDGE_EVENT_TYPES = ["nudge.sent", "nudge.delivered", "nudge.failed"] as const
+
+export type NudgeEventType = (typeof NUDGE_EVENT_TYPES)[number]
 
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
 
 /** Waits for a messenger that is busy; after them comes the next channel. */
 export const RETRY_AFTER_MS = [30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS] as const
-const LONGEST_WAIT_MS = 10 * MINUTE_MS
+const MAX_WAIT_MS = 10 * MINUTE_MS
 /** Sent, and not heard of for so long: it counts as if it had arrived (decision H8). */
 export const UNHEARD_AFTER_MS = 24 * 60 * MINUTE_MS
 
@@ -103,7 +122,7 @@ const nextOrFailed = [
 /** It arrived; one that counts already does not count again, and one that arrives at once was sent all the same. */
 const delivered = [
   { guard: "wasTriedAndCounted", target: "delivered", actions: "arrive" },
-  { guard: "wasTriedAndToldOf", target: "delivered", actions: ["arrive", "countIt", "count"] },
+  { guard: "wasTriedAndAnnounced", target: "delivered", actions: ["arrive", "countIt", "count"] },
   { guard: "wasTried", target: "delivered", actions: [emit("nudge.sent"), "arrive", "countIt", "count"] },
 ] as const
 /** It was taken after all, and failed: said before the messenger's own answer, or after it. */
@@ -174,7 +193,7 @@ export const nudgeMachine = setup({
     sendLater: ({ context, event }) => context.sendAt! - event.at,
     sendAgain: ({ context, event }) => {
       const asked = event.type === "messenger.busy" ? (event.retryAfterMs ?? 0) : 0
-      return Math.max(RETRY_AFTER_MS[context.tries - 1]!, Math.min(asked, LONGEST_WAIT_MS))
+      return Math.max(RETRY_AFTER_MS[context.tries - 1]!, Math.min(asked, MAX_WAIT_MS))
     },
     receipt: ({ context, event }) => (context.receiptAt ?? Number.POSITIVE_INFINITY) - event.at,
     unheard: UNHEARD_AFTER_MS,
@@ -190,7 +209,7 @@ export const nudgeMachine = setup({
     failsHereAndHasNext: and([failsHere, ({ context }) => !isLast(context)]),
     wasTried,
     wasTriedAndCounted: and([wasTried, ({ context }) => context.counts]),
-    wasTriedAndToldOf: and([wasTried, ({ context }) => context.sentAt !== null]),
+    wasTriedAndAnnounced: and([wasTried, ({ context }) => context.sentAt !== null]),
   },
 }).createMachine({
   id: "nudge",
@@ -220,7 +239,7 @@ export const nudgeMachine = setup({
     /** For the end of the quiet hours. */
     waiting: {
       after: { sendLater: "sending" },
-      // A channel that was tried before may still tell of it.
+      // A receipt may still come from a channel that was tried before.
       on: {
         withdraw: { target: "failed", actions: "giveUp" },
         "receipt.delivered": [...delivered],
@@ -263,3 +282,9 @@ export const nudgeMachine = setup({
     failed: { entry: emit("nudge.failed"), on: { "receipt.delivered": [...delivered] } },
   },
 })
+
+/** What the API shows of a nudge's state: passed on to another channel it stays what it was, sent. */
+export const nudgeStatusOf = (state: string, { sentAt }: NudgeContext): NudgeStatus => {
+  if (state === "delivered" || state === "failed") return state
+  return sentAt === null ? "queued" : "sent"
+}

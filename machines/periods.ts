@@ -3,7 +3,14 @@ import { type Line, periodLines, totalOf, type Usage, unusedKobo } from "./billi
 import { type BillingCycle, boundary, DAY_MS } from "./calendar.ts"
 import type { AttemptOrigin, Dunning, EscalationAction } from "./dunning.ts"
 
-export type CancellationReason = "customer_request" | "merchant_request" | "nonpayment" | "checkout_expired" | "other"
+export const CANCELLATION_REASONS = [
+  "customer_request",
+  "merchant_request",
+  "nonpayment",
+  "checkout_expired",
+  "other",
+] as const
+export type CancellationReason = (typeof CANCELLATION_REASONS)[number]
 export type BillPurpose = "first" | "trial_end" | "renewal" | "resume"
 
 /** A period on the grid of an anchor: [boundary n, boundary n + 1], boundary n = anchor + n cycles. */
@@ -60,7 +67,7 @@ export interface SubscriptionContext extends Period {
   readonly cancellationReason: CancellationReason | null
 }
 
-/** A trial's last reminder goes out this long before its end (spec 6). */
+/** A trial's last reminder goes out this long before its end (decision D4). */
 export const TRIAL_NOTICE_MS = 3 * DAY_MS
 
 /** The first period of a new grid. */

@@ -29,8 +29,10 @@ export interface ReminderRules {
   readonly post_due_days: ReadonlyArray<number>
 }
 
+export const REMINDER_RULES = ["pre_due", "post_due"] as const
+
 export interface Reminder {
-  readonly rule: "pre_due" | "post_due"
+  readonly rule: (typeof REMINDER_RULES)[number]
   readonly day: number
   readonly at: number
 }

@@ -1,7 +1,8 @@
-/** What the API shows of a subscription's state (spec 2.5). */
+/** What the API shows of a subscription's state. */
 import type { SubscriptionContext } from "./periods.ts"
 
-export type SubscriptionStatus = "incomplete" | "trialing" | "active" | "past_due" | "paused" | "cancelled"
+export const SUBSCRIPTION_STATUSES = ["incomplete", "trialing", "active", "past_due", "paused", "cancelled"] as const
+export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]
 
 const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
   created: "incomplete",
@@ -28,7 +29,7 @@ const CHARGING: ReadonlySet<string> = new Set([
 /** Whether a charge of the subscription is pending (decision E15). */
 export const isCharging = (state: string): boolean => CHARGING.has(state)
 
-/** The API's status (spec 2.5). `state` is the machine's state as one word. */
+/** The API's status. `state` is the machine's state as one word. */
 export const statusOf = (state: string, context: SubscriptionContext): SubscriptionStatus => {
   const top = state.split(".")[0]!
   return top === "overdue" && context.escalation?.action === "pause" ? "paused" : STATUSES[top]!

@@ -1,5 +1,5 @@
 /**
- * The life of a subscription (spec 3.1, decisions D and E): trial, first payment, renewals, pauses, dunning, cancellation.
+ * The life of a subscription (decisions D and E): trial, first payment, renewals, pauses, dunning, cancellation.
  *
  * Pure: every event says when it happens (`at`) and brings the facts that the decision needs (machines/events.ts); every
  * effect is a named action with parameters. The actions, delays and guards are in machines/subscription_setup.ts, what it
@@ -7,7 +7,7 @@
  */
 import type { SnapshotFrom } from "xstate"
 import { boundary, DAY_MS } from "./calendar.ts"
-import type { NudgeTemplate, Posting, Settlement, SubscriptionEvent, SubscriptionEventType } from "./events.ts"
+import type { AutomaticTemplate, Posting, Settlement, SubscriptionEvent, SubscriptionEventType } from "./events.ts"
 import type { SubscriptionContext } from "./periods.ts"
 import { type Emission, reminderOf, subscriptionSetup } from "./subscription_setup.ts"
 
@@ -35,7 +35,7 @@ const post = (posting: Posting) =>
 const attempt = { type: "attemptCharge", params: ({ context }: Known) => context.bill! } as const
 
 /** The customer is reminded by itself (decisions E6, H4): src/nudge has the words. */
-const nudge = (template: NudgeTemplate) => ({ type: "nudge", params: { template } }) as const
+const nudge = (template: AutomaticTemplate) => ({ type: "nudge", params: { template } }) as const
 const remind = {
   type: "remind",
   params: ({ event }: { readonly event: SubscriptionEvent }) => reminderOf(event),
@@ -143,7 +143,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     opening: {
       entry: ["billFirst", attempt],
       on: {
-        // Nobody has been told of it yet.
+        // No event has announced it yet.
         cancel: [
           {
             guard: "cancelsNow",
@@ -153,7 +153,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           { guard: "cancelsLater", actions: "cancelLater" },
         ],
         update: { actions: "update" },
-        // Told of as what it has become (decision E20).
+        // Announced as what it has become (decision E20).
         "charge.succeeded": {
           target: "active",
           actions: [settle(), post("paid"), "payPeriod", emit("subscription.created"), emit("charge.succeeded")],
@@ -353,7 +353,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
                 target: "#subscription.cancelled",
                 actions: [settle(), emit("charge.failed"), ...cancelOwing],
               },
-              // Entered anew, so that the timers which this attempt held up are set again.
+              // Entered again, so that the timers which this attempt held up are set again.
               { target: "#subscription.overdue", reenter: true, actions: [...failAgain] },
             ],
           },

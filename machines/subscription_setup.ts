@@ -1,9 +1,9 @@
 /** The parts that the chart in machines/subscription.ts is made of: what it can do, wait for and ask. */
 import { and, assign, not, setup, stateIn } from "xstate"
-import { LEAST_CHARGE_KOBO, NO_USAGE, totalOf, type Usage } from "./billing.ts"
+import { MIN_CHARGE_KOBO, NO_USAGE, totalOf, type Usage } from "./billing.ts"
 import { afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
 import type {
-  NudgeTemplate,
+  AutomaticTemplate,
   PlanFacts,
   Posting,
   Settlement,
@@ -41,7 +41,7 @@ export interface Emission {
 
 /** A reminder of the plan's schedule that has come. */
 export interface Reminded {
-  readonly template: NudgeTemplate
+  readonly template: AutomaticTemplate
   readonly rule: Reminder["rule"]
   readonly day: number
 }
@@ -105,7 +105,7 @@ export const subscriptionSetup = setup({
     attemptCharge: (_, _params: Bill) => {},
     settleCharge: (_, _params: Settlement) => {},
     emit: (_, _params: Emission) => {},
-    nudge: (_, _params: { readonly template: NudgeTemplate }) => {},
+    nudge: (_, _params: { readonly template: AutomaticTemplate }) => {},
     remind: (_, _params: Reminded) => {},
     post: (_, _params: { readonly posting: Posting; readonly bill: Bill }) => {},
     /** The paid period ends here: what it was paid for beyond this is credited, or was delivered. */
@@ -234,7 +234,7 @@ export const subscriptionSetup = setup({
     hasShortTrial: ({ context }) => context.trialEnd !== null && isShortTrial(context),
     /** A plan that is billed by deliveries has no calendar: its period's end only ends what was cancelled (decision D8). */
     billedByCalendar: ({ context }) => context.billingCycle !== "per_delivery",
-    resumesFree: (moment) => totalOf(linesOfResume(moment)) < LEAST_CHARGE_KOBO,
+    resumesFree: (moment) => totalOf(linesOfResume(moment)) < MIN_CHARGE_KOBO,
     cancelling: ({ context }) => context.cancelAtPeriodEnd && context.cancelledAt === null,
     retryDue: ({ context }) => context.dunning!.nextRetryAt !== null,
     triedAtRequest: ({ context }) => context.bill!.origin === "request",

@@ -1,7 +1,10 @@
-/** A webhook endpoint (spec 3.4, decision I2): enabled or disabled, by its owner or because nothing arrives there. */
+/** A webhook endpoint (decision I2): enabled or disabled, by its owner or because nothing arrives there. */
 import { assign, setup } from "xstate"
 
-export type DisabledReason = "endpoint_gone" | "repeated_failures"
+export const ENDPOINT_STATUSES = ["enabled", "disabled"] as const
+export type EndpointStatus = (typeof ENDPOINT_STATUSES)[number]
+export const DISABLED_REASONS = ["endpoint_gone", "repeated_failures"] as const
+export type DisabledReason = (typeof DISABLED_REASONS)[number]
 
 export interface WebhookEndpointContext {
   /** Why it was disabled; null where its owner did it. */

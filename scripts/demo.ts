@@ -4,14 +4,14 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { createAccount } from "../src/account/Accounts.ts"
-import { readConfig } from "../src/config.ts"
-import { databaseUrl, poolLayer } from "../src/db/Database.ts"
+import { createAccount } from "../src/account/accounts.ts"
+import { readConfig } from "../src/config/readConfig.ts"
+import { databaseUrl, poolLayer } from "../src/db/database.ts"
 import { migrate } from "../src/db/migrate.ts"
-import { checkLedger } from "../src/ledger/Ledger.ts"
-import { replayJournal } from "../src/lifecycle/replay.ts"
+import { checkLedger } from "../src/ledger/ledger.ts"
 import { replayables } from "../src/lifecycles.ts"
 import { formatKobo } from "../src/money.ts"
+import { replayJournal } from "../src/runtime/replay.ts"
 import { startServer } from "./server.ts"
 
 const LOOK_AGAIN_MS = 20
@@ -220,7 +220,7 @@ const { DATABASE_URL: _, ...env } = process.env
 
 await Effect.runPromise(
   Effect.gen(function* () {
-    const url = yield* databaseUrl(readConfig({ ...env, DATA_DIR: dataDir }, { development: true }))
+    const url = yield* databaseUrl(yield* readConfig({ ...env, DATA_DIR: dataDir }, { development: true }))
     const pool = poolLayer(url, 2)
     yield* Effect.provide(migrate, pool)
     const { keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)

@@ -1,79 +1,109 @@
-/** Which part of the program may import which (CONTRIBUTING.md): prints what breaks the rules, exit code 1. */
+/**
+ * Which part of the program may import which (CONTRIBUTING.md): machines import xstate and each other only; in src/ a part
+ * imports itself and what is below it; no files and no parts import each other in a circle. No exceptions. Prints what
+ * breaks the rules, exit code 1.
+ */
 import { readdirSync, readFileSync, statSync } from "node:fs"
-import { basename, dirname, join, relative, resolve } from "node:path"
+import { dirname, join, relative, resolve } from "node:path"
 
 const ROOT = resolve(import.meta.dirname, "..")
+const SRC = join(ROOT, "src")
+const MACHINES = join(ROOT, "machines")
 
-/**
- * Layers of src/, lowest first: a folder or file may import its own layer's folder and anything lower. Nouns of one
- * layer do not see each other.
- */
+/** The parts of src/ (folders, or files at its top), lowest first. Parts of one line do not see each other. */
 const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
-  ["money.ts", "time.ts", "ids.ts", "canonical.ts", "problem.ts", "config.ts"],
+  ["time.ts", "json.ts", "money.ts", "apiPlans.ts"],
+  ["ids.ts", "problem.ts", "config"],
   ["metadata.ts", "db", "rail", "messenger"],
-  ["event", "ledger", "timers", "key"],
-  ["lifecycle"],
+  ["process"],
+  ["key"],
   ["http"],
-  ["account", "plan", "payment_method", "sandbox", "clock"],
+  ["event", "ledger"],
+  ["runtime"],
+  ["account", "plan", "payment_method", "clock"],
   ["provider", "usage", "webhook"],
-  ["invoice"],
-  ["customer"],
+  ["invoice", "customer"],
   ["charge", "nudge"],
+  ["collecting"],
   ["subscription"],
+  ["objects.ts"],
+  ["sandbox"],
   ["services.ts", "api.ts", "lifecycles.ts", "observability.ts"],
+  ["cli"],
   ["main.ts", "cli.ts"],
 ]
 
-/** Imports that the layers alone would refuse, each with its reason. */
-const ALLOWED: ReadonlyArray<readonly [string, string]> = [
-  // A sweep reads what an actor's row looks like; the rows themselves are handed in.
-  ["timers/sweep.ts", "lifecycle/advance.ts"],
-  // The schemas of the answers reuse the rules that plans are made of.
-  ["http/objects.ts", "plan/api.ts"],
-  // Handlers may make signed links; the service that does is handed in.
-  ["http/Endpoint.ts", "invoice/Links.ts"],
-  // And payment links; likewise.
-  ["http/Endpoint.ts", "nudge/Nudging.ts"],
-  // And call out; likewise.
-  ["http/Endpoint.ts", "webhook/Sender.ts"],
-]
-
-const files = (folder: string): ReadonlyArray<string> =>
+const filesIn = (folder: string): ReadonlyArray<string> =>
   readdirSync(folder).flatMap((name) => {
     const path = join(folder, name)
-    return statSync(path).isDirectory() ? files(path) : path.endsWith(".ts") ? [path] : []
+    return statSync(path).isDirectory() ? filesIn(path) : path.endsWith(".ts") ? [path] : []
   })
 
-const imports = (file: string): ReadonlyArray<string> =>
-  [...readFileSync(file, "utf8").matchAll(/^(?:import|export)[^;]*?from "([^"]+)"/gms)].map(([, from]) => from!)
+/** What a file imports, as it is written there; types count too. */
+const importsOf = (file: string): ReadonlyArray<string> => {
+  const text = readFileSync(file, "utf8")
+  const statements = [...text.matchAll(/^(?:import|export)\b[^;]*?\bfrom "([^"]+)"/gms)]
+  const calls = [...text.matchAll(/\bimport\("([^"]+)"\)/g)]
+  return [...statements, ...calls].map(([, from]) => from!)
+}
 
-const part = (path: string): string => relative(join(ROOT, "src"), path).split("/")[0]!
-const layerOf = (name: string): number => LAYERS.findIndex((layer) => layer.includes(name))
+const nameOf = (path: string): string => relative(ROOT, path)
+/** The part of src/ that a file belongs to. */
+const partOf = (path: string): string => relative(SRC, path).split("/")[0]!
+const layerOf = (part: string): number => LAYERS.findIndex((layer) => layer.includes(part))
 
+type Graph = ReadonlyMap<string, ReadonlySet<string>>
+
+/** A circle in a graph, from a node back to itself; undefined where there is none. */
+const circleIn = (graph: Graph): ReadonlyArray<string> | undefined => {
+  const done = new Set<string>()
+  const walk = (node: string, path: ReadonlyArray<string>): ReadonlyArray<string> | undefined => {
+    if (path.includes(node)) return [...path.slice(path.indexOf(node)), node]
+    if (done.has(node)) return undefined
+    for (const next of graph.get(node) ?? []) {
+      const found = walk(next, [...path, node])
+      if (found !== undefined) return found
+    }
+    done.add(node)
+    return undefined
+  }
+  for (const node of graph.keys()) {
+    const found = walk(node, [])
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+const files = [...filesIn(MACHINES), ...filesIn(SRC)]
 const faults: Array<string> = []
+const fileGraph = new Map<string, Set<string>>()
+const partGraph = new Map<string, Set<string>>()
 
-for (const file of files(join(ROOT, "machines"))) {
-  for (const from of imports(file)) {
-    const pure = from === "xstate" || (from.startsWith("./") && !from.includes(".."))
-    if (!pure) faults.push(`${relative(ROOT, file)} imports ${from}: machines import xstate and each other only.`)
+for (const file of files) {
+  const isMachine = file.startsWith(MACHINES)
+  if (!isMachine && layerOf(partOf(file)) === -1)
+    faults.push(`${nameOf(file)}: ${partOf(file)} is in no layer of scripts/imports.ts.`)
+  const imported = new Set<string>()
+  fileGraph.set(nameOf(file), imported)
+  for (const from of importsOf(file)) {
+    if (isMachine && from !== "xstate" && !/^\.\/[^/]+$/.test(from))
+      faults.push(`${nameOf(file)} imports ${from}: machines import xstate and each other only.`)
+    if (!from.startsWith(".")) continue
+    const target = resolve(dirname(file), from)
+    imported.add(nameOf(target))
+    if (!target.startsWith(SRC) || partOf(target) === partOf(file)) continue
+    partGraph.set(partOf(file), (partGraph.get(partOf(file)) ?? new Set()).add(partOf(target)))
+    if (layerOf(partOf(target)) >= layerOf(partOf(file)))
+      faults.push(`${nameOf(file)} imports ${nameOf(target)}, which is not below it.`)
   }
 }
 
-for (const file of files(join(ROOT, "src"))) {
-  const own = part(file)
-  if (layerOf(own) === -1) faults.push(`${relative(ROOT, file)}: ${own} is in no layer of scripts/imports.ts.`)
-  for (const from of imports(file)) {
-    if (!from.startsWith(".")) continue
-    const target = resolve(dirname(file), from)
-    if (!target.startsWith(join(ROOT, "src"))) continue
-    const other = part(target)
-    if (other === own) continue
-    const [mine, theirs] = [relative(join(ROOT, "src"), file), relative(join(ROOT, "src"), target)]
-    if (ALLOWED.some(([a, b]) => a === mine && b === theirs)) continue
-    // A noun's wire side is made of the HTTP kit, whatever layer its rows and verbs are in.
-    if (other === "http" && ["api.ts", "http.ts"].includes(basename(file))) continue
-    if (layerOf(other) >= layerOf(own)) faults.push(`src/${mine} imports src/${theirs}, which is not below it.`)
-  }
+for (const [what, graph] of [
+  ["Files", fileGraph],
+  ["Parts", partGraph],
+] as const) {
+  const circle = circleIn(graph)
+  if (circle !== undefined) faults.push(`${what} import each other in a circle: ${circle.join(" → ")}.`)
 }
 
 for (const fault of faults) process.stderr.write(`${fault}\n`)

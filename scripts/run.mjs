@@ -8,8 +8,8 @@ import { dirname, join } from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const OLDEST_OWN = [20, 11]
-const OLDEST_TO_RUN = [22, 19]
+const MIN_TO_INSTALL = [20, 11]
+const MIN_TO_RUN = [22, 19]
 
 const stop = (line) => {
   process.stderr.write(`${line}\n`)
@@ -20,7 +20,8 @@ const atLeast = ([major, minor]) => {
   return ownMajor > major || (ownMajor === major && ownMinor >= minor)
 }
 
-if (!atLeast(OLDEST_OWN)) stop(`Node ${OLDEST_OWN.join(".")} or newer is needed; this is ${process.versions.node}.`)
+if (!atLeast(MIN_TO_INSTALL))
+  stop(`Node ${MIN_TO_INSTALL.join(".")} or newer is needed; this is ${process.versions.node}.`)
 
 const installed = join(root, "node_modules", ".package-lock.json")
 const lock = join(root, "package-lock.json")
@@ -51,7 +52,7 @@ function sameDependencies() {
 const [entry, ...args] = process.argv.slice(2)
 const path = join(root, entry)
 
-if (atLeast(OLDEST_TO_RUN)) {
+if (atLeast(MIN_TO_RUN)) {
   process.removeAllListeners("warning")
   process.argv.splice(1, 2, path)
   await import(pathToFileURL(path))
@@ -60,7 +61,7 @@ if (atLeast(OLDEST_TO_RUN)) {
   const newer = names.map((name) => join(root, "node_modules", name, "bin", "node")).find((file) => existsSync(file))
   if (newer === undefined) {
     stop(
-      `Node ${OLDEST_TO_RUN.join(".")} or newer is needed on ${platform()}-${arch()}; this is ${process.versions.node}.`,
+      `Node ${MIN_TO_RUN.join(".")} or newer is needed on ${platform()}-${arch()}; this is ${process.versions.node}.`,
     )
   }
   // The channel tells the child when this process is gone, however it went.

@@ -1,31 +1,21 @@
 /** Every kind of actor that is journalled, and how its machine began: for replays. */
-import type { TimedEvent } from "../machines/decide.ts"
-import { chargeLifecycle } from "./charge/Charge.ts"
-import type { ChargeRow } from "./charge/rows.ts"
-import { clockLifecycle } from "./clock/Clocks.ts"
-import { invoiceLifecycle } from "./invoice/Invoice.ts"
-import type { InvoiceRow } from "./invoice/rows.ts"
-import type { ActorKind, ActorRow } from "./lifecycle/advance.ts"
-import type { Replayable } from "./lifecycle/replay.ts"
-import { nudgeLifecycle } from "./nudge/Nudge.ts"
-import { subscriptionLifecycle } from "./subscription/Subscription.ts"
-import { endpointLifecycle } from "./webhook/Endpoint.ts"
+import type { CreateEvent } from "../machines/decide.ts"
+import type { nudgeMachine } from "../machines/nudge.ts"
+import type { subscriptionMachine } from "../machines/subscription.ts"
+import { chargeLifecycle } from "./charge/charge.ts"
+import { clockLifecycle } from "./clock/clock.ts"
+import { invoiceLifecycle } from "./invoice/invoice.ts"
+import { nudgeLifecycle } from "./nudge/nudge.ts"
+import { type Replayable, replayable } from "./runtime/replay.ts"
+import { subscriptionLifecycle } from "./subscription/subscription.ts"
+import { endpointLifecycle } from "./webhook/endpoint.ts"
 
-/** Each kind has a row type of its own, which a list of all kinds cannot say. */
-const replayable = <R extends { readonly lifecycle: { readonly kind: ActorKind } }>(
-  one: R,
-): readonly [ActorKind, Replayable] => [one.lifecycle.kind, one as unknown as Replayable]
-
-export const replayables: ReadonlyMap<ActorKind, Replayable> = new Map([
-  // The event that creates a subscription carries the machine's input.
-  replayable({ lifecycle: subscriptionLifecycle, input: (_: ActorRow, first: TimedEvent) => first }),
-  replayable({ lifecycle: chargeLifecycle, input: (row: ChargeRow) => ({ at: row.sent_at }) }),
-  replayable({ lifecycle: clockLifecycle, input: () => ({ at: 0 }) }),
-  replayable({
-    lifecycle: invoiceLifecycle,
-    input: (row: InvoiceRow) => ({ at: row.created_at, dueAt: row.due_at }),
-  }),
-  replayable({ lifecycle: endpointLifecycle, input: () => ({ at: 0 }) }),
-  // Likewise.
-  replayable({ lifecycle: nudgeLifecycle, input: (_: ActorRow, first: TimedEvent) => first }),
-])
+export const replayables: ReadonlyArray<Replayable> = [
+  // The event that creates a subscription, or a nudge, carries the machine's input.
+  replayable(subscriptionLifecycle, (_, first) => first as CreateEvent<typeof subscriptionMachine>),
+  replayable(chargeLifecycle, (row) => ({ at: row.sent_at })),
+  replayable(clockLifecycle, () => ({ at: 0 })),
+  replayable(invoiceLifecycle, (row) => ({ at: row.created_at, dueAt: row.due_at })),
+  replayable(endpointLifecycle, () => ({ at: 0 })),
+  replayable(nudgeLifecycle, (_, first) => first as CreateEvent<typeof nudgeMachine>),
+]

@@ -5,37 +5,40 @@ import { createServer, type Server } from "node:http"
 import { createServer as createTlsServer } from "node:https"
 import { join } from "node:path"
 import { NodeHttpServer } from "@effect/platform-node"
-import { Cause, Effect, Exit, Fiber, Layer, Redacted } from "effect"
+import { Cause, Effect, Exit, Fiber, Layer, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import { createAccount, listAccounts } from "./account/Accounts.ts"
+import { createAccount, listAccounts } from "./account/accounts.ts"
 import { ownerMailWorker } from "./account/ownerMail.ts"
-import { endpoints, expanders, publicPages } from "./api.ts"
-import { deleteExpiredClocks } from "./clock/Clocks.ts"
-import { clockWorker } from "./clock/ClockWorker.ts"
-import { type Config, ConfigProblem, readConfig } from "./config.ts"
-import { databaseUrl, poolLayer } from "./db/Database.ts"
+import { endpoints, publicRoutes } from "./api.ts"
+import { deleteExpiredClocks } from "./clock/clocks.ts"
+import { clockWorker } from "./clock/clockWorker.ts"
+import { chargeTimers, recoverCharges } from "./collecting/collect.ts"
+import { type Config, ConfigProblem } from "./config/Config.ts"
+import { readConfig } from "./config/readConfig.ts"
+import { databaseUrl, poolLayer } from "./db/database.ts"
 import { migrate } from "./db/migrate.ts"
-import { Scopes } from "./db/Scopes.ts"
-import { answerBroken } from "./http/broken.ts"
+import { TenantDatabase } from "./db/TenantDatabase.ts"
+import { respondToBroken } from "./http/broken.ts"
 import { purge } from "./http/idempotency.ts"
 import { Origin } from "./http/Origin.ts"
-import { makeApp } from "./http/Server.ts"
-import { drawLastMonth, invoiceFiring } from "./invoice/Invoices.ts"
+import { createApp } from "./http/server.ts"
+import { drawLastMonth, invoiceTimers } from "./invoice/invoices.ts"
 import { Links } from "./invoice/Links.ts"
-import { createKey } from "./key/ApiKeys.ts"
-import { hashKey } from "./key/Key.ts"
+import { createKey } from "./key/apiKeys.ts"
+import { hashKey } from "./key/key.ts"
 import { messengerLayer } from "./messenger/layer.ts"
-import { nudgeFiring } from "./nudge/firing.ts"
 import { nudgeWorker, sendOnClock } from "./nudge/send.ts"
+import { nudgeTimers } from "./nudge/timers.ts"
+import { expanders } from "./objects.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
+import { every } from "./process/workers.ts"
+import { timerWorker } from "./runtime/timerWorker.ts"
 import { resetWorker } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
-import { recoverCharges } from "./subscription/collect.ts"
-import { firings } from "./subscription/firings.ts"
-import { reminderWorker } from "./subscription/reminding.ts"
-import { everyMinute, recoveryWorker, timerWorker } from "./timers/TimerWorker.ts"
-import { Metering } from "./usage/Metering.ts"
-import { deliveryWorker } from "./webhook/DeliveryWorker.ts"
+import { reminderWorker } from "./subscription/reschedule.ts"
+import { subscriptionTimers } from "./subscription/timers.ts"
+import { MINUTE_MS } from "./time.ts"
+import { deliveryWorker } from "./webhook/deliveryWorker.ts"
 import { Sender } from "./webhook/Sender.ts"
 
 /** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
@@ -55,88 +58,91 @@ const SERVER_OPTIONS = {
   keepAliveTimeout: KEEP_ALIVE_MS,
 }
 
-/** Serves until the scope closes; answers the port. */
-const serve = (config: Config, url: Redacted.Redacted<string>) =>
-  Effect.gen(function* () {
-    const { tls } = config.transport
-    let origin = config.publicUrl ?? ""
-    const make = (): Server => {
-      const server =
-        tls === undefined
-          ? createServer(SERVER_OPTIONS)
-          : createTlsServer({ ...SERVER_OPTIONS, cert: tls.cert, key: Redacted.value(tls.key) })
-      answerBroken(server, () => origin)
-      return server
-    }
-    const listen = { port: config.port, host: config.host, gracefulShutdownTimeout: SHUTDOWN_LIMIT_MS }
-    const http = yield* NodeHttpServer.make(make, listen)
-    const port = "port" in http.address ? http.address.port : config.port
-    const scheme = tls === undefined ? "http" : "https"
-    origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
-    yield* recoveryWorker(recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks)))
-    const requests = yield* Layer.build(
-      Layer.mergeAll(
-        Links.layer,
-        Scopes.layer(url),
-        Sender.layer(config.webhooks),
-        messengerLayer(config.messaging),
-      ).pipe(Layer.provideMerge(Origin.layer(origin))),
-    )
-    if (config.workers > 0) {
-      yield* resetWorker
-      yield* reminderWorker
-      yield* timerWorker([...firings, invoiceFiring, nudgeFiring])
-      yield* invoiceWorker
-      yield* Effect.gen(function* () {
-        yield* deliveryWorker
-        yield* nudgeWorker
-        yield* ownerMailWorker
-        yield* clockWorker({
-          firings: [...firings, nudgeFiring],
-          recover: (testClockId) => recoverCharges({ testClockId }),
-          send: sendOnClock,
-        })
-      }).pipe(Effect.provideContext(requests))
-    }
-    yield* http.serve(
-      makeApp({
-        endpoints,
-        expanders,
-        transport: config.transport,
-        rateLimits: config.rateLimits,
-        metering: yield* Metering,
-        publicPages,
-        origin,
-      }).pipe(Effect.provideContext(requests)),
-    )
-    return origin
+/** Listens, with TLS where that is set; the scope's end closes it. */
+const listen = Effect.fnUntraced(function* (config: Config) {
+  const { tls } = config.transport
+  let origin = config.publicUrl ?? ""
+  const make = (): Server => {
+    const server =
+      tls === undefined
+        ? createServer(SERVER_OPTIONS)
+        : createTlsServer({ ...SERVER_OPTIONS, cert: tls.cert, key: Redacted.value(tls.key) })
+    respondToBroken(server, () => origin)
+    return server
+  }
+  const http = yield* NodeHttpServer.make(make, {
+    port: config.port,
+    host: config.host,
+    gracefulShutdownTimeout: SHUTDOWN_LIMIT_MS,
   })
+  const port = "port" in http.address ? http.address.port : config.port
+  const scheme = tls === undefined ? "http" : "https"
+  origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
+  return { http, origin }
+})
 
-/** Draws up last month's invoices, whenever it is that this process comes to it. */
-const invoiceWorker = everyMinute("invoices", drawLastMonth)
+/** Charges first: what a rail knows by now comes before what is decided on it. */
+const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, nudgeTimers] as const
+
+/** What dead processes, and dropped work of this one, left behind, and what is over. */
+const recover = recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks))
+
+/** Background work, for as long as the scope is open. */
+const startWorkers = Effect.gen(function* () {
+  yield* resetWorker
+  yield* reminderWorker
+  yield* timerWorker([chargeTimers, subscriptionTimers, invoiceTimers, nudgeTimers])
+  yield* every("invoices", MINUTE_MS, drawLastMonth)
+  yield* deliveryWorker
+  yield* nudgeWorker
+  yield* ownerMailWorker
+  yield* clockWorker({
+    handlers: TIMERS_ON_CLOCKS,
+    recover: (testClockId) => recoverCharges({ testClockId }),
+    send: sendOnClock,
+  })
+})
+
+/** Serves until the scope closes; returns the origin. */
+const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacted<string>) {
+  const { http, origin } = yield* listen(config)
+  yield* every("recovery", MINUTE_MS, recover)
+  const requests = yield* Layer.build(
+    Layer.mergeAll(
+      Links.layer,
+      TenantDatabase.layer(url),
+      Sender.layer(config.webhooks),
+      messengerLayer(config.messaging),
+    ).pipe(Layer.provideMerge(Origin.layer(origin))),
+  )
+  if (config.workers > 0) yield* Effect.provideContext(startWorkers, requests)
+  const { transport, rateLimits } = config
+  const app = createApp({ endpoints, publicRoutes, expanders, transport, rateLimits, origin })
+  yield* http.serve(Effect.provideContext(app, requests))
+  return origin
+})
 
 const DEMO_NAME = "Demo merchant"
 
 /** The demo account's sandbox key: made on the first run, kept for its owner's eyes beside the data. */
-const demoKey = (config: Config) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const file = join(config.dataDir, "demo-key")
-    if (existsSync(file)) {
-      const key = readFileSync(file, "utf8").trim()
-      const known = yield* sql`SELECT 1 FROM api_key WHERE hash = ${hashKey(key)} AND revoked_at IS NULL`
-      if (known.length > 0) return key
-    }
-    const accounts = yield* listAccounts
-    const demo = accounts.find(({ business_name }) => business_name === DEMO_NAME)
-    if (demo === undefined && accounts.length > 0) return undefined
-    const key =
-      demo === undefined
-        ? (yield* createAccount({ businessName: DEMO_NAME })).keys.sk_test
-        : (yield* createKey({ account_id: demo.id, livemode: false }, "secret")).key
-    yield* Effect.sync(() => writeFileSync(file, `${key}\n`, { mode: 0o600 }))
-    return key
-  })
+const demoKey = Effect.fnUntraced(function* (config: Config) {
+  const sql = yield* SqlClient.SqlClient
+  const file = join(config.dataDir, "demo-key")
+  if (existsSync(file)) {
+    const key = readFileSync(file, "utf8").trim()
+    const known = yield* sql`SELECT 1 FROM api_key WHERE hash = ${hashKey(key)} AND revoked_at IS NULL`
+    if (known.length > 0) return key
+  }
+  const accounts = yield* listAccounts
+  const demo = accounts.find(({ business_name }) => business_name === DEMO_NAME)
+  if (demo === undefined && accounts.length > 0) return undefined
+  const key =
+    demo === undefined
+      ? (yield* createAccount({ businessName: DEMO_NAME })).keys.sk_test
+      : (yield* createKey({ account_id: demo.id, livemode: false }, "secret")).key
+  yield* Effect.sync(() => writeFileSync(file, `${key}\n`, { mode: 0o600 }))
+  return key
+})
 
 const greeting = (origin: string, key: string | undefined): string =>
   [
@@ -203,14 +209,12 @@ const oneLine = (cause: Cause.Cause<unknown>, config: Config): string => {
 
 const start = (): void => {
   const development = process.argv.includes("--development")
-  let config: Config
-  try {
-    config = readConfig(process.env, { development })
-  } catch (error) {
-    if (!(error instanceof ConfigProblem)) throw error
-    process.stderr.write(`${error.message}\n`)
+  const read = Effect.runSync(Effect.result(readConfig(process.env, { development })))
+  if (Result.isFailure(read)) {
+    process.stderr.write(`${read.failure.message}\n`)
     process.exit(1)
   }
+  const config = read.success
   const fiber = Effect.runFork(program(config, development))
   const stop = () => Effect.runFork(Fiber.interrupt(fiber))
   process.on("SIGTERM", stop)

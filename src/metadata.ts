@@ -1,4 +1,4 @@
-/** What callers note on their objects (spec 2.1, decision B6). */
+/** What callers note on their objects (decision B6). */
 import { Effect } from "effect"
 import { invalid, type Problem } from "./problem.ts"
 

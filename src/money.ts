@@ -1,4 +1,4 @@
-/** Money: integer kobo, NGN only (spec 2.1, decisions B4, B5). */
+/** Money: integer kobo, NGN only (decisions B4, B5). */
 
 export { MAX_AMOUNT_KOBO } from "../machines/billing.ts"
 

@@ -7,7 +7,7 @@ import { Effect, Layer, Logger, Metric, References } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { Otlp, PrometheusMetrics } from "effect/observability"
 import { SqlClient } from "effect/sql"
-import type { Observability } from "./config.ts"
+import type { Observability } from "./config/Config.ts"
 
 const SERVICE = "recurring-billing"
 
@@ -79,27 +79,26 @@ const look = Effect.gen(function* () {
 })
 
 /** Serves `GET /metrics` on a port of its own until the scope closes. The address must not be reachable from outside. */
-export const serveMetrics = (port: number, host: string) =>
-  Effect.gen(function* () {
-    const context = yield* Effect.context<SqlClient.SqlClient>()
-    const scrape = Effect.andThen(
-      look.pipe(Effect.catchCause((cause) => Effect.logWarning("metrics of the database", cause))),
-      PrometheusMetrics.format(),
-    )
-    const server = createServer((request, response) => {
-      if (request.method !== "GET" || request.url?.split("?")[0] !== "/metrics") {
-        response.writeHead(404).end()
-        return
-      }
-      void Effect.runPromiseWith(context)(scrape).then((text) => {
-        response.writeHead(200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }).end(text)
-      })
+export const serveMetrics = Effect.fn("metrics.serve")(function* (port: number, host: string) {
+  const context = yield* Effect.context<SqlClient.SqlClient>()
+  const scrape = Effect.andThen(
+    look.pipe(Effect.catchCause((cause) => Effect.logWarning("metrics of the database", cause))),
+    PrometheusMetrics.format(),
+  )
+  const server = createServer((request, response) => {
+    if (request.method !== "GET" || request.url?.split("?")[0] !== "/metrics") {
+      response.writeHead(404).end()
+      return
+    }
+    void Effect.runPromiseWith(context)(scrape).then((text) => {
+      response.writeHead(200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }).end(text)
     })
-    yield* Effect.acquireRelease(
-      Effect.callback<void, Error>((resume) => {
-        server.once("error", (error) => resume(Effect.fail(error)))
-        server.listen(port, host, () => resume(Effect.void))
-      }),
-      () => Effect.sync(() => server.closeAllConnections()).pipe(Effect.andThen(Effect.sync(() => server.close()))),
-    )
   })
+  yield* Effect.acquireRelease(
+    Effect.callback<void, Error>((resume) => {
+      server.once("error", (error) => resume(Effect.fail(error)))
+      server.listen(port, host, () => resume(Effect.void))
+    }),
+    () => Effect.sync(() => server.closeAllConnections()).pipe(Effect.andThen(Effect.sync(() => server.close()))),
+  )
+})

@@ -1,8 +1,8 @@
 /**
- * Every refusal the API can give, declared once: status, type and what a developer should do (spec 7, decision N).
+ * Every refusal the API can give, declared once: status, type and what a developer should do (decision N).
  * The catalogue also makes the page behind `doc_url`.
  */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 
 export type ProblemType =
   | "authentication_error"
@@ -64,7 +64,7 @@ export const CATALOGUE = {
   message_unknown: entry(
     404,
     "invalid_request_error",
-    "A messenger told of a message that no nudge is known to have been sent by, or not yet.",
+    "A messenger reported a message that no nudge is known to have been sent by, or not yet.",
   ),
   signature_invalid: entry(
     403,
@@ -219,5 +219,13 @@ export const noSuchReference = (object: string, id: string, param: string): Prob
     param,
     status: 400,
   })
+
+/** A look-up of what a body parameter names: an object that is missing is the body's fault (decision B3). */
+export const asReference = <A, E, R>(lookUp: Effect.Effect<A, E | Problem, R>, param: string) =>
+  Effect.mapError(lookUp, (error) =>
+    error instanceof Problem && error.code === "resource_missing"
+      ? new Problem({ ...error, message: error.message, param, status: 400 })
+      : error,
+  )
 
 export const invalid = (param: string, message: string): Problem => problem("parameter_invalid", message, param)

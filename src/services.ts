@@ -1,21 +1,43 @@
 /** Everything that works on the database, as one layer. */
-import { Layer, type Redacted } from "effect"
+import { Effect, Layer, type Redacted } from "effect"
 import type { QuietHours } from "../machines/reminders.ts"
-import { poolLayer } from "./db/Database.ts"
+import { ChargeOwners } from "./collecting/ChargeOwners.ts"
+import { oneOffOwner } from "./collecting/oneOff.ts"
+import { poolLayer } from "./db/database.ts"
 import { Keys } from "./key/Keys.ts"
-import { Runner } from "./lifecycle/Runner.ts"
 import { Nudging } from "./nudge/Nudging.ts"
-import { simulatorLayer } from "./rail/simulator/Simulator.ts"
+import { Runner } from "./process/Runner.ts"
+import { simulatorLayer } from "./rail/simulator/simulator.ts"
+import { Wakeups } from "./runtime/Wakeups.ts"
 import { attemptsLayer } from "./sandbox/attempts.ts"
-import { Wakeups } from "./timers/Wakeups.ts"
-import { Metering } from "./usage/Metering.ts"
+import { methodUsersLayer } from "./subscription/methodUsers.ts"
+import { nudgeSubjectsLayer } from "./subscription/nudgeSubjects.ts"
+import { subscriptionOwner } from "./subscription/owner.ts"
+import { remindersFollowLayer } from "./subscription/reschedule.ts"
+import { meteringLayer } from "./usage/metering.ts"
+
+/** What the nouns ask of each other against the direction of their imports. */
+const ports = methodUsersLayer.pipe(
+  Layer.provideMerge(
+    Layer.mergeAll(
+      Layer.effect(ChargeOwners, Effect.all([oneOffOwner, subscriptionOwner])),
+      nudgeSubjectsLayer,
+      remindersFollowLayer,
+    ),
+  ),
+)
 
 export const servicesLayer = (url: Redacted.Redacted<string>, quietHours: QuietHours | null = null) =>
-  Layer.mergeAll(
-    Keys.layer,
-    Metering.layer,
-    Nudging.layer(quietHours),
-    Runner.layer,
-    simulatorLayer.pipe(Layer.provide(attemptsLayer)),
-    Wakeups.layer(url),
-  ).pipe(Layer.provideMerge(poolLayer(url)))
+  ports.pipe(
+    Layer.provideMerge(
+      Layer.mergeAll(
+        Keys.layer,
+        meteringLayer,
+        Nudging.layer(quietHours),
+        Runner.layer,
+        simulatorLayer.pipe(Layer.provide(attemptsLayer)),
+        Wakeups.layer(url),
+      ),
+    ),
+    Layer.provideMerge(poolLayer(url)),
+  )

@@ -1,26 +1,26 @@
-import { Effect, Redacted } from "effect"
+import { Effect } from "effect"
 import { extractText, getDocumentProxy } from "unpdf"
 import { describe, expect, it } from "vitest"
-import { createAccount, setPlan } from "../src/account/Accounts.ts"
-import { drawInvoices, drawLastMonth, invoiceFiring, moveInvoice } from "../src/invoice/Invoices.ts"
+import { createAccount, setPlan } from "../src/account/accounts.ts"
+import { drawInvoices, drawLastMonth, invoiceTimers, moveInvoice } from "../src/invoice/invoices.ts"
 import { invoiceLines, totalOf } from "../src/invoice/lines.ts"
-import { servicesLayer } from "../src/services.ts"
-import { sweep } from "../src/timers/sweep.ts"
+import { sweep } from "../src/runtime/fire.ts"
 import { monthOf } from "../src/usage/allowances.ts"
-import { makeApi } from "./support/api.ts"
-import { useInstance } from "./support/instance.ts"
-import { runToEnd } from "./support/server.ts"
-import { data, refusal } from "./support/story.ts"
+import { createApi } from "./support/api.ts"
+import { useCommandLine } from "./support/commandLine.ts"
+import { useOwnInstance } from "./support/instance.ts"
+import { useServices } from "./support/services.ts"
+import { data, eventually, refusal } from "./support/story.ts"
 import { useWhole } from "./support/whole.ts"
 
-const { database, server, stranger } = useInstance(() => ({ WORKERS: "0" }))
+const { database, server, stranger } = useOwnInstance(() => ({ WORKERS: "0" }))
 useWhole(database)
 
 const LAST = monthOf(Date.now(), -1)
 
 /** As a worker does it: with everything that works on the database. */
-const run = <A, E>(program: Effect.Effect<A, E, Effect.Services<typeof drawLastMonth>>) =>
-  Effect.runPromise(program.pipe(Effect.provide(servicesLayer(database.url())), Effect.scoped))
+const run = useServices(database)
+const others = Array.from({ length: 3 }, () => useServices(database))
 
 const merchant = async (apiPlan: "starter" | "growth" | "scale" | "enterprise" = "starter") => {
   const { account, keys } = await database.run(() =>
@@ -31,8 +31,8 @@ const merchant = async (apiPlan: "starter" | "growth" | "scale" | "enterprise" =
   )
   return {
     id: account.id,
-    live: makeApi(server().origin, keys.sk_live!, "live"),
-    sandbox: makeApi(server().origin, keys.sk_test),
+    live: createApi(server().origin, keys.sk_live!, "live"),
+    sandbox: createApi(server().origin, keys.sk_test),
   }
 }
 
@@ -95,7 +95,7 @@ describe("last month's invoice (decision K4)", () => {
   it("is drawn up once, however many do it at once", async () => {
     const { id, live, sandbox } = await merchant()
     await used(id, 5001, 0)
-    await Promise.all(Array.from({ length: 4 }, () => run(drawInvoices(LAST))))
+    await Promise.all([run, ...others].map((worker) => worker(drawInvoices(LAST))))
     await run(drawLastMonth)
     const invoices = (await live.get("/account/invoices")).body.data
     expect(invoices).toHaveLength(1)
@@ -122,7 +122,7 @@ describe("last month's invoice (decision K4)", () => {
     await database.run(
       (sql) => sql`UPDATE timer SET due_at = now() - interval '1 second' WHERE actor_id = ${drawn!.id}`,
     )
-    await run(Effect.asVoid(sweep([invoiceFiring])))
+    await run(Effect.asVoid(sweep([invoiceTimers])))
     const list = async (status: string) => (await live.all(`/account/invoices?status=${status}`)).length
     expect([await list("open"), await list("overdue")]).toEqual([0, 1])
     const paid = await run(moveInvoice(drawn!.id, "pay"))
@@ -194,9 +194,9 @@ describe("an invoice's PDF", () => {
 })
 
 describe("the command line", () => {
+  const commandLine = useCommandLine(database)
   const cli = async (...args: ReadonlyArray<string>) => {
-    const env = { DATABASE_URL: Redacted.value(database.url()) }
-    const { code, output, errors } = await runToEnd("src/cli.ts", [...args, "--json"], env)
+    const { code, output, errors } = await commandLine(...args, "--json")
     return { code, errors, json: output === "" ? undefined : JSON.parse(output) }
   }
 
@@ -233,12 +233,12 @@ describe("the command line", () => {
       "customers=read",
     )
     expect(made.json.key).toMatch(/^rk_test_/)
-    const mine = makeApi(server().origin, made.json.key)
+    const mine = createApi(server().origin, made.json.key)
     expect((await mine.get("/plans")).status).toBe(200)
     expect(refusal(await mine.post("/customers", { name: "X" }))[1]).toBe("insufficient_scope")
     const rolled = await cli("key", "roll", made.json.id, "--grace", "24h")
     expect(Date.parse(rolled.json.previous_expires_at) - Date.now()).toBeGreaterThan(86_000_000)
-    expect((await makeApi(server().origin, rolled.json.key).get("/plans")).status).toBe(200)
+    expect((await createApi(server().origin, rolled.json.key).get("/plans")).status).toBe(200)
     expect((await cli("key", "revoke", rolled.json.id)).json).toEqual({ id: rolled.json.id, status: "revoked" })
     const listed = (await cli("key", "list", "--account", id)).json
     const shown = listed.find((key: { id: string }) => key.id === made.json.id)
@@ -277,10 +277,15 @@ describe("the command line", () => {
     expect((await live("approve")).json.live_access).toBe("approved")
     const key = (await cli("key", "create", "--account", made.account.id, "--mode", "live", "--type", "secret")).json
       .key
-    const api = makeApi(server().origin, key, "live")
+    const api = createApi(server().origin, key, "live")
     expect((await api.get("/account")).status).toBe(200)
     expect((await live("suspend")).json.live_access).toBe("suspended")
-    expect(refusal(await api.get("/account"))).toEqual([403, "live_access_required", null])
+    // The server hears of it from the database.
+    const refused = await eventually(async () => {
+      const answer = await api.get("/account")
+      return answer.status === 200 ? undefined : answer
+    })
+    expect(refusal(refused)).toEqual([403, "live_access_required", null])
     expect((await live("reinstate")).json.live_access).toBe("approved")
     expect((await cli("account", "set-plan", made.account.id, "scale")).json.api_plan).toBe("scale")
     expect((await cli("account", "set-plan", made.account.id, "giant")).code).toBe(2)
@@ -288,7 +293,7 @@ describe("the command line", () => {
     expect(vertical.json).toMatchObject({ object: "provider", vertical: "waste" })
     const administrator = (await cli("admin", "create", "--name", "Ops")).json.key
     expect(administrator).toMatch(/^adm_/)
-    const history = await makeApi(server().origin, administrator).get(`/providers/${made.account.id}/history`)
+    const history = await createApi(server().origin, administrator).get(`/providers/${made.account.id}/history`)
     expect(data(history)[0]).toMatchObject({ administrator: "command line", new_vertical: "waste" })
     expect((await stranger.get("/account")).status).toBe(200)
     const ids = (await cli("account", "list")).json.map(({ id }: { id: string }) => id)

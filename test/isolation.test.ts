@@ -3,10 +3,10 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { afterEach, describe, expect, it } from "vitest"
 import { endpoints } from "../src/api.ts"
-import { useInstance } from "./support/instance.ts"
+import { useOwnInstance } from "./support/instance.ts"
 import { createClock, createCustomer, createPlan, data, eventually, refusal } from "./support/story.ts"
 
-const { api, live, stranger, database, accountId } = useInstance()
+const { api, live, stranger, database, accountId } = useOwnInstance()
 
 /** One object of each kind that a path can name, of the first account's sandbox. */
 const make = async () => {

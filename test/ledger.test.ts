@@ -1,9 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import type { SqlClient } from "effect/sql"
-import { createAccount } from "../src/account/Accounts.ts"
+import { createAccount } from "../src/account/accounts.ts"
 import { toHledger } from "../src/ledger/export.ts"
-import { checkLedger, type NewEntry, postEntries } from "../src/ledger/Ledger.ts"
+import { checkLedger, type NewEntry, postEntries } from "../src/ledger/ledger.ts"
 import * as postings from "../src/ledger/postings.ts"
 import { useDatabase } from "./support/database.ts"
 import { runToEnd } from "./support/server.ts"
@@ -42,11 +42,30 @@ const refusal = (program: (sql: SqlClient.SqlClient) => Effect.Effect<unknown, u
 describe("the ledger refuses", () => {
   it("an entry that does not balance", async () => {
     const id = await account()
+    expect(
+      await refusal(
+        (sql) => sql`
+          WITH e AS (INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, effective_on, line_count) VALUES (${id}, false, 'le_off', 'paid', 'off', now(), 2))
+          INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, currency, amount_kobo)
+          VALUES (${id}, false, 'le_off', 1, 'clearing', 'NGN', 500), (${id}, false, 'le_off', 2, 'deferred_revenue', 'NGN', -499)`,
+      ),
+    ).toBe("ledger_entry_balances")
+    expect((await database.run(() => checkLedger)).entries).toBe(0)
+  })
+
+  it("to be asked for one that does not balance, or for one without lines", async () => {
+    const id = await account()
     const lines = [
       { account: "clearing", detail: null, amountKobo: 500 },
       { account: "deferred_revenue", detail: null, amountKobo: -499 },
     ] as const
-    expect(await refusal(() => postEntries([entry(id), entry(id, { lines })]))).toBe("ledger_entry_balances")
+    const asked = (wrong: NewEntry) => database.run(() => postEntries([entry(id), wrong]))
+    await expect(asked(entry(id, { idempotencyKey: "off", lines }))).rejects.toThrow(
+      "The entry off has 2 lines that sum to 1 kobo.",
+    )
+    await expect(asked(entry(id, { idempotencyKey: "bare", lines: [] }))).rejects.toThrow(
+      "The entry bare has 0 lines that sum to 0 kobo.",
+    )
     expect((await database.run(() => checkLedger)).entries).toBe(0)
   })
 

@@ -1,4 +1,24 @@
 import { describe, expect, it } from "vitest"
+import type { AnyStateMachine, AnyStateNode } from "xstate"
+import { LIVE_ACCESS } from "../machines/live_access.ts"
+import { VERTICALS } from "../src/account/verticals.ts"
+import { API_PLANS } from "../src/apiPlans.ts"
+import { charges } from "../src/charge/charge.ts"
+import { clockLifecycle, clocks } from "../src/clock/clock.ts"
+import { customers } from "../src/customer/customer.ts"
+import type { Table } from "../src/db/table.ts"
+import { events } from "../src/event/events.ts"
+import { invoiceLifecycle, invoices } from "../src/invoice/invoice.ts"
+import { KEY_TYPES } from "../src/key/key.ts"
+import { nudges } from "../src/nudge/nudge.ts"
+import { paymentMethods } from "../src/payment_method/paymentMethods.ts"
+import { plans } from "../src/plan/plan.ts"
+import { providerChanges } from "../src/provider/providers.ts"
+import { ACTOR_KINDS } from "../src/runtime/lifecycle.ts"
+import { subscriptions } from "../src/subscription/subscription.ts"
+import { unitRecords } from "../src/subscription/units.ts"
+import { deliveries } from "../src/webhook/delivery.ts"
+import { endpointLifecycle, endpoints } from "../src/webhook/endpoint.ts"
 import { useDatabase } from "./support/database.ts"
 
 const database = useDatabase()
@@ -56,5 +76,111 @@ describe("the data model", () => {
         WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'schema_migration' AND obj_description(oid, 'pg_class') IS NULL`,
     )
     expect(names(rows)).toEqual([])
+  })
+})
+
+/** Every table that the source declares. */
+const DECLARED = [
+  charges,
+  clocks,
+  customers,
+  deliveries,
+  endpoints,
+  events,
+  invoices,
+  nudges,
+  paymentMethods,
+  plans,
+  providerChanges,
+  subscriptions,
+  unitRecords,
+] as ReadonlyArray<Pick<Table<never>, "name" | "columns">>
+
+/** What no row in the source has: the database fills it in by itself, or a statement of its own does. */
+const NOT_IN_ROWS = new Set([
+  "event.recorded_at",
+  "nudge.taken_at",
+  "payment_method.attached_no",
+  "plan.reminders_rescheduled_to",
+  "webhook_delivery.seq",
+])
+
+/** Enumerations of tables that are not declared, by table and column. */
+const ENUMERATIONS: ReadonlyArray<readonly [table: string, column: string, literals: ReadonlyArray<string>]> = [
+  ["account", "api_plan", API_PLANS],
+  ["account", "live_access", LIVE_ACCESS],
+  ["account", "vertical", VERTICALS],
+  ["api_key", "type", KEY_TYPES],
+  ["lifecycle_journal", "actor_kind", ACTOR_KINDS],
+]
+
+/** The states of a machine that its rows can be in. */
+const statesOf = (machine: AnyStateMachine): ReadonlyArray<string> => {
+  const leaves = (node: AnyStateNode): ReadonlyArray<string> =>
+    Object.values(node.states).length === 0 ? [node.path.join(".")] : Object.values(node.states).flatMap(leaves)
+  return leaves(machine.root)
+}
+
+const catalogue = () =>
+  database.run(
+    (sql) => sql<{ table: string; column: string; type: string; nullable: boolean }>`
+      SELECT c.relname AS table, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type, NOT a.attnotnull AS nullable
+      FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+      WHERE a.attnum > 0 AND NOT a.attisdropped`,
+  )
+
+/** The literals that checks of a single column compare it with, by `table.column`. */
+const checked = async () => {
+  const rows = await database.run(
+    (sql) => sql<{ column: string; definition: string }>`
+      SELECT c.relname || '.' || a.attname AS column, pg_get_constraintdef(k.oid) AS definition
+      FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY(k.conkey)
+      WHERE k.contype = 'c' AND k.connamespace = 'public'::regnamespace`,
+  )
+  const compared = /\(?(\w+) (?:= ANY|<@) \(?ARRAY\[([^\]]*)\]|\((\w+) = ('[^']*')::text\)/g
+  const literals = new Map<string, ReadonlyArray<string>>()
+  for (const { column, definition } of rows)
+    for (const [, several, list, one, only] of definition.matchAll(compared)) {
+      if (!column.endsWith(`.${several ?? one}`)) continue
+      const found = [...(list ?? only)!.matchAll(/'([^']*)'/g)].map(([, literal]) => literal!)
+      // Of several checks the one that names all: others are about some of the values.
+      if (found.length > (literals.get(column)?.length ?? 0)) literals.set(column, found)
+    }
+  return literals
+}
+
+describe("what the source declares", () => {
+  it("is every column of its table, of the type that the table has", async () => {
+    const rows = await catalogue()
+    for (const { name, columns } of DECLARED) {
+      const declared = Object.entries(columns).map(([column, { kind }]) => [column, kind.sql, kind.nullable])
+      const found = rows
+        .filter(({ table, column }) => table === name && !NOT_IN_ROWS.has(`${table}.${column}`))
+        .map(({ column, type, nullable }) => [
+          column,
+          type.replace("timestamp with time zone", "timestamptz"),
+          nullable,
+        ])
+      expect(declared.sort(), name).toEqual(found.sort())
+    }
+  })
+
+  it("allows the values that the table's checks allow", async () => {
+    const literals = await checked()
+    const enumerations = [
+      ...DECLARED.flatMap(({ name, columns }) =>
+        Object.entries(columns).flatMap(([column, { kind }]) =>
+          kind.literals === undefined ? [] : [[name, column, kind.literals] as const],
+        ),
+      ),
+      ...[clockLifecycle, invoiceLifecycle, endpointLifecycle].map(
+        // An invoice is inserted once it is open.
+        ({ kind, machine }) => [kind, "state", statesOf(machine).filter((state) => state !== "drafted")] as const,
+      ),
+      ...ENUMERATIONS,
+    ]
+    expect(enumerations.length).toBeGreaterThan(20)
+    for (const [table, column, values] of enumerations)
+      expect([...(literals.get(`${table}.${column}`) ?? [])].sort(), `${table}.${column}`).toEqual([...values].sort())
   })
 })

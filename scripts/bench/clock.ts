@@ -4,8 +4,8 @@
  *   npm run bench:clock -- --customers 100 --days 365
  */
 import { Effect, Redacted } from "effect"
-import { createAccount } from "../../src/account/Accounts.ts"
-import { poolLayer } from "../../src/db/Database.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { poolLayer } from "../../src/db/database.ts"
 import { startServer } from "../server.ts"
 import { rate, seconds, sizes, startInstance } from "./instance.ts"
 

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { onDatabase, poolLayer } from "../../src/db/Database.ts"
+import { onDatabase, poolLayer } from "../../src/db/database.ts"
 import { useEmbeddedServer } from "../../src/db/embedded.ts"
 import { migrate } from "../../src/db/migrate.ts"
 

@@ -4,7 +4,7 @@
  */
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { poolLayer } from "../../src/db/Database.ts"
+import { poolLayer } from "../../src/db/database.ts"
 
 const BATCH = 500
 
@@ -36,7 +36,7 @@ const renew = (sql: SqlClient.SqlClient, ids: ReadonlyArray<string>) =>
         yield* sql`
           UPDATE subscription SET state = 'active.charging', version = version + 1, bills_made = 2, bill = ${BILL}::text::jsonb, latest_charge_id = 'chg_' || substr(id, 5) WHERE ${mine}`
         yield* sql`
-          INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, bill_no, attempt_number, amount_kobo, period_start_at, period_end_at, lines, payment_method, rail, state, status, version, sent_at, sender, created_at)
+          INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, bill_no, attempt_number, amount_kobo, period_start_at, period_end_at, lines, payment_method, rail, state, status, version, sent_at, runner, created_at)
           SELECT account_id, livemode, 'chg_' || substr(id, 5), customer_id, id, 2, 1, 500000, period_end_at, period_end_at + interval '1 month', ${LINES}::text::jsonb, ${METHOD}::text::jsonb,
             'simulator', 'pending.sending', 'pending', 0, period_end_at, 1, now() FROM subscription WHERE ${mine}`
         yield* sql`
@@ -59,7 +59,7 @@ const renew = (sql: SqlClient.SqlClient, ids: ReadonlyArray<string>) =>
         yield* sql`
           UPDATE subscription SET state = 'active.current', version = version + 1, period_no = 1, period_start_at = period_end_at, period_end_at = period_end_at + interval '1 month',
             next_charge_at = period_end_at + interval '1 month', bill = NULL WHERE ${mine}`
-        yield* sql`UPDATE charge SET state = 'succeeded', status = 'succeeded', version = 1, sender = NULL, paid_at = now() WHERE ${theirs}`
+        yield* sql`UPDATE charge SET state = 'succeeded', status = 'succeeded', version = 1, runner = NULL, paid_at = now() WHERE ${theirs}`
         yield* sql`
           INSERT INTO lifecycle_journal (account_id, livemode, actor_id, version, actor_kind, at, event, from_state, to_state, effects, machine_version)
           SELECT account_id, livemode, id, version, 'subscription', now(), ${EVENT}::text::jsonb, 'active.charging', 'active.current', '["settleCharge", "post paid", "emit charge.succeeded", "emit subscription.renewed"]'::jsonb, 1 FROM subscription WHERE ${mine}

@@ -6,10 +6,11 @@
  */
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { poolLayer } from "../../src/db/Database.ts"
+import { chargeTimers } from "../../src/collecting/collect.ts"
+import { poolLayer } from "../../src/db/database.ts"
+import { sweep } from "../../src/runtime/fire.ts"
 import { servicesLayer } from "../../src/services.ts"
-import { firings } from "../../src/subscription/firings.ts"
-import { sweep } from "../../src/timers/sweep.ts"
+import { subscriptionTimers } from "../../src/subscription/timers.ts"
 import { type Instance, rate, seconds, sizes, startInstance } from "./instance.ts"
 import { rowAtATime, setBased } from "./renewals-reference.ts"
 import { seed } from "./renewals-seed.ts"
@@ -23,7 +24,7 @@ const renewed = Effect.gen(function* () {
   return row!.n
 })
 
-/** Runs `work` on a copy of the seeded database; answers milliseconds. */
+/** Runs `work` on a copy of the seeded database; returns milliseconds. */
 const timed = async (
   instance: Instance,
   name: string,
@@ -50,7 +51,7 @@ const engine = (url: Redacted.Redacted<string>): Promise<number> => {
   return Effect.runPromise(
     Effect.gen(function* () {
       const before = performance.now()
-      yield* sweep(firings)
+      yield* sweep([chargeTimers, subscriptionTimers])
       ms = performance.now() - before
       return ms
     }).pipe(Effect.provide(servicesLayer(url)), Effect.scoped),

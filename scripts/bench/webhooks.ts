@@ -8,11 +8,11 @@ import { join } from "node:path"
 import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Agent, request } from "undici"
-import { createAccount } from "../../src/account/Accounts.ts"
-import { appendEvents, renderEvent } from "../../src/event/Events.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { appendEvents, renderEvent } from "../../src/event/events.ts"
 import { servicesLayer } from "../../src/services.ts"
-import { deliveryWorker } from "../../src/webhook/DeliveryWorker.ts"
-import { createEndpoint } from "../../src/webhook/Endpoints.ts"
+import { deliveryWorker } from "../../src/webhook/deliveryWorker.ts"
+import { createEndpoint } from "../../src/webhook/endpoints.ts"
 import { Sender } from "../../src/webhook/Sender.ts"
 import { signedHeaders } from "../../src/webhook/signature.ts"
 import { startServer } from "../server.ts"
@@ -111,7 +111,6 @@ const bare = Effect.promise(async () => {
   const agent = new Agent({ connections: AT_ONCE * endpoints })
   const body = JSON.stringify(
     renderEvent({
-      account_id: "",
       livemode: false,
       id: "evt_01m7yyp0a6e08v7r97jkyz1pj0",
       type: "charge.failed",

@@ -2,6 +2,7 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from "xstate"
 import { chargeMachine } from "../../machines/charge.ts"
 import { clockMachine } from "../../machines/clock.ts"
+import { delayOf } from "../../machines/decide.ts"
 import { deliveryMachine } from "../../machines/delivery.ts"
 import { invoiceMachine } from "../../machines/invoice.ts"
 import { liveAccessMachine } from "../../machines/live_access.ts"
@@ -28,7 +29,7 @@ const name = (node: AnyStateNode): string => node.path.join("_") || "machine"
 
 /** `after nextRetry`, or the event's type. */
 const trigger = (event: string): string => {
-  const delay = /^xstate\.after\.([^.]+)\./.exec(event)?.[1]
+  const delay = delayOf(event)
   return delay === undefined ? event : `after ${delay}`
 }
 
@@ -38,9 +39,9 @@ const label = (transition: AnyTransitionDefinition): string => {
   return `${words}${guard}`.trim()
 }
 
-/** The events that a transition emits, for the table beside the diagram. */
+/** The events that a transition emits, those on entering its target among them, for the table beside the diagram. */
 const emitted = (transition: AnyTransitionDefinition): string =>
-  transition.actions
+  [...transition.actions, ...(transition.target ?? []).flatMap((target) => target.entry)]
     .map((action) => {
       if (typeof action !== "object" || action.type !== "emit") return undefined
       // Which event an emission is of does not depend on when it is made; what it shows does.

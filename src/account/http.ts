@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { bind } from "../http/Endpoint.ts"
-import { findAccount, renderAccount } from "./Accounts.ts"
+import { findAccount, renderAccount } from "./accounts.ts"
 import { accountApi } from "./api.ts"
 
 export const accountEndpoints = [
@@ -12,7 +12,7 @@ export const accountEndpoints = [
     kind: "read",
     run: (request) =>
       Effect.map(findAccount(request.account_id), (row) => ({
-        object: "client_config",
+        object: "client_config" as const,
         business_name: row!.business_name,
         livemode: request.livemode,
       })),

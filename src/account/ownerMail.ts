@@ -1,17 +1,17 @@
 /** Sends what accounts' owners are written (ownerEmail.ts), where e-mail is set up. */
-import { Effect, Schedule } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Ref } from "../db/tenant.ts"
+import { isRef, type Ref } from "../db/tenant.ts"
 import { Messengers } from "../messenger/layer.ts"
 import type { Mailer } from "../messenger/smtp.ts"
+import { every } from "../process/workers.ts"
 import { SECOND_MS } from "../time.ts"
-import { orElseUnlessStopped } from "../timers/TimerWorker.ts"
 
 const LOOK_EVERY_MS = 2 * SECOND_MS
-const BATCH = 10
+const MAX_BATCH = 10
 /** A mail that could not be sent is tried again after a minute, then after twice as long each time, up to an hour. */
 const FIRST_RETRY_MINUTES = 1
-const LONGEST_RETRY_MINUTES = 60
+const MAX_RETRY_MINUTES = 60
 const SENDER = "Recurring Billing"
 
 interface OwnerEmail extends Ref {
@@ -25,39 +25,33 @@ const take = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<OwnerEmail>`
     UPDATE owner_email SET tries = least(tries + 1, 30),
-      next_try_at = now() + make_interval(mins => least(${FIRST_RETRY_MINUTES} * (2 ^ least(tries, 10))::integer, ${LONGEST_RETRY_MINUTES}::integer))
+      next_try_at = now() + make_interval(mins => least(${FIRST_RETRY_MINUTES} * (2 ^ least(tries, 10))::integer, ${MAX_RETRY_MINUTES}::integer))
     WHERE (account_id, livemode, id) IN (
       SELECT account_id, livemode, id FROM owner_email WHERE sent_at IS NULL AND failure_reason IS NULL AND next_try_at <= now()
-      ORDER BY next_try_at LIMIT ${BATCH} FOR UPDATE SKIP LOCKED
+      ORDER BY next_try_at LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED
     ) RETURNING account_id, livemode, id, recipient, subject, body`
 })
 
-const send = (mailer: Mailer, { account_id, livemode, id, recipient: to, subject, body: text }: OwnerEmail) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const mine = sql`account_id = ${account_id} AND livemode = ${livemode} AND id = ${id}`
-    yield* mailer.send({ id, to, sender: SENDER, subject, text }).pipe(
-      Effect.matchEffect({
-        onSuccess: () => Effect.asVoid(sql`UPDATE owner_email SET sent_at = now() WHERE ${mine}`),
-        onFailure: (error) =>
-          error._tag === "Refused" && error.reason === "address_rejected"
-            ? Effect.asVoid(sql`UPDATE owner_email SET failure_reason = ${error.reason} WHERE ${mine}`)
-            : Effect.logError("owner e-mail is tried again later", { id, error: error._tag }),
-      }),
-    )
-  })
+const send = Effect.fnUntraced(function* (mailer: Mailer, mail: OwnerEmail) {
+  const sql = yield* SqlClient.SqlClient
+  const { id, recipient: to, subject, body: text } = mail
+  yield* mailer.send({ id, to, sender: SENDER, subject, text }).pipe(
+    Effect.matchEffect({
+      onSuccess: () => Effect.asVoid(sql`UPDATE owner_email SET sent_at = now() WHERE ${isRef(sql, mail)}`),
+      onFailure: (error) =>
+        error._tag === "Refused" && error.reason === "address_rejected"
+          ? Effect.asVoid(sql`UPDATE owner_email SET failure_reason = ${error.reason} WHERE ${isRef(sql, mail)}`)
+          : Effect.logError("owner e-mail is tried again later", { id, error: error._tag }),
+    }),
+  )
+})
 
 /** Sends for as long as the scope is open. */
 export const ownerMailWorker = Effect.gen(function* () {
   const { mailer } = yield* Messengers
   if (mailer === undefined) return
   const look = Effect.flatMap(take, (mails) =>
-    Effect.forEach(mails, (mail) => send(mailer, mail), { concurrency: BATCH, discard: true }),
+    Effect.forEach(mails, (mail) => send(mailer, mail), { concurrency: MAX_BATCH, discard: true }),
   )
-  yield* Effect.forkScoped(
-    Effect.repeat(
-      look.pipe(orElseUnlessStopped((cause) => Effect.logError("owner e-mails", cause))),
-      Schedule.spaced(LOOK_EVERY_MS),
-    ),
-  )
+  yield* every("owner e-mails", LOOK_EVERY_MS, look)
 })

@@ -1,41 +1,105 @@
 /** Charges on the wire. */
 import { Schema } from "effect"
+import { LINE_TYPES } from "../../machines/billing.ts"
+import { CHARGE_STATUSES } from "../../machines/charge.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { amount, currency, id, metadata, oneOf, textOrNull } from "../http/parameters.ts"
+import { common, exampleId, idOrObject, instant, kobo, metadata as metadataShown } from "../http/response.ts"
+import { EXAMPLE_CARD, PaymentMethodSummary } from "../payment_method/api.ts"
+
+const { Boolean: Bool, Int, Literal, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
+
+const Line = Struct({
+  type: Literals(LINE_TYPES),
+  description: Text,
+  quantity: Int,
+  unit_amount: kobo,
+  amount: kobo,
+})
+
+export const Charge = Struct({
+  ...common("charge"),
+  amount: kobo,
+  currency: Literal("NGN"),
+  status: Literals(CHARGE_STATUSES),
+  customer: idOrObject,
+  subscription: NullOr(idOrObject),
+  attempt_number: Int,
+  will_retry: Bool,
+  next_retry_at: NullOr(instant),
+  failure_code: NullOr(Text),
+  failure_message: NullOr(Text),
+  payment_method: NullOr(PaymentMethodSummary),
+  processor: Text,
+  description: NullOr(Text),
+  lines: Schema.Array(Line),
+  refund_due: Bool.annotate({
+    description: "The payment succeeded after its subscription was cancelled: it is owed back",
+  }),
+  paid_at: NullOr(instant),
+  metadata: metadataShown,
+}).annotate({
+  identifier: "charge",
+  examples: [
+    {
+      id: exampleId("charge"),
+      object: "charge",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      amount: 500_000,
+      currency: "NGN",
+      status: "succeeded",
+      customer: exampleId("customer"),
+      subscription: exampleId("subscription"),
+      attempt_number: 1,
+      will_retry: false,
+      next_retry_at: null,
+      failure_code: null,
+      failure_message: null,
+      payment_method: EXAMPLE_CARD,
+      processor: "simulator",
+      description: null,
+      lines: [{ type: "plan", description: "Plan", quantity: 1, unit_amount: 500_000, amount: 500_000 }],
+      refund_due: false,
+      paid_at: "2026-11-01T09:00:00.000Z",
+      metadata: {},
+    },
+  ],
+})
 
 const method = id("a payment method of the customer, or a pm_test_ ID in the sandbox")
 
-export const ChargeCreate = Schema.Struct({
+export const ChargeCreate = Struct({
   customer: id("a customer"),
   amount,
   currency,
-  description: Schema.optionalKey(textOrNull(200)),
-  payment_method: Schema.optionalKey(method),
-  metadata: Schema.optionalKey(metadata),
+  description: optionalKey(textOrNull(200)),
+  payment_method: optionalKey(method),
+  metadata: optionalKey(metadata),
 })
 export type ChargeCreate = typeof ChargeCreate.Type
 
-const ChargeRetry = Schema.Struct({ payment_method: Schema.optionalKey(method) })
+const ChargeRetry = Struct({ payment_method: optionalKey(method) })
 
-const ChargeList = Schema.Struct({
+const ChargeList = Struct({
   ...pageFields,
-  customer: Schema.optionalKey(id("a customer")),
-  subscription: Schema.optionalKey(id("a subscription")),
-  status: Schema.optionalKey(oneOf(["pending", "succeeded", "failed"])),
+  customer: optionalKey(id("a customer")),
+  subscription: optionalKey(id("a subscription")),
+  status: optionalKey(oneOf(CHARGE_STATUSES)),
 })
 
-const common = { access: "charges", answers: "charge", expand: ["customer", "subscription"] } as const
+const shared = { access: "charges", success: Charge, expand: ["customer", "subscription"] } as const
 
 export const chargeApi = {
   create: declare({
     method: "POST",
     path: "/charges",
     summary: "Charge a customer once",
-    ...common,
+    ...shared,
     body: ChargeCreate,
     example: {
-      customer: "cus_01m7yyp0a6e08v7r97jkyz1pj0",
+      customer: exampleId("customer"),
       amount: 250_000,
       currency: "NGN",
       description: "Registration",
@@ -47,7 +111,7 @@ export const chargeApi = {
     method: "GET",
     path: "/charges",
     summary: "List charges",
-    ...common,
+    ...shared,
     query: ChargeList,
     status: 200,
     list: true,
@@ -56,7 +120,7 @@ export const chargeApi = {
     method: "GET",
     path: "/charges/:id",
     summary: "Get a charge",
-    ...common,
+    ...shared,
     status: 200,
     codes: ["resource_missing"],
   }),
@@ -64,7 +128,7 @@ export const chargeApi = {
     method: "POST",
     path: "/charges/:id/retry",
     summary: "Retry a failed charge now",
-    ...common,
+    ...shared,
     body: ChargeRetry,
     example: { payment_method: "pm_test_visa" },
     status: 201,

@@ -3,10 +3,38 @@ import { Schema } from "effect"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { email, id, metadata, metadataPatch, phone, text } from "../http/parameters.ts"
+import { common, Deleted, exampleId, idOrObject, metadata as metadataShown } from "../http/response.ts"
+import { EXAMPLE_CARD, PaymentMethod, PaymentMethodSummary } from "../payment_method/api.ts"
 
-const { optionalKey, NullOr } = Schema
+const { NullOr, optionalKey, String: Text, Struct } = Schema
 
-export const CustomerCreate = Schema.Struct({
+export const Customer = Struct({
+  ...common("customer"),
+  name: Text,
+  email: NullOr(Text),
+  phone: NullOr(Text),
+  default_payment_method: NullOr(PaymentMethodSummary),
+  test_clock: NullOr(idOrObject),
+  metadata: metadataShown,
+}).annotate({
+  identifier: "customer",
+  examples: [
+    {
+      id: exampleId("customer"),
+      object: "customer",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      name: "Ada Obi",
+      email: "ada@example.com",
+      phone: "+2348031234567",
+      default_payment_method: EXAMPLE_CARD,
+      test_clock: null,
+      metadata: {},
+    },
+  ],
+})
+
+export const CustomerCreate = Struct({
   name: text(120),
   email: optionalKey(email),
   phone: optionalKey(phone),
@@ -15,7 +43,7 @@ export const CustomerCreate = Schema.Struct({
 })
 export type CustomerCreate = typeof CustomerCreate.Type
 
-export const CustomerPatch = Schema.Struct({
+export const CustomerPatch = Struct({
   name: optionalKey(text(120)),
   email: optionalKey(email),
   phone: optionalKey(phone),
@@ -30,7 +58,7 @@ export type CustomerPatch = typeof CustomerPatch.Type
 
 const filter = (what: string) => Schema.String.check(Schema.isBetweenCodePoints(1, 254)).annotate({ description: what })
 
-const CustomerList = Schema.Struct({
+const CustomerList = Struct({
   ...pageFields,
   email: optionalKey(filter("an e-mail address")),
   phone: optionalKey(filter("a phone number")),
@@ -46,8 +74,9 @@ export const customerApi = {
     body: CustomerCreate,
     example: { name: "Ada Obi", email: "ada@example.com", phone: "+2348031234567" },
     status: 201,
-    answers: "customer",
+    success: Customer,
     expand: ["test_clock"],
+    codes: ["resource_missing", "test_clock_full", "test_clock_advancing"],
   }),
   list: declare({
     method: "GET",
@@ -57,7 +86,7 @@ export const customerApi = {
     query: CustomerList,
     metadataFilter: true,
     status: 200,
-    answers: "customer",
+    success: Customer,
     list: true,
     expand: ["test_clock"],
   }),
@@ -67,7 +96,7 @@ export const customerApi = {
     summary: "Get a customer",
     access: "customers",
     status: 200,
-    answers: "customer",
+    success: Customer,
     expand: ["test_clock"],
     codes: ["resource_missing"],
   }),
@@ -79,7 +108,7 @@ export const customerApi = {
     body: CustomerPatch,
     example: { default_payment_method: "pm_test_success" },
     status: 200,
-    answers: "customer",
+    success: Customer,
     expand: ["test_clock"],
     codes: ["resource_missing", "test_clock_advancing"],
   }),
@@ -88,9 +117,9 @@ export const customerApi = {
     path: "/customers/:id/payment-methods",
     summary: "List a customer's payment methods",
     access: "customers",
-    query: Schema.Struct(pageFields),
+    query: Struct(pageFields),
     status: 200,
-    answers: "payment_method",
+    success: PaymentMethod,
     list: true,
     codes: ["resource_missing"],
   }),
@@ -100,7 +129,7 @@ export const customerApi = {
     summary: "Remove a payment method from a customer",
     access: "customers",
     status: 200,
-    answers: "deleted",
+    success: Deleted,
     codes: ["resource_missing", "test_clock_advancing"],
   }),
 }

@@ -1,97 +1,64 @@
 import { Effect } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
-import { type App, bind } from "../http/Endpoint.ts"
-import { mapPage, page } from "../http/lists.ts"
-import {
-  detach,
-  getPaymentMethod,
-  type PaymentMethodRow,
-  renderPaymentMethod,
-} from "../payment_method/PaymentMethods.ts"
+import { bind } from "../http/Endpoint.ts"
+import { equals, holds, listOf, page } from "../http/lists.ts"
+import { deleted } from "../http/response.ts"
+import { detach, getPaymentMethod, paymentMethods, renderPaymentMethod } from "../payment_method/paymentMethods.ts"
 import { customerApi } from "./api.ts"
-import {
-  type CustomerRow,
-  createCustomer,
-  getCustomer,
-  lockForChange,
-  renderCustomers,
-  updateCustomer,
-} from "./Customers.ts"
+import { type CustomerRow, customers, renderCustomers } from "./customer.ts"
+import { createCustomer, lockForChange, updateCustomer } from "./customers.ts"
+import { MethodUsers } from "./MethodUsers.ts"
 
 const one = (row: CustomerRow) => Effect.map(renderCustomers([row]), ([customer]) => customer!)
 
-type Work = Effect.Effect<void, SqlError.SqlError, App>
-
-/** Those who charge a customer's payment methods, told of changes in the transaction that makes them. */
-export interface MethodUsers {
-  /** A new default; answers what is left to do after the commit (decision E6). */
-  readonly methodSet: (
-    customer: CustomerRow,
-    methodId: string,
-    now: number,
-  ) => Effect.Effect<Work, SqlError.SqlError, App>
-  /** A method that is about to be removed (decision C4). */
-  readonly methodRemoved: (customer: CustomerRow, methodId: string, now: number) => Work
-  /** Finishes the charges of a request that a crash cut short. */
-  readonly recover: (customerId: string) => Work
-}
-
-export const customerEndpoints = (users: MethodUsers) => [
+export const customerEndpoints = [
   bind(customerApi.create, { kind: "write", run: (request) => createCustomer(request, request.body) }),
   bind(customerApi.list, {
-    kind: "list",
-    run: (request) =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const { email, phone, metadata } = request.query
-        const rows = yield* page<CustomerRow>("customer", request, request.query, [
-          ...(email === undefined ? [] : [sql`lower(email) = lower(${email})`]),
-          ...(phone === undefined ? [] : [sql`phone = ${phone}`]),
-          ...(metadata === undefined
-            ? []
-            : [sql`metadata @> ${JSON.stringify(metadata)}::text::jsonb AND metadata <> '{}'`]),
-        ])
-        return { ...rows, data: yield* renderCustomers(rows.data) }
-      }),
+    kind: "read",
+    run: Effect.fnUntraced(function* (request) {
+      const { email, phone, metadata } = request.query
+      const rows = yield* page(customers, request, request.query, [
+        email === undefined ? undefined : (sql) => sql`lower(email) = lower(${email})`,
+        equals("phone", phone),
+        holds("metadata", metadata),
+      ])
+      return { ...rows, data: yield* renderCustomers(rows.data) }
+    }),
   }),
-  bind(customerApi.get, { kind: "read", run: (request) => Effect.flatMap(getCustomer(request, request.id), one) }),
+  bind(customerApi.get, { kind: "read", run: (request) => Effect.flatMap(customers.get(request, request.id), one) }),
   bind(customerApi.update, {
     kind: "staged",
-    begin: (request) =>
-      Effect.gen(function* () {
-        const { customer, now, newMethod } = yield* updateCustomer(request, request.id, request.body)
-        const after = newMethod === undefined ? Effect.void : yield* users.methodSet(customer, newMethod, now)
-        return { id: customer.id, after }
-      }),
-    resume: (_, id) => users.recover(id),
-    reply: (tenant, id) => Effect.flatMap(getCustomer(tenant, id), one),
+    begin: Effect.fnUntraced(function* (request) {
+      const { customer, now, newMethod } = yield* updateCustomer(request, request.id, request.body)
+      const users = yield* MethodUsers
+      const after = newMethod === undefined ? Effect.void : yield* users.methodSet(customer, newMethod, now)
+      return { id: customer.id, after }
+    }),
+    finish: (_, id) => Effect.flatMap(MethodUsers, (users) => users.recover(id)),
+    reply: (tenant, id) => Effect.flatMap(customers.get(tenant, id), one),
   }),
   bind(customerApi.listMethods, {
-    kind: "list",
-    run: (request) =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const customer = yield* getCustomer(request, request.id)
-        const rows = yield* page<PaymentMethodRow>(
-          "payment_method",
-          request,
-          request.query,
-          [sql`customer_id = ${customer.id}`],
-          "attached_no",
-        )
-        return mapPage(rows, renderPaymentMethod)
-      }),
+    kind: "read",
+    run: Effect.fnUntraced(function* (request) {
+      const customer = yield* customers.get(request, request.id)
+      // Sandbox IDs are in no order of time.
+      return yield* listOf(
+        paymentMethods,
+        request,
+        renderPaymentMethod,
+        [equals("customer_id", customer.id)],
+        "attached_no",
+      )
+    }),
   }),
   bind(customerApi.deleteMethod, {
     kind: "write",
-    run: (request) =>
-      Effect.gen(function* () {
-        const { customer, now } = yield* lockForChange(request, request.id)
-        const methodId = request.params.payment_method!
-        yield* getPaymentMethod(customer, methodId)
-        yield* users.methodRemoved(customer, methodId, now)
-        yield* detach(customer, methodId)
-        return { id: methodId, object: "payment_method", livemode: request.livemode, deleted: true }
-      }),
+    run: Effect.fnUntraced(function* (request) {
+      const { customer, now } = yield* lockForChange(request, request.id)
+      const id = request.params.payment_method!
+      yield* getPaymentMethod(customer, id)
+      yield* (yield* MethodUsers).methodRemoved(customer, id, now)
+      yield* detach(customer, id)
+      return deleted("payment_method", { livemode: request.livemode, id })
+    }),
   }),
 ]

@@ -28,7 +28,7 @@ import { createServer } from "node:net"
 import { dirname, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { Redacted } from "effect"
-import { ConfigProblem } from "../config.ts"
+import { ConfigProblem } from "../config/Config.ts"
 
 const DATABASE = "billing"
 const USER = "billing"
@@ -62,9 +62,9 @@ const serverAccount = (): Account | undefined => {
     .map((name) => lines.find((fields) => fields[0] === name))
     .find((f) => f !== undefined)
   if (found === undefined)
-    throw new ConfigProblem(
-      "The embedded Postgres cannot run as root and found no account named nobody: set DATABASE_URL.",
-    )
+    throw new ConfigProblem({
+      message: "The embedded Postgres cannot run as root and found no account named nobody: set DATABASE_URL.",
+    })
   return { uid: Number(found[2]), gid: Number(found[3]), name: found[0]! }
 }
 
@@ -81,9 +81,9 @@ const packageDir = (): string => {
   try {
     return dirname(dirname(createRequire(import.meta.url).resolve(name)))
   } catch {
-    throw new ConfigProblem(
-      `There is no embedded Postgres for ${process.platform}-${process.arch} (${name}): set DATABASE_URL.`,
-    )
+    throw new ConfigProblem({
+      message: `There is no embedded Postgres for ${process.platform}-${process.arch} (${name}): set DATABASE_URL.`,
+    })
   }
 }
 
@@ -123,13 +123,13 @@ const binaries = (account: Account | undefined): string => {
   return copy
 }
 
-const makeDataDir = (dataDir: string): void => {
+const createDataDir = (dataDir: string): void => {
   try {
     mkdirSync(join(dataDir, "users"), { recursive: true, mode: 0o755 })
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK)
     accessSync(join(dataDir, "users"), constants.W_OK)
   } catch {
-    throw new ConfigProblem(`DATA_DIR cannot be written: ${dataDir}.`)
+    throw new ConfigProblem({ message: `DATA_DIR cannot be written: ${dataDir}.` })
   }
 }
 
@@ -165,7 +165,7 @@ const lockWithin = async (lock: string): Promise<void> => {
   const limit = Date.now() + START_LIMIT_MS
   while (!tryLock(lock)) {
     if (Date.now() > limit)
-      throw new ConfigProblem(`DATA_DIR is locked by another process: remove ${lock} if none is running.`)
+      throw new ConfigProblem({ message: `DATA_DIR is locked by another process: remove ${lock} if none is running.` })
     await sleep(LOCK_POLL_MS)
   }
 }
@@ -227,7 +227,7 @@ const initialise = (bin: string, cluster: string, password: string, account: Acc
       .trim()
       .split("\n")
       .at(-1)
-    throw new ConfigProblem(`The embedded Postgres could not be initialised: ${words}`)
+    throw new ConfigProblem({ message: `The embedded Postgres could not be initialised: ${words}` })
   } finally {
     rmSync(passwordFile, { force: true })
   }
@@ -277,7 +277,7 @@ const startServer = async (bin: string, cluster: string, account: Account | unde
       ? readFileSync(log, "utf8").trim().split("\n")
       : [String(result.error ?? "no message")]
     const words = lines.findLast((line) => line.includes("FATAL")) ?? lines.at(-1)
-    throw new ConfigProblem(`The embedded Postgres did not start: ${words}`)
+    throw new ConfigProblem({ message: `The embedded Postgres did not start: ${words}` })
   }
   return running
 }
@@ -298,7 +298,7 @@ const users = (dataDir: string): ReadonlyArray<number> => {
  * Fails with {@link ConfigProblem}: one line that says what to change.
  */
 export const useEmbeddedServer = async (dataDir: string): Promise<EmbeddedServer> => {
-  makeDataDir(dataDir)
+  createDataDir(dataDir)
   const account = serverAccount()
   const bin = join(binaries(account), "bin")
   const lock = join(dataDir, "lock")

@@ -4,12 +4,12 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { ConfigProblem } from "../config.ts"
+import { ConfigProblem } from "../config/Config.ts"
 
 const FOLDER = join(import.meta.dirname, "../../migrations")
 /** Any number of our own: it names the lock that lets one process migrate at a time. */
 const MIGRATION_LOCK = 7_301_001
-const OLDEST_SERVER = 150_000
+const MIN_SERVER_VERSION = 150_000
 
 interface Migration {
   readonly name: string
@@ -42,17 +42,14 @@ export const migrationStatus = Effect.map(appliedNames, (applied) => ({
     .map((migration) => migration.name),
 }))
 
-/**
- * Applies what is pending and answers its names. Processes that start together take turns.
- * Fails with ConfigProblem on a server that is too old, or where an applied file has been edited.
- */
-export const migrate = Effect.gen(function* () {
+/** {@link migrate}, no further than the migration `last`: what a journal kept from then is read into (test/kept). */
+export const migrateThrough = Effect.fn("migrate")(function* (last: string | undefined) {
   const sql = yield* SqlClient.SqlClient
   const [server] = yield* sql<{ version: number }>`SELECT current_setting('server_version_num')::int AS version`
-  if (server!.version < OLDEST_SERVER) {
-    return yield* Effect.fail(
-      new ConfigProblem(`Postgres 15 or newer is needed; DATABASE_URL names ${Math.floor(server!.version / 10_000)}.`),
-    )
+  if (server!.version < MIN_SERVER_VERSION) {
+    return yield* new ConfigProblem({
+      message: `Postgres 15 or newer is needed; DATABASE_URL names ${Math.floor(server!.version / 10_000)}.`,
+    })
   }
   return yield* sql.withTransaction(
     Effect.gen(function* () {
@@ -63,11 +60,11 @@ export const migrate = Effect.gen(function* () {
       for (const { name, text, checksum } of migrations()) {
         const before = applied.get(name)
         if (before !== undefined && before !== checksum) {
-          return yield* Effect.fail(
-            new ConfigProblem(`Migration ${name} was edited after it was applied: add a new one instead.`),
-          )
+          return yield* new ConfigProblem({
+            message: `Migration ${name} was edited after it was applied: add a new one instead.`,
+          })
         }
-        if (before !== undefined) continue
+        if (before !== undefined || (last !== undefined && name > last)) continue
         // One statement to the protocol; the server runs the file's statements one by one.
         yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${text}$file$; END $migration$`).unprepared
         yield* sql`INSERT INTO schema_migration (name, checksum) VALUES (${name}, ${checksum})`
@@ -77,3 +74,9 @@ export const migrate = Effect.gen(function* () {
     }),
   )
 })
+
+/**
+ * Applies what is pending and returns its names. Processes that start together take turns.
+ * Fails with ConfigProblem on a server that is too old, or where an applied file has been edited.
+ */
+export const migrate = migrateThrough(undefined)

@@ -1,17 +1,25 @@
 /** Rows as parameters: a set-based statement takes its rows as one typed array per column. */
 import { PgTypes } from "@effect/sql-pg"
-import { Effect, Result } from "effect"
-import { SqlClient } from "effect/sql"
+import { Result } from "effect"
+import type { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import type { Ref } from "./tenant.ts"
 import { types } from "./types.ts"
 
 const { OID } = PgTypes
 
 /** Instants are given as milliseconds since the epoch, jsonb as any value. */
-export type ColumnType = "text" | "boolean" | "smallint" | "integer" | "bigint" | "timestamptz" | "jsonb" | "date"
+export type ColumnType =
+  | "text"
+  | "boolean"
+  | "smallint"
+  | "integer"
+  | "bigint"
+  | "timestamptz"
+  | "jsonb"
+  | "date"
+  | "text[]"
 
-/** jsonb and dates travel as text and are read by the server. */
+/** jsonb, dates and arrays travel as text and are read by the server. */
 const ELEMENTS: Readonly<Record<ColumnType, number>> = {
   text: OID.text,
   boolean: OID.bool,
@@ -21,50 +29,50 @@ const ELEMENTS: Readonly<Record<ColumnType, number>> = {
   timestamptz: OID.timestamptz,
   jsonb: OID.text,
   date: OID.text,
+  "text[]": OID.text,
 }
 
-export type Columns<Row> = { readonly [K in keyof Row & string]?: ColumnType }
+/** Columns of a set of rows by name. */
+export interface ColumnTypes {
+  readonly [name: string]: ColumnType
+}
 
-const valuesOf = <Row extends object>(
-  rows: ReadonlyArray<Row>,
-  name: keyof Row,
-  type: ColumnType,
-): ReadonlyArray<unknown> =>
-  type === "jsonb"
-    ? rows.map((row) => (row[name] === null ? null : JSON.stringify(row[name])))
-    : rows.map((row) => row[name])
+/** A text array as Postgres spells it. */
+const arrayLiteral = (items: ReadonlyArray<string>): string =>
+  `{${items.map((item) => `"${item.replaceAll(/["\\]/g, "\\$&")}"`).join()}}`
 
-const arrayParameter = (values: ReadonlyArray<unknown>, type: ColumnType): PgTypes.Parameter =>
-  Result.getOrThrow(PgTypes.array(values, ELEMENTS[type], types))
+const spell = (value: unknown, type: ColumnType): unknown => {
+  if (value === null) return null
+  if (type === "jsonb") return JSON.stringify(value)
+  return type === "text[]" ? arrayLiteral(value as ReadonlyArray<string>) : value
+}
+
+const isSpelt = (type: ColumnType): boolean => type === "jsonb" || type === "text[]"
+
+/** One column of `rows` as a parameter. */
+export const columnParameter = (rows: ReadonlyArray<object>, name: string, type: ColumnType): PgTypes.Parameter => {
+  // Which names the rows have, whoever declared the columns has checked.
+  const values = (rows as ReadonlyArray<Readonly<Record<string, unknown>>>).map(
+    isSpelt(type) ? (row) => spell(row[name], type) : (row) => row[name],
+  )
+  return Result.getOrThrow(PgTypes.array(values, ELEMENTS[type], types))
+}
+
+/** How the server reads a column that arrives as `name`. */
+export const readColumn = (name: string, type: ColumnType): string =>
+  ELEMENTS[type] === OID.text && type !== "text" ? `${name}::${type}` : name
 
 /** `rows` as a table expression with these columns, in this order; give it an alias. */
-export const records = <Row extends object>(
-  sql: SqlClient.SqlClient,
-  rows: ReadonlyArray<Row>,
-  columns: Columns<Row>,
-): Fragment => {
-  // Object.entries forgets which names a mapped type has.
-  const entries = Object.entries(columns) as unknown as ReadonlyArray<[keyof Row & string, ColumnType]>
-  const read = entries
-    .map(([name, type]) => (type === "jsonb" || type === "date" ? `${name}::${type}` : name))
-    .join(", ")
-  const parameters = sql.csv(entries.map(([name, type]) => sql`${arrayParameter(valuesOf(rows, name, type), type)}`))
+export const records = (sql: SqlClient.SqlClient, rows: ReadonlyArray<object>, columns: ColumnTypes): Fragment => {
+  const entries = Object.entries(columns)
+  const read = entries.map(([name, type]) => readColumn(name, type)).join(", ")
+  const parameters = sql.csv(entries.map(([name, type]) => sql`${columnParameter(rows, name, type)}`))
   return sql`(SELECT ${sql.literal(read)} FROM unnest(${parameters}) AS u (${sql.literal(entries.map(([name]) => name).join(", "))}))`
 }
 
 /** The names of columns, for an INSERT. */
-export const names = (sql: SqlClient.SqlClient, columns: Columns<never>): Fragment =>
+export const names = (sql: SqlClient.SqlClient, columns: ColumnTypes): Fragment =>
   sql.literal(Object.keys(columns).join(", "))
 
 /** Columns that identify a row. */
 export const REF_COLUMNS = { account_id: "text", livemode: "boolean", id: "text" } as const
-
-/** Locks rows of a table and reads them, in ID order: so does everybody, and nobody waits in a circle. */
-export const lockRows = <Row extends object>(table: string, refs: ReadonlyArray<Ref>) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    return yield* sql<Row>`
-      SELECT a.* FROM ${records(sql, refs, REF_COLUMNS)} r
-      JOIN ${sql(table)} a ON (a.account_id, a.livemode, a.id) = (r.account_id, r.livemode, r.id)
-      ORDER BY a.id FOR UPDATE OF a`
-  })

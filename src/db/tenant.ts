@@ -1,4 +1,6 @@
 /** Whose a row is. Every tenant table begins with these two columns, and every statement filters on them. */
+import type { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
 
 export interface Tenant {
   readonly account_id: string
@@ -10,7 +12,16 @@ export interface Ref extends Tenant {
   readonly id: string
 }
 
+export const tenantOf = ({ account_id, livemode }: Tenant): Tenant => ({ account_id, livemode })
+
 export const refOf = ({ account_id, livemode, id }: Ref): Ref => ({ account_id, livemode, id })
 
-/** The order in which rows are locked everywhere, so that no two transactions wait for each other. */
-export const byId = (a: Ref, b: Ref): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+/** The predicate that every statement of a tenant has, on columns without an alias or on those of `alias`. */
+export const ofTenant = (sql: SqlClient.SqlClient, { account_id, livemode }: Tenant, alias = ""): Fragment => {
+  const of = sql.literal(alias === "" ? "" : `${alias}.`)
+  return sql`${of}account_id = ${account_id} AND ${of}livemode = ${livemode}`
+}
+
+/** The row of a tenant with this ID. */
+export const isRef = (sql: SqlClient.SqlClient, ref: Ref, alias = ""): Fragment =>
+  sql`${ofTenant(sql, ref, alias)} AND ${sql.literal(alias === "" ? "" : `${alias}.`)}id = ${ref.id}`

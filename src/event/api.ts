@@ -3,8 +3,34 @@ import { Schema } from "effect"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { instant, text } from "../http/parameters.ts"
+import { common, exampleId, open } from "../http/response.ts"
 
-const EventList = Schema.Struct({
+const { String: Text, Struct } = Schema
+
+export const Event = Struct({
+  ...common("event"),
+  type: Text,
+  api_version: Text,
+  data: Struct({ object: open, previous_attributes: open }),
+}).annotate({
+  identifier: "event",
+  examples: [
+    {
+      id: exampleId("event"),
+      object: "event",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      type: "charge.succeeded",
+      api_version: "v1",
+      data: {
+        object: { id: exampleId("charge"), object: "charge", status: "succeeded", amount: 500_000, currency: "NGN" },
+        previous_attributes: { status: "pending", paid_at: null },
+      },
+    },
+  ],
+})
+
+const EventList = Struct({
   ...pageFields,
   type: Schema.optionalKey(text(100)),
   created_after: Schema.optionalKey(instant),
@@ -19,7 +45,7 @@ export const eventApi = {
     access: "webhooks",
     query: EventList,
     status: 200,
-    answers: "event",
+    success: Event,
     list: true,
   }),
   get: declare({
@@ -28,7 +54,7 @@ export const eventApi = {
     summary: "Get an event",
     access: "webhooks",
     status: 200,
-    answers: "event",
+    success: Event,
     codes: ["resource_missing"],
   }),
 }

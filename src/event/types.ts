@@ -1,26 +1,17 @@
-/** The types of events (spec 6): what endpoints can be enabled for, and what nothing else is ever emitted as. */
+/** The types of events: what the service emits, and what endpoints can be enabled for. */
+import { SUBSCRIPTION_EVENT_TYPES } from "../../machines/events.ts"
+import { NUDGE_EVENT_TYPES } from "../../machines/nudge.ts"
 
 export const EVENT_TYPES = [
-  "subscription.created",
-  "subscription.trial_will_end",
-  "subscription.updated",
-  "subscription.renewed",
-  "subscription.past_due",
-  "subscription.recovered",
-  "subscription.escalated",
-  "subscription.paused",
-  "subscription.resumed",
-  "subscription.cancelled",
-  "charge.succeeded",
-  "charge.failed",
-  "charge.retry_scheduled",
-  "nudge.sent",
-  "nudge.delivered",
-  "nudge.failed",
+  ...SUBSCRIPTION_EVENT_TYPES,
+  ...NUDGE_EVENT_TYPES,
   "usage.threshold_reached",
   "test_clock.ready",
   "webhook_endpoint.test",
 ] as const
+
+/** Nothing else is emitted, other than by a merchant's own tests. */
+export type EventType = (typeof EVENT_TYPES)[number]
 
 const FAMILIES: ReadonlySet<string> = new Set(EVENT_TYPES.map((type) => type.split(".")[0]!))
 const TYPES: ReadonlySet<string> = new Set(EVENT_TYPES)

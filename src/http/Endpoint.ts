@@ -1,36 +1,13 @@
 /**
- * What an endpoint is: one declaration drives routing, access, validation and the OpenAPI document. Nouns declare
- * theirs in `<noun>/api.ts` and bind the verbs in `<noun>/http.ts`.
+ * What an endpoint is: one declaration drives routing, access, validation, the type of what is returned, and the OpenAPI
+ * document. Nouns declare theirs in `<noun>/api.ts` and bind the verbs in `<noun>/http.ts`.
  */
-import type { PgClient } from "@effect/sql-pg"
 import type { Effect, Schema } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
-import type { Scopes } from "../db/Scopes.ts"
+import type { SqlError } from "effect/sql"
 import type { Tenant } from "../db/tenant.ts"
-import type { Links } from "../invoice/Links.ts"
+import type { Json } from "../json.ts"
 import type { Scope } from "../key/scopes.ts"
-import type { Runner } from "../lifecycle/Runner.ts"
-import type { Messengers } from "../messenger/layer.ts"
-import type { Nudging } from "../nudge/Nudging.ts"
 import type { Problem, ProblemCode } from "../problem.ts"
-import type { PaymentRail } from "../rail/PaymentRail.ts"
-import type { Wakeups } from "../timers/Wakeups.ts"
-import type { Sender } from "../webhook/Sender.ts"
-import type { Origin } from "./Origin.ts"
-
-/** What handlers may use. */
-export type App =
-  | SqlClient.SqlClient
-  | PgClient.PgClient
-  | PaymentRail
-  | Runner
-  | Wakeups
-  | Links
-  | Scopes
-  | Sender
-  | Messengers
-  | Nudging
-  | Origin
 
 export interface Caller {
   /** The administrator's name; of an account's key, its ID. */
@@ -55,45 +32,40 @@ export interface Page<T> {
   readonly cursor?: string | null
 }
 
-export type Json = Readonly<Record<string, unknown>>
-type Result<A> = Effect.Effect<A, Problem | SqlError.SqlError, App>
+type Result<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
 
-/** Objects that an ID field can be replaced with, by ID. */
-export type Expander = (
-  tenant: Tenant,
-  ids: ReadonlyArray<string>,
-) => Effect.Effect<ReadonlyMap<string, Json>, SqlError.SqlError, App>
-
-export type Handler<Body, Query> =
-  | { readonly kind: "read"; readonly run: (request: Request<Body, Query>) => Result<Json> }
-  | { readonly kind: "list"; readonly run: (request: Request<Body, Query>) => Result<Page<Json>> }
-  /**
-   * Runs in one transaction, in which the answer is stored for replays too. What has to ask the network is asked `before`
-   * it. Answers a page where the declaration says that it lists.
-   */
+/** `A` is what is returned, `R` the services that it takes. */
+export type Handler<Body, Query, A, R> =
+  | { readonly kind: "read"; readonly run: (request: Request<Body, Query>) => Result<A, R> }
+  /** Runs in one transaction, in which the response is stored for replays too. What has to ask the network is asked `before` it. */
   | {
       readonly kind: "write"
-      readonly before?: (request: Request<Body, Query>) => Result<void>
-      readonly run: (request: Request<Body, Query>) => Result<Json | Page<Json>>
+      readonly before?: (request: Request<Body, Query>) => Result<void, R>
+      readonly run: (request: Request<Body, Query>) => Result<A, R>
     }
   /**
    * Work that has to leave the transaction in the middle: `begin` commits what is decided, names it and says what is left
-   * to do; `reply` reads the answer. A try that a crash cut short in between is finished by `resume`.
+   * to do; `reply` reads what is returned. A try that a crash cut short in between is ended by `finish`.
    */
   | {
       readonly kind: "staged"
-      readonly begin: (request: Request<Body, Query>) => Result<Begun>
-      readonly resume: (tenant: Tenant, id: string) => Result<void>
-      readonly reply: (tenant: Tenant, id: string) => Result<Json>
+      readonly begin: (request: Request<Body, Query>) => Result<Begun<R>, R>
+      readonly finish: (tenant: Tenant, id: string) => Result<void, R>
+      readonly reply: (tenant: Tenant, id: string) => Result<A, R>
     }
 
 /** What the first stage made, by ID, and what is to be done once it is committed. */
-export interface Begun {
+export interface Begun<R> {
   readonly id: string
-  readonly after: Result<void>
+  readonly after: Result<void, R>
 }
 
-export interface Declaration<Body = unknown, Query = unknown> {
+export interface Declaration<
+  Body = unknown,
+  Query = unknown,
+  Success extends Schema.Top = Schema.Top,
+  List extends boolean = boolean,
+> {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE"
   /** Relative to the environment's root, such as `/customers/:id`. */
   readonly path: string
@@ -101,7 +73,7 @@ export interface Declaration<Body = unknown, Query = unknown> {
   /**
    * Scope of restricted keys; "any": any secret or restricted key; "secret": a secret key only; "publishable": any key of
    * the account, from the key's origins by browsers; "administrator": one of ours, about the account in the path
-   * (spec 5, decisions G7, J2, J3).
+   * (decisions G7, J2, J3).
    */
   readonly access: Scope | "any" | "secret" | "publishable" | "administrator"
   readonly sandboxOnly?: boolean
@@ -112,23 +84,53 @@ export interface Declaration<Body = unknown, Query = unknown> {
   /** Takes `metadata[key]` as a filter. */
   readonly metadataFilter?: boolean
   readonly status: 200 | 201 | 202
-  /** Name of the schema of what it answers with, in the OpenAPI document. */
-  readonly answers: string
-  readonly list?: boolean
+  /** What is returned: its schema has a name and an example (response.ts). */
+  readonly success: Success
+  /** Whether a page of it is returned. */
+  readonly list?: List
   readonly expand?: ReadonlyArray<string>
-  /** Codes beside those that every endpoint can answer with. */
+  /** Codes beside those that every endpoint can fail with. */
   readonly codes?: ReadonlyArray<ProblemCode>
 }
 
-export const declare = <Body = Record<never, never>, Query = Record<never, never>>(
-  declaration: Declaration<Body, Query>,
-): Declaration<Body, Query> => declaration
+export const declare = <
+  Success extends Schema.Top,
+  Body = Record<never, never>,
+  Query = Record<never, never>,
+  const List extends boolean = false,
+>(
+  declaration: Declaration<Body, Query, Success, List>,
+): Declaration<Body, Query, Success, List> => declaration
 
-export interface Endpoint {
+/** What the handler of a declared endpoint returns. */
+type Returned<Success extends Schema.Top, List extends boolean> = List extends true
+  ? Page<Success["Type"]>
+  : Success["Type"]
+
+export interface Endpoint<R> {
   readonly declaration: Declaration
-  readonly handler: Handler<unknown, unknown>
+  readonly handler: Handler<unknown, unknown, Json | Page<Json>, R>
 }
 
+/** The services that what a function returns takes, and so does what it leaves to do. */
+type ServicesIn<F> = F extends (...args: never) => Effect.Effect<infer A, unknown, infer R>
+  ? R | (A extends { readonly after: Effect.Effect<unknown, unknown, infer R2> } ? R2 : never)
+  : never
+
+/** The services that any of a handler's functions takes. */
+type HandlerServices<H> = H extends unknown ? { readonly [K in keyof H]: ServicesIn<H[K]> }[keyof H] : never
+
+/** The services that an endpoint takes. */
+export type ServicesOf<E> = E extends Endpoint<infer R> ? R : never
+
 /** Binds a verb to its declaration. The pair agrees on its types here; the pipeline, which decodes, sees unknown. */
-export const bind = <Body, Query>(declaration: Declaration<Body, Query>, handler: Handler<Body, Query>): Endpoint =>
-  ({ declaration, handler }) as unknown as Endpoint
+export const bind = <
+  Body,
+  Query,
+  Success extends Schema.Top,
+  List extends boolean,
+  H extends Handler<Body, Query, Returned<Success, List>, unknown>,
+>(
+  declaration: Declaration<Body, Query, Success, List>,
+  handler: H,
+): Endpoint<HandlerServices<H>> => ({ declaration, handler }) as unknown as Endpoint<HandlerServices<H>>

@@ -1,4 +1,4 @@
-/** Whether a key may call an endpoint, and a page of another origin may see the answer (spec 5, decisions G7, J2, J3). */
+/** Whether a key may call an endpoint, and a page of another origin may see the response (decisions G7, J2, J3). */
 import { Effect } from "effect"
 import type { AccountKey, KnownKey } from "../key/Keys.ts"
 import { type Level, reaches, type Scope } from "../key/scopes.ts"
@@ -42,7 +42,7 @@ export const crossOrigin = (
     : Effect.fail(problem("origin_not_allowed", `The origin ${origin.slice(0, 200)} is not on this key's allow-list.`))
 }
 
-/** The answer to a browser that asks before it calls: what it may try. Whether the origin is allowed, the call decides. */
+/** The response to a browser's preflight request: what it may try. Whether the origin is allowed, the call itself decides. */
 export const preflight = (origin: string): Readonly<Record<string, string>> => ({
   "access-control-allow-origin": origin,
   "access-control-allow-methods": "GET",

@@ -2,9 +2,9 @@
 import type { IncomingMessage } from "node:http"
 import { Effect } from "effect"
 import { type Problem, problem } from "../problem.ts"
-import { parseBody } from "./json.ts"
+import { parseBody } from "./parseBody.ts"
 
-const LARGEST_BODY = 256 * 1024
+const MAX_BODY_BYTES = 256 * 1024
 
 /** The body as it was sent; refused before it is read whole where it is too large. */
 export const readBytes = (request: IncomingMessage): Effect.Effect<Buffer, Problem> =>
@@ -13,26 +13,25 @@ export const readBytes = (request: IncomingMessage): Effect.Effect<Buffer, Probl
       request.pause()
       resume(Effect.fail(problem("request_too_large", "The body may hold at most 256 KiB.")))
     }
-    if (Number(request.headers["content-length"] ?? 0) > LARGEST_BODY) return tooLarge()
+    if (Number(request.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return tooLarge()
     const chunks: Array<Buffer> = []
     let size = 0
     request.on("data", (chunk: Buffer) => {
       size += chunk.length
-      if (size > LARGEST_BODY) return tooLarge()
+      if (size > MAX_BODY_BYTES) return tooLarge()
       chunks.push(chunk)
     })
     request.on("end", () => resume(Effect.succeed(Buffer.concat(chunks))))
     request.on("error", () => resume(Effect.fail(problem("request_timeout", "The body did not arrive whole."))))
   })
 
-export const readJson = (request: IncomingMessage) =>
-  Effect.gen(function* () {
-    const type = request.headers["content-type"]
-    const bytes = yield* readBytes(request)
-    const text = bytes.toString("utf8")
-    if (!Buffer.from(text, "utf8").equals(bytes)) return yield* problem("json_invalid", "The body is not valid UTF-8.")
-    if (text !== "" && !/^application\/json\s*(;|$)/i.test(type ?? "")) {
-      return yield* problem("content_type_invalid", "A body needs the header Content-Type: application/json.")
-    }
-    return yield* parseBody(text)
-  })
+export const readJson = Effect.fnUntraced(function* (request: IncomingMessage) {
+  const type = request.headers["content-type"]
+  const bytes = yield* readBytes(request)
+  const text = bytes.toString("utf8")
+  if (!Buffer.from(text, "utf8").equals(bytes)) return yield* problem("json_invalid", "The body is not valid UTF-8.")
+  if (text !== "" && !/^application\/json\s*(;|$)/i.test(type ?? "")) {
+    return yield* problem("content_type_invalid", "A body needs the header Content-Type: application/json.")
+  }
+  return yield* parseBody(text)
+})

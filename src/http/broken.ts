@@ -1,4 +1,4 @@
-/** Requests that never became one: half-sent, or not HTTP. Node would answer them itself, without our envelope. */
+/** Requests that never became one: half-sent, or not HTTP. Node would respond to them itself, without our envelope. */
 import { type Server, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
 import { newId } from "../ids.ts"
@@ -10,15 +10,15 @@ const toProblem = (code: string | undefined) =>
     ? problem("request_timeout", "The request did not arrive whole in time.")
     : problem("request_malformed", "This is not an HTTP request that can be read.")
 
-/** Answers what Node gives up on, in the API's own words, and closes the connection. */
-export const answerBroken = (server: Server, origin: () => string): void => {
+/** Responds to what Node gives up on, in the API's own envelope, and closes the connection. */
+export const respondToBroken = (server: Server, origin: () => string): void => {
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy()
-    const told = toProblem(error.code)
+    const refusal = toProblem(error.code)
     const requestId = newId("request")
-    const body = failureBody(told, requestId, origin())
+    const body = failureBody(refusal, requestId, origin())
     const head = [
-      `HTTP/1.1 ${told.status} ${STATUS_CODES[told.status]}`,
+      `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
       "Content-Type: application/json; charset=utf-8",
       `Content-Length: ${Buffer.byteLength(body)}`,
       `X-Request-Id: ${requestId}`,

@@ -1,8 +1,10 @@
-/** Answers: the success and error envelopes (spec 4.1, 7). */
+/** Responses: the success and error envelopes. */
 import { HttpServerResponse } from "effect/http"
+import type { Json } from "../json.ts"
 import { CATALOGUE, type Problem } from "../problem.ts"
-import type { Json, Page } from "./Endpoint.ts"
+import type { Page } from "./Endpoint.ts"
 
+/** A database that restarts is back within seconds. */
 const RETRY_AFTER_SECONDS = 2
 
 type Headers = Readonly<Record<string, string>>

@@ -1,61 +1,62 @@
-/** `expand[]`: ID fields replaced by their objects, one query per field however long the list (spec 4.1, decision B7). */
+/** `expand[]`: ID fields replaced by their objects, one query per field however long the list (decision B7). */
 import { Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
 import type { Tenant } from "../db/tenant.ts"
+import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
 import type { Scope } from "../key/scopes.ts"
-import { invalid, type Problem } from "../problem.ts"
+import { invalid } from "../problem.ts"
 import { requireScope } from "./access.ts"
-import type { Declaration, Expander, Json } from "./Endpoint.ts"
+import type { Declaration } from "./Endpoint.ts"
 
-const MOST_FIELDS = 4
+const MAX_FIELDS = 4
 
-/** The scope by which the object behind a field is read; test clocks are in none. */
-const SCOPE_OF: ReadonlyMap<string, Scope> = new Map([
-  ["customer", "customers"],
-  ["plan", "plans"],
-  ["subscription", "subscriptions"],
-  ["latest_charge", "charges"],
-])
+/** How the objects behind an ID field are found, and the scope by which they are read (none: any key may). */
+interface Expander {
+  readonly scope: Scope | undefined
+  readonly find: (
+    tenant: Tenant,
+    ids: ReadonlyArray<string>,
+  ) => Effect.Effect<ReadonlyMap<string, Json>, SqlError.SqlError, SqlClient.SqlClient>
+}
 
-/** Whether a key may read what is to be expanded; judged with its other scopes, before a replay could answer (decision B7). */
-export const allowExpansions = (asked: ReadonlyArray<string>, key: KnownKey): Effect.Effect<void, Problem> =>
-  Effect.gen(function* () {
-    for (const field of asked) {
-      const scope = SCOPE_OF.get(field)
-      if (scope !== undefined && key.kind === "account") yield* requireScope(key, scope, "read")
-    }
-  })
+/** By the name of the field that holds an ID. */
+export type Expanders = Readonly<Record<string, Expander>>
 
-/** The fields to expand, judged against what the endpoint offers. */
-export const expansions = (
+/** Whether a key may read what is to be expanded: checked with its other scopes, before a replay is returned (decision B7). */
+export const allowExpansions = Effect.fnUntraced(function* (
   asked: ReadonlyArray<string>,
-  declaration: Declaration,
-): Effect.Effect<ReadonlyArray<string>, Problem> =>
-  Effect.gen(function* () {
-    const offered = declaration.expand ?? []
-    if (asked.length > 0 && offered.length === 0) return yield* invalid("expand[]", "There is nothing to expand here.")
-    if (asked.length > MOST_FIELDS) return yield* invalid("expand[]", `At most ${MOST_FIELDS} fields can be expanded.`)
-    const strange = asked.find((field) => !offered.includes(field))
-    if (strange !== undefined)
-      return yield* invalid(
-        "expand[]",
-        `expand[] must be one of ${offered.join(", ")}, not ${JSON.stringify(strange)}.`,
-      )
-    return [...new Set(asked)]
-  })
+  key: KnownKey,
+  expanders: Expanders,
+) {
+  for (const field of asked) {
+    const scope = Object.hasOwn(expanders, field) ? expanders[field]!.scope : undefined
+    if (scope !== undefined && key.kind === "account") yield* requireScope(key, scope, "read")
+  }
+})
 
-export const expandAll = (
+/** The fields to expand, of those that the endpoint offers. */
+export const expansions = Effect.fnUntraced(function* (asked: ReadonlyArray<string>, declaration: Declaration) {
+  const offered = declaration.expand ?? []
+  if (asked.length > 0 && offered.length === 0) return yield* invalid("expand[]", "There is nothing to expand here.")
+  if (asked.length > MAX_FIELDS) return yield* invalid("expand[]", `At most ${MAX_FIELDS} fields can be expanded.`)
+  const strange = asked.find((field) => !offered.includes(field))
+  if (strange !== undefined)
+    return yield* invalid("expand[]", `expand[] must be one of ${offered.join(", ")}, not ${JSON.stringify(strange)}.`)
+  return [...new Set(asked)]
+})
+
+export const expandAll = Effect.fnUntraced(function* (
   tenant: Tenant,
   objects: ReadonlyArray<Json>,
   fields: ReadonlyArray<string>,
-  expanders: Readonly<Record<string, Expander>>,
-) =>
-  Effect.gen(function* () {
-    let shown = objects
-    for (const field of fields) {
-      const ids = [...new Set(objects.map((object) => object[field]).filter((id) => typeof id === "string"))]
-      const found = ids.length === 0 ? new Map<string, Json>() : yield* expanders[field]!(tenant, ids)
-      shown = shown.map((object) => ({ ...object, [field]: found.get(object[field] as string) ?? object[field] }))
-    }
-    return shown
-  })
+  expanders: Expanders,
+) {
+  let shown = objects
+  for (const field of fields) {
+    const ids = [...new Set(objects.map((object) => object[field]).filter((id) => typeof id === "string"))]
+    const found = ids.length === 0 ? new Map<string, Json>() : yield* expanders[field]!.find(tenant, ids)
+    shown = shown.map((object) => ({ ...object, [field]: found.get(object[field] as string) ?? object[field] }))
+  }
+  return shown
+})

@@ -1,18 +1,19 @@
-/** Cursor lists: newest first, by ID (spec 4.1, decision B2). */
+/** Cursor lists: newest first, by ID (decision B2). */
 import { Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import type { Ref, Tenant } from "../db/tenant.ts"
+import type { Table } from "../db/table.ts"
+import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
 import { invalid, type Problem } from "../problem.ts"
 import type { Page } from "./Endpoint.ts"
 import { id } from "./parameters.ts"
 
 const DEFAULT_LIMIT = 20
-const LARGEST_LIMIT = 100
+const MAX_LIMIT = 100
 
 const limit = Schema.String.check(
-  Schema.makeFilter((value: string) => /^\d{1,3}$/.test(value) && Number(value) >= 1 && Number(value) <= LARGEST_LIMIT),
-).annotate({ description: `an integer from 1 to ${LARGEST_LIMIT}` })
+  Schema.makeFilter((value: string) => /^\d{1,3}$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_LIMIT),
+).annotate({ description: `an integer from 1 to ${MAX_LIMIT}` })
 
 /** The parameters that every list takes. */
 export const pageFields = {
@@ -24,51 +25,76 @@ export const pageFields = {
 const noSuchCursor = (param: string, cursor: string): Problem =>
   invalid(param, `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`)
 
-interface PageQuery {
+export interface PageQuery {
   readonly limit?: string
   readonly starting_after?: string
   readonly ending_before?: string
 }
 
-/** One page of `table` with `filters`. IDs are in order of creation; where they are not, `order` is what is. */
-export const page = <Row extends Ref>(
+/** A condition of a list, as SQL on the table's columns; undefined where the caller does not filter by it. */
+export type Filter = ((sql: SqlClient.SqlClient) => Fragment) | undefined
+
+export const equals = (column: string, value: string | undefined): Filter =>
+  value === undefined ? undefined : (sql) => sql`${sql(column)} = ${value}`
+
+/** A JSON column that holds these fields. */
+export const holds = (column: string, fields: Readonly<Record<string, string>> | undefined): Filter =>
+  fields === undefined
+    ? undefined
+    : (sql) => sql`${sql(column)} @> ${JSON.stringify(fields)}::text::jsonb AND ${sql(column)} <> '{}'`
+
+const exclusive = invalid("ending_before", "ending_before and starting_after exclude each other: send one of them.")
+
+/** Where a page starts, by what the list is ordered by; undefined at its end. */
+const cursorOf = Effect.fnUntraced(function* (
   table: string,
+  param: "starting_after" | "ending_before",
+  cursor: string | undefined,
+  listed: Fragment,
+  order: string,
+) {
+  if (cursor === undefined) return undefined
+  const sql = yield* SqlClient.SqlClient
+  const [from] = yield* sql<{ at: string | number }>`
+    SELECT ${sql(order)} AS at FROM ${sql(table)} WHERE ${listed} AND id = ${cursor}`
+  return from?.at ?? (yield* noSuchCursor(param, cursor))
+})
+
+/** One page of a tenant's rows. IDs are in order of creation; where they are not, `order` is the column that is. */
+export const page = Effect.fnUntraced(function* <Row extends Ref>(
+  { name: table }: Table<Row>,
   tenant: Tenant,
   query: PageQuery,
-  filters: ReadonlyArray<Fragment>,
+  filters: ReadonlyArray<Filter> = [],
   order = "id",
-) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const size = query.limit === undefined ? DEFAULT_LIMIT : Number(query.limit)
-    const backwards = query.ending_before !== undefined
-    if (backwards && query.starting_after !== undefined) {
-      return yield* invalid("ending_before", "ending_before and starting_after exclude each other: send one of them.")
-    }
-    const cursor = query.ending_before ?? query.starting_after
-    const mine = sql`account_id = ${tenant.account_id} AND livemode = ${tenant.livemode}`
-    const by = sql(order)
-    // Where IDs are not the order they are not unique in the table either, but in the list.
-    const listed = order === "id" ? mine : sql.and([mine, ...filters])
-    const [from] =
-      cursor === undefined
-        ? []
-        : yield* sql<{ at: string | number }>`SELECT ${by} AS at FROM ${sql(table)} WHERE ${listed} AND id = ${cursor}`
-    if (cursor !== undefined && from === undefined) {
-      const param = backwards ? "ending_before" : "starting_after"
-      return yield* noSuchCursor(param, cursor)
-    }
-    const where = sql.and([
-      mine,
-      ...filters,
-      ...(from === undefined ? [] : [backwards ? sql`${by} > ${from.at}` : sql`${by} < ${from.at}`]),
-    ])
-    const direction = backwards ? sql.literal("ASC") : sql.literal("DESC")
-    const rows =
-      yield* sql<Row>`SELECT * FROM ${sql(table)} WHERE ${where} ORDER BY ${by} ${direction} LIMIT ${size + 1}`
-    const shown = rows.slice(0, size)
-    return { data: backwards ? shown.reverse() : shown, hasMore: rows.length > size, limit: size } satisfies Page<Row>
-  })
+) {
+  const sql = yield* SqlClient.SqlClient
+  const size = query.limit === undefined ? DEFAULT_LIMIT : Number(query.limit)
+  if (query.ending_before !== undefined && query.starting_after !== undefined) return yield* exclusive
+  const param = query.ending_before === undefined ? "starting_after" : "ending_before"
+  const backwards = param === "ending_before"
+  const conditions = filters.flatMap((filter) => (filter === undefined ? [] : [filter(sql)]))
+  const mine = ofTenant(sql, tenant)
+  const by = sql(order)
+  // Where IDs are not the order they are not unique in the table either, but in the list.
+  const listed = order === "id" ? mine : sql.and([mine, ...conditions])
+  const from = yield* cursorOf(table, param, query[param], listed, order)
+  const beyond = from === undefined ? [] : [backwards ? sql`${by} > ${from}` : sql`${by} < ${from}`]
+  const direction = sql.literal(backwards ? "ASC" : "DESC")
+  const rows = yield* sql<Row>`
+    SELECT * FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions, ...beyond])} ORDER BY ${by} ${direction} LIMIT ${size + 1}`
+  const shown = rows.slice(0, size)
+  return { data: backwards ? shown.reverse() : shown, hasMore: rows.length > size, limit: size } satisfies Page<Row>
+})
+
+/** One page of a request's list, as the API shows its rows. */
+export const listOf = <Row extends Ref, A>(
+  table: Table<Row>,
+  request: Tenant & { readonly query: PageQuery },
+  render: (row: Row) => A,
+  filters?: ReadonlyArray<Filter>,
+  order?: string,
+) => Effect.map(page(table, request, request.query, filters, order), (rows) => mapPage(rows, render))
 
 /** One page of what is listed already. */
 export const pageOf = <T extends { readonly id: string }>(
@@ -77,10 +103,7 @@ export const pageOf = <T extends { readonly id: string }>(
   defaultLimit = DEFAULT_LIMIT,
 ): Effect.Effect<Page<T>, Problem> => {
   const limit = query.limit === undefined ? defaultLimit : Number(query.limit)
-  if (query.starting_after !== undefined && query.ending_before !== undefined)
-    return Effect.fail(
-      invalid("ending_before", "ending_before and starting_after exclude each other: send one of them."),
-    )
+  if (query.starting_after !== undefined && query.ending_before !== undefined) return Effect.fail(exclusive)
   const param = query.ending_before === undefined ? "starting_after" : "ending_before"
   const cursor = query[param]
   const at = cursor === undefined ? -1 : listed.findIndex(({ id }) => id === cursor)

@@ -1,11 +1,16 @@
 /** The OpenAPI 3.1 document, made from the endpoints' declarations. */
-import { Schema } from "effect"
+import { Schema, SchemaAST } from "effect"
+import type { Json } from "../json.ts"
 import { CATALOGUE, type ProblemCode } from "../problem.ts"
 import { levelOf } from "./access.ts"
-import type { Declaration, Endpoint, Json } from "./Endpoint.ts"
-import { EXAMPLES } from "./examples.ts"
-import { OBJECTS } from "./objects.ts"
+import type { Declaration } from "./Endpoint.ts"
+import { exampleId, exampleOf, nameOf } from "./response.ts"
 import { pathParameters, pathTemplate } from "./routes.ts"
+
+/** What documents are made from. */
+export interface Declared {
+  readonly declaration: Declaration
+}
 
 const EVERYWHERE: ReadonlyArray<ProblemCode> = [
   "https_required",
@@ -38,9 +43,17 @@ const accessCodes = ({ access }: Declaration): ReadonlyArray<ProblemCode> => {
   return [...WITH_ACCOUNT_KEY, "secret_key_required", "insufficient_scope"]
 }
 
-const jsonSchema = (schema: Schema.Top): Json => Schema.toJsonSchemaDocument(schema).schema as Json
+/** A schema as JSON Schema; one that has a name stands in the document's definitions. */
+const jsonSchema = (schema: Schema.Top): Json => {
+  const { schema: own, definitions } = Schema.toJsonSchemaDocument(schema)
+  const name = SchemaAST.resolveIdentifier(schema.ast)
+  return (name === undefined ? own : (definitions[name] ?? own)) as Json
+}
 
-/** Request objects refuse what they don't know; answers may grow. */
+/** The examples stand with the responses. */
+const withoutExamples = ({ examples: _, ...schema }: Json): Json => schema
+
+/** Request objects refuse what they don't know; responses may grow. */
 const closed = (schema: Json): Json => {
   const properties = schema.properties as Readonly<Record<string, Json>> | undefined
   const inner =
@@ -62,7 +75,7 @@ export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> =>
 
 const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
 
-/** Headers of every answer to a known key; of a write those that say what it counted; of a POST whether it is a replay. */
+/** Headers of every response to a known key; of a write those that say what it counted; of a POST whether it is a replay. */
 const headersOf = ({ method }: Declaration): Json => ({
   "X-Request-Id": header("RequestId"),
   "RateLimit-Limit": header("RateLimitLimit"),
@@ -90,7 +103,7 @@ const errorExample = (code: ProblemCode): Json => ({
     code,
     message: CATALOGUE[code].explanation,
     param: null,
-    request_id: "req_01m7yyp0a6e08v7r97jkyz1pj0",
+    request_id: exampleId("request"),
     doc_url: `https://billing.example/docs/errors#${code}`,
   },
 })
@@ -147,8 +160,8 @@ const queryParameters = (declaration: Declaration): ReadonlyArray<Json> => {
   ]
 }
 
-const answerSchema = (declaration: Declaration): Json => {
-  const object = { $ref: `#/components/schemas/${declaration.answers}` }
+const successSchema = (declaration: Declaration): Json => {
+  const object = { $ref: `#/components/schemas/${nameOf(declaration.success)}` }
   const data = declaration.list === true ? { type: "array", items: object } : object
   const meta = { $ref: "#/components/schemas/list_meta" }
   return {
@@ -158,8 +171,8 @@ const answerSchema = (declaration: Declaration): Json => {
   }
 }
 
-const answerExample = (declaration: Declaration): Json => {
-  const data = EXAMPLES[declaration.answers]
+const successExample = (declaration: Declaration): Json => {
+  const data = exampleOf(declaration.success)
   return declaration.list === true
     ? { success: true, data: [data], meta: { has_more: false, next_cursor: null, limit: 20 } }
     : { success: true, data }
@@ -210,7 +223,7 @@ const operation = (declaration: Declaration): Json => ({
     [declaration.status]: {
       description: "Success",
       headers: headersOf(declaration),
-      content: { "application/json": { schema: answerSchema(declaration), example: answerExample(declaration) } },
+      content: { "application/json": { schema: successSchema(declaration), example: successExample(declaration) } },
     },
     ...failures(declaration),
   },
@@ -274,7 +287,7 @@ const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
   }
 }
 
-export const openApi = (endpoints: ReadonlyArray<Endpoint>, origin: string): Json => {
+export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Json => {
   const paths: Record<string, Record<string, Json>> = {}
   for (const { declaration } of endpoints) {
     const path = pathTemplate(declaration.path)
@@ -317,7 +330,7 @@ export const openApi = (endpoints: ReadonlyArray<Endpoint>, origin: string): Jso
         ServiceWriteLimit: { description: "Writes that the plan includes, or unlimited", schema: { type: "string" } },
         ServiceUsagePeriodEnd: { description: "When the month ends", schema: { type: "string", format: "date-time" } },
         IdempotentReplayed: {
-          description: "true where the answer is that of an earlier request with the same Idempotency-Key",
+          description: "true where the response is that of an earlier request with the same Idempotency-Key",
           schema: { type: "string", enum: ["true"] },
         },
       },
@@ -325,12 +338,14 @@ export const openApi = (endpoints: ReadonlyArray<Endpoint>, origin: string): Jso
         IdempotencyKey: {
           name: "Idempotency-Key",
           in: "header",
-          description: "A retry with the same key and body gets the first answer (kept 24 hours)",
+          description: "A retry with the same key and body gets the first response (kept 24 hours)",
           schema: { type: "string", maxLength: 255 },
         },
       },
       schemas: {
-        ...Object.fromEntries(Object.entries(OBJECTS).map(([name, schema]) => [name, jsonSchema(schema)])),
+        ...Object.fromEntries(
+          endpoints.map(({ declaration: { success } }) => [nameOf(success), withoutExamples(jsonSchema(success))]),
+        ),
         list_meta: {
           type: "object",
           properties: {

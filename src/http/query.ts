@@ -1,6 +1,6 @@
 /** Query strings: plain parameters, `expand[]` and `metadata[key]`; anything twice or unknown is refused. */
 import { Effect } from "effect"
-import { invalid, type Problem } from "../problem.ts"
+import { invalid } from "../problem.ts"
 import type { Declaration } from "./Endpoint.ts"
 
 export interface ParsedQuery {
@@ -10,25 +10,24 @@ export interface ParsedQuery {
 
 const METADATA = /^metadata\[(.+)\]$/
 
-export const parseQuery = (search: URLSearchParams, declaration: Declaration): Effect.Effect<ParsedQuery, Problem> =>
-  Effect.gen(function* () {
-    const expand: Array<string> = []
-    const values: Record<string, unknown> = Object.create(null)
-    for (const [name, value] of search) {
-      if (`${name}${value}`.includes("\0"))
-        return yield* invalid(name.replaceAll("\0", ""), "A parameter holds a NUL character.")
-      if (name === "expand[]") {
-        expand.push(value)
-        continue
-      }
-      const key = METADATA.exec(name)?.[1]
-      if (key !== undefined && declaration.metadataFilter === true) {
-        if (values.metadata !== undefined) return yield* invalid(name, "A list can be filtered by one metadata key.")
-        values.metadata = { [key]: value }
-        continue
-      }
-      if (name in values) return yield* invalid(name, `${name} is given twice.`)
-      values[name] = value
+export const parseQuery = Effect.fnUntraced(function* (search: URLSearchParams, declaration: Declaration) {
+  const expand: Array<string> = []
+  const values: Record<string, unknown> = Object.create(null)
+  for (const [name, value] of search) {
+    if (`${name}${value}`.includes("\0"))
+      return yield* invalid(name.replaceAll("\0", ""), "A parameter holds a NUL character.")
+    if (name === "expand[]") {
+      expand.push(value)
+      continue
     }
-    return { expand, values: { ...values } }
-  })
+    const key = METADATA.exec(name)?.[1]
+    if (key !== undefined && declaration.metadataFilter === true) {
+      if (values.metadata !== undefined) return yield* invalid(name, "A list can be filtered by one metadata key.")
+      values.metadata = { [key]: value }
+      continue
+    }
+    if (name in values) return yield* invalid(name, `${name} is given twice.`)
+    values[name] = value
+  }
+  return { expand, values: { ...values } } satisfies ParsedQuery
+})

@@ -6,7 +6,7 @@
 /** A burst is twice what is sustained in a second. */
 const BURST_SECONDS = 2
 /** Buckets kept; a full one says nothing, and these are dropped first. */
-const MOST_BUCKETS = 50_000
+const MAX_BUCKETS = 50_000
 
 interface Bucket {
   tokens: number
@@ -23,7 +23,7 @@ export interface RateLimit {
   readonly take: (name: string, now?: number) => Taken
 }
 
-export const makeRateLimit = (perSecond: number): RateLimit => {
+export const createRateLimit = (perSecond: number): RateLimit => {
   const burst = perSecond * BURST_SECONDS
   const buckets = new Map<string, Bucket>()
 
@@ -32,15 +32,15 @@ export const makeRateLimit = (perSecond: number): RateLimit => {
 
   const dropFull = (now: number): void => {
     for (const [name, bucket] of buckets) if (refill(bucket, now) >= burst) buckets.delete(name)
-    // All of them busy: the oldest begins anew.
-    if (buckets.size >= MOST_BUCKETS) buckets.delete(buckets.keys().next().value!)
+    // All of them busy: the oldest starts again.
+    if (buckets.size >= MAX_BUCKETS) buckets.delete(buckets.keys().next().value!)
   }
 
   return {
     take: (name, now = performance.now()) => {
       let bucket = buckets.get(name)
       if (bucket === undefined) {
-        if (buckets.size >= MOST_BUCKETS) dropFull(now)
+        if (buckets.size >= MAX_BUCKETS) dropFull(now)
         bucket = { tokens: burst, at: now }
         buckets.set(name, bucket)
       }

@@ -1,20 +1,25 @@
 /** From a method and a path to an endpoint, within one environment. */
-import type { Endpoint } from "./Endpoint.ts"
+import type { Declaration } from "./Endpoint.ts"
 
-export interface Match {
-  readonly endpoint: Endpoint
+/** What is routed to: anything that is declared as an endpoint. */
+interface Declared {
+  readonly declaration: Declaration
+}
+
+export interface Match<E> {
+  readonly endpoint: E
   /** The `:name` segments of the path. */
   readonly params: Readonly<Record<string, string>>
 }
 
-export interface Routes {
+export interface Routes<E> {
   /** The endpoint, or the methods that the path has instead (none: there is no such path). */
-  readonly find: (method: string, path: string) => Match | { readonly allow: ReadonlyArray<string> }
+  readonly find: (method: string, path: string) => Match<E> | { readonly allow: ReadonlyArray<string> }
 }
 
-interface Route {
+interface Route<E> {
   readonly segments: ReadonlyArray<string>
-  readonly endpoint: Endpoint
+  readonly endpoint: E
 }
 
 const split = (path: string): ReadonlyArray<string> => path.split("/").slice(1)
@@ -37,8 +42,8 @@ const decodeSegment = (segment: string): string => {
 }
 
 /** The routes of the live or of the sandbox environment. Literal segments win over parameters. */
-export const makeRoutes = (endpoints: ReadonlyArray<Endpoint>, livemode: boolean): Routes => {
-  const byLength = new Map<number, Array<Route>>()
+export const createRoutes = <E extends Declared>(endpoints: ReadonlyArray<E>, livemode: boolean): Routes<E> => {
+  const byLength = new Map<number, Array<Route<E>>>()
   for (const endpoint of endpoints) {
     if (livemode && endpoint.declaration.sandboxOnly === true) continue
     const segments = split(endpoint.declaration.path)
@@ -46,7 +51,7 @@ export const makeRoutes = (endpoints: ReadonlyArray<Endpoint>, livemode: boolean
     routes.push({ segments, endpoint })
     byLength.set(segments.length, routes)
   }
-  const parameters = ({ segments }: Route): number => segments.filter((segment) => segment.startsWith(":")).length
+  const parameters = ({ segments }: Route<E>): number => segments.filter((segment) => segment.startsWith(":")).length
   for (const routes of byLength.values()) routes.sort((a, b) => parameters(a) - parameters(b))
   return {
     find: (method, path) => {

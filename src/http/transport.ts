@@ -1,6 +1,6 @@
 /** What the connection says of a request, and its address: by what it came, from where, and to which environment. */
 import type { IncomingMessage } from "node:http"
-import type { Transport } from "../config.ts"
+import type { Transport } from "../config/Config.ts"
 
 /** Whether the request came over HTTPS, by ourselves or by a proxy that we trust (decision A2). */
 export const isSecure = (request: IncomingMessage, transport: Transport): boolean =>

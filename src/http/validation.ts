@@ -99,7 +99,7 @@ const toProblem = (fault: Fault, ast: SchemaAST.AST): Problem => {
   }
 }
 
-/** A decoder of `schema` that fails with the one fault to tell. */
+/** A decoder of `schema` that fails with the first fault. */
 const decoder = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Effect.Effect<A, Problem>) => {
   const decode = Schema.decodeUnknownResult(schema as Schema.Codec<A, unknown, never, never>, {
     errors: "all",

@@ -1,35 +1,30 @@
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
-import { findAccount } from "../account/Accounts.ts"
+import { findAccount } from "../account/accounts.ts"
 import { bind } from "../http/Endpoint.ts"
-import { mapPage, page } from "../http/lists.ts"
-import { type PublicPage, publicPage } from "../http/public.ts"
+import { equals, listOf } from "../http/lists.ts"
+import { publicRoute } from "../http/publicRoutes.ts"
 import { problem } from "../problem.ts"
 import { invoiceApi } from "./api.ts"
-import { renderInvoice } from "./Invoice.ts"
-import { findInvoice } from "./Invoices.ts"
+import { invoices, renderInvoice } from "./invoice.ts"
+import { findInvoice } from "./invoices.ts"
 import { Links } from "./Links.ts"
 import { invoicePdf } from "./pdf.ts"
-import type { InvoiceRow } from "./rows.ts"
 
 export const invoiceEndpoints = [
   bind(invoiceApi.list, {
-    kind: "list",
+    kind: "read",
     run: (request) =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const links = yield* Links
-        const { status } = request.query
-        const filters = status === undefined ? [] : [sql`state = ${status}`]
-        const rows = yield* page<InvoiceRow>("invoice", request, request.query, filters)
-        return mapPage(rows, (row) => renderInvoice(row, links.pdf(row.id)))
-      }),
+      Effect.flatMap(Links, (links) =>
+        listOf(invoices, request, (row) => renderInvoice(row, links.pdf(row.id)), [
+          equals("state", request.query.status),
+        ]),
+      ),
   }),
 ]
 
 /** The PDF behind an invoice's signed link. */
-export const invoicePages: ReadonlyArray<PublicPage> = [
-  publicPage(/^\/invoices\/([^/]+)\.pdf$/, {
+export const invoiceRoutes = [
+  publicRoute(/^\/invoices\/([^/]+)\.pdf$/, {
     GET: ({ parts: [id], search }) =>
       Effect.gen(function* () {
         const links = yield* Links

@@ -1,11 +1,13 @@
-/** What a month comes to (spec 2.15, 8; decisions K2, K4, K7). Pure. */
+/** What a month comes to (decisions K2, K4, K7). Pure. */
 
-import type { ApiPlan } from "../key/Keys.ts"
+import type { ApiPlan } from "../apiPlans.ts"
 import { formatKobo } from "../money.ts"
 import { ALLOWANCES, nudgeOverage, WRITE_BLOCK, WRITE_BLOCK_KOBO, writeOverage } from "../usage/allowances.ts"
 
+export const INVOICE_LINE_TYPES = ["plan_fee", "write_request_overage", "nudge_overage", "proration", "credit"] as const
+
 export interface InvoiceLine {
-  readonly type: "plan_fee" | "write_request_overage" | "nudge_overage" | "proration" | "credit"
+  readonly type: (typeof INVOICE_LINE_TYPES)[number]
   readonly description: string
   readonly quantity: number
   /** Kobo, as are amounts. */

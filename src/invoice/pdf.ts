@@ -2,7 +2,7 @@
 import { createRequire } from "node:module"
 import PDFDocument from "pdfkit"
 import { formatKobo } from "../money.ts"
-import type { InvoiceRow } from "./rows.ts"
+import type { InvoiceRow } from "./invoice.ts"
 
 /** The fonts that every PDF reader has lack the ₦ sign. */
 const fonts = createRequire(import.meta.url)
@@ -16,7 +16,7 @@ const ROW = 22
 
 const day = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
-const STATES = { drafted: "Draft", open: "Open", overdue: "Overdue", paid: "Paid", void: "Void" } as const
+const STATES = { open: "Open", overdue: "Overdue", paid: "Paid", void: "Void" } as const
 
 export const invoicePdf = (invoice: InvoiceRow, businessName: string): Promise<Uint8Array> =>
   new Promise((resolve, reject) => {

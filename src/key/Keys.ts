@@ -1,14 +1,15 @@
 /**
- * Whose request it is. Keys are remembered in memory for as long as the database tells of every change (LISTEN): a
+ * Whose request it is. Keys are remembered in memory for as long as the database announces every change (LISTEN): a
  * revoked key is forgotten everywhere at once, and while the line is down nothing is remembered.
  */
-import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Layer, Queue, Schedule } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import type { ApiPlan } from "../apiPlans.ts"
 import { records } from "../db/records.ts"
 import { type Problem, problem } from "../problem.ts"
+import { every, listen } from "../process/workers.ts"
 import { MINUTE_MS } from "../time.ts"
-import { type KeyType, type ParsedKey, parseKey } from "./Key.ts"
+import { type KeyType, type ParsedKey, parseKey } from "./key.ts"
 import type { Scopes } from "./scopes.ts"
 
 export interface AccountKey {
@@ -33,7 +34,6 @@ export interface AdministratorKey {
 }
 
 export type KnownKey = AccountKey | AdministratorKey
-export type ApiPlan = "starter" | "growth" | "scale" | "enterprise"
 
 export interface Authenticated {
   readonly key: KnownKey
@@ -41,12 +41,135 @@ export interface Authenticated {
 }
 
 /** Keys in memory; past it, all are forgotten: an installation has thousands at most. */
-const MOST_REMEMBERED = 20_000
-const RECONNECT_MS = 500
+const MAX_REMEMBERED = 20_000
 /** How often uses are written down: "last used" is exact to a minute (decision J1). */
 const NOTE_USES_EVERY_MS = 5_000
 
+/** Keys by the hash of their text. */
+class Remembered {
+  readonly #keys = new Map<string, KnownKey>()
+  /** Counts the changes heard of: a look-up that one overtakes is not remembered. */
+  #changes = 0
+  #listening = false
+
+  get changes(): number {
+    return this.#changes
+  }
+
+  get(name: string): KnownKey | undefined {
+    return this.#keys.get(name)
+  }
+
+  /** Remembers what was looked up since `changes`, unless something changed meanwhile. */
+  set(name: string, key: KnownKey, changes: number): void {
+    if (!this.#listening || changes !== this.#changes) return
+    if (this.#keys.size >= MAX_REMEMBERED) this.#keys.clear()
+    this.#keys.set(name, key)
+  }
+
+  /** A key changed, or an account and with it any number of keys. */
+  changed(what: string): void {
+    this.#changes++
+    if (what === "account") this.#keys.clear()
+    else this.#keys.delete(what)
+  }
+
+  listening(now: boolean): void {
+    this.#listening = now
+    this.changed("account")
+  }
+}
+
+/** The minute in which each key was last used, where that is not written down yet. */
+class Uses {
+  readonly #waiting = new Map<string, AccountKey & { readonly at: number }>()
+  readonly #noted = new Map<string, number>()
+
+  note(key: AccountKey): void {
+    const at = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
+    if (this.#noted.get(key.id) === at) return
+    if (this.#noted.size >= MAX_REMEMBERED) this.#noted.clear()
+    this.#noted.set(key.id, at)
+    this.#waiting.set(key.id, { ...key, at })
+  }
+
+  take() {
+    const rows = [...this.#waiting.values()]
+    this.#waiting.clear()
+    return rows
+  }
+
+  putBack(rows: ReadonlyArray<AccountKey & { readonly at: number }>): void {
+    for (const row of rows) if (!this.#waiting.has(row.id)) this.#waiting.set(row.id, row)
+  }
+}
+
 const USE = { account_id: "text", livemode: "boolean", id: "text", at: "timestamptz" } as const
+
+const writeUses = Effect.fnUntraced(function* (uses: Uses) {
+  const rows = uses.take()
+  if (rows.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(sql, rows, USE)} r
+    WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id)`.pipe(
+    Effect.tapError(() => Effect.sync(() => uses.putBack(rows))),
+  )
+})
+
+const read = Effect.fnUntraced(function* ({ kind, hash }: ParsedKey) {
+  const sql = yield* SqlClient.SqlClient
+  const rows: ReadonlyArray<KnownKey> =
+    kind === "administrator"
+      ? yield* sql<AdministratorKey>`SELECT 'administrator' AS kind, id, name, revoked_at FROM administrator_key WHERE hash = ${hash}`
+      : yield* sql<AccountKey>`
+          SELECT 'account' AS kind, k.id, k.account_id, k.livemode, k.type, k.scopes, k.origins, k.expires_at, k.revoked_at, a.live_access, a.api_plan
+          FROM api_key k JOIN account a ON a.id = k.account_id WHERE k.hash = ${hash}`
+  return rows[0]
+})
+
+const find = Effect.fnUntraced(function* (remembered: Remembered, parsed: ParsedKey) {
+  const name = Buffer.from(parsed.hash).toString("hex")
+  const known = remembered.get(name)
+  if (known !== undefined) return known
+  const { changes } = remembered
+  const key = yield* read(parsed)
+  if (key !== undefined) remembered.set(name, key, changes)
+  return key
+})
+
+/** Why a key of an account may not be used there, if so. */
+const refusalOf = (key: AccountKey, livemode: boolean | undefined): Problem | undefined => {
+  if (livemode !== undefined && key.livemode !== livemode) {
+    const [is, should] = key.livemode ? ["live", "sandbox"] : ["sandbox", "live"]
+    return problem("key_environment_mismatch", `This is a ${is} key, and the address is the ${should} one.`)
+  }
+  return key.livemode && key.live_access !== "approved"
+    ? problem("live_access_required", "Live access of this account is not enabled.")
+    : undefined
+}
+
+const authenticate = Effect.fnUntraced(function* (
+  remembered: Remembered,
+  uses: Uses,
+  authorization: string | undefined,
+  livemode: boolean | undefined,
+) {
+  const token = authorization === undefined ? undefined : /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1]
+  if (token === undefined)
+    return yield* problem("key_missing", "Send your API key in the header: Authorization: Bearer <API_KEY>.")
+  const parsed = parseKey(token)
+  const key = parsed === undefined ? undefined : yield* find(remembered, parsed)
+  if (key === undefined)
+    return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
+  if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
+  if (key.kind === "administrator") return { key, refusal: undefined }
+  if (key.expires_at !== null && key.expires_at <= Date.now())
+    return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
+  const refusal = refusalOf(key, livemode)
+  if (refusal === undefined) uses.note(key)
+  return { key, refusal }
+})
 
 export class Keys extends Context.Service<
   Keys,
@@ -61,115 +184,24 @@ export class Keys extends Context.Service<
     ) => Effect.Effect<Authenticated, Problem | SqlError.SqlError>
   }
 >()("billing/key/Keys") {
-  static readonly layer: Layer.Layer<Keys, never, SqlClient.SqlClient | PgClient.PgClient> = Layer.effect(
+  static readonly layer = Layer.effect(
     Keys,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const pg = yield* PgClient.PgClient
-      const remembered = new Map<string, KnownKey>()
-      /** Counts the changes heard of: a look-up that one overtakes is not remembered. */
-      let changes = 0
-      let listening = false
-
-      const forgetAll = () => {
-        changes++
-        remembered.clear()
-      }
-      const listen = Effect.scoped(
-        Effect.gen(function* () {
-          const notices = yield* pg.listen("api_key_changed")
-          forgetAll()
-          listening = true
-          yield* Effect.forever(
-            Effect.map(Queue.take(notices), ({ payload }) => {
-              changes++
-              if (payload === "account") remembered.clear()
-              else remembered.delete(payload)
-            }),
-          )
-        }),
-      ).pipe(
-        Effect.ensuring(
-          Effect.sync(() => {
-            listening = false
-            forgetAll()
-          }),
-        ),
+      const remembered = new Remembered()
+      const uses = new Uses()
+      yield* listen("api_key_changed", {
+        notice: (payload) => remembered.changed(payload),
+        began: () => remembered.listening(true),
+        ended: () => remembered.listening(false),
+      })
+      yield* Effect.addFinalizer(() =>
+        Effect.ignore(writeUses(uses), { log: "Warn", message: "the last uses of keys are not written" }),
       )
-      yield* Effect.forkScoped(listen.pipe(Effect.ignore, Effect.repeat(Schedule.spaced(RECONNECT_MS))))
-
-      /** The minute in which each key was last used, where that is not written down yet. */
-      const uses = new Map<string, AccountKey & { readonly at: number }>()
-      const noted = new Map<string, number>()
-      const noteUse = (key: AccountKey) => {
-        const at = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
-        if (noted.get(key.id) === at) return
-        if (noted.size >= MOST_REMEMBERED) noted.clear()
-        noted.set(key.id, at)
-        uses.set(key.id, { ...key, at })
-      }
-      const writeUses = Effect.suspend(() => {
-        const rows = [...uses.values()]
-        uses.clear()
-        return rows.length === 0
-          ? Effect.void
-          : sql`UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(sql, rows, USE)} r
-              WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id)`.pipe(
-              Effect.tapError(() => Effect.sync(() => rows.forEach((row) => void uses.set(row.id, row)))),
-            )
-      }).pipe(Effect.ignore)
-      yield* Effect.forkScoped(Effect.repeat(writeUses, Schedule.spaced(NOTE_USES_EVERY_MS)))
-      yield* Effect.addFinalizer(() => writeUses)
-
-      const read = ({ kind, hash }: ParsedKey) =>
-        kind === "administrator"
-          ? sql<AdministratorKey>`SELECT 'administrator' AS kind, id, name, revoked_at FROM administrator_key WHERE hash = ${hash}`
-          : sql<AccountKey>`
-              SELECT 'account' AS kind, k.id, k.account_id, k.livemode, k.type, k.scopes, k.origins, k.expires_at, k.revoked_at, a.live_access, a.api_plan
-              FROM api_key k JOIN account a ON a.id = k.account_id WHERE k.hash = ${hash}`
-
-      const find = (parsed: ParsedKey): Effect.Effect<KnownKey | undefined, SqlError.SqlError> =>
-        Effect.gen(function* () {
-          const name = Buffer.from(parsed.hash).toString("hex")
-          const known = remembered.get(name)
-          if (known !== undefined) return known
-          const before = changes
-          const [row]: ReadonlyArray<KnownKey> = yield* read(parsed)
-          if (row !== undefined && listening && before === changes) {
-            if (remembered.size >= MOST_REMEMBERED) remembered.clear()
-            remembered.set(name, row)
-          }
-          return row
-        })
-
-      const judge = (key: AccountKey, livemode: boolean | undefined): Problem | undefined => {
-        if (livemode !== undefined && key.livemode !== livemode) {
-          const [is, should] = key.livemode ? ["live", "sandbox"] : ["sandbox", "live"]
-          return problem("key_environment_mismatch", `This is a ${is} key, and the address is the ${should} one.`)
-        }
-        return key.livemode && key.live_access !== "approved"
-          ? problem("live_access_required", "Live access of this account is not enabled.")
-          : undefined
-      }
-
+      yield* every("key uses", NOTE_USES_EVERY_MS, writeUses(uses))
       return Keys.of({
         authenticate: (authorization, livemode) =>
-          Effect.gen(function* () {
-            const token = authorization === undefined ? undefined : /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1]
-            if (token === undefined)
-              return yield* problem("key_missing", "Send your API key in the header: Authorization: Bearer <API_KEY>.")
-            const parsed = parseKey(token)
-            const key = parsed === undefined ? undefined : yield* find(parsed)
-            if (key === undefined)
-              return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
-            if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
-            if (key.kind === "administrator") return { key, refusal: undefined }
-            if (key.expires_at !== null && key.expires_at <= Date.now())
-              return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
-            const refusal = judge(key, livemode)
-            if (refusal === undefined) noteUse(key)
-            return { key, refusal }
-          }),
+          Effect.provideService(authenticate(remembered, uses, authorization, livemode), SqlClient.SqlClient, sql),
       })
     }),
   )

@@ -1,4 +1,4 @@
-/** What restricted keys can be allowed (spec 5.7, decision J2): one table for the check, its message and the documents. */
+/** What restricted keys can be allowed (decision J2): one table for the check, its message and the documents. */
 
 export const SCOPES = {
   plans: "plans",

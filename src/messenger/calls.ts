@@ -5,7 +5,7 @@ import { SECOND_MS } from "../time.ts"
 import { Busy, NoAnswer, type SendError } from "./Messenger.ts"
 
 const LIMIT_MS = 10 * SECOND_MS
-/** Less than the limit: a connection that does not come to be is told from an answer that does not. */
+/** Less than the limit: so that a connection that fails is not taken for a response that does not come. */
 const agent = new Agent({ connect: { timeout: 5 * SECOND_MS } })
 
 export interface Answer {
@@ -41,7 +41,7 @@ const failureOf = (error: unknown): SendError =>
 const retryAfterMs = (value: unknown): number | null =>
   typeof value === "string" && /^\d{1,6}$/.test(value) ? Number(value) * SECOND_MS : null
 
-/** Posts JSON; answers whatever status came back that says something about the message itself. */
+/** Posts JSON; returns whatever status came back that says something about the message itself. */
 export const postJson = (
   url: string,
   body: object,

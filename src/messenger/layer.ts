@@ -1,11 +1,11 @@
 /** Who sends for which channel: simulators in the sandbox, what is set up in live (decisions H5, H6). */
 import { Context, Effect, Layer } from "effect"
 import type { Channel } from "../../machines/nudge.ts"
-import type { MessengerSettings } from "../config.ts"
+import type { MessengerSettings } from "../config/Config.ts"
 import { type ChannelMessenger, Messenger, Refused } from "./Messenger.ts"
 import type { Callback } from "./receipts.ts"
 import { simulated } from "./simulator.ts"
-import { email, type Mailer, makeMailer } from "./smtp.ts"
+import { createMailer, email, type Mailer } from "./smtp.ts"
 import { termii, termiiCallback } from "./termii.ts"
 import { whatsApp, whatsAppCallback } from "./whatsapp.ts"
 
@@ -27,7 +27,7 @@ const missing: ChannelMessenger = {
 }
 
 export const messengerLayer = (settings: MessengerSettings): Layer.Layer<Messenger | Messengers> => {
-  const mailer = settings.smtp === undefined ? undefined : makeMailer(settings.smtp)
+  const mailer = settings.smtp === undefined ? undefined : createMailer(settings.smtp)
   const otherwise = settings.simulateLive ? simulated : missing
   const live: Readonly<Record<Channel, ChannelMessenger>> = {
     whatsapp: settings.whatsapp === undefined ? otherwise : whatsApp(settings.whatsapp),

@@ -1,7 +1,7 @@
 /** E-mail by SMTP. */
 import { Effect, Redacted, Semaphore } from "effect"
 import { createTransport } from "nodemailer"
-import type { SmtpSettings } from "../config.ts"
+import type { SmtpSettings } from "../config/Config.ts"
 import { SECOND_MS } from "../time.ts"
 import { Busy, type ChannelMessenger, Refused, type SendError, wholeText } from "./Messenger.ts"
 
@@ -9,7 +9,7 @@ const CONNECT_MS = 10 * SECOND_MS
 const SILENCE_MS = 12 * SECOND_MS
 /** From the turn of a mail to its end: a little longer than a silence, so that it is the mail that fails. */
 const LIMIT_MS = 15 * SECOND_MS
-/** Mails under way; the next waits here rather than in the library, which could not be told to forget it. */
+/** Mails under way; the next waits here rather than in the library, which could not forget it. */
 const CONNECTIONS = 20
 
 export interface Mail {
@@ -32,7 +32,7 @@ const failureOf = (error: unknown): SendError => {
   return new Refused({ reason: command === "RCPT TO" ? "address_rejected" : "message_rejected" })
 }
 
-export const makeMailer = ({ url, from }: SmtpSettings): Mailer => {
+export const createMailer = ({ url, from }: SmtpSettings): Mailer => {
   const transport = createTransport({
     url: Redacted.value(url),
     pool: true,

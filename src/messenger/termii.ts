@@ -1,7 +1,7 @@
 /** SMS by Termii. */
 import { createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
-import type { TermiiSettings } from "../config.ts"
+import type { TermiiSettings } from "../config/Config.ts"
 import { postJson } from "./calls.ts"
 import { type ChannelMessenger, forSms, Refused, wholeText } from "./Messenger.ts"
 import { type Callback, isSame, parse } from "./receipts.ts"

@@ -1,7 +1,7 @@
 /** WhatsApp by the Cloud API (docs/operating.md lists the templates that it needs approved). */
 import { createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
-import type { WhatsAppSettings } from "../config.ts"
+import type { WhatsAppSettings } from "../config/Config.ts"
 import { postJson } from "./calls.ts"
 import { Busy, type ChannelMessenger, type Message, Refused } from "./Messenger.ts"
 import { type Callback, isSame, parse, type Receipt } from "./receipts.ts"

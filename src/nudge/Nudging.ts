@@ -38,9 +38,8 @@ export class Nudging extends Context.Service<
 }
 
 /** The payment link of a nudge (decision F5). */
-export const paymentLink = (nudge: string) =>
-  Effect.gen(function* () {
-    const { token } = yield* Nudging
-    const { url } = yield* Origin
-    return `${url}/pay/${token(nudge)}`
-  })
+export const paymentLink = Effect.fnUntraced(function* (nudge: string) {
+  const { token } = yield* Nudging
+  const { url } = yield* Origin
+  return `${url}/pay/${token(nudge)}`
+})

@@ -1,12 +1,82 @@
 /** Nudges on the wire. */
 import { Schema } from "effect"
+import { ATTEMPT_STATUSES, CHANNELS, NUDGE_STATUSES, NUDGE_TEMPLATES } from "../../machines/nudge.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { id, oneOf, text } from "../http/parameters.ts"
-import { CHANNELS, channels } from "../plan/api.ts"
-import { TEMPLATES } from "./messages.ts"
+import { common, exampleId, idOrObject, instant } from "../http/response.ts"
+import { channels } from "../plan/api.ts"
 
-const LONGEST_MESSAGE = 480
+const { Boolean: Bool, Literals, NullOr, String: Text } = Schema
+
+export const NUDGE_SOURCES = ["automatic", "api", "dashboard"] as const
+
+const fields = {
+  ...common("nudge"),
+  customer: idOrObject,
+  subscription: NullOr(idOrObject),
+  channel: Literals(CHANNELS),
+  template: Literals(NUDGE_TEMPLATES),
+  source: Literals(NUDGE_SOURCES),
+  status: Literals(NUDGE_STATUSES),
+  failure_reason: NullOr(Text),
+  counts_toward_allowance: Bool,
+  billed_as_overage: Bool,
+  sent_at: NullOr(instant),
+  delivered_at: NullOr(instant),
+  attempts: Schema.Array(
+    Schema.Struct({
+      channel: Literals(CHANNELS),
+      status: Literals(ATTEMPT_STATUSES),
+      failure_reason: NullOr(Text),
+      at: instant,
+    }),
+  ).annotate({ description: "Every channel that was tried" }),
+}
+
+const EXAMPLE = {
+  id: exampleId("nudge"),
+  object: "nudge",
+  livemode: false,
+  created_at: "2026-11-01T09:00:00.000Z",
+  customer: exampleId("customer"),
+  subscription: null,
+  channel: "sms",
+  template: "payment_due",
+  source: "automatic",
+  status: "sent",
+  failure_reason: null,
+  counts_toward_allowance: false,
+  billed_as_overage: false,
+  sent_at: "2026-11-01T09:00:00.000Z",
+  delivered_at: null,
+  attempts: [{ channel: "sms", status: "sent", failure_reason: null, at: "2026-11-01T09:00:00.000Z" }],
+} as const
+
+export const Nudge = Schema.Struct(fields).annotate({ identifier: "nudge", examples: [EXAMPLE] })
+
+const EXAMPLE_LINK = "https://billing.example/pay/zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"
+
+/** A nudge with what its simulated messenger was given. */
+export const OutboxNudge = Schema.Struct({
+  ...fields,
+  to: Text.annotate({ description: "Where it went: a phone number or an e-mail address" }),
+  rendered_message: Text,
+  payment_link: Text.annotate({ description: "Good for 30 days; treat it like a password" }),
+}).annotate({
+  identifier: "outbox_nudge",
+  examples: [
+    {
+      ...EXAMPLE,
+      to: "+2348031234567",
+      rendered_message: `Hello Ada Obi, NGN 5,000.00 for Gym is due to Fit Lagos on 1 December 2026. To pay or change how you pay: ${EXAMPLE_LINK}`,
+      payment_link: EXAMPLE_LINK,
+    },
+  ],
+})
+
+/** As much as a few SMS hold. */
+const MAX_MESSAGE = 480
 
 export const NudgeCreate = Schema.Struct({
   customer: id("a customer"),
@@ -14,8 +84,8 @@ export const NudgeCreate = Schema.Struct({
     Schema.NullOr(id("a subscription")).annotate({ description: "the ID of a subscription of the customer, or null" }),
   ),
   channels: Schema.optionalKey(channels),
-  template: oneOf(TEMPLATES),
-  custom_message: Schema.optionalKey(text(LONGEST_MESSAGE)),
+  template: oneOf(NUDGE_TEMPLATES),
+  custom_message: Schema.optionalKey(text(MAX_MESSAGE)),
 })
 export type NudgeCreate = typeof NudgeCreate.Type
 
@@ -24,21 +94,21 @@ const NudgeList = Schema.Struct({
   customer: Schema.optionalKey(id("a customer")),
   subscription: Schema.optionalKey(id("a subscription")),
   channel: Schema.optionalKey(oneOf(CHANNELS)),
-  status: Schema.optionalKey(oneOf(["queued", "sent", "delivered", "failed"])),
+  status: Schema.optionalKey(oneOf(NUDGE_STATUSES)),
 })
 
 const Outbox = Schema.Struct({ ...pageFields, customer: Schema.optionalKey(id("a customer")) })
 
-const common = { access: "nudges", answers: "nudge", expand: ["customer", "subscription"] } as const
+const shared = { access: "nudges", success: Nudge, expand: ["customer", "subscription"] } as const
 
 export const nudgeApi = {
   create: declare({
     method: "POST",
     path: "/nudges",
     summary: "Send a reminder to a customer",
-    ...common,
+    ...shared,
     body: NudgeCreate,
-    example: { customer: "cus_01m7yyp0a6e08v7r97jkyz1pj0", template: "payment_due", channels: ["whatsapp", "sms"] },
+    example: { customer: exampleId("customer"), template: "payment_due", channels: ["whatsapp", "sms"] },
     status: 201,
     codes: ["resource_missing", "nudge_limit_reached", "test_clock_advancing"],
   }),
@@ -46,7 +116,7 @@ export const nudgeApi = {
     method: "GET",
     path: "/nudges",
     summary: "List nudges",
-    ...common,
+    ...shared,
     query: NudgeList,
     status: 200,
     list: true,
@@ -55,7 +125,7 @@ export const nudgeApi = {
     method: "GET",
     path: "/nudges/:id",
     summary: "Get a nudge",
-    ...common,
+    ...shared,
     status: 200,
     codes: ["resource_missing"],
   }),
@@ -67,7 +137,7 @@ export const nudgeApi = {
     sandboxOnly: true,
     query: Outbox,
     status: 200,
-    answers: "outbox_nudge",
+    success: OutboxNudge,
     list: true,
   }),
 }

@@ -1,21 +1,19 @@
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
 import { bind } from "../http/Endpoint.ts"
-import { mapPage, page } from "../http/lists.ts"
-import { type PublicPage, publicPage } from "../http/public.ts"
+import { equals, listOf, page } from "../http/lists.ts"
+import { publicRoute } from "../http/publicRoutes.ts"
 import { Messengers } from "../messenger/layer.ts"
 import { forSms, wholeText } from "../messenger/Messenger.ts"
 import { problem } from "../problem.ts"
-import { nudgeApi } from "./api.ts"
-import { renderNudge } from "./Nudge.ts"
-import { createNudge, type Subjects } from "./Nudges.ts"
+import { nudgeApi, type OutboxNudge } from "./api.ts"
 import { paymentLink } from "./Nudging.ts"
+import { type NudgeRow, nudges, renderNudge } from "./nudge.ts"
+import { createNudge } from "./nudges.ts"
 import { applyReceipts } from "./receipts.ts"
-import { getNudge, type NudgeRow } from "./rows.ts"
 
 /** A nudge with what its messenger was given last. */
 const renderOutbox = (row: NudgeRow) =>
-  Effect.map(paymentLink(row.id), (link) => {
+  Effect.map(paymentLink(row.id), (link): typeof OutboxNudge.Type => {
     const message = wholeText({ text: row.message.text, link })
     return {
       ...renderNudge(row),
@@ -25,39 +23,33 @@ const renderOutbox = (row: NudgeRow) =>
     }
   })
 
-export const nudgeEndpoints = (subjects: Subjects) => [
+export const nudgeEndpoints = [
   bind(nudgeApi.create, {
     kind: "write",
-    run: (request) => Effect.map(createNudge(request, request.body, subjects), renderNudge),
+    run: (request) => Effect.map(createNudge(request, request.body), renderNudge),
   }),
   bind(nudgeApi.list, {
-    kind: "list",
-    run: (request) =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const { customer, subscription, channel, status } = request.query
-        const rows = yield* page<NudgeRow>("nudge", request, request.query, [
-          ...(customer === undefined ? [] : [sql`customer_id = ${customer}`]),
-          ...(subscription === undefined ? [] : [sql`subscription_id = ${subscription}`]),
-          ...(channel === undefined ? [] : [sql`channel = ${channel}`]),
-          ...(status === undefined ? [] : [sql`status = ${status}`]),
-        ])
-        return mapPage(rows, renderNudge)
-      }),
+    kind: "read",
+    run: (request) => {
+      const { customer, subscription, channel, status } = request.query
+      return listOf(nudges, request, renderNudge, [
+        equals("customer_id", customer),
+        equals("subscription_id", subscription),
+        equals("channel", channel),
+        equals("status", status),
+      ])
+    },
   }),
-  bind(nudgeApi.get, { kind: "read", run: (request) => Effect.map(getNudge(request, request.id), renderNudge) }),
+  bind(nudgeApi.get, { kind: "read", run: (request) => Effect.map(nudges.get(request, request.id), renderNudge) }),
   bind(nudgeApi.outbox, {
-    kind: "list",
-    run: (request) =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const { customer } = request.query
-        const rows = yield* page<NudgeRow>("nudge", request, request.query, [
-          sql`attempts <> '[]'`,
-          ...(customer === undefined ? [] : [sql`customer_id = ${customer}`]),
-        ])
-        return { ...rows, data: yield* Effect.forEach(rows.data, renderOutbox) }
-      }),
+    kind: "read",
+    run: Effect.fnUntraced(function* (request) {
+      const rows = yield* page(nudges, request, request.query, [
+        (sql) => sql`attempts <> '[]'`,
+        equals("customer_id", request.query.customer),
+      ])
+      return { ...rows, data: yield* Effect.forEach(rows.data, renderOutbox) }
+    }),
   }),
 ]
 
@@ -66,11 +58,11 @@ const refused = problem("signature_invalid", "This is not signed by the messenge
 const plain = (text: string) => ({ contentType: "text/plain", body: Buffer.from(text) })
 
 /**
- * What messengers tell of messages that they took (decision H6), at `/callbacks/{provider}/{account}`. The account is
+ * What messengers say of messages that they took (decision H6), at `/callbacks/{provider}/{account}`. The account is
  * `all` where one number or sender serves every account.
  */
-export const nudgeCallbacks: ReadonlyArray<PublicPage> = [
-  publicPage(
+export const nudgeCallbacks = [
+  publicRoute(
     /^\/callbacks\/(whatsapp|termii)\/([^/]+)$/,
     {
       GET: ({ parts: [provider], search }) =>

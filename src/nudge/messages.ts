@@ -1,8 +1,6 @@
-/** What nudges say, in plain English (spec 4.8). Pure. The payment link follows every text. */
+/** What nudges say, in plain English. Pure. The payment link follows every text. */
+import type { NudgeTemplate } from "../../machines/nudge.ts"
 import { formatKobo } from "../money.ts"
-
-export const TEMPLATES = ["payment_due", "payment_failed", "update_payment_method", "service_paused", "custom"] as const
-export type Template = (typeof TEMPLATES)[number]
 
 /** What a nudge can speak of; null where there is nothing of the kind. */
 export interface Subject {
@@ -67,7 +65,7 @@ export const WORDINGS = {
 
 export type WordingName = keyof typeof WORDINGS
 
-const BY_TEMPLATE: Readonly<Record<Template, ReadonlyArray<WordingName>>> = {
+const BY_TEMPLATE: Readonly<Record<NudgeTemplate, ReadonlyArray<WordingName>>> = {
   payment_due: ["payment_due", "payment_due_undated", "payment_due_general"],
   payment_failed: ["payment_failed", "payment_failed_general"],
   update_payment_method: ["update_payment_method", "update_payment_method_general"],
@@ -102,7 +100,7 @@ export interface Worded {
   readonly values: ReadonlyArray<string>
 }
 
-export const wordsFor = (template: Template, about: Subject): Worded => {
+export const wordsFor = (template: NudgeTemplate, about: Subject): Worded => {
   const values = valuesOf(about)
   const fill = (text: string) => text.replace(VARIABLE, (_, name: string) => values[name]!)
   const fits = ({ text, subject }: Wording) => variablesOf(text + subject).every((name) => values[name] !== null)

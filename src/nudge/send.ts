@@ -6,39 +6,30 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import type { Channel, MessengerAnswer, NudgeEvent } from "../../machines/nudge.ts"
+import { CHANNELS, type Channel, type MessengerAnswer, type NudgeEvent } from "../../machines/nudge.ts"
 import { afterQuiet, type QuietHours } from "../../machines/reminders.ts"
 import { records } from "../db/records.ts"
 import { refOf } from "../db/tenant.ts"
-import { advance } from "../lifecycle/advance.ts"
-import { isDead, Runner } from "../lifecycle/Runner.ts"
 import { type Accepted, type Message, Messenger, type SendError } from "../messenger/Messenger.ts"
-import { CHANNELS } from "../plan/api.ts"
+import { releasing, type Taking, take } from "../process/lease.ts"
+import { Runner } from "../process/Runner.ts"
+import { every } from "../process/workers.ts"
 import { HOUR_MS } from "../time.ts"
-import { orElseUnlessStopped } from "../timers/TimerWorker.ts"
-import { commitNudges } from "./commit.ts"
-import { nudgeLifecycle } from "./Nudge.ts"
+import { moveNudges } from "./move.ts"
 import { Nudging, paymentLink } from "./Nudging.ts"
-import { lockNudges, type NudgeRow } from "./rows.ts"
+import { type NudgeRow, nudgeLease, nudges } from "./nudge.ts"
 
 /** Messages of a clock given to messengers at once, and taken in one go. */
-const AT_ONCE = 32
-const BATCH = 500
+const MAX_AT_ONCE = 32
+const MAX_BATCH = 500
 /** How often a process looks for nudges to send, and for those that were dropped. */
 const LOOK_EVERY_MS = 200
 const LOOK_FOR_DROPPED_EVERY_MS = 2_000
-/**
- * Longer than a messenger is given to answer: a process that looks dead may have lost no more than its connection, and be
- * about to write down what the messenger said. What is simulated need not wait.
- */
-const PERHAPS_ALIVE = "20 seconds"
-/** What this process dropped, since the answer could not be written down, it takes anew after so long. */
-const DROPPED_FOR = "5 seconds"
 /** Writing an answer down is tried again so often: it is known only here. */
-const SETTLE_TRIES = 6
-const SETTLE_AFTER_MS = 100
+const MAX_RECORD_TRIES = 6
+const RECORD_AFTER_MS = 100
 /** An automatic nudge that should have been sent this long ago is not sent any more (decision H4). */
-const MOST_LATE_MS = HOUR_MS
+const MAX_LATE_MS = HOUR_MS
 
 interface Taken extends NudgeRow {
   /** Whether a process had it in hand already. */
@@ -56,30 +47,19 @@ interface Answered {
 }
 
 /** Takes the nudges that a query names (with `was_in_hand`), in the order in which they were made. */
-const take = (named: (sql: SqlClient.SqlClient, runner: number, inHand: ReadonlyArray<string>) => Fragment) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const { id: runner, nudges, taking } = yield* Runner
-    const taken = Effect.suspend(
-      () => sql<Taken>`
-        UPDATE nudge SET sender = ${runner}, taken_at = now()
-        FROM (${named(sql, runner, [...nudges.keys()])}) t, account a
-        WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id) AND a.id = nudge.account_id
-        RETURNING nudge.*, t.was_in_hand, a.business_name,
-          (SELECT frozen_at FROM test_clock k WHERE (k.account_id, k.livemode, k.id) = (nudge.account_id, nudge.livemode, nudge.test_clock_id)) AS clock_at`,
-    )
-    const hold = (rows: ReadonlyArray<Taken>) =>
-      Effect.sync(() => {
-        for (const row of rows) nudges.set(row.id, row)
-      })
-    const rows = yield* taking(Effect.tap(taken, hold))
-    return [...rows].sort((a, b) => (a.id < b.id ? -1 : 1))
-  })
-
-/** Nudges in hand of a process that died, or that dropped them. */
-const isDropped = (sql: SqlClient.SqlClient, runner: number, inHand: ReadonlyArray<string>) => sql`
-  CASE WHEN n.sender = ${runner} THEN NOT n.id = ANY(${inHand}::text[]) AND n.taken_at < now() - ${DROPPED_FOR}::interval
-    ELSE ${isDead(sql, "n.sender", runner)} AND (NOT n.livemode OR n.taken_at < now() - ${PERHAPS_ALIVE}::interval) END`
+const takeNudges = Effect.fnUntraced(function* (named: (sql: SqlClient.SqlClient, taking: Taking) => Fragment) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* take(
+    nudgeLease,
+    (taking) => sql<Taken>`
+      UPDATE nudge SET runner = ${taking.runner}, taken_at = now()
+      FROM (${named(sql, taking)}) t, account a
+      WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id) AND a.id = nudge.account_id
+      RETURNING nudge.*, t.was_in_hand, a.business_name,
+        (SELECT frozen_at FROM test_clock k WHERE (k.account_id, k.livemode, k.id) = (nudge.account_id, nudge.livemode, nudge.test_clock_id)) AS clock_at`,
+  )
+  return [...rows].sort((a, b) => (a.id < b.id ? -1 : 1))
+})
 
 interface Room {
   readonly livemode: boolean
@@ -91,38 +71,39 @@ const ROOM = { livemode: "boolean", channel: "text", room: "integer" } as const
 
 /** What waits on the wall clock, as much of each channel as there is room for. */
 const takeWaiting = (rooms: ReadonlyArray<Room>) =>
-  take(
+  takeNudges(
     (sql) => sql`
       SELECT w.*, false AS was_in_hand FROM ${records(sql, rooms, ROOM)} r CROSS JOIN LATERAL (
         SELECT n.account_id, n.livemode, n.id FROM nudge n
-        WHERE n.state = 'sending' AND n.sender IS NULL AND n.test_clock_id IS NULL AND n.livemode = r.livemode AND n.channel = r.channel
+        WHERE n.state = 'sending' AND n.runner IS NULL AND n.test_clock_id IS NULL AND n.livemode = r.livemode AND n.channel = r.channel
         ORDER BY n.livemode, n.channel, n.id LIMIT r.room FOR UPDATE SKIP LOCKED
       ) w`,
   )
 
 /** What waits on clocks that stand: a moving one's own worker sees to it. */
-const takeOnStandingClocks = take(
+const takeOnStandingClocks = takeNudges(
   (sql) => sql`
     SELECT n.account_id, n.livemode, n.id, false AS was_in_hand FROM nudge n
     JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
-    WHERE n.state = 'sending' AND n.sender IS NULL AND n.test_clock_id IS NOT NULL AND k.state <> 'advancing'
-    LIMIT ${BATCH} FOR UPDATE OF n SKIP LOCKED`,
+    WHERE n.state = 'sending' AND n.runner IS NULL AND n.test_clock_id IS NOT NULL AND k.state <> 'advancing'
+    LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )
 
-const takeDropped = take(
-  (sql, runner, inHand) => sql`
+/** What a process that died, or this one, dropped. */
+const takeDropped = takeNudges(
+  (sql, { isDropped }) => sql`
     SELECT n.account_id, n.livemode, n.id, true AS was_in_hand FROM nudge n
     LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
-    WHERE n.state = 'sending' AND n.sender IS NOT NULL AND k.state IS DISTINCT FROM 'advancing' AND ${isDropped(sql, runner, inHand)}
-    LIMIT ${BATCH} FOR UPDATE OF n SKIP LOCKED`,
+    WHERE n.state = 'sending' AND n.runner IS NOT NULL AND k.state IS DISTINCT FROM 'advancing' AND ${isDropped("n")}
+    LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )
 
 const takeOnClock = (testClockId: string) =>
-  take(
-    (sql, runner, inHand) => sql`
-      SELECT n.account_id, n.livemode, n.id, n.sender IS NOT NULL AS was_in_hand FROM nudge n
-      WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND (n.sender IS NULL OR ${isDropped(sql, runner, inHand)})
-      ORDER BY n.id LIMIT ${BATCH} FOR UPDATE SKIP LOCKED`,
+  takeNudges(
+    (sql, { isFree }) => sql`
+      SELECT n.account_id, n.livemode, n.id, n.runner IS NOT NULL AS was_in_hand FROM nudge n
+      WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND ${isFree("n")}
+      ORDER BY n.id LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`,
   )
 
 const messageOf = (nudge: Taken, link: string, at: number): Message => ({
@@ -153,95 +134,85 @@ const notAccepted = (error: SendError, at: number): MessengerAnswer => {
 }
 
 /**
- * Applies messengers' answers, and lets go of the nudges: those that are passed on to their next channel are taken anew. An
- * answer to a nudge that was taken over meanwhile, or told of by a receipt, changes nothing.
+ * Applies messengers' answers, and lets go of the nudges: those that are passed on to their next channel are taken again. An
+ * answer to a nudge that was taken over meanwhile, or that a receipt has moved, changes nothing.
  */
-const settle = (answered: ReadonlyArray<Answered>, now: number) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const { id: runner } = yield* Runner
-    const apply = Effect.gen(function* () {
-      const rows = new Map((yield* lockNudges(answered.map(({ nudge }) => refOf(nudge)))).map((row) => [row.id, row]))
-      const transitions = advance(
-        nudgeLifecycle,
-        answered.flatMap(({ nudge, answer }) => {
-          const row = rows.get(nudge.id)
-          return row?.sender === runner && row.version === nudge.version ? [{ row, event: answer }] : []
-        }),
-      )
-      yield* commitNudges(transitions, now, new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId])))
+const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, now: number) {
+  const sql = yield* SqlClient.SqlClient
+  const { id: runner } = yield* Runner
+  const apply = Effect.gen(function* () {
+    const rows = new Map((yield* nudges.lock(answered.map(({ nudge }) => refOf(nudge)))).map((row) => [row.id, row]))
+    const commands = answered.flatMap(({ nudge, answer }) => {
+      const row = rows.get(nudge.id)
+      return row?.runner === runner && row.version === nudge.version ? [{ row, event: answer }] : []
     })
-    yield* Effect.retry(sql.withTransaction(apply), {
-      times: SETTLE_TRIES - 1,
-      schedule: Schedule.exponential(SETTLE_AFTER_MS),
-    })
+    yield* moveNudges(commands, now, new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId])))
   })
+  yield* Effect.retry(sql.withTransaction(apply), {
+    times: MAX_RECORD_TRIES - 1,
+    schedule: Schedule.exponential(RECORD_AFTER_MS),
+  })
+})
 
 /** Whether an automatic nudge's turn has come too late, or at an hour at which nobody is to be reminded. */
 const heldUp = (nudge: Taken, at: number, quietHours: QuietHours | null): NudgeEvent | undefined => {
   if (!nudge.livemode || nudge.source !== "automatic") return undefined
-  if (nudge.sent_at === null && at - (nudge.send_at ?? nudge.created_at) > MOST_LATE_MS) return { type: "withdraw", at }
+  if (nudge.sent_at === null && at - (nudge.send_at ?? nudge.created_at) > MAX_LATE_MS) return { type: "withdraw", at }
   const sendAt = afterQuiet(at, quietHours)
   return sendAt > at ? { type: "postpone", at, sendAt } : undefined
 }
 
 /** Gives a nudge to the messenger of its channel. `at`: now, by its own clock. */
-const giveOne = (nudge: Taken, at: number) =>
-  Effect.gen(function* () {
-    const messenger = (yield* Messenger).of(nudge.livemode, nudge.channel)
-    const held = heldUp(nudge, at, (yield* Nudging).quietHours)
-    // It may have been sent: that it came too late cannot be said of it any more.
-    if (nudge.was_in_hand && (!messenger.repeatable || held?.type === "withdraw"))
-      return { nudge, answer: { type: "messenger.unknown", at } as const, messageId: null }
-    if (held !== undefined) return { nudge, answer: held, messageId: null }
-    const message = messageOf(nudge, yield* paymentLink(nudge.id), at)
-    return yield* messenger.send(message).pipe(
-      Effect.match({
-        onSuccess: (taken): Answered => ({ nudge, answer: accepted(taken, at), messageId: taken.messageId }),
-        onFailure: (error): Answered => ({ nudge, answer: notAccepted(error, at), messageId: null }),
-      }),
-    )
-  })
+const giveOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
+  const messenger = (yield* Messenger).of(nudge.livemode, nudge.channel)
+  const held = heldUp(nudge, at, (yield* Nudging).quietHours)
+  const unsent = (answer: NudgeEvent): Answered => ({ nudge, answer, messageId: null })
+  // It may have been sent: that it came too late cannot be said of it any more.
+  if (nudge.was_in_hand && (!messenger.repeatable || held?.type === "withdraw"))
+    return unsent({ type: "messenger.unknown", at })
+  if (held !== undefined) return unsent(held)
+  const message = messageOf(nudge, yield* paymentLink(nudge.id), at)
+  return yield* messenger.send(message).pipe(
+    Effect.match({
+      onSuccess: (taken): Answered => ({ nudge, answer: accepted(taken, at), messageId: taken.messageId }),
+      onFailure: (error): Answered => unsent(notAccepted(error, at)),
+    }),
+  )
+})
 
 /**
  * Gives nudges of one clock, or of none, to the messengers of their channels, and writes down what these say. Not
  * interrupted in between: a process that stops finishes what it has begun.
  */
-const give = (nudges: ReadonlyArray<Taken>) =>
-  Effect.gen(function* () {
-    const runner = yield* Runner
-    const now = () => nudges[0]!.clock_at ?? Date.now()
-    const work = Effect.gen(function* () {
-      const answered = yield* Effect.forEach(nudges, (nudge) => giveOne(nudge, now()), { concurrency: AT_ONCE })
-      yield* settle(answered, now())
-    })
-    const letGo = Effect.sync(() => {
-      // One that was passed on may have been taken again already.
-      for (const nudge of nudges) if (runner.nudges.get(nudge.id) === nudge) runner.nudges.delete(nudge.id)
-    })
-    yield* Effect.uninterruptible(Effect.ensuring(work, letGo))
-  })
+const give = (taken: ReadonlyArray<Taken>) => {
+  const now = () => taken[0]!.clock_at ?? Date.now()
+  const work = Effect.flatMap(
+    Effect.forEach(taken, (nudge) => giveOne(nudge, now()), { concurrency: MAX_AT_ONCE }),
+    (answered) => record(answered, now()),
+  )
+  return Effect.uninterruptible(releasing(nudgeLease, taken, work))
+}
 
 /** Sends what there is to send on a clock, in batches, channel after channel. */
-export const sendOnClock = (testClockId: string) =>
-  Effect.gen(function* () {
-    for (;;) {
-      const taken = yield* takeOnClock(testClockId)
-      if (taken.length === 0) return
-      yield* give(taken)
-    }
-  })
+export const sendOnClock = Effect.fn("nudge.sendOnClock")(function* (testClockId: string) {
+  for (;;) {
+    const taken = yield* takeOnClock(testClockId)
+    if (taken.length === 0) return
+    yield* give(taken)
+  }
+})
 
 /** Every messenger there is. */
 const MESSENGERS = [true, false].flatMap((livemode) => CHANNELS.map((channel) => ({ livemode, channel })))
+
+type Which = Pick<Room, "livemode" | "channel">
 
 /** Sends nudges for as long as the scope is open. */
 export const nudgeWorker = Effect.gen(function* () {
   const messenger = yield* Messenger
   const underWay = new Map<string, number>()
-  const count = ({ livemode, channel }: Omit<Room, "room">, by: number) =>
-    underWay.set(`${livemode} ${channel}`, inHandOf({ livemode, channel }) + by)
-  const inHandOf = ({ livemode, channel }: Omit<Room, "room">) => underWay.get(`${livemode} ${channel}`) ?? 0
+  const inHandOf = ({ livemode, channel }: Which) => underWay.get(`${livemode} ${channel}`) ?? 0
+  const count = (which: Which, by: number) => underWay.set(`${which.livemode} ${which.channel}`, inHandOf(which) + by)
   const sendAlone = (nudge: Taken) => {
     count(nudge, 1)
     return give([nudge]).pipe(
@@ -250,25 +221,21 @@ export const nudgeWorker = Effect.gen(function* () {
       Effect.forkScoped({ startImmediately: true }),
     )
   }
+  const sendAll = (taken: ReadonlyArray<Taken>) => Effect.forEach(taken, sendAlone, { discard: true })
   const look = Effect.gen(function* () {
     // As much of each channel as its messenger takes at once: one that is stuck holds up no other.
     const rooms = MESSENGERS.map((one) => ({
       ...one,
       room: messenger.of(one.livemode, one.channel).atOnce - inHandOf(one),
     }))
-    for (const taking of [takeWaiting(rooms.filter(({ room }) => room > 0)), takeOnStandingClocks])
-      yield* Effect.forEach(yield* taking, sendAlone, { discard: true })
+    yield* sendAll(yield* takeWaiting(rooms.filter(({ room }) => room > 0)))
+    yield* sendAll(yield* takeOnStandingClocks)
   })
-  const lookForDropped = Effect.flatMap(takeDropped, (taken) => Effect.forEach(taken, sendAlone, { discard: true }))
-  for (const [work, everyMs] of [
-    [look, LOOK_EVERY_MS],
-    [lookForDropped, LOOK_FOR_DROPPED_EVERY_MS],
-  ] as const)
-    yield* Effect.forkScoped(
-      Effect.repeat(
-        // What is taken is begun: a process that stops leaves nothing that looks as if it had been sent.
-        Effect.uninterruptible(work).pipe(orElseUnlessStopped((cause) => Effect.logError("nudges", cause))),
-        Schedule.spaced(everyMs),
-      ),
-    )
+  // What is taken is begun: a process that stops leaves nothing that looks as if it had been sent.
+  yield* every("nudges", LOOK_EVERY_MS, Effect.uninterruptible(look))
+  yield* every(
+    "dropped nudges",
+    LOOK_FOR_DROPPED_EVERY_MS,
+    Effect.uninterruptible(Effect.flatMap(takeDropped, sendAll)),
+  )
 })

@@ -1,14 +1,14 @@
 import { bind } from "../http/Endpoint.ts"
 import { pageOf } from "../http/lists.ts"
 import { TEST_METHODS } from "../rail/simulator/methods.ts"
-import { paymentMethodApi } from "./api.ts"
+import { paymentMethodApi, type TestPaymentMethod } from "./api.ts"
 
 /** All of them where no limit is asked for: they are there to choose from. */
 const WHOLE = 100
 
-const listed = [...TEST_METHODS].map(([id, { looks, does }]) => ({
+const listed = [...TEST_METHODS].map(([id, { looks, does }]): typeof TestPaymentMethod.Type => ({
   id,
-  object: "test_payment_method" as const,
+  object: "test_payment_method",
   livemode: false,
   ...looks,
   behaviour: does,
@@ -16,7 +16,7 @@ const listed = [...TEST_METHODS].map(([id, { looks, does }]) => ({
 
 export const paymentMethodEndpoints = [
   bind(paymentMethodApi.testIds, {
-    kind: "list",
+    kind: "read",
     run: (request) => pageOf(listed, request.query, WHOLE),
   }),
 ]

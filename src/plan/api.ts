@@ -1,5 +1,8 @@
 /** Plans on the wire. */
 import { Schema } from "effect"
+import { BILLING_CYCLES } from "../../machines/calendar.ts"
+import { ESCALATION_RULES } from "../../machines/dunning.ts"
+import { CHANNELS } from "../../machines/nudge.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import {
@@ -13,17 +16,20 @@ import {
   text,
   textOrNull,
 } from "../http/parameters.ts"
+import { common, exampleId, instant, kobo, metadata as metadataShown, open } from "../http/response.ts"
 import { MAX_AMOUNT_KOBO } from "../money.ts"
 
-const { optionalKey, NullOr } = Schema
-const MOST_DAYS_LISTED = 30
+const { Boolean: Bool, Int, Literal, Literals, NullOr, optionalKey, String: Text } = Schema
 
-const days = (most: number) =>
-  Schema.Array(integer(1, most))
-    .check(Schema.isMaxLength(MOST_DAYS_LISTED))
-    .annotate({ description: `a list of at most ${MOST_DAYS_LISTED} integers from 1 to ${most}` })
+export const PLAN_STATUSES = ["active", "archived"] as const
 
-export const CHANNELS = ["whatsapp", "sms", "email"] as const
+/** More days than a rule can use. */
+const MAX_DAYS_LISTED = 30
+
+const days = (max: number) =>
+  Schema.Array(integer(1, max))
+    .check(Schema.isMaxLength(MAX_DAYS_LISTED))
+    .annotate({ description: `a list of at most ${MAX_DAYS_LISTED} integers from 1 to ${max}` })
 
 export const channels = Schema.Array(oneOf(CHANNELS))
   .check(
@@ -32,7 +38,7 @@ export const channels = Schema.Array(oneOf(CHANNELS))
   )
   .annotate({ description: "a list of whatsapp, sms and email, each at most once, in order of preference" })
 
-const escalation = oneOf(["pause_service", "restrict_access", "hold_delivery", "none"])
+const escalation = oneOf(ESCALATION_RULES)
 
 const retryLogicFields = {
   enabled: flag,
@@ -69,7 +75,59 @@ const overage = NullOr(integer(0, MAX_AMOUNT_KOBO, "an integer number of kobo"))
   description: `an integer number of kobo from 0 to ${MAX_AMOUNT_KOBO}, or null`,
 })
 const serviceConfig = Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "an object" })
-const cycle = oneOf(["daily", "weekly", "monthly", "quarterly", "per_delivery"])
+const cycle = oneOf(BILLING_CYCLES)
+
+export const Plan = Schema.Struct({
+  ...common("plan"),
+  updated_at: instant,
+  name: Text,
+  description: NullOr(Text),
+  amount: kobo,
+  currency: Literal("NGN"),
+  billing_cycle: Literals(BILLING_CYCLES),
+  trial_days: Int,
+  pause_enabled: Bool,
+  pro_rate: Bool,
+  overage_per_unit: NullOr(kobo),
+  category: NullOr(Text),
+  service_config: open,
+  retry_logic: RetryLogic,
+  reminders: Reminders,
+  metadata: metadataShown,
+  status: Literals(PLAN_STATUSES),
+}).annotate({
+  identifier: "plan",
+  examples: [
+    {
+      id: exampleId("plan"),
+      object: "plan",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      updated_at: "2026-11-01T09:00:00.000Z",
+      name: "Gym",
+      description: null,
+      amount: 500_000,
+      currency: "NGN",
+      billing_cycle: "monthly",
+      trial_days: 14,
+      pause_enabled: true,
+      pro_rate: true,
+      overage_per_unit: null,
+      category: "gym_fitness",
+      service_config: {},
+      retry_logic: {
+        enabled: true,
+        max_attempts: 3,
+        retry_intervals_days: [1, 3, 7],
+        escalation_on_failure: "pause_service",
+        cancel_after_days_unpaid: 30,
+      },
+      reminders: { enabled: true, channels: ["whatsapp", "sms", "email"], pre_due_days: [3], post_due_days: [1, 3] },
+      metadata: {},
+      status: "active",
+    },
+  ],
+})
 
 export const PlanCreate = Schema.Struct({
   name: text(120),
@@ -104,7 +162,7 @@ export const PlanPatch = Schema.Struct({
 })
 export type PlanPatch = typeof PlanPatch.Type
 
-const PlanList = Schema.Struct({ ...pageFields, status: optionalKey(oneOf(["active", "archived"])) })
+const PlanList = Schema.Struct({ ...pageFields, status: optionalKey(oneOf(PLAN_STATUSES)) })
 
 export const planApi = {
   create: declare({
@@ -115,7 +173,7 @@ export const planApi = {
     body: PlanCreate,
     example: { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly", trial_days: 14 },
     status: 201,
-    answers: "plan",
+    success: Plan,
   }),
   list: declare({
     method: "GET",
@@ -124,7 +182,7 @@ export const planApi = {
     access: "plans",
     query: PlanList,
     status: 200,
-    answers: "plan",
+    success: Plan,
     list: true,
   }),
   get: declare({
@@ -133,7 +191,7 @@ export const planApi = {
     summary: "Get a plan",
     access: "plans",
     status: 200,
-    answers: "plan",
+    success: Plan,
     codes: ["resource_missing"],
   }),
   update: declare({
@@ -144,7 +202,7 @@ export const planApi = {
     body: PlanPatch,
     example: { amount: 550_000, retry_logic: { max_attempts: 4 } },
     status: 200,
-    answers: "plan",
+    success: Plan,
     codes: ["resource_missing"],
   }),
   archive: declare({
@@ -153,7 +211,7 @@ export const planApi = {
     summary: "Archive a plan: it takes no new subscriptions",
     access: "plans",
     status: 200,
-    answers: "plan",
+    success: Plan,
     codes: ["resource_missing"],
   }),
   unarchive: declare({
@@ -162,7 +220,7 @@ export const planApi = {
     summary: "Unarchive a plan",
     access: "plans",
     status: 200,
-    answers: "plan",
+    success: Plan,
     codes: ["resource_missing"],
   }),
 }

@@ -1,40 +1,20 @@
 import { Effect } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
-import type { Tenant } from "../db/tenant.ts"
-import { type App, bind } from "../http/Endpoint.ts"
-import { mapPage, page } from "../http/lists.ts"
+import { bind } from "../http/Endpoint.ts"
+import { equals, listOf } from "../http/lists.ts"
 import { planApi } from "./api.ts"
-import { createPlan, getPlan, type PlanRow, renderPlan, setPlanStatus, updatePlan } from "./Plans.ts"
+import { plans, renderPlan } from "./plan.ts"
+import { createPlan, setPlanStatus, updatePlan } from "./plans.ts"
 
-/** Told when a plan's reminders change: its subscriptions follow (decision C3). */
-type RemindersChanged = (tenant: Tenant, planId: string) => Effect.Effect<void, SqlError.SqlError, App>
-
-export const planEndpoints = (remindersChanged: RemindersChanged) => [
+export const planEndpoints = [
   bind(planApi.create, { kind: "write", run: (request) => Effect.map(createPlan(request, request.body), renderPlan) }),
   bind(planApi.list, {
-    kind: "list",
-    run: (request) =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const { status } = request.query
-        const rows = yield* page<PlanRow>(
-          "plan",
-          request,
-          request.query,
-          status === undefined ? [] : [sql`status = ${status}`],
-        )
-        return mapPage(rows, renderPlan)
-      }),
+    kind: "read",
+    run: (request) => listOf(plans, request, renderPlan, [equals("status", request.query.status)]),
   }),
-  bind(planApi.get, { kind: "read", run: (request) => Effect.map(getPlan(request, request.id), renderPlan) }),
+  bind(planApi.get, { kind: "read", run: (request) => Effect.map(plans.get(request, request.id), renderPlan) }),
   bind(planApi.update, {
     kind: "write",
-    run: (request) =>
-      Effect.gen(function* () {
-        const row = yield* updatePlan(request, request.id, request.body)
-        if (request.body.reminders !== undefined) yield* remindersChanged(request, row.id)
-        return renderPlan(row)
-      }),
+    run: (request) => Effect.map(updatePlan(request, request.id, request.body), renderPlan),
   }),
   bind(planApi.archive, {
     kind: "write",

@@ -1,9 +1,53 @@
 /** Providers on the wire. */
 import { Schema } from "effect"
+import { LIVE_ACCESS } from "../../machines/live_access.ts"
+import { VERTICALS } from "../account/verticals.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { oneOf } from "../http/parameters.ts"
-import { VERTICALS } from "./Providers.ts"
+import { common, exampleId } from "../http/response.ts"
+
+const { Literals, NullOr, String: Text, Struct } = Schema
+
+export const Provider = Struct({
+  ...common("provider"),
+  vertical: NullOr(Literals(VERTICALS)),
+  live_access: Literals(LIVE_ACCESS),
+}).annotate({
+  identifier: "provider",
+  examples: [
+    {
+      id: exampleId("account"),
+      object: "provider",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      vertical: "gym_fitness",
+      live_access: "approved",
+    },
+  ],
+})
+
+export const ProviderChange = Struct({
+  ...common("provider_change"),
+  previous_vertical: NullOr(Literals(VERTICALS)),
+  new_vertical: Literals(VERTICALS),
+  administrator: Text,
+  reason: Text,
+}).annotate({
+  identifier: "provider_change",
+  examples: [
+    {
+      id: exampleId("provider_change"),
+      object: "provider_change",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      previous_vertical: "generic",
+      new_vertical: "fuel",
+      administrator: "Ops",
+      reason: "They sell diesel now",
+    },
+  ],
+})
 
 const vertical = oneOf(VERTICALS)
 
@@ -13,10 +57,10 @@ export const providerApi = {
     path: "/providers/me/vertical",
     summary: "Choose the business type",
     access: "secret",
-    body: Schema.Struct({ vertical }),
+    body: Struct({ vertical }),
     example: { vertical: "gym_fitness" },
     status: 200,
-    answers: "provider",
+    success: Provider,
     codes: ["vertical_locked"],
   }),
   change: declare({
@@ -24,7 +68,7 @@ export const providerApi = {
     path: "/providers/:id/vertical",
     summary: "Change a provider's business type, for a reason",
     access: "administrator",
-    body: Schema.Struct({
+    body: Struct({
       vertical,
       reason: Schema.String.check(Schema.isBetweenCodePoints(5, 500)).annotate({
         description: "a string of 5 to 500 characters",
@@ -32,7 +76,7 @@ export const providerApi = {
     }),
     example: { vertical: "fuel", reason: "They sell diesel now" },
     status: 200,
-    answers: "provider",
+    success: Provider,
     codes: ["resource_missing"],
   }),
   history: declare({
@@ -40,9 +84,9 @@ export const providerApi = {
     path: "/providers/:id/history",
     summary: "List the changes that administrators made to a provider's business type",
     access: "administrator",
-    query: Schema.Struct(pageFields),
+    query: Struct(pageFields),
     status: 200,
-    answers: "provider_change",
+    success: ProviderChange,
     list: true,
     codes: ["resource_missing"],
   }),

@@ -6,10 +6,10 @@ import {
   changeVertical,
   chooseVertical,
   historyOf,
-  type ProviderChangeRow,
+  providerChanges,
   renderProviderChange,
   requireProvider,
-} from "./Providers.ts"
+} from "./providers.ts"
 
 export const providerEndpoints = [
   bind(providerApi.choose, { kind: "write", run: (request) => chooseVertical(request, request.body.vertical) }),
@@ -18,14 +18,11 @@ export const providerEndpoints = [
     run: (request) => changeVertical(request, { ...request.body, administrator: request.caller.name }),
   }),
   bind(providerApi.history, {
-    kind: "list",
-    run: (request) =>
-      Effect.map(
-        Effect.andThen(
-          requireProvider(request),
-          page<ProviderChangeRow>("provider_history", historyOf(request), request.query, []),
-        ),
-        (rows) => mapPage(rows, (row) => renderProviderChange(row, request.livemode)),
-      ),
+    kind: "read",
+    run: Effect.fnUntraced(function* (request) {
+      yield* requireProvider(request)
+      const rows = yield* page(providerChanges, historyOf(request), request.query)
+      return mapPage(rows, (row) => renderProviderChange(row, request.livemode))
+    }),
   }),
 ]

@@ -1,12 +1,15 @@
 /**
- * The port to payment rails. A rail is given charges whose rows are committed, and answers each with what it knows;
- * anything it cannot say for certain is `unsettled`, and the rail is asked again by reference (decision F1).
+ * The port to payment rails. A rail is given charges whose rows are committed, and says of each what it knows; anything
+ * that it cannot say for certain is `unsettled`, and the rail is asked again by reference (decision F1).
  */
 import { Context, type Effect } from "effect"
 
+export const PAYMENT_METHOD_TYPES = ["card", "bank_account", "ussd"] as const
+export type PaymentMethodType = (typeof PAYMENT_METHOD_TYPES)[number]
+
 export interface PaymentMethodSummary {
   readonly id: string
-  readonly type: "card" | "bank_account" | "ussd"
+  readonly type: PaymentMethodType
   readonly brand: string | null
   readonly last4: string | null
   readonly bank_name: string | null
@@ -79,3 +82,7 @@ export const RETRYABLE = {
 export type FailureCode = keyof typeof RETRYABLE
 
 export const FAILURE_CODES = Object.keys(RETRYABLE) as ReadonlyArray<FailureCode>
+
+/** Whether the automatic schedule tries again after this failure; after one that nobody knows it does not. */
+export const isRetryable = (code: string | null): boolean =>
+  FAILURE_CODES.some((known) => known === code && RETRYABLE[known])

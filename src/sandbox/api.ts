@@ -1,7 +1,13 @@
 /** Sandbox helpers on the wire. */
 import { Schema } from "effect"
+import { Event } from "../event/api.ts"
 import { declare } from "../http/Endpoint.ts"
 import { id, text } from "../http/parameters.ts"
+
+export const SandboxReset = Schema.Struct({ status: Schema.Literal("resetting") }).annotate({
+  identifier: "sandbox_reset",
+  examples: [{ status: "resetting" }],
+})
 
 const EventTrigger = Schema.Struct({
   type: text(100),
@@ -25,7 +31,7 @@ export const sandboxApi = {
     body: EventTrigger,
     example: { type: "charge.failed", overrides: { failure_code: "expired_card" } },
     status: 201,
-    answers: "event",
+    success: Event,
     codes: ["resource_missing"],
   }),
   reset: declare({
@@ -35,7 +41,7 @@ export const sandboxApi = {
     body: Reset,
     example: { confirm: "RESET" },
     status: 202,
-    answers: "sandbox_reset",
+    success: SandboxReset,
     codes: ["reset_in_progress"],
   }),
 }

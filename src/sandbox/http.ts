@@ -1,24 +1,14 @@
 import { Effect } from "effect"
-import type { SqlError } from "effect/sql"
-import type { Tenant } from "../db/tenant.ts"
-import { renderEvent } from "../event/Events.ts"
-import { type App, bind } from "../http/Endpoint.ts"
+import { renderEvent } from "../event/events.ts"
+import { bind } from "../http/Endpoint.ts"
 import { sandboxApi } from "./api.ts"
 import { requestReset } from "./reset.ts"
-import { type Found, triggerEvent } from "./trigger.ts"
+import { triggerEvent } from "./trigger.ts"
 
-/** Finds an object of any kind by its ID. */
-export type Finder = (tenant: Tenant, id: string) => Effect.Effect<Found | undefined, SqlError.SqlError, App>
-
-export const sandboxEndpoints = (find: Finder) => [
+export const sandboxEndpoints = [
   bind(sandboxApi.trigger, {
     kind: "write",
-    run: (request) =>
-      Effect.gen(function* () {
-        const { object } = request.body
-        const found = object === undefined ? undefined : yield* find(request, object)
-        return renderEvent(yield* triggerEvent(request, request.body, found))
-      }),
+    run: (request) => Effect.map(triggerEvent(request, request.body), renderEvent),
   }),
   bind(sandboxApi.reset, { kind: "write", run: (request) => requestReset(request) }),
 ]

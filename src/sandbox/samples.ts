@@ -1,9 +1,26 @@
 /** Made-up objects for test events (decision I9): of each known family one, shaped as the API shows it. */
-import { examplesAt } from "../http/examples.ts"
+import { Charge } from "../charge/api.ts"
+import { TestClock } from "../clock/api.ts"
+import { Customer } from "../customer/api.ts"
+import { freshExample } from "../http/response.ts"
 import { newId } from "../ids.ts"
+import type { Json } from "../json.ts"
+import { Nudge } from "../nudge/api.ts"
+import { Plan } from "../plan/api.ts"
+import { Subscription } from "../subscription/api.ts"
 import { DAY_MS, formatInstant } from "../time.ts"
 
-type Json = Readonly<Record<string, unknown>>
+/** The families of events whose objects have an example. */
+const FAMILIES = new Map(
+  Object.entries({
+    customer: Customer,
+    subscription: Subscription,
+    charge: Charge,
+    nudge: Nudge,
+    test_clock: TestClock,
+    plan: Plan,
+  }),
+)
 
 /** An ID that looks like one of a kind of object which there is none of yet. */
 const looseId = (prefix: string): string => `${prefix.slice(0, 16)}_${newId("event").slice(4)}`
@@ -16,7 +33,7 @@ const usage = (): Json => ({
   included: 5000,
 })
 
-/** How the object looks in the state that an event tells of. */
+/** How the object looks in the state that an event is about. */
 const states = (at: number): ReadonlyMap<string, Json> => {
   const now = formatInstant(at)
   const soon = formatInstant(at + DAY_MS)
@@ -72,10 +89,12 @@ const states = (at: number): ReadonlyMap<string, Json> => {
 /** An object for an event of this type; families that we don't know get one with nothing but an ID. */
 export const sampleFor = (type: string, at: number): Json => {
   const family = type.split(".")[0]!
-  const { customer, subscription, charge, nudge, test_clock, plan } = examplesAt(at, newId)
-  const families = new Map<string, Json>(
-    Object.entries({ customer, subscription, charge, nudge, test_clock, plan, usage: usage() }),
-  )
-  const unknown = { id: looseId(family), object: family, livemode: false, created_at: formatInstant(at) }
-  return { ...(families.get(family) ?? unknown), ...states(at).get(type) }
+  const schema = FAMILIES.get(family)
+  const object =
+    family === "usage"
+      ? usage()
+      : schema === undefined
+        ? { id: looseId(family), object: family, livemode: false, created_at: formatInstant(at) }
+        : freshExample(schema, at, newId)
+  return { ...object, ...states(at).get(type) }
 }

@@ -1,18 +1,12 @@
-/** Test events (spec 4.12, decision I9): an event of any type around a given or a made-up object. No state changes. */
+/** Test events (decision I9): an event of any type around a given or a made-up object. No state changes. */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
-import type { Tenant } from "../db/tenant.ts"
-import { appendEvents } from "../event/Events.ts"
+import { clocks } from "../clock/clock.ts"
+import { type Tenant, tenantOf } from "../db/tenant.ts"
+import { appendTestEvent } from "../event/events.ts"
+import type { Json } from "../json.ts"
+import { findObject } from "../objects.ts"
 import { noSuchReference } from "../problem.ts"
 import { sampleFor } from "./samples.ts"
-
-type Json = Readonly<Record<string, unknown>>
-
-/** An object of the sandbox as the API shows it, and the clock that its events belong to. */
-export interface Found {
-  readonly object: Json
-  readonly testClockId: string | null
-}
 
 const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
@@ -26,26 +20,21 @@ const merge = (object: Json, over: Json): Json => {
   return merged
 }
 
-export const triggerEvent = (
+/** Now, by the clock that an object belongs to. */
+const timeOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
+  if (clockId === null) return Date.now()
+  const clock = (yield* clocks.find(tenant, [clockId])).get(clockId)
+  return clock?.frozen_at ?? Date.now()
+})
+
+export const triggerEvent = Effect.fn("sandbox.trigger")(function* (
   tenant: Tenant,
-  input: { readonly type: string; readonly object?: string; readonly overrides?: Json },
-  found: Found | undefined,
-) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    if (input.object !== undefined && found === undefined)
-      return yield* noSuchReference("object", input.object, "object")
-    const testClockId = found?.testClockId ?? null
-    const [clock] =
-      testClockId === null
-        ? []
-        : yield* sql<{ frozen_at: number }>`
-            SELECT frozen_at FROM test_clock
-            WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${testClockId}`
-    const at = clock?.frozen_at ?? Date.now()
-    const object = merge(found?.object ?? sampleFor(input.type, at), input.overrides ?? {})
-    const { account_id, livemode } = tenant
-    const made = { account_id, livemode, type: input.type, object, previous: {}, at }
-    const [event] = yield* appendEvents([{ ...made, test_clock_id: testClockId }])
-    return event!
-  })
+  { type, object: id, overrides = {} }: { readonly type: string; readonly object?: string; readonly overrides?: Json },
+) {
+  const found = id === undefined ? undefined : yield* findObject(tenant, id)
+  if (id !== undefined && found === undefined) return yield* noSuchReference("object", id, "object")
+  const testClockId = found?.testClockId ?? null
+  const at = yield* timeOf(tenant, testClockId)
+  const object = merge(found?.object ?? sampleFor(type, at), overrides)
+  return yield* appendTestEvent({ ...tenantOf(tenant), type, object, previous: {}, at, test_clock_id: testClockId })
+})

@@ -1,12 +1,95 @@
-/** Subscriptions on the wire. */
+/** Subscriptions and unit records on the wire. */
 import { Schema } from "effect"
+import { ESCALATION_ACTIONS } from "../../machines/dunning.ts"
+import { UNIT_ACTIONS } from "../../machines/events.ts"
+import { CANCELLATION_REASONS } from "../../machines/periods.ts"
+import { SUBSCRIPTION_STATUSES } from "../../machines/status.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { count, flag, id, instant, integer, metadata, metadataPatch, oneOf, textOrNull } from "../http/parameters.ts"
+import { common, exampleId, idOrObject, instant as instantShown, metadata as metadataShown } from "../http/response.ts"
 
-const { optionalKey } = Schema
+const { Boolean: Bool, Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
-export const SubscriptionCreate = Schema.Struct({
+export const Subscription = Struct({
+  ...common("subscription"),
+  status: Literals(SUBSCRIPTION_STATUSES),
+  customer: idOrObject,
+  plan: idOrObject,
+  quantity: Int,
+  payment_method: NullOr(Text).annotate({
+    description: "The subscription's own payment method; null: the customer's default",
+  }),
+  current_period_start: instantShown,
+  current_period_end: instantShown,
+  next_charge_at: NullOr(instantShown),
+  trial_end: NullOr(instantShown),
+  cancel_at_period_end: Bool,
+  paused_at: NullOr(instantShown),
+  resumes_at: NullOr(instantShown),
+  cancelled_at: NullOr(instantShown),
+  cancellation_reason: NullOr(Literals(CANCELLATION_REASONS)),
+  retry: NullOr(Struct({ attempt: Int, max_attempts: Int, next_retry_at: NullOr(instantShown) })),
+  escalation: NullOr(Struct({ action: Literals(ESCALATION_ACTIONS), triggered_at: instantShown })),
+  latest_charge: NullOr(idOrObject),
+  metadata: metadataShown,
+}).annotate({
+  identifier: "subscription",
+  examples: [
+    {
+      id: exampleId("subscription"),
+      object: "subscription",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      status: "active",
+      customer: exampleId("customer"),
+      plan: exampleId("plan"),
+      quantity: 1,
+      payment_method: null,
+      current_period_start: "2026-11-01T09:00:00.000Z",
+      current_period_end: "2026-12-01T09:00:00.000Z",
+      next_charge_at: "2026-12-01T09:00:00.000Z",
+      trial_end: null,
+      cancel_at_period_end: false,
+      paused_at: null,
+      resumes_at: null,
+      cancelled_at: null,
+      cancellation_reason: null,
+      retry: null,
+      escalation: null,
+      latest_charge: exampleId("charge"),
+      metadata: {},
+    },
+  ],
+})
+
+export const UnitRecord = Struct({
+  ...common("unit_record"),
+  subscription: idOrObject,
+  quantity: Int,
+  action: Literals(UNIT_ACTIONS),
+  period_total: Int.annotate({ description: "The period's units after this record" }),
+  timestamp: instantShown,
+  description: NullOr(Text),
+}).annotate({
+  identifier: "unit_record",
+  examples: [
+    {
+      id: exampleId("unit_record"),
+      object: "unit_record",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      subscription: exampleId("subscription"),
+      quantity: 40,
+      action: "increment",
+      period_total: 95,
+      timestamp: "2026-11-01T09:00:00.000Z",
+      description: "litres",
+    },
+  ],
+})
+
+export const SubscriptionCreate = Struct({
   customer: id("a customer"),
   plan: id("a plan"),
   quantity: optionalKey(count),
@@ -17,11 +100,11 @@ export const SubscriptionCreate = Schema.Struct({
 })
 export type SubscriptionCreate = typeof SubscriptionCreate.Type
 
-export const SubscriptionPatch = Schema.Struct({
+export const SubscriptionPatch = Struct({
   cancel_at_period_end: optionalKey(flag),
   quantity: optionalKey(count),
   payment_method: optionalKey(
-    Schema.NullOr(id("a payment method")).annotate({
+    NullOr(id("a payment method")).annotate({
       description:
         "the ID of a payment method of the customer, a pm_test_ ID in the sandbox, or null for the customer's default",
     }),
@@ -30,9 +113,9 @@ export const SubscriptionPatch = Schema.Struct({
 })
 export type SubscriptionPatch = typeof SubscriptionPatch.Type
 
-export const SubscriptionPause = Schema.Struct({
+export const SubscriptionPause = Struct({
   resumes_at: optionalKey(
-    Schema.NullOr(instant).annotate({
+    NullOr(instant).annotate({
       description: "a timestamp in UTC such as 2026-01-31T09:00:00Z, or null to pause until resumed",
     }),
   ),
@@ -40,34 +123,33 @@ export const SubscriptionPause = Schema.Struct({
 })
 export type SubscriptionPause = typeof SubscriptionPause.Type
 
-const REASONS = ["customer_request", "merchant_request", "nonpayment", "checkout_expired", "other"] as const
-
-export const SubscriptionCancel = Schema.Struct({
+export const SubscriptionCancel = Struct({
   at_period_end: optionalKey(flag),
-  reason: optionalKey(oneOf(REASONS)),
+  reason: optionalKey(oneOf(CANCELLATION_REASONS)),
 })
 export type SubscriptionCancel = typeof SubscriptionCancel.Type
 
-const MOST_UNITS = 1_000_000_000
+/** Far above any meter's step. */
+const MAX_REPORTED_UNITS = 1_000_000_000
 
-export const UnitReport = Schema.Struct({
-  quantity: integer(0, MOST_UNITS),
-  action: optionalKey(oneOf(["increment", "set"])),
+export const UnitReport = Struct({
+  quantity: integer(0, MAX_REPORTED_UNITS),
+  action: optionalKey(oneOf(UNIT_ACTIONS)),
   timestamp: optionalKey(instant),
   description: optionalKey(textOrNull(200)),
 })
 export type UnitReport = typeof UnitReport.Type
 
-const SubscriptionList = Schema.Struct({
+const SubscriptionList = Struct({
   ...pageFields,
   customer: optionalKey(id("a customer")),
   plan: optionalKey(id("a plan")),
-  status: optionalKey(oneOf(["incomplete", "trialing", "active", "past_due", "paused", "cancelled"])),
+  status: optionalKey(oneOf(SUBSCRIPTION_STATUSES)),
 })
 
-const common = {
+const shared = {
   access: "subscriptions",
-  answers: "subscription",
+  success: Subscription,
   expand: ["customer", "plan", "latest_charge"],
 } as const
 
@@ -76,9 +158,9 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions",
     summary: "Create a subscription",
-    ...common,
+    ...shared,
     body: SubscriptionCreate,
-    example: { customer: "cus_01m7yyp0a6e08v7r97jkyz1pj0", plan: "plan_01m7yyp0a6e08v7r97jkyz1pj0", quantity: 2 },
+    example: { customer: exampleId("customer"), plan: exampleId("plan"), quantity: 2 },
     status: 201,
     codes: ["resource_missing", "plan_archived", "payment_method_required", "test_clock_advancing"],
   }),
@@ -86,7 +168,7 @@ export const subscriptionApi = {
     method: "GET",
     path: "/subscriptions",
     summary: "List subscriptions",
-    ...common,
+    ...shared,
     query: SubscriptionList,
     status: 200,
     list: true,
@@ -95,7 +177,7 @@ export const subscriptionApi = {
     method: "GET",
     path: "/subscriptions/:id",
     summary: "Get a subscription",
-    ...common,
+    ...shared,
     status: 200,
     codes: ["resource_missing"],
   }),
@@ -103,7 +185,7 @@ export const subscriptionApi = {
     method: "PATCH",
     path: "/subscriptions/:id",
     summary: "Update a subscription",
-    ...common,
+    ...shared,
     body: SubscriptionPatch,
     example: { quantity: 3, metadata: { branch: "Ikeja" } },
     status: 200,
@@ -113,7 +195,7 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions/:id/pause",
     summary: "Pause an active subscription",
-    ...common,
+    ...shared,
     body: SubscriptionPause,
     example: { resumes_at: "2027-01-05T09:00:00Z", reason: "Away for the holidays" },
     status: 200,
@@ -129,7 +211,7 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions/:id/resume",
     summary: "Resume a paused subscription: a new period starts now and is charged",
-    ...common,
+    ...shared,
     status: 200,
     codes: ["resource_missing", "subscription_state_invalid", "charge_in_progress", "test_clock_advancing"],
   }),
@@ -137,7 +219,7 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions/:id/cancel",
     summary: "Cancel a subscription, now or at period end",
-    ...common,
+    ...shared,
     body: SubscriptionCancel,
     example: { at_period_end: true, reason: "customer_request" },
     status: 200,
@@ -151,7 +233,7 @@ export const subscriptionApi = {
     body: UnitReport,
     example: { quantity: 40, description: "litres" },
     status: 201,
-    answers: "unit_record",
+    success: UnitRecord,
     expand: ["subscription"],
     codes: [
       "resource_missing",

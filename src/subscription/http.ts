@@ -1,48 +1,37 @@
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import { recoverCharges } from "../collecting/collect.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
-import { mapPage, page } from "../http/lists.ts"
+import { equals, listOf } from "../http/lists.ts"
 import { subscriptionApi } from "./api.ts"
-import { recoverCharges } from "./collect.ts"
 import { createSubscription } from "./create.ts"
-import type { SubscriptionRow } from "./rows.ts"
-import { renderSubscription } from "./Subscription.ts"
-import {
-  cancelSubscription,
-  getSubscription,
-  pauseSubscription,
-  resumeSubscription,
-  updateSubscription,
-} from "./Subscriptions.ts"
-import { getUnitRecord, reportUnits, resumeReport } from "./units.ts"
+import { renderSubscription, subscriptions } from "./subscription.ts"
+import { cancelSubscription, pauseSubscription, resumeSubscription, updateSubscription } from "./subscriptions.ts"
+import { finishReport, renderUnitRecord, reportUnits, unitRecords } from "./units.ts"
 
-/** How a request that charges a subscription is finished after a crash, and what it answers. */
+/** How a request that charges a subscription is finished after a crash, and what is returned. */
 const staged = {
   kind: "staged",
-  resume: (_: Tenant, id: string) => recoverCharges({ subscriptionId: id }),
-  reply: (tenant: Tenant, id: string) => Effect.map(getSubscription(tenant, id), renderSubscription),
+  finish: (_: Tenant, id: string) => recoverCharges({ subscriptionId: id }),
+  reply: (tenant: Tenant, id: string) => Effect.map(subscriptions.get(tenant, id), renderSubscription),
 } as const
 
 export const subscriptionEndpoints = [
   bind(subscriptionApi.create, { ...staged, begin: (request) => createSubscription(request, request.body) }),
   bind(subscriptionApi.list, {
-    kind: "list",
-    run: (request) =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const { customer, plan, status } = request.query
-        const rows = yield* page<SubscriptionRow>("subscription", request, request.query, [
-          ...(customer === undefined ? [] : [sql`customer_id = ${customer}`]),
-          ...(plan === undefined ? [] : [sql`plan_id = ${plan}`]),
-          ...(status === undefined ? [] : [sql`status = ${status}`]),
-        ])
-        return mapPage(rows, renderSubscription)
-      }),
+    kind: "read",
+    run: (request) => {
+      const { customer, plan, status } = request.query
+      return listOf(subscriptions, request, renderSubscription, [
+        equals("customer_id", customer),
+        equals("plan_id", plan),
+        equals("status", status),
+      ])
+    },
   }),
   bind(subscriptionApi.get, {
     kind: "read",
-    run: (request) => Effect.map(getSubscription(request, request.id), renderSubscription),
+    run: (request) => Effect.map(subscriptions.get(request, request.id), renderSubscription),
   }),
   bind(subscriptionApi.update, {
     ...staged,
@@ -60,7 +49,7 @@ export const subscriptionEndpoints = [
   bind(subscriptionApi.reportUnits, {
     kind: "staged",
     begin: (request) => reportUnits(request, request.id, request.body),
-    resume: resumeReport,
-    reply: getUnitRecord,
+    finish: finishReport,
+    reply: (tenant, id) => Effect.map(unitRecords.get(tenant, id), renderUnitRecord),
   }),
 ]

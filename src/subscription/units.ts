@@ -1,33 +1,44 @@
 /**
- * Reporting units (spec 2.12, 4.5; decisions D8, E1, E17): counted on the subscription and billed with its next renewal,
- * or, on a plan that is billed by deliveries, each report a renewal.
+ * Reporting units (decisions D8, E1, E17): counted on the subscription and billed with its next renewal, or, on a plan that
+ * is billed by deliveries, each report a renewal.
  */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import { UNIT_ACTIONS, type UnitAction } from "../../machines/events.ts"
+import type { SubscriptionStatus } from "../../machines/status.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+import { collect, recoverCharges } from "../collecting/collect.ts"
+import { bigint, columnsOf, instant, nullable, oneOf, type RowOf, table, text } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
-import { invalid, noSuch, problem } from "../problem.ts"
+import { invalid, problem } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
-import type { UnitReport } from "./api.ts"
-import { collect, recoverCharges } from "./collect.ts"
-import { readTerms, type SubscriptionRow } from "./rows.ts"
-import { apply, type Locked, lockForEvent } from "./Subscriptions.ts"
+import type { UnitRecord, UnitReport } from "./api.ts"
+import { apply, type Locked, lockForEvent } from "./subscriptions.ts"
+import { readTerms } from "./terms.ts"
 
-interface UnitRecordRow extends Tenant {
-  readonly id: string
-  readonly subscription_id: string
-  readonly quantity: number
-  readonly action: "increment" | "set"
-  readonly period_total: number
-  readonly reported_at: number
-  readonly description: string | null
-  readonly created_at: number
-}
+const { fixed } = columnsOf()
 
-const renderUnitRecord = (row: UnitRecordRow) => ({
+export const unitRecords = table(
+  "unit_record",
+  { noun: "unit record" },
+  {
+    subscription_id: fixed(text),
+    test_clock_id: fixed(nullable(text)),
+    quantity: fixed(bigint),
+    action: fixed(oneOf(UNIT_ACTIONS)),
+    period_total: fixed(bigint),
+    reported_at: fixed(instant),
+    description: fixed(nullable(text)),
+    created_at: fixed(instant),
+  },
+)
+
+export type UnitRecordRow = RowOf<typeof unitRecords>
+
+export const renderUnitRecord = (row: UnitRecordRow): typeof UnitRecord.Type => ({
   id: row.id,
-  object: "unit_record" as const,
+  object: "unit_record",
   livemode: row.livemode,
   created_at: formatInstant(row.created_at),
   subscription: row.subscription_id,
@@ -38,46 +49,35 @@ const renderUnitRecord = (row: UnitRecordRow) => ({
   description: row.description,
 })
 
-const findUnitRecord = (tenant: Tenant, id: string) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const [row] = yield* sql<UnitRecordRow>`
-      SELECT * FROM unit_record WHERE account_id = ${tenant.account_id} AND livemode = ${tenant.livemode} AND id = ${id}`
-    return row ?? (yield* noSuch("unit record", id))
-  })
-
-export const getUnitRecord = (tenant: Tenant, id: string) => Effect.map(findUnitRecord(tenant, id), renderUnitRecord)
-
 /** Finishes the charge of a report that a crash cut short. */
-export const resumeReport = (tenant: Tenant, id: string) =>
-  Effect.flatMap(findUnitRecord(tenant, id), ({ subscription_id }) =>
+export const finishReport = (tenant: Tenant, id: string) =>
+  Effect.flatMap(unitRecords.get(tenant, id), ({ subscription_id }) =>
     recoverCharges({ subscriptionId: subscription_id }),
   )
 
 /** Far above any meter, far below what a number holds exactly. */
-const MOST_UNITS = 1_000_000_000_000
+const MAX_UNITS = 1_000_000_000_000
 
-const COUNTING: ReadonlyArray<SubscriptionRow["status"]> = ["trialing", "active", "past_due"]
+const COUNTING: ReadonlyArray<SubscriptionStatus> = ["trialing", "active", "past_due"]
 
 /** What the report makes of the period's units, and the charges to attempt for it. */
 interface Reported {
   readonly total: number
-  readonly attempts: Effect.Success<ReturnType<typeof apply>>
+  readonly attempts: ReadonlyArray<ChargeRow>
 }
 
-const count = (locked: Locked, action: "increment" | "set", quantity: number) =>
-  Effect.gen(function* () {
-    const { row, now } = locked
-    const total = action === "set" ? quantity : row.units + quantity
-    if (total > MOST_UNITS) return yield* invalid("quantity", `A period's units may come to at most ${MOST_UNITS}.`)
-    const unitKobo = (yield* readTerms([row])).get(row.id)?.overage_per_unit_kobo ?? 0
-    if (total * unitKobo + row.price_kobo * row.quantity > MAX_AMOUNT_KOBO) {
-      return yield* invalid("quantity", `The period's charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
-    }
-    return { total, attempts: yield* apply(locked, { type: "units", at: now, quantity, action }) } satisfies Reported
-  })
+const count = Effect.fnUntraced(function* (locked: Locked, action: UnitAction, quantity: number) {
+  const { row, now } = locked
+  const total = action === "set" ? quantity : row.units + quantity
+  if (total > MAX_UNITS) return yield* invalid("quantity", `A period's units may come to at most ${MAX_UNITS}.`)
+  const unitKobo = (yield* readTerms([row])).get(row.id)?.overage_per_unit_kobo ?? 0
+  if (total * unitKobo + row.price_kobo * row.quantity > MAX_AMOUNT_KOBO) {
+    return yield* invalid("quantity", `The period's charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
+  }
+  return { total, attempts: yield* apply(locked, { type: "units", at: now, quantity, action }) } satisfies Reported
+})
 
-const refuseUndeliverable = ({ row }: Locked, action: "increment" | "set") => {
+const refuseUndeliverable = ({ row }: Locked, action: UnitAction) => {
   if (action === "set")
     return Effect.fail(
       problem(
@@ -93,55 +93,56 @@ const refuseUndeliverable = ({ row }: Locked, action: "increment" | "set") => {
   return Effect.void
 }
 
-const deliver = (locked: Locked, deliveredAt: number, quantity: number) =>
-  Effect.gen(function* () {
-    const { row, now } = locked
-    if (row.price_kobo * row.quantity * quantity > MAX_AMOUNT_KOBO)
-      return yield* invalid("quantity", `The charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
-    // No delivery was made: there is nothing to bill.
-    const attempts =
-      quantity === 0 ? [] : yield* apply(locked, { type: "deliver", at: now, deliveries: quantity, deliveredAt })
-    return { total: quantity, attempts } satisfies Reported
-  })
+const deliver = Effect.fnUntraced(function* (locked: Locked, deliveredAt: number, quantity: number) {
+  const { row, now } = locked
+  if (row.price_kobo * row.quantity * quantity > MAX_AMOUNT_KOBO)
+    return yield* invalid("quantity", `The charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
+  // No delivery was made: there is nothing to bill.
+  const attempts =
+    quantity === 0 ? [] : yield* apply(locked, { type: "deliver", at: now, deliveries: quantity, deliveredAt })
+  return { total: quantity, attempts } satisfies Reported
+})
 
 /** Takes a report. The subscription's row is locked: a renewal bills these units, or comes after and bills the others. */
-export const reportUnits = (tenant: Tenant, id: string, report: UnitReport) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const locked = yield* lockForEvent(tenant, id)
-    const { row, now } = locked
-    const at = report.timestamp === undefined ? now : parseInstant(report.timestamp)!
-    if (at > now) {
-      return yield* invalid("timestamp", `timestamp must not lie in the future: it is ${formatInstant(now)}.`)
-    }
-    const action = report.action ?? "increment"
-    if (!COUNTING.includes(row.status)) {
-      return yield* problem("subscription_state_invalid", `The subscription is ${row.status}: it takes no units.`)
-    }
-    const byDelivery = row.billing_cycle === "per_delivery"
-    if (byDelivery) yield* refuseUndeliverable(locked, action)
-    if (at < row.period_start_at) {
-      const message = `The current period began at ${formatInstant(row.period_start_at)}: units before it are billed.`
-      return yield* problem("timestamp_out_of_period", message, "timestamp")
-    }
-    // Units reported during a trial are free (decision E1), deliveries too.
-    const { total, attempts }: Reported =
-      byDelivery && row.status !== "trialing"
-        ? yield* deliver(locked, at, report.quantity)
-        : yield* count(locked, action, report.quantity)
-    const record = {
-      account_id: row.account_id,
-      livemode: row.livemode,
-      id: newId("unit_record"),
-      subscription_id: row.id,
-      test_clock_id: row.test_clock_id,
-      quantity: report.quantity,
-      action,
-      period_total: total,
-      reported_at: new Date(at),
-      description: report.description ?? null,
-      created_at: new Date(now),
-    }
-    yield* sql`INSERT INTO unit_record ${sql.insert(record)}`
-    return { id: record.id, after: collect(attempts, now) }
-  })
+export const reportUnits = Effect.fn("subscription.reportUnits")(function* (
+  tenant: Tenant,
+  id: string,
+  report: UnitReport,
+) {
+  const locked = yield* lockForEvent(tenant, id)
+  const { row, now } = locked
+  const at = report.timestamp === undefined ? now : parseInstant(report.timestamp)!
+  if (at > now) {
+    return yield* invalid("timestamp", `timestamp must not lie in the future: it is ${formatInstant(now)}.`)
+  }
+  const action = report.action ?? "increment"
+  if (!COUNTING.includes(row.status)) {
+    return yield* problem("subscription_state_invalid", `The subscription is ${row.status}: it takes no units.`)
+  }
+  const byDelivery = row.billing_cycle === "per_delivery"
+  if (byDelivery) yield* refuseUndeliverable(locked, action)
+  if (at < row.period_start_at) {
+    const message = `The current period began at ${formatInstant(row.period_start_at)}: units before it are billed.`
+    return yield* problem("timestamp_out_of_period", message, "timestamp")
+  }
+  // Units reported during a trial are free (decision E1), deliveries too.
+  const { total, attempts }: Reported =
+    byDelivery && row.status !== "trialing"
+      ? yield* deliver(locked, at, report.quantity)
+      : yield* count(locked, action, report.quantity)
+  const record: UnitRecordRow = {
+    account_id: row.account_id,
+    livemode: row.livemode,
+    id: newId("unit_record"),
+    subscription_id: row.id,
+    test_clock_id: row.test_clock_id,
+    quantity: report.quantity,
+    action,
+    period_total: total,
+    reported_at: at,
+    description: report.description ?? null,
+    created_at: now,
+  }
+  yield* unitRecords.insert([record])
+  return { id: record.id, after: collect(attempts, now) }
+})

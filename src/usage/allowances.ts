@@ -1,5 +1,5 @@
-/** What the API plans include and what more costs (spec 8, decision K2). Pure. */
-import type { ApiPlan } from "../key/Keys.ts"
+/** What the API plans include and what more costs (decision K2). Pure. */
+import type { ApiPlan } from "../apiPlans.ts"
 
 export interface Allowance {
   /** Kobo a month. */

@@ -2,20 +2,12 @@
  * The deliveries of one endpoint that a process has in hand: several are tried at once, those of one object one after the
  * other, in order (decision I3). In memory only.
  */
-import type { Redacted } from "effect"
-import type { Waiting } from "./deliver.ts"
-import type { EndpointRow } from "./Endpoint.ts"
+import type { Target, Waiting } from "./deliver.ts"
 
 /** Tries of an endpoint under way. */
-const AT_ONCE = 16
+const MAX_AT_ONCE = 16
 /** The same, and deliveries in hand, where the last try failed. */
-const AT_ONCE_FAILING = 2
-
-/** An endpoint as it was read last, with what to sign by. */
-export interface Target {
-  readonly endpoint: EndpointRow
-  readonly secrets: ReadonlyArray<Redacted.Redacted<string>>
-}
+const MAX_AT_ONCE_FAILING = 2
 
 export class Lane {
   #target: Target
@@ -40,8 +32,8 @@ export class Lane {
 
   /** How many more to read, of a window of so many: none until half of it is done, so that reading is worth its while. */
   room(window: number): number {
-    const most = this.#failing ? AT_ONCE_FAILING : window
-    return this.#inHand.size > most / 2 ? 0 : most - this.#inHand.size
+    const max = this.#failing ? MAX_AT_ONCE_FAILING : window
+    return this.#inHand.size > max / 2 ? 0 : max - this.#inHand.size
   }
 
   get idle(): boolean {
@@ -59,7 +51,7 @@ export class Lane {
 
   /** The next to be tried, which is under way from here on; undefined where none may be now. */
   next(): Waiting | undefined {
-    if (this.#busy.size >= (this.#failing ? AT_ONCE_FAILING : AT_ONCE)) return undefined
+    if (this.#busy.size >= (this.#failing ? MAX_AT_ONCE_FAILING : MAX_AT_ONCE)) return undefined
     const index = this.#queue.findIndex(({ object_id }) => !this.#busy.has(object_id))
     if (index === -1) return undefined
     const [delivery] = this.#queue.splice(index, 1)
@@ -73,7 +65,7 @@ export class Lane {
   }
 
   /** Its outcome is recorded. */
-  settled(seq: number): void {
+  recorded(seq: number): void {
     this.#inHand.delete(seq)
   }
 

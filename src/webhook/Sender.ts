@@ -10,8 +10,8 @@ import { signedHeaders } from "./signature.ts"
 
 const LIMIT_MS = 15 * SECOND_MS
 /** What is read of an answer, and what is kept of it. */
-const MOST_READ_BYTES = 16_384
-const MOST_KEPT_BYTES = 2_048
+const MAX_READ_BYTES = 16_384
+const MAX_KEPT_BYTES = 2_048
 const USER_AGENT = "RecurringBilling-Webhooks/1.0"
 /** A name that does not resolve while its endpoint is saved may do so later: nobody waits for it longer. */
 const RESOLVE_ON_SAVE_MS = 1_500
@@ -118,7 +118,7 @@ const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): 
       clearTimeout(limit)
       if (failed !== undefined) return reject(failed)
       // Postgres holds no NUL.
-      const body = Buffer.concat(parts).subarray(0, MOST_KEPT_BYTES).toString("utf8").replaceAll("\0", "")
+      const body = Buffer.concat(parts).subarray(0, MAX_KEPT_BYTES).toString("utf8").replaceAll("\0", "")
       resolve({ status, retryAfter, body })
     }
     const limit = setTimeout(() => {
@@ -139,7 +139,7 @@ const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): 
       onResponseData: (controller, part) => {
         parts.push(part)
         read += part.length
-        if (read < MOST_READ_BYTES) return
+        if (read < MAX_READ_BYTES) return
         finish()
         // The rest is not wanted, and the connection with it.
         controller.abort(new Error("enough read"))
@@ -148,6 +148,72 @@ const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): 
       onResponseError: (_, error) => finish(error),
     })
   })
+
+const resolverOf = ({ dnsServers }: SenderSettings, timeout: number) => {
+  const resolver = new Resolver({ timeout, tries: 1 })
+  if (dnsServers.length > 0) resolver.setServers(dnsServers)
+  return resolveWith(resolver)
+}
+
+/** Connections to addresses that are allowed, for as long as the scope is open. */
+const agentFor = (resolve: ReturnType<typeof resolveWith>, loopback: boolean) =>
+  Effect.acquireRelease(
+    Effect.sync(
+      () =>
+        new Agent({
+          connect: { lookup: guardedLookup(resolve, loopback), timeout: LIMIT_MS },
+          // Not limited by origin: many endpoints may share one, and a dead one must not keep the others waiting.
+          connections: null,
+          keepAliveTimeout: KEEP_ALIVE_MS,
+          // One limit, of the whole exchange, stands for these.
+          headersTimeout: 0,
+          bodyTimeout: 0,
+        }),
+    ),
+    (agent) =>
+      Effect.ignore(
+        Effect.tryPromise(() => agent.destroy()),
+        { log: "Warn", message: "webhook connections did not close" },
+      ),
+  )
+
+const post = async (agent: Agent, loopback: boolean, { url, id, body, secrets }: Outgoing): Promise<Answer> => {
+  const { origin, pathname, search, hostname } = new URL(url)
+  const literal = literalAddress(hostname)
+  if (literal !== undefined && !isAllowed(literal, loopback)) throw new AddressRefused(literal)
+  return exchange(agent, {
+    origin,
+    path: pathname + search,
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      "user-agent": USER_AGENT,
+      ...signedHeaders(id, Date.now(), body, secrets),
+    },
+    body,
+  })
+}
+
+/** Waits for a response and says what came of the try. */
+const tried = async (responding: Promise<Answer>): Promise<Tried> => {
+  const startedAt = performance.now()
+  const tookMs = () => Math.round(performance.now() - startedAt)
+  try {
+    const { status, retryAfter, body } = await responding
+    const delivered = status >= 200 && status < 300
+    return {
+      delivered,
+      status,
+      body,
+      failure: delivered ? null : "response_status",
+      retryAfterMs: delivered ? null : retryAfterOf(retryAfter, Date.now()),
+      durationMs: tookMs(),
+    }
+  } catch (error) {
+    const failure = failureOf(error)
+    return { delivered: false, status: null, body: null, failure, retryAfterMs: null, durationMs: tookMs() }
+  }
+}
 
 export class Sender extends Context.Service<
   Sender,
@@ -158,82 +224,29 @@ export class Sender extends Context.Service<
     readonly check: (url: string, livemode: boolean) => Effect.Effect<void, Problem>
   }
 >()("billing/webhook/Sender") {
-  static readonly layer = ({ allowLoopback, dnsServers }: SenderSettings): Layer.Layer<Sender> =>
+  static readonly layer = (settings: SenderSettings): Layer.Layer<Sender> =>
     Layer.effect(
       Sender,
       Effect.gen(function* () {
-        const resolver = (timeout: number) => {
-          const made = new Resolver({ timeout, tries: 1 })
-          if (dnsServers.length > 0) made.setServers(dnsServers)
-          return resolveWith(made)
+        const resolve = resolverOf(settings, RESOLVE_MS)
+        const resolveOnSave = resolverOf(settings, RESOLVE_ON_SAVE_MS)
+        const loopbackFor = (livemode: boolean) => !livemode && settings.allowLoopback
+        const agents = {
+          live: yield* agentFor(resolve, loopbackFor(true)),
+          sandbox: yield* agentFor(resolve, loopbackFor(false)),
         }
-        const [resolve, resolveOnSave] = [resolver(RESOLVE_MS), resolver(RESOLVE_ON_SAVE_MS)]
-        const agentFor = (loopback: boolean) =>
-          Effect.acquireRelease(
-            Effect.sync(
-              () =>
-                new Agent({
-                  connect: { lookup: guardedLookup(resolve, loopback), timeout: LIMIT_MS },
-                  // Not limited by origin: many endpoints may share one, and a dead one must not keep the others waiting.
-                  connections: null,
-                  keepAliveTimeout: KEEP_ALIVE_MS,
-                  // One limit, of the whole exchange, stands for these.
-                  headersTimeout: 0,
-                  bodyTimeout: 0,
-                }),
-            ),
-            (agent) => Effect.promise(() => agent.destroy()).pipe(Effect.ignore),
-          )
-        const agents = { live: yield* agentFor(false), sandbox: yield* agentFor(allowLoopback) }
-        const loopbackFor = (livemode: boolean) => !livemode && allowLoopback
-
-        const post = async ({ url, livemode, id, body, secrets }: Outgoing): Promise<Answer> => {
-          const { origin, pathname, search, hostname } = new URL(url)
-          const literal = literalAddress(hostname)
-          if (literal !== undefined && !isAllowed(literal, loopbackFor(livemode))) throw new AddressRefused(literal)
-          return exchange(livemode ? agents.live : agents.sandbox, {
-            origin,
-            path: pathname + search,
-            method: "POST",
-            headers: {
-              "content-type": "application/json",
-              "user-agent": USER_AGENT,
-              ...signedHeaders(id, Date.now(), body, secrets),
-            },
-            body,
-          })
-        }
-
         return Sender.of({
-          send: async (outgoing) => {
-            const startedAt = performance.now()
-            const tookMs = () => Math.round(performance.now() - startedAt)
-            try {
-              const { status, retryAfter, body } = await post(outgoing)
-              const delivered = status >= 200 && status < 300
-              return {
-                delivered,
-                status,
-                body,
-                failure: delivered ? null : "response_status",
-                retryAfterMs: delivered ? null : retryAfterOf(retryAfter, Date.now()),
-                durationMs: tookMs(),
-              }
-            } catch (error) {
-              const failure = failureOf(error)
-              return { delivered: false, status: null, body: null, failure, retryAfterMs: null, durationMs: tookMs() }
-            }
-          },
-          check: (text, livemode) =>
-            Effect.gen(function* () {
-              const { hostname } = new URL(text)
-              const literal = literalAddress(hostname)
-              const addresses =
-                literal === undefined ? yield* Effect.promise(() => resolveOnSave(hostname).catch(() => [])) : [literal]
-              if (addresses.every((address) => isAllowed(address, loopbackFor(livemode)))) return
-              const where = loopbackFor(livemode) ? "a public address or to this machine" : "a public address"
-              return yield* invalid("url", `url must lead to ${where}, not to a private or reserved one.`)
-            }),
+          send: (outgoing) =>
+            tried(post(outgoing.livemode ? agents.live : agents.sandbox, loopbackFor(outgoing.livemode), outgoing)),
+          check: Effect.fnUntraced(function* (text, livemode) {
+            const { hostname } = new URL(text)
+            const literal = literalAddress(hostname)
+            const addresses =
+              literal === undefined ? yield* Effect.promise(() => resolveOnSave(hostname).catch(() => [])) : [literal]
+            if (addresses.every((address) => isAllowed(address, loopbackFor(livemode)))) return
+            const where = loopbackFor(livemode) ? "a public address or to this machine" : "a public address"
+            return yield* invalid("url", `url must lead to ${where}, not to a private or reserved one.`)
+          }),
         })
       }),
     )

@@ -1,6 +1,6 @@
 /**
  * Where webhooks may go (decision I4): to public addresses and nowhere else, so that nobody can have us call what only we
- * can reach. Judged by address, never by name: on saving, and again of the very address that is connected to.
+ * can reach. Checked by address, never by name: on saving, and again of the very address that is connected to.
  */
 import { BlockList, isIP } from "node:net"
 
@@ -30,7 +30,7 @@ const PRIVATE_V4 = list([
   "203.0.113.0/24",
   "224.0.0.0/4",
   "240.0.0.0/4",
-  // A cloud's wire server, which answers to guests only.
+  // A cloud's wire server, which only guests can reach.
   "168.63.129.16/32",
 ])
 const LOOPBACK_V4 = list(["127.0.0.0/8"])

@@ -1,16 +1,21 @@
 /** One try of one delivery: what is sent, and what its outcome makes of it (machines/delivery.ts). */
-import { Effect } from "effect"
+import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { decide, restore, stateName } from "../../machines/decide.ts"
 import { type DeliveryEvent, deliveryMachine } from "../../machines/delivery.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import type { Ref, Tenant } from "../db/tenant.ts"
-import { type EventRow, eventBody } from "../event/Events.ts"
-import type { DeliveryRow } from "./Deliveries.ts"
-import type { EndpointRow } from "./Endpoint.ts"
-import { getEndpoint, readSecrets } from "./Endpoints.ts"
-import type { Target } from "./Lane.ts"
+import { isRef, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
+import { type EventRow, eventBody } from "../event/events.ts"
+import type { DeliveryRow } from "./delivery.ts"
+import { type EndpointRow, endpoints } from "./endpoint.ts"
+import { readSecrets } from "./endpoints.ts"
 import { Sender, type Tried } from "./Sender.ts"
+
+/** An endpoint as it was read last, with what to sign by. */
+export interface Target {
+  readonly endpoint: EndpointRow
+  readonly secrets: ReadonlyArray<Redacted.Redacted<string>>
+}
 
 /** A delivery with the event that it delivers. */
 export interface Waiting extends Ref {
@@ -20,7 +25,7 @@ export interface Waiting extends Ref {
   readonly object_id: string
   readonly once: boolean
   readonly attempt: number
-  readonly event: EventRow
+  readonly event: Pick<EventRow, "account_id" | "livemode" | "id" | "type" | "data" | "created_at">
 }
 
 /** A try that was made, and where it leaves the delivery. */
@@ -46,7 +51,7 @@ const decideTry = ({ attempt, once }: Waiting, event: DeliveryEvent): Decided =>
   }
 }
 
-/** A success is decided alike each time, whenever it is: so the machine is asked once for each number of tries. */
+/** A success is decided alike each time, whenever it is: the machine is asked once for each number of tries. */
 const successes = new Map<number, Decided>()
 
 const decided = (delivery: Waiting, { delivered, retryAfterMs }: Tried): Decided => {
@@ -57,7 +62,7 @@ const decided = (delivery: Waiting, { delivered, retryAfterMs }: Tried): Decided
   return known
 }
 
-/** Tries a delivery; answers the outcome, which is to be recorded. */
+/** Tries a delivery; returns the outcome, which is to be recorded. */
 export const tryDelivery = async (
   { send }: Sender["Service"],
   delivery: Waiting,
@@ -89,22 +94,21 @@ const OUTCOME = {
 } as const
 
 /** Writes outcomes. One whose delivery was tried by another process meanwhile changes nothing: that try counts. */
-export const recordOutcomes = (outcomes: ReadonlyArray<Outcome>) =>
-  Effect.gen(function* () {
-    if (outcomes.length === 0) return
-    const sql = yield* SqlClient.SqlClient
-    yield* sql`
+export const recordOutcomes = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
+  if (outcomes.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
       UPDATE webhook_delivery d SET status = r.status, attempt = r.attempt, due_at = r.due_at, response_status = r.response_status,
         response_body = r.response_body, failure_reason = r.failure_reason, duration_ms = r.duration_ms
       FROM ${records(sql, outcomes, OUTCOME)} r
       WHERE (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id) AND d.status = 'pending' AND d.attempt = r.attempt - 1`
-  })
+})
 
 /** A delivery's columns with those of its event, as one row. */
 export const WITH_EVENT =
   "d.account_id, d.livemode, d.id, d.seq, d.webhook_endpoint_id, d.object_id, d.once, d.attempt, event.id AS event_id, event.type, event.data, event.created_at"
 
-export interface WithEvent extends Omit<Waiting, "event">, Omit<EventRow, "id"> {
+export interface WithEvent extends Omit<Waiting, "event">, Pick<EventRow, "type" | "data" | "created_at"> {
   readonly event_id: string
 }
 
@@ -114,16 +118,15 @@ export const waitingOf = ({ type, data, created_at, event_id, ...delivery }: Wit
 })
 
 /** Sends a test, unless that was done: once, whatever comes of it (decision I8). */
-export const sendTest = (tenant: Tenant, deliveryId: string) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const [row] = yield* sql<WithEvent>`
-      SELECT ${sql.literal(WITH_EVENT)} FROM webhook_delivery d
-      JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
-      WHERE d.account_id = ${tenant.account_id} AND d.livemode = ${tenant.livemode} AND d.id = ${deliveryId} AND d.status = 'pending'`
-    if (row === undefined) return
-    const endpoint: EndpointRow = yield* getEndpoint(tenant, row.webhook_endpoint_id)
-    const target = { endpoint, secrets: yield* readSecrets(endpoint) }
-    const sender = yield* Sender
-    yield* recordOutcomes([yield* Effect.promise(() => tryDelivery(sender, waitingOf(row), target))])
-  })
+export const sendTest = Effect.fnUntraced(function* (tenant: Tenant, deliveryId: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<WithEvent>`
+    SELECT ${sql.literal(WITH_EVENT)} FROM webhook_delivery d
+    JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
+    WHERE ${isRef(sql, { ...tenantOf(tenant), id: deliveryId }, "d")} AND d.status = 'pending'`
+  if (row === undefined) return
+  const endpoint = yield* endpoints.get(tenant, row.webhook_endpoint_id)
+  const target = { endpoint, secrets: yield* readSecrets(endpoint) }
+  const sender = yield* Sender
+  yield* recordOutcomes([yield* Effect.promise(() => tryDelivery(sender, waitingOf(row), target))])
+})

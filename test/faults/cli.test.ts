@@ -1,8 +1,8 @@
 /** The operator's command line: what it refuses, and how (docs/operating.md). */
 import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/Accounts.ts"
-import { createKey } from "../../src/key/ApiKeys.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { createKey } from "../../src/key/apiKeys.ts"
 import { useDatabase } from "../support/database.ts"
 import { runToEnd } from "../support/server.ts"
 
@@ -10,7 +10,7 @@ const database = useDatabase()
 const cli = (...args: ReadonlyArray<string>) =>
   runToEnd("src/cli.ts", args, { DATABASE_URL: Redacted.value(database.url()) })
 
-describe("the command line", () => {
+describe.concurrent("the command line", () => {
   it.each([
     [["db", "url", "extra"], "extra"],
     [["account", "show", "acct_1", "acct_2"], "acct_2"],

@@ -1,31 +1,35 @@
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/Accounts.ts"
-import { makeApi } from "../support/api.ts"
-import { useDatabase } from "../support/database.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { createApi } from "../support/api.ts"
+import { type TestDatabase, useDatabase } from "../support/database.ts"
+import { rewind } from "../support/rewind.ts"
 import { startServer } from "../support/server.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
-const database = useDatabase()
+/** One for each test: they go on side by side, and a server works on whatever its database holds. */
+const [ADVANCING, FIRING, LEFT, PAIR] = [useDatabase(), useDatabase(), useDatabase(), useDatabase()]
 
-const count = (table: "event" | "charge", condition: string) =>
+const count = (database: TestDatabase, table: "event" | "charge", condition: string) =>
   database
     .run((sql) => sql.unsafe<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE ${condition}`))
     .then(([row]) => row!.n)
 
 /** What must hold after any crash. */
-const expectSettled = async () => {
+const expectSettled = async (database: TestDatabase) => {
   await expectWhole(database)
-  expect(await count("charge", "status = 'pending'")).toBe(0)
+  expect(await count(database, "charge", "status = 'pending'")).toBe(0)
 }
 
 const CUSTOMERS = 40
+const HOUR_MS = 3_600_000
 
-describe("kill -9", () => {
+describe.concurrent("kill -9", () => {
   it("in the middle of an advance loses nothing and attempts nothing twice: the next server goes on by itself", async () => {
+    const database = ADVANCING
     const { keys } = await database.run(() => createAccount({ businessName: "Crash" }))
     let server = await startServer(database.url())
-    let api = makeApi(server.origin, keys.sk_test)
+    let api = createApi(server.origin, keys.sk_test)
     const clock = await createClock(api, "2025-01-31T00:00:00Z")
     const plan = await createPlan(api, { billing_cycle: "daily" })
     for (let n = 0; n < CUSTOMERS; n++) {
@@ -37,66 +41,72 @@ describe("kill -9", () => {
     // Three crashes, each a little further on.
     for (const progress of [100, 400, 900]) {
       await eventually(async () =>
-        (await count("event", "type = 'subscription.renewed'")) >= progress ? true : undefined,
+        (await count(database, "event", "type = 'subscription.renewed'")) >= progress ? true : undefined,
       )
       await server.kill()
       server = await startServer(database.url())
-      api = makeApi(server.origin, keys.sk_test)
+      api = createApi(server.origin, keys.sk_test)
     }
     await eventually(async () => (data(await api.get(`/test/clocks/${clock}`)).status === "ready" ? true : undefined))
-    await expectSettled()
+    await expectSettled(database)
     // 36 renew on each of 40 days; 4 fail on the first, are retried on days 1, 4 and 11, and end on day 30.
-    expect(await count("event", "type = 'subscription.renewed'")).toBe(36 * 40)
-    expect(await count("event", "type = 'subscription.cancelled'")).toBe(4)
-    expect(await count("charge", "status = 'failed'")).toBe(4 * 4)
+    expect(await count(database, "event", "type = 'subscription.renewed'")).toBe(36 * 40)
+    expect(await count(database, "event", "type = 'subscription.cancelled'")).toBe(4)
+    expect(await count(database, "charge", "status = 'failed'")).toBe(4 * 4)
     expect(await server.stop()).toBe(0)
   })
 
   it("while the wall clock's timers fire loses nothing either", async () => {
+    const database = FIRING
     const { keys, account } = await database.run(() => createAccount({ businessName: "Crash at noon" }))
     const mine = `account_id = '${account.id}'`
     let server = await startServer(database.url())
-    let api = makeApi(server.origin, keys.sk_test)
-    const plan = await createPlan(api)
+    let api = createApi(server.origin, keys.sk_test)
+    const plan = await createPlan(api, { billing_cycle: "weekly" })
     const customer = await createCustomer(api)
-    const start_at = new Date(Date.now() + 4000).toISOString()
+    const start_at = new Date(Date.now() + HOUR_MS).toISOString()
     const created = await Promise.all(
       Array.from({ length: CUSTOMERS }, () =>
         api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", start_at }),
       ),
     )
     for (const answer of created) data(answer, 201)
-    await eventually(async () => ((await count("charge", mine)) > 0 ? true : undefined))
+    // The hour passes while nobody serves: all of them are due at the next start.
+    expect(await server.stop()).toBe(0)
+    await database.run(() => rewind(account.id, HOUR_MS))
+    server = await startServer(database.url())
+    await eventually(async () => ((await count(database, "charge", mine)) > 0 ? true : undefined))
     await server.kill()
     server = await startServer(database.url())
-    api = makeApi(server.origin, keys.sk_test)
+    api = createApi(server.origin, keys.sk_test)
     await eventually(async () =>
-      (await count("event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined,
+      (await count(database, "event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined,
     )
-    await expectSettled()
+    await expectSettled(database)
     expect((await api.all("/subscriptions?status=active")).length).toBe(CUSTOMERS)
     expect(await server.stop()).toBe(0)
   })
 })
 
-describe("a charge that a dead process left", () => {
+describe.concurrent("a charge that a dead process left", () => {
   it("on a clock that stands still is finished by the next start, at the clock's time", async () => {
+    const database = LEFT
     const { keys } = await database.run(() => createAccount({ businessName: "Left behind" }))
     let server = await startServer(database.url())
-    const api = makeApi(server.origin, keys.sk_test)
+    const api = createApi(server.origin, keys.sk_test)
     const clock = await createClock(api, "2025-01-31T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })
     const body = { customer, plan: await createPlan(api), payment_method: "pm_test_bank_account" }
     const { id } = data(await api.post("/subscriptions", body), 201)
     await server.kill()
     // As it stands between the commit of the charge and the rail's answer.
-    await database.run((sql) => sql`UPDATE charge SET sender = 424242 WHERE subscription_id = ${id}`)
+    await database.run((sql) => sql`UPDATE charge SET runner = 424242 WHERE subscription_id = ${id}`)
     await database.run(
       (sql) =>
         sql`UPDATE simulator_attempt SET known_at = NULL WHERE reference = (SELECT id FROM charge WHERE subscription_id = ${id})`,
     )
     server = await startServer(database.url())
-    const again = makeApi(server.origin, keys.sk_test)
+    const again = createApi(server.origin, keys.sk_test)
     await eventually(async () => (data(await again.get(`/subscriptions/${id}`)).status === "active" ? true : undefined))
     expect((await again.all(`/charges?subscription=${id}`))[0]).toMatchObject({
       status: "succeeded",
@@ -106,25 +116,31 @@ describe("a charge that a dead process left", () => {
   })
 })
 
-describe("two servers", () => {
+describe.concurrent("two servers", () => {
   it("share the same due subscriptions without doing anything twice", async () => {
+    const database = PAIR
     const { keys, account } = await database.run(() => createAccount({ businessName: "Pair" }))
-    const servers = await Promise.all([startServer(database.url()), startServer(database.url())])
-    const api = makeApi(servers[0].origin, keys.sk_test)
-    const plan = await createPlan(api)
+    const first = await startServer(database.url())
+    const api = createApi(first.origin, keys.sk_test)
+    const plan = await createPlan(api, { billing_cycle: "weekly" })
     const customer = await createCustomer(api)
-    const start_at = new Date(Date.now() + 3000).toISOString()
-    await Promise.all(
+    const start_at = new Date(Date.now() + HOUR_MS).toISOString()
+    const created = await Promise.all(
       Array.from({ length: CUSTOMERS }, () =>
         api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success", start_at }),
       ),
     )
+    for (const answer of created) data(answer, 201)
+    // The hour passes while nobody serves: both find them due as they start.
+    expect(await first.stop()).toBe(0)
+    await database.run(() => rewind(account.id, HOUR_MS))
+    const servers = await Promise.all([startServer(database.url()), startServer(database.url())])
     const mine = `account_id = '${account.id}'`
     await eventually(async () =>
-      (await count("event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined,
+      (await count(database, "event", `${mine} AND type = 'charge.succeeded'`)) === CUSTOMERS ? true : undefined,
     )
-    expect(await count("charge", mine)).toBe(CUSTOMERS)
-    await expectSettled()
+    expect(await count(database, "charge", mine)).toBe(CUSTOMERS)
+    await expectSettled(database)
     await Promise.all(servers.map((server) => server.stop()))
   })
 })

@@ -1,10 +1,11 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/Accounts.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { chargeTimers } from "../../src/collecting/collect.ts"
+import { sweep } from "../../src/runtime/fire.ts"
 import { servicesLayer } from "../../src/services.ts"
-import { firings } from "../../src/subscription/firings.ts"
-import { sweep } from "../../src/timers/sweep.ts"
+import { subscriptionTimers } from "../../src/subscription/timers.ts"
 import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()
@@ -67,7 +68,10 @@ describe("after months of downtime", () => {
     const { account } = await database.run(() => createAccount({ businessName: "Down" }))
     await database.run(() => seed(account.id))
     await Effect.runPromise(
-      Effect.asVoid(sweep(firings)).pipe(Effect.provide(servicesLayer(database.url())), Effect.scoped),
+      Effect.asVoid(sweep([chargeTimers, subscriptionTimers])).pipe(
+        Effect.provide(servicesLayer(database.url())),
+        Effect.scoped,
+      ),
     )
     const states = await database.run((sql) => sql`SELECT state, status, count(*) AS n FROM subscription GROUP BY 1, 2`)
     expect(states).toEqual([{ state: "cancelled", status: "cancelled", n: SUBSCRIPTIONS }])

@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto"
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { makeApi } from "../support/api.ts"
-import { useInstance } from "../support/instance.ts"
+import { createApi } from "../support/api.ts"
+import { useOwnInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
-const { api, live, database, keys } = useInstance()
+const { api, live, database, keys } = useOwnInstance()
 
 const PARALLEL = 20
 
@@ -139,7 +139,7 @@ describe("Idempotency-Key", () => {
 
   it("survives a crash of the server in the middle of a subscription", async () => {
     const server = await startServer(database.url())
-    const mine = makeApi(server.origin, keys().sk_test)
+    const mine = createApi(server.origin, keys().sk_test)
     const customer = await createCustomer(api)
     const plan = await createPlan(api)
     const bodies = Array.from({ length: PARALLEL }, (_, n) => ({
@@ -171,7 +171,7 @@ describe("Idempotency-Key", () => {
 
   it("survives a crash in the middle of everything else that charges", async () => {
     const server = await startServer(database.url())
-    const mine = makeApi(server.origin, keys().sk_test)
+    const mine = createApi(server.origin, keys().sk_test)
     const customer = await createCustomer(api)
     data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" }))
     const subscriptions = async (plan: object) => {

@@ -2,8 +2,8 @@
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/Accounts.ts"
-import { makeApi } from "../support/api.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
@@ -45,7 +45,7 @@ describe("a server in operation", () => {
     server.process.stderr?.on("data", (chunk) => {
       logs += chunk
     })
-    const api = makeApi(server.origin, keys.sk_test)
+    const api = createApi(server.origin, keys.sk_test)
     const customer = await createCustomer(api)
     const body = { customer, plan: await createPlan(api), payment_method: "pm_test_success" }
     const created = await api.post("/subscriptions", body, { "x-request-id": "caller-7" })

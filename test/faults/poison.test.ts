@@ -1,14 +1,19 @@
 import { describe, expect, it } from "vitest"
-import { useInstance } from "../support/instance.ts"
+import { useOwnInstance } from "../support/instance.ts"
+import { rewind } from "../support/rewind.ts"
+import { startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
-const { api, database } = useInstance()
+// Serves requests only: what is due is for a second server to fire.
+const { accountId, api, database } = useOwnInstance(() => ({ WORKERS: "0" }))
+
+const HOUR_MS = 3_600_000
 
 describe("an actor that cannot be decided on", () => {
   it("holds nobody else back", async () => {
-    const plan = await createPlan(api)
+    const plan = await createPlan(api, { billing_cycle: "weekly" })
     const customer = await createCustomer(api)
-    const start_at = new Date(Date.now() + 2000).toISOString()
+    const start_at = new Date(Date.now() + HOUR_MS).toISOString()
     const ids: Array<string> = []
     for (let n = 0; n < 5; n++) {
       ids.push(
@@ -17,10 +22,13 @@ describe("an actor that cannot be decided on", () => {
     }
     // Due first of all, and broken in a way that no constraint knows of.
     await database.run((sql) => sql`UPDATE subscription SET state = 'nowhere' WHERE id = ${ids[0]}`)
+    await database.run(() => rewind(accountId(), HOUR_MS))
+    const server = await startServer(database.url())
     const active = await eventually(async () => {
       const found = (await api.all("/subscriptions?status=active")).map(({ id }) => id)
       return found.length === 4 ? found : undefined
     })
     expect(active.sort()).toEqual(ids.slice(1))
+    expect(await server.stop()).toBe(0)
   })
 })

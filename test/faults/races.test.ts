@@ -4,27 +4,28 @@
  */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { servicesLayer } from "../../src/services.ts"
-import { firings } from "../../src/subscription/firings.ts"
-import { sweep } from "../../src/timers/sweep.ts"
+import { chargeTimers } from "../../src/collecting/collect.ts"
+import { sweep } from "../../src/runtime/fire.ts"
+import { subscriptionTimers } from "../../src/subscription/timers.ts"
 import type { Answer } from "../support/api.ts"
-import { useInstance } from "../support/instance.ts"
+import { useOwnInstance } from "../support/instance.ts"
 import { rewind } from "../support/rewind.ts"
+import { useServices } from "../support/services.ts"
 import { createCustomer, createPlan, data, refusal } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
-const { api, database, accountId } = useInstance(() => ({ WORKERS: "0" }))
+const { api, database, accountId } = useOwnInstance(() => ({ WORKERS: "0" }))
 
 const DAY_MS = 86_400_000
 const WEEK_MS = 7 * DAY_MS
 const RACES = 24
 
-const work = () =>
-  Effect.runPromise(Effect.asVoid(sweep(firings)).pipe(Effect.provide(servicesLayer(database.url())), Effect.scoped))
+const workers = [useServices(database), useServices(database)] as const
+const work = (worker: 0 | 1 = 0) => workers[worker](Effect.asVoid(sweep([chargeTimers, subscriptionTimers])))
 
 /** Everything due, by two workers; `meanwhile` goes on at the same time. */
 const race = async <T>(meanwhile: () => Promise<T>): Promise<T> => {
-  const [answer] = await Promise.all([meanwhile(), work(), work()])
+  const [answer] = await Promise.all([meanwhile(), work(0), work(1)])
   await work()
   return answer
 }

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/Accounts.ts"
-import { makeApi } from "../support/api.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { startProxy } from "../support/proxy.ts"
 import { runToEnd, startServer } from "../support/server.ts"
@@ -16,7 +16,7 @@ const database = useDatabase()
 const start = (env: Readonly<Record<string, string>>, args: ReadonlyArray<string> = []) =>
   runToEnd("src/main.ts", args, { DATABASE_URL: Redacted.value(database.url()), ...env })
 
-describe("a start that cannot be", () => {
+describe.concurrent("a start that cannot be", () => {
   it.each([
     // What is wrong with settings themselves: test/config.test.ts.
     [{ BILLING_COLOR: "red" }, "BILLING_COLOR"],
@@ -49,11 +49,11 @@ describe("a start that cannot be", () => {
   })
 })
 
-describe("plain HTTP", () => {
+describe.concurrent("plain HTTP", () => {
   it("is refused unless a trusted proxy took HTTPS", async () => {
     const { keys } = await database.run(() => createAccount({ businessName: "Secure" }))
     const server = await startServer(database.url(), { ALLOW_INSECURE_HTTP: "false", TRUST_PROXY: "true" })
-    const api = makeApi(server.origin, keys.sk_test)
+    const api = createApi(server.origin, keys.sk_test)
     const refused = await api.get("/account")
     expect([refused.status, refused.body.error.type, refused.body.error.code]).toEqual([
       403,
@@ -68,12 +68,12 @@ describe("plain HTTP", () => {
   })
 })
 
-describe("the database away", () => {
+describe.concurrent("the database away", () => {
   it("is 503 with Retry-After, and over by itself when it is back", async () => {
     const { keys } = await database.run(() => createAccount({ businessName: "Away" }))
     const proxy = await startProxy(database.url())
     const server = await startServer(proxy.url)
-    const api = makeApi(server.origin, keys.sk_test)
+    const api = createApi(server.origin, keys.sk_test)
     await createCustomer(api)
     proxy.cut()
     const answer = await api.post("/customers", { name: "Nobody" })

@@ -3,12 +3,12 @@ import { connect } from "node:net"
 import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { endpoints } from "../../src/api.ts"
-import { deleteExpiredClocks } from "../../src/clock/Clocks.ts"
-import { OBJECTS } from "../../src/http/objects.ts"
-import { createKey } from "../../src/key/ApiKeys.ts"
+import { deleteExpiredClocks } from "../../src/clock/clocks.ts"
+import { createKey } from "../../src/key/apiKeys.ts"
 import { CATALOGUE } from "../../src/problem.ts"
-import { makeApi } from "../support/api.ts"
+import { createApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
+import { RESPONSES } from "../support/responses.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
 const { api, live, stranger, administrator, server, keys, database, accountId } = useInstance()
@@ -31,7 +31,7 @@ describe("keys and environments", () => {
     ["nonsense", "hello", 401, "key_invalid"],
   ])("refuses %s, before it says whether the route exists", async (_, key, status, code) => {
     for (const path of ["/customers", "/nothing/here"]) {
-      expect(await error(makeApi(server().origin, key).get(path))).toMatchObject({
+      expect(await error(createApi(server().origin, key).get(path))).toMatchObject({
         status,
         type: "authentication_error",
         code,
@@ -40,11 +40,11 @@ describe("keys and environments", () => {
   })
 
   it("refuses a key in the other environment", async () => {
-    expect(await error(makeApi(server().origin, keys().sk_test, "live").get("/account"))).toMatchObject({
+    expect(await error(createApi(server().origin, keys().sk_test, "live").get("/account"))).toMatchObject({
       status: 401,
       code: "key_environment_mismatch",
     })
-    expect(await error(makeApi(server().origin, keys().sk_live, "sandbox").get("/account"))).toMatchObject({
+    expect(await error(createApi(server().origin, keys().sk_live, "sandbox").get("/account"))).toMatchObject({
       status: 401,
       code: "key_environment_mismatch",
     })
@@ -52,7 +52,7 @@ describe("keys and environments", () => {
   })
 
   it("lets publishable keys do nothing here", async () => {
-    expect(await error(makeApi(server().origin, keys().pk_test).get("/plans"))).toMatchObject({
+    expect(await error(createApi(server().origin, keys().pk_test).get("/plans"))).toMatchObject({
       status: 403,
       code: "secret_key_required",
     })
@@ -60,7 +60,7 @@ describe("keys and environments", () => {
 
   it("refuses a revoked key as soon as the database says so", async () => {
     const { key, id } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
-    const mine = makeApi(server().origin, key)
+    const mine = createApi(server().origin, key)
     expect((await mine.get("/account")).status).toBe(200)
     await database.run((sql) => sql`UPDATE api_key SET revoked_at = now() WHERE id = ${id}`)
     const refused = await eventually(async () => {
@@ -185,7 +185,7 @@ describe("parameters", () => {
     ["/events?created_after=2025-01-01T00:00:00%2B01:00", "parameter_invalid", "created_after"],
   ])("%s", async (path, code, param) => expect(await error(api.get(path))).toMatchObject({ status: 400, code, param }))
 
-  it("judges references and amounts together", async () => {
+  it("validates references and amounts together", async () => {
     const customer = await createCustomer(api)
     const dear = await createPlan(api, { amount: 99_999_999_999 })
     const subscribe = (over: object) =>
@@ -248,7 +248,7 @@ describe("parameters", () => {
 
 describe("lists", () => {
   it("are newest first and walk both ways", async () => {
-    const mine = makeApi(server().origin, keys().sk_live, "live")
+    const mine = createApi(server().origin, keys().sk_live, "live")
     const ids: Array<string> = []
     for (let n = 0; n < 5; n++)
       ids.unshift(await createCustomer(mine, { name: `C${n}`, email: `C${n}@Example.com`, metadata: { n: String(n) } }))
@@ -297,7 +297,7 @@ describe("lists", () => {
       [data(await api.get("/account")), "account"],
       [(await api.get("/events?limit=1")).body.data[0], "event"],
     ] as const) {
-      Schema.decodeUnknownSync(OBJECTS[name] as Schema.Codec<unknown>, { onExcessProperty: "error" })(object)
+      Schema.decodeUnknownSync(RESPONSES.get(name)!, { onExcessProperty: "error" })(object)
     }
   })
 })

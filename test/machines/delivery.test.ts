@@ -1,15 +1,15 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { begin, decide, stateName } from "../../machines/decide.ts"
+import { type Decision, decide, restore, stateName } from "../../machines/decide.ts"
 import { deliveryMachine, JITTER, RETRY_AFTER_MS } from "../../machines/delivery.ts"
 import { type WebhookEndpointEvent, webhookEndpointMachine } from "../../machines/webhook_endpoint.ts"
 
 const AT = Date.UTC(2026, 0, 31)
 
-const first = (once: boolean) => {
-  const input = { at: AT, once, attempt: 0 }
-  return begin(deliveryMachine, input)
-}
+const first = (once: boolean): Pick<Decision<typeof deliveryMachine>, "snapshot" | "set"> => ({
+  snapshot: restore(deliveryMachine, "due", { attempt: 0, once }),
+  set: [],
+})
 
 const failing = (jitter: number, retryAfterMs: number | null) =>
   ({ type: "try.failed", at: AT, jitter, retryAfterMs }) as const
@@ -65,12 +65,15 @@ describe("a webhook endpoint", () => {
     )
     fc.assert(
       fc.property(fc.array(events), (types) => {
-        let step = begin(webhookEndpointMachine, { at: AT })
+        let step: Pick<Decision<typeof webhookEndpointMachine>, "snapshot"> = {
+          snapshot: restore(webhookEndpointMachine, "enabled", { reason: null }),
+        }
         for (const type of types) {
           const before = stateName(step.snapshot)
-          step = decide(webhookEndpointMachine, step.snapshot, { type, at: AT })
+          const decision = decide(webhookEndpointMachine, step.snapshot, { type, at: AT })
+          step = decision
           const now = stateName(step.snapshot)
-          const effects = step.effects.map((effect) => effect.type)
+          const effects = decision.effects.map((effect) => effect.type)
           const became = before === "enabled" && now === "disabled"
           expect(effects.includes("giveUpWaiting")).toBe(became)
           expect(effects.includes("emailOwner")).toBe(became && type === "endpoint.failing")

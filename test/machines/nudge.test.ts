@@ -1,9 +1,9 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { begin, type Decision, decide, stateName } from "../../machines/decide.ts"
+import { allParamsOf, begin, type Decision, decide, stateName } from "../../machines/decide.ts"
 import { type Channel, type NudgeEvent, nudgeMachine, UNHEARD_AFTER_MS } from "../../machines/nudge.ts"
 import { afterQuiet, remindersOf } from "../../machines/reminders.ts"
-import { machineColumns } from "../../src/nudge/Nudge.ts"
+import { nudges } from "../../src/nudge/nudge.ts"
 
 type Step = Decision<typeof nudgeMachine>
 
@@ -13,10 +13,9 @@ const DAY_MS = 24 * HOUR_MS
 const ALL: ReadonlyArray<Channel> = ["whatsapp", "sms", "email"]
 
 const start = (channels: ReadonlyArray<Channel>, sendAt: number | null = null): Step => {
-  const input = { at: AT, channels, sendAt }
-  return begin(nudgeMachine, input)
+  return begin(nudgeMachine, { type: "create", at: AT, channels, sendAt })
 }
-const emitted = ({ effects }: Step) => effects.filter(({ type }) => type === "emit").map(({ params }) => params.type)
+const emitted = (step: Step) => allParamsOf(step, "emit").map(({ type }) => type)
 
 const channel = fc.constantFrom(...ALL)
 const move = fc.oneof(
@@ -58,7 +57,7 @@ describe("a nudge, whatever messengers say in whatever order", () => {
           if (context.deliveredAt === null) expect(context.position).toBeGreaterThanOrEqual(before.position)
           expect(context.counts).toBe(counted === 1)
           // What the table checks (migrations/0012_nudges.sql): a row that it refused would be stuck for ever.
-          const row = machineColumns(stateName(step.snapshot), context, "sms")
+          const row = nudges.snapshotColumns(stateName(step.snapshot), context)
           if (row.counts) expect(row.sent_at).not.toBeNull()
           if (row.status === "sent" || row.status === "delivered") expect(row.sent_at).not.toBeNull()
           expect(row.status === "delivered").toBe(row.delivered_at !== null)

@@ -1,6 +1,6 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { begin, type Decision, decide, restore, stateName } from "../../machines/decide.ts"
+import { allParamsOf, begin, type Decision, decide, restore, stateName } from "../../machines/decide.ts"
 import type { DunningPolicy } from "../../machines/dunning.ts"
 import type { SubscriptionEvent } from "../../machines/events.ts"
 import { statusOf } from "../../machines/status.ts"
@@ -19,6 +19,7 @@ const POLICY: DunningPolicy = {
 
 const input = (over: object = {}) =>
   ({
+    type: "create",
     at: START,
     billingCycle: "monthly",
     priceKobo: 500_000,
@@ -29,7 +30,12 @@ const input = (over: object = {}) =>
   }) as const
 const start = (over: object = {}): Step => begin(subscriptionMachine, input(over))
 const on = (step: Step, event: object): Step => decide(subscriptionMachine, step.snapshot, event as SubscriptionEvent)
-const emitted = (step: Step) => step.effects.filter(({ type }) => type === "emit").map(({ params }) => params.type)
+const emitted = (step: Step) => allParamsOf(step, "emit").map(({ type }) => type)
+/** An effect by the posting or the event that it is about, else by its own name. */
+const named = ({ type, params }: Step["effects"][number]): unknown => {
+  const { posting, type: event } = (params ?? {}) as { readonly posting?: string; readonly type?: string }
+  return posting ?? event ?? type
+}
 const timer = (step: Step, name: string) => {
   const found = step.set.find((timer) => timer.name === name)
   if (found === undefined) throw new Error(`No timer ${name}`)
@@ -62,10 +68,7 @@ describe("the subscription machine", () => {
     expect(status(step)).toBe("paused")
     const end = on(step, { type: "xstate.after.unpaidTooLong.subscription.overdue", at: due + 30 * DAY_MS })
     expect(end.snapshot.context.cancellationReason).toBe("nonpayment")
-    expect(end.effects.map(({ type, params }) => params.posting ?? params.type ?? type)).toEqual([
-      "written_off",
-      "subscription.cancelled",
-    ])
+    expect(end.effects.map(named)).toEqual(["written_off", "subscription.cancelled"])
   })
 
   it.each([
@@ -123,7 +126,7 @@ describe("the subscription machine", () => {
     expect(status(fail(still, deadline.at))).toBe("cancelled")
   })
 
-  it("sets the timers anew that an attempt held up, when it fails before they were due", () => {
+  it("sets the timers again that an attempt held up, when it fails before they were due", () => {
     const due = Date.UTC(2025, 1, 28)
     const retry = fire(fail(fire(active(), "periodEnd"), due), "nextRetry")
     const held = on(retry, { type: "xstate.after.unpaidTooLong.subscription.overdue", at: due + 30 * DAY_MS })

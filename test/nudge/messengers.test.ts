@@ -1,12 +1,15 @@
 /** Live nudges through messengers' documented interfaces, by stand-ins on this machine (decisions H1, H3, H6, H8, K3). */
 import { createHmac } from "node:crypto"
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
-import { makeNudges, type Wanted } from "../../src/nudge/make.ts"
-import { servicesLayer } from "../../src/services.ts"
-import { useInstance } from "../support/instance.ts"
+import { type NudgeRequest, newNudge, readAddressees } from "../../src/nudge/create.ts"
+import { Nudging } from "../../src/nudge/Nudging.ts"
+import { commit } from "../../src/runtime/commit.ts"
+import { useOwnInstance } from "../support/instance.ts"
 import { useMailbox } from "../support/mailbox.ts"
 import { type Received, useReceiver } from "../support/receiver.ts"
+import { useServices } from "../support/services.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
 
@@ -14,7 +17,7 @@ const provider = useReceiver()
 const mailbox = useMailbox()
 const APP_SECRET = "app-secret"
 const TERMII_SECRET = "termii-secret"
-const { live, database, server, accountId } = useInstance(() => ({
+const { live, database, server, accountId } = useOwnInstance(() => ({
   WHATSAPP_URL: provider.url("/v23.0"),
   WHATSAPP_PHONE_NUMBER_ID: "123",
   WHATSAPP_TOKEN: "wa-token",
@@ -29,6 +32,7 @@ const { live, database, server, accountId } = useInstance(() => ({
   QUIET_HOURS: "off",
 }))
 useWhole(database)
+const services = useServices(database)
 
 const MESSAGES = "/v23.0/123/messages"
 const SMS = "/api/sms/send"
@@ -97,8 +101,8 @@ const termii = (body: object) =>
   })
 
 /** What the service makes by itself, here: in this process, on the service's database. */
-const make = (over: Partial<Wanted>) => {
-  const wanted: Wanted = {
+const make = (over: Partial<NudgeRequest>) => {
+  const request: NudgeRequest = {
     account_id: accountId(),
     livemode: true,
     customerId: "",
@@ -113,9 +117,14 @@ const make = (over: Partial<Wanted>) => {
     at: Date.now(),
     ...over,
   }
-  return Effect.runPromise(
-    Effect.map(makeNudges([wanted]), ([nudge]) => nudge!.id).pipe(Effect.provide(servicesLayer(database.url()))),
-  )
+  const made = Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const addressees = yield* readAddressees([{ ...request, planId: request.about?.planId ?? null }])
+    const { row, outcome } = newNudge(request, addressees, (yield* Nudging).token)!
+    yield* sql.withTransaction(commit([outcome]))
+    return row.id
+  })
+  return services(made)
 }
 
 /** Has the sweep look at the timers now: some nudge's is about to come. */
@@ -320,14 +329,16 @@ describe("e-mail", () => {
   })
 })
 
-describe("quiet hours", () => {
+describe.concurrent("quiet hours", () => {
   it("keep an automatic nudge until they end, and then send it", async () => {
-    const id = await make({ customerId: await customerWith("00"), sendAt: Date.now() + 1_500 })
+    const id = await make({ customerId: await customerWith("00"), sendAt: Date.now() + 3_600_000 })
     expect(data(await live.get(`/nudges/${id}`))).toMatchObject({
       status: "queued",
       source: "automatic",
       sent_at: null,
     })
+    await database.run((sql) => sql`UPDATE timer SET due_at = now() WHERE actor_id = ${id} RETURNING 1`)
+    await wakeSweep()
     await reached(id, "sent")
   })
 
@@ -361,7 +372,7 @@ describe("quiet hours", () => {
   })
 })
 
-describe("mail to owners", () => {
+describe.concurrent("mail to owners", () => {
   it("that is refused for now waits without holding up others; that to nobody is given up", async () => {
     const write = (recipient: string) =>
       database.run(
@@ -377,7 +388,8 @@ describe("mail to owners", () => {
           SELECT recipient, failure_reason, next_try_at > now() + interval '30 seconds' AS waits, sent_at IS NOT NULL AS sent
           FROM owner_email WHERE subject = 'Hello' AND tries = 1 ORDER BY recipient`,
       )
-      return found.some((row) => row.failure_reason !== null) && found.some((row) => row.sent) ? found : undefined
+      const known = found.some((row) => row.failure_reason !== null) && found.some((row) => row.sent)
+      return known && found.length === 3 ? found : undefined
     })
     expect(rows.map(({ recipient, failure_reason, sent }) => [recipient, failure_reason, sent])).toEqual([
       ["bounce@fit.example", "address_rejected", false],

@@ -1,4 +1,4 @@
-/** Reminders by hand and by themselves (spec 2.8, 4.8; decisions H1 to H8, E6). */
+/** Reminders by hand and by themselves (decisions H1 to H8, E6). */
 import { createHash } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import { useInstance } from "../support/instance.ts"

@@ -1,9 +1,9 @@
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import type { ChargeRow } from "../../src/charge/rows.ts"
-import { servicesLayer } from "../../src/services.ts"
-import { settle } from "../../src/subscription/collect.ts"
+import type { ChargeRow } from "../../src/charge/charge.ts"
+import { settle } from "../../src/collecting/collect.ts"
 import { useInstance } from "../support/instance.ts"
+import { useServices } from "../support/services.ts"
 import {
   advance,
   createClock,
@@ -18,6 +18,7 @@ import { useWhole } from "../support/whole.ts"
 
 const { api, database, live, stranger } = useInstance()
 useWhole(database)
+const services = useServices(database)
 
 const charge = (customer: string, body: object = {}, headers: Readonly<Record<string, string>> = {}) =>
   api.post("/charges", { customer, amount: 250_000, currency: "NGN", ...body }, headers)
@@ -189,14 +190,14 @@ describe("retrying a one-off charge (decision E16)", () => {
 
 describe("a late word from the rail (decision F2)", () => {
   const say = (id: string, answer: Parameters<typeof settle>[0][number]["answer"]) =>
-    Effect.runPromise(
+    services(
       Effect.gen(function* () {
         const [row] = yield* Effect.promise(() =>
           database.run((sql) => sql<ChargeRow>`SELECT * FROM charge WHERE id = ${id}`),
         )
         const at = Date.UTC(2025, 1, 1)
         yield* settle([{ charge: row!, answer, at }], at)
-      }).pipe(Effect.provide(servicesLayer(database.url())), Effect.scoped),
+      }),
     )
 
   it("that contradicts its first is kept for reconciliation, and changes nothing", async () => {

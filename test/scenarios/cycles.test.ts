@@ -54,7 +54,7 @@ const advanceTo = async (clock: string, target: string) => {
   await advance(api, clock, target)
 }
 
-describe("billing cycles", () => {
+describe.concurrent("billing cycles", () => {
   it.each(TABLE)("$cycle from $start", async ({ cycle, start, renewals }) => {
     const clock = await createClock(api, start)
     const customer = await createCustomer(api, { test_clock: clock })
@@ -98,7 +98,7 @@ describe("billing cycles", () => {
   })
 })
 
-describe("the grid in the database", () => {
+describe.concurrent("the grid in the database", () => {
   it("is the grid of the machine, for any anchor and cycle", async () => {
     const anchors = fc.sample(
       fc.record({
@@ -130,7 +130,7 @@ describe("the grid in the database", () => {
   })
 })
 
-describe("an advance", () => {
+describe.concurrent("an advance", () => {
   it("of a full year of a daily plan renews every day, in order", async () => {
     const clock = await createClock(api, "2024-02-28T00:00:00Z")
     const customer = await createCustomer(api, { test_clock: clock })

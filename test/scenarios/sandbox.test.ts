@@ -1,10 +1,10 @@
 import { Effect, Schema } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/Accounts.ts"
-import { OBJECTS } from "../../src/http/objects.ts"
+import { createAccount } from "../../src/account/accounts.ts"
 import { EMPTIED } from "../../src/sandbox/reset.ts"
-import { makeApi } from "../support/api.ts"
+import { createApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
+import { RESPONSES } from "../support/responses.ts"
 import {
   advance,
   createClock,
@@ -16,7 +16,7 @@ import {
   subscribe,
 } from "../support/story.ts"
 
-const { api, database, live, server, stranger } = useInstance()
+const { accountId, api, database, live, server, stranger } = useInstance()
 
 const trigger = (body: object) => api.post("/test/events/trigger", body)
 
@@ -43,7 +43,7 @@ describe("POST /test/events/trigger (decision I9)", () => {
     expect(event).toMatchObject({ object: "event", type, livemode: false, api_version: "v1" })
     expect(event.data.object).toMatchObject({ object, ...shown })
     expect(event.data.previous_attributes).toEqual({})
-    Schema.decodeUnknownSync(OBJECTS[object] as Schema.Codec<unknown, unknown>)(event.data.object)
+    Schema.decodeUnknownSync(RESPONSES.get(object)!)(event.data.object)
     expect(data(await api.get(`/events/${event.id}`))).toEqual(event)
   })
 
@@ -167,7 +167,7 @@ describe("deleting a clock", () => {
     }
     const lost = await database.run(
       (sql) => sql`
-        SELECT actor_id FROM lifecycle_journal j WHERE NOT EXISTS (SELECT 1 FROM subscription WHERE id = j.actor_id)
+        SELECT actor_id FROM lifecycle_journal j WHERE account_id = ${accountId()} AND NOT EXISTS (SELECT 1 FROM subscription WHERE id = j.actor_id)
           AND NOT EXISTS (SELECT 1 FROM charge WHERE id = j.actor_id) AND NOT EXISTS (SELECT 1 FROM test_clock WHERE id = j.actor_id)`,
     )
     expect(lost).toEqual([])
@@ -191,8 +191,8 @@ describe("POST /test/reset (decision M2)", () => {
 
   it("deletes the account's sandbox and nothing else; writes meanwhile are refused", async () => {
     const made = await database.run(() => createAccount({ businessName: "Reset", liveAccess: "approved" }))
-    const mine = makeApi(server().origin, made.keys.sk_test)
-    const mineLive = makeApi(server().origin, made.keys.sk_live!, "live")
+    const mine = createApi(server().origin, made.keys.sk_test)
+    const mineLive = createApi(server().origin, made.keys.sk_live!, "live")
     const { id, clock } = await subscribe(mine, "2025-01-01T00:00:00Z", "pm_test_success")
     data(await mine.post(`/subscriptions/${id}/unit-records`, { quantity: 1 }), 201)
     await advance(mine, clock, "2025-02-15T00:00:00Z")
@@ -239,7 +239,7 @@ describe("POST /test/reset (decision M2)", () => {
 
   it("refuses writes, and only these, for as long as it takes", async () => {
     const made = await database.run(() => createAccount({ businessName: "Slow" }))
-    const mine = makeApi(server().origin, made.keys.sk_test)
+    const mine = createApi(server().origin, made.keys.sk_test)
     const customer = await createCustomer(mine)
     // Somebody who is not through yet keeps the reset waiting.
     const { promise: released, resolve: release } = Promise.withResolvers<void>()
@@ -271,7 +271,7 @@ describe("POST /test/reset (decision M2)", () => {
 
   it("loses nothing that was written after it was asked for", async () => {
     const made = await database.run(() => createAccount({ businessName: "Eager" }))
-    const mine = makeApi(server().origin, made.keys.sk_test)
+    const mine = createApi(server().origin, made.keys.sk_test)
     for (let round = 0; round < 12; round++) {
       expect((await mine.post("/test/reset", { confirm: "RESET" })).status).toBe(202)
       const answers = await Promise.all(Array.from({ length: 4 }, () => mine.post("/customers", { name: "Next" })))

@@ -1,4 +1,9 @@
 /** The API as a merchant's engineer sees it: HTTP with a key. */
+import { Agent, type Dispatcher, request as http } from "undici"
+
+/** `fetch` costs several times as much. */
+const dispatcher = new Agent()
+
 export interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -22,13 +27,18 @@ export interface Api {
   readonly all: (path: string) => Promise<ReadonlyArray<any>>
 }
 
-const LARGEST_PAGE = 100
+const MAX_PAGE = 100
 
-export const makeApi = (origin: string, key: string | undefined, environment: "sandbox" | "live" = "sandbox"): Api => {
+export const createApi = (
+  origin: string,
+  key: string | undefined,
+  environment: "sandbox" | "live" = "sandbox",
+): Api => {
   const root = `${origin}${environment === "sandbox" ? "/sandbox/v1" : "/v1"}`
   const request: Api["request"] = async (method, path, body, headers = {}) => {
-    const response = await fetch(root + path, {
-      method,
+    const response = await http(root + path, {
+      dispatcher,
+      method: method as Dispatcher.HttpMethod,
       headers: {
         ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
         ...(body === undefined ? {} : { "content-type": "application/json" }),
@@ -36,8 +46,12 @@ export const makeApi = (origin: string, key: string | undefined, environment: "s
       },
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     })
-    const text = await response.text()
-    return { status: response.status, headers: response.headers, body: text === "" ? undefined : JSON.parse(text) }
+    const text = await response.body.text()
+    return {
+      status: response.statusCode,
+      headers: new Headers(response.headers as Record<string, string>),
+      body: text === "" ? undefined : JSON.parse(text),
+    }
   }
   return {
     request,
@@ -48,7 +62,7 @@ export const makeApi = (origin: string, key: string | undefined, environment: "s
     all: async (path) => {
       const found = []
       for (let cursor = ""; ; ) {
-        const { body } = await request("GET", `${path}${path.includes("?") ? "&" : "?"}limit=${LARGEST_PAGE}${cursor}`)
+        const { body } = await request("GET", `${path}${path.includes("?") ? "&" : "?"}limit=${MAX_PAGE}${cursor}`)
         found.push(...body.data)
         if (!body.meta.has_more) return found
         cursor = `&starting_after=${body.meta.next_cursor}`

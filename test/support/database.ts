@@ -1,13 +1,16 @@
-/** A database of a test file's own, copied from the migrated template and dropped afterwards. */
+/** Databases of the tests' own, copied from the migrated template. */
 
 import { randomBytes } from "node:crypto"
-import { Effect, Redacted } from "effect"
+import { Effect, ManagedRuntime, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { afterAll, beforeAll, inject } from "vitest"
-import { onDatabase, poolLayer } from "../../src/db/Database.ts"
+import { onDatabase, poolLayer } from "../../src/db/database.ts"
 import { TEMPLATE } from "./postgres.ts"
 
 export type Sql = SqlClient.SqlClient
+
+/** Enough for a transaction that holds one while others look on. */
+const CONNECTIONS = 4
 
 const statement = (text: string): Promise<unknown> =>
   Effect.runPromise(
@@ -18,19 +21,37 @@ const statement = (text: string): Promise<unknown> =>
 
 export interface TestDatabase {
   readonly url: () => Redacted.Redacted<string>
-  /** Runs a program on a small pool. */
+  /** Runs a program on a small pool, which is kept: a connection costs more than most statements. */
   readonly run: <A, E>(program: (sql: Sql) => Effect.Effect<A, E, SqlClient.SqlClient>) => Promise<A>
 }
 
-/** Call at the top of a test file. */
-export const useDatabase = (): TestDatabase => {
+export interface OwnDatabase extends TestDatabase {
+  readonly create: () => Promise<unknown>
+  readonly drop: () => Promise<unknown>
+}
+
+export const createDatabase = (template = TEMPLATE): OwnDatabase => {
   const name = `test_${randomBytes(6).toString("hex")}`
   const url = () => onDatabase(Redacted.make(inject("postgres")), name)
-  beforeAll(() => statement(`CREATE DATABASE ${name} TEMPLATE ${TEMPLATE}`))
-  afterAll(() => statement(`DROP DATABASE ${name} WITH (FORCE)`))
+  let pool: ManagedRuntime.ManagedRuntime<SqlClient.SqlClient, unknown> | undefined
   return {
     url,
-    run: (program) =>
-      Effect.runPromise(Effect.flatMap(SqlClient.SqlClient, program).pipe(Effect.provide(poolLayer(url(), 2)))),
+    run: (program) => {
+      pool ??= ManagedRuntime.make(poolLayer(url(), CONNECTIONS))
+      return pool.runPromise(Effect.flatMap(SqlClient.SqlClient, program))
+    },
+    create: () => statement(`CREATE DATABASE ${name} TEMPLATE ${template}`),
+    drop: async () => {
+      await pool?.dispose()
+      await statement(`DROP DATABASE ${name} WITH (FORCE)`)
+    },
   }
+}
+
+/** Call at the top of a test file, or of a `describe`: a database of its own, dropped afterwards. */
+export const useDatabase = (template?: string): TestDatabase => {
+  const database = createDatabase(template)
+  beforeAll(database.create)
+  afterAll(database.drop)
+  return database
 }

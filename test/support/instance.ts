@@ -1,9 +1,9 @@
-/** A server on a database of its own, with an account: what most test files need. */
+/** A server with a database and an account: what most test files need. */
 import { afterAll, beforeAll } from "vitest"
-import { createAccount } from "../../src/account/Accounts.ts"
-import { createAdministrator } from "../../src/key/ApiKeys.ts"
-import { type Api, makeApi } from "./api.ts"
-import { type TestDatabase, useDatabase } from "./database.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { createAdministrator } from "../../src/key/apiKeys.ts"
+import { type Api, createApi } from "./api.ts"
+import { createDatabase, type OwnDatabase, type TestDatabase } from "./database.ts"
 import { type Server, startServer } from "./server.ts"
 
 export interface Instance {
@@ -25,22 +25,46 @@ export interface Instance {
   readonly administrator: Api
 }
 
-/** Call at the top of a test file. Settings that are known only once others have started are asked for then. */
-export const useInstance = (env: () => Readonly<Record<string, string>> = () => ({})): Instance => {
-  const database = useDatabase()
-  let server: Server
+interface Running {
+  readonly database: OwnDatabase
+  readonly server: Server
+}
+
+const start = async (env: Readonly<Record<string, string>>): Promise<Running> => {
+  const database = createDatabase()
+  await database.create()
+  return { database, server: await startServer(database.url(), env) }
+}
+
+/** One for each of the workers, which run their files one after the other. Ends with its worker. */
+let shared: Promise<Running> | undefined
+
+const startShared = async (): Promise<Running> => {
+  const before = await shared?.catch(() => undefined)
+  const lives = before !== undefined && before.server.process.exitCode === null && !before.server.process.killed
+  if (!lives) shared = start({})
+  return shared!
+}
+
+const instanceOf = (startOne: () => Promise<Running>): Instance => {
+  let running: Running
   let account: { readonly account: { readonly id: string }; readonly keys: ReturnType<Instance["keys"]> }
   let other: string
   let administrator: string
   beforeAll(async () => {
-    account = await database.run(() => createAccount({ businessName: "Fit Lagos", liveAccess: "approved" }))
-    other = (await database.run(() => createAccount({ businessName: "Stranger" }))).keys.sk_test
-    administrator = (await database.run(() => createAdministrator("Ops"))).key
-    server = await startServer(database.url(), env())
+    running = await startOne()
+    const { database } = running
+    const [made, stranger, person] = await Promise.all([
+      database.run(() => createAccount({ businessName: "Fit Lagos", liveAccess: "approved" })),
+      database.run(() => createAccount({ businessName: "Stranger" })),
+      database.run(() => createAdministrator("Ops")),
+    ])
+    account = made
+    other = stranger.keys.sk_test
+    administrator = person.key
   })
-  afterAll(() => server?.stop())
   const late = (key: () => string | undefined, environment: "sandbox" | "live" = "sandbox"): Api => {
-    const api = () => makeApi(server.origin, key(), environment)
+    const api = () => createApi(running.server.origin, key(), environment)
     return {
       request: (...args) => api().request(...args),
       get: (path) => api().get(path),
@@ -51,8 +75,8 @@ export const useInstance = (env: () => Readonly<Record<string, string>> = () => 
     }
   }
   return {
-    database,
-    server: () => server,
+    database: { url: () => running.database.url(), run: (program) => running.database.run(program) },
+    server: () => running.server,
     api: late(() => account.keys.sk_test),
     live: late(() => account.keys.sk_live, "live"),
     keys: () => account.keys,
@@ -60,4 +84,27 @@ export const useInstance = (env: () => Readonly<Record<string, string>> = () => 
     stranger: late(() => other),
     administrator: late(() => administrator),
   }
+}
+
+/**
+ * Call at the top of a test file. The server and its database are shared with the worker's other files, the accounts are
+ * the file's own: for files that neither stop the server nor look at (or break) what belongs to no account of theirs.
+ */
+export const useInstance = (): Instance => instanceOf(startShared)
+
+/**
+ * Call at the top of a test file: a server and a database of its own. Settings that are known only once others have
+ * started are asked for then.
+ */
+export const useOwnInstance = (env: () => Readonly<Record<string, string>> = () => ({})): Instance => {
+  let own: Running | undefined
+  // Hooks that end run in the reverse order: this one after whatever the file adds.
+  afterAll(async () => {
+    await own?.server.stop()
+    await own?.database.drop()
+  })
+  return instanceOf(async () => {
+    own = await start(env())
+    return own
+  })
 }

@@ -3,12 +3,12 @@
  * and a rail that behaves as the sandbox's test methods do. No database, no HTTP: the walks are then taken over these.
  */
 import { type AnyTransitionDefinition, type EventObject, initialTransition } from "xstate"
-import { type Decision, decide, stateName } from "../../machines/decide.ts"
+import { type Decision, decide, delayOf, paramsOf, stateName } from "../../machines/decide.ts"
 import type { DunningPolicy } from "../../machines/dunning.ts"
 import type { SubscriptionEvent } from "../../machines/events.ts"
 import { isCharging, nextChargeAt, statusOf } from "../../machines/status.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
-import { subscriptionLifecycle } from "../../src/subscription/Subscription.ts"
+import { subscriptionLifecycle } from "../../src/subscription/subscription.ts"
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -134,7 +134,7 @@ let noted: Array<string> = []
 const machine = observed((key) => noted.push(key))
 
 const PENDING_RANK = 0
-const rankOf = (name: string): number => subscriptionLifecycle.ranks[name]!
+const rankOf = (name: string): number => subscriptionLifecycle.ranks[name as keyof typeof subscriptionLifecycle.ranks]
 
 /** One event to the machine, and whatever follows from it at once. */
 const send = (world: World, event: SubscriptionEvent): World => {
@@ -154,7 +154,7 @@ const send = (world: World, event: SubscriptionEvent): World => {
       ? [noted[0]!]
       : [transitionKey(always.at(-1)!, always.length - 1)]
   const timers = new Map(world.timers)
-  const fired = /^xstate\.after\.(\w+)\./.exec(event.type)?.[1]
+  const fired = delayOf(event.type)
   for (const name of [...decision.cancel, ...(fired === undefined ? [] : [fired])]) timers.delete(name)
   for (const timer of decision.set) timers.set(timer.name, timer)
   const next: World = {
@@ -163,11 +163,11 @@ const send = (world: World, event: SubscriptionEvent): World => {
     timers,
     taken: [...world.taken, ...taken, ...chosen],
   }
-  const adopted = decision.effects.find(({ type }) => type === "adoptMethod")?.params.methodId
+  const adopted = paramsOf(decision, "adoptMethod")?.methodId
   const paying = adopted == null ? next : { ...next, method: adopted as Method }
-  const attempt = decision.effects.find(({ type }) => type === "attemptCharge")
+  const attempt = paramsOf(decision, "attemptCharge")
   if (attempt === undefined) return paying
-  const method = (attempt.params.methodId as Method | null) ?? paying.method
+  const method = (attempt.methodId as Method | null) ?? paying.method
   const { afterMs } = METHODS[method]
   const opened: World = { ...paying, rail: { method, dueAt: paying.now + afterMs } }
   if (afterMs === 0) return answer(opened)
@@ -207,13 +207,25 @@ const advanceTo = (world: World, at: number): World => {
 
 const NAP_MS = HOUR_MS / 2
 
+const known = new WeakMap<World, Map<string, World>>()
+
+/** The same step is asked for by the search for paths, by the choice among them and by the walk. */
 export const step = (world: World, move: Move): World => {
+  const steps = known.get(world) ?? new Map<string, World>()
+  const key = JSON.stringify(move)
+  const next = steps.get(key) ?? take(world, move)
+  known.set(world, steps.set(key, next))
+  return next
+}
+
+const take = (world: World, move: Move): World => {
   const at = world.now
   const before: World = { ...world, moves: world.moves + 1, taken: [] }
   switch (move.type) {
     case "create": {
       const scenario = SCENARIOS[move.scenario]
       const input = {
+        type: "create" as const,
         at,
         billingCycle: scenario.cycle,
         priceKobo: 100_000,
@@ -223,7 +235,7 @@ export const step = (world: World, move: Move): World => {
       }
       const [created] = initialTransition(machine, input)
       const snapshot = created as World["snapshot"]
-      return send({ ...before, scenario: move.scenario, method: move.method, snapshot }, { type: "create", at })
+      return send({ ...before, scenario: move.scenario, method: move.method, snapshot }, input)
     }
     case "clock":
       return advanceTo(before, nextDue(world)!.dueAt)

@@ -6,10 +6,10 @@ import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { TestProject } from "vitest/node"
-import { onDatabase, poolLayer } from "../../src/db/Database.ts"
+import { onDatabase, poolLayer } from "../../src/db/database.ts"
 import { useEmbeddedServer } from "../../src/db/embedded.ts"
 import { migrate } from "../../src/db/migrate.ts"
-import { Wakeups } from "../../src/timers/Wakeups.ts"
+import { Wakeups } from "../../src/runtime/Wakeups.ts"
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -20,22 +20,47 @@ declare module "vitest" {
 
 export const TEMPLATE = "template_billing"
 
-export default async (project: TestProject) => {
-  const dataDir = mkdtempSync(join(tmpdir(), "recurring-billing-test-"))
-  const server = await useEmbeddedServer(dataDir)
-  const admin = onDatabase(server.url, "postgres")
-  const template = onDatabase(server.url, TEMPLATE)
+/**
+ * Of this server alone. Its data need not outlive a crash of the machine: what tests kill is our own processes. Tables
+ * are counted every second: a plan made while a table was empty is kept until then, and tests fill theirs at once.
+ */
+const SETTINGS = { fsync: "off", synchronous_commit: "off", full_page_writes: "off", autovacuum_naptime: "1s" }
+
+/** Settings, and a migrated template with the job tables too: making them takes longer than copying them. */
+const prepare = async (url: Redacted.Redacted<string>): Promise<Redacted.Redacted<string>> => {
+  const admin = onDatabase(url, "postgres")
+  const template = onDatabase(url, TEMPLATE)
+  const statements = [
+    ...Object.entries(SETTINGS).map(([name, value]) => `ALTER SYSTEM SET ${name} = '${value}'`),
+    "SELECT pg_reload_conf()",
+    `CREATE DATABASE ${TEMPLATE}`,
+  ]
   await Effect.runPromise(
-    Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(`CREATE DATABASE ${TEMPLATE}`).unprepared).pipe(
-      Effect.provide(poolLayer(admin, 1)),
-    ),
+    Effect.flatMap(SqlClient.SqlClient, (sql) =>
+      Effect.forEach(statements, (statement) => sql.unsafe(statement).unprepared, { discard: true }),
+    ).pipe(Effect.provide(poolLayer(admin, 1))),
   )
-  // The job tables too: making them takes longer than copying them.
   await Effect.runPromise(Effect.asVoid(migrate).pipe(Effect.provide(poolLayer(template, 1))))
   await Effect.runPromise(Effect.void.pipe(Effect.provide(Wakeups.layer(template)), Effect.scoped))
-  project.provide("postgres", Redacted.value(admin))
-  return () => {
+  return admin
+}
+
+const COMPILED = join(import.meta.dirname, "../../node_modules/.cache/recurring-billing-tests")
+
+export default async (project: TestProject) => {
+  // For the workers and whatever they start.
+  process.env.NODE_COMPILE_CACHE ??= COMPILED
+  const dataDir = mkdtempSync(join(tmpdir(), "recurring-billing-test-"))
+  const server = await useEmbeddedServer(dataDir)
+  const end = () => {
     server.release()
     rmSync(dataDir, { recursive: true, force: true })
   }
+  try {
+    project.provide("postgres", Redacted.value(await prepare(server.url)))
+  } catch (error) {
+    end()
+    throw error
+  }
+  return end
 }

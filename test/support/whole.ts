@@ -1,8 +1,8 @@
 /** What must hold whatever happened: books that balance, journals that replay, no reference sent twice. */
 import { afterAll, expect } from "vitest"
-import { checkLedger } from "../../src/ledger/Ledger.ts"
-import { replayJournal } from "../../src/lifecycle/replay.ts"
+import { checkLedger } from "../../src/ledger/ledger.ts"
 import { replayables } from "../../src/lifecycles.ts"
+import { replayJournal } from "../../src/runtime/replay.ts"
 import type { TestDatabase } from "./database.ts"
 
 export const expectWhole = async (database: TestDatabase) => {

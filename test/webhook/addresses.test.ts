@@ -2,14 +2,14 @@
 import { describe, expect, it } from "vitest"
 import { isAllowed } from "../../src/webhook/addresses.ts"
 import { useNameServer } from "../support/dns.ts"
-import { useInstance } from "../support/instance.ts"
+import { useOwnInstance } from "../support/instance.ts"
 import { useReceiver } from "../support/receiver.ts"
 import { data, eventually, refusal } from "../support/story.ts"
 
 const names = useNameServer()
 const receiver = useReceiver()
 // Sandbox endpoints on this machine are not allowed here: it stands for everything that must not be reached.
-const { api, live } = useInstance(() => ({ WEBHOOK_DNS_SERVERS: names.address(), ALLOW_LOOPBACK_WEBHOOKS: "false" }))
+const { api, live } = useOwnInstance(() => ({ WEBHOOK_DNS_SERVERS: names.address(), ALLOW_LOOPBACK_WEBHOOKS: "false" }))
 
 const add = (url: string, caller = api) => caller.post("/webhook-endpoints", { url, enabled_events: ["*"] })
 const refused = [400, "parameter_invalid", "url"]

@@ -1,9 +1,9 @@
 /** A backlog outlives the processes that deliver it, and events are kept for 30 days. */
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/Accounts.ts"
-import { appendEvents } from "../../src/event/Events.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { appendEvents } from "../../src/event/events.ts"
 import { purgeEvents } from "../../src/webhook/housekeeping.ts"
-import { makeApi } from "../support/api.ts"
+import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { useReceiver } from "../support/receiver.ts"
 import { startServer } from "../support/server.ts"
@@ -34,7 +34,7 @@ describe("a backlog", () => {
     const { keys, account } = await database.run(() => createAccount({ businessName: "Backlog" }))
     const tenant = { account_id: account.id, livemode: false }
     let server = await startServer(database.url(), SETTINGS)
-    const api = makeApi(server.origin, keys.sk_test)
+    const api = createApi(server.origin, keys.sk_test)
     for (const path of ["/a", "/b"])
       data(await api.post("/webhook-endpoints", { url: receiver.url(path), enabled_events: ["*"] }), 201)
     const events = await append(tenant, EVENTS)
@@ -67,6 +67,33 @@ describe("a backlog", () => {
         lastOf.set(id, n)
       }
     }
+    expect(await server.stop()).toBe(0)
+  })
+})
+
+describe("an endpoint", () => {
+  it("that could not be let go of is delivered to all the same, by the same process", async () => {
+    const { keys, account } = await database.run(() => createAccount({ businessName: "Held" }))
+    const tenant = { account_id: account.id, livemode: false }
+    // A number that is drawn stays drawn when its transaction fails: letting go fails once, whoever does it.
+    for (const statement of [
+      "CREATE SEQUENCE letting_go",
+      `CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN IF nextval('letting_go') = 1 THEN RAISE EXCEPTION 'The database fails for a moment.'; END IF; RETURN NEW; END $$`,
+      `CREATE TRIGGER fail_once BEFORE UPDATE ON webhook_endpoint FOR EACH ROW
+        WHEN (OLD.account_id = '${account.id}' AND OLD.runner IS NOT NULL AND NEW.runner IS NULL) EXECUTE FUNCTION fail_once()`,
+    ])
+      await database.run((sql) => sql.unsafe(statement).unprepared)
+    const server = await startServer(database.url(), SETTINGS)
+    const api = createApi(server.origin, keys.sk_test)
+    data(await api.post("/webhook-endpoints", { url: receiver.url("/held"), enabled_events: ["*"] }), 201)
+    await append(tenant, 1)
+    await eventually(async () => {
+      const [drawn] = await database.run((sql) => sql<{ is_called: boolean }>`SELECT is_called FROM letting_go`)
+      return drawn!.is_called ? true : undefined
+    })
+    await append(tenant, 1)
+    await eventually(async () => (receiver.at("/held").length === 2 ? true : undefined))
     expect(await server.stop()).toBe(0)
   })
 })

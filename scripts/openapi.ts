@@ -1,0 +1,8 @@
+/** Prints the OpenAPI document that a server serves at /openapi.json, without starting one. */
+import { endpoints } from "../src/api.ts"
+import { openApi } from "../src/http/openapi.ts"
+
+/** The host of its examples: a deployment's own document has its own. */
+const ORIGIN = "https://billing.example"
+
+process.stdout.write(`${JSON.stringify(openApi(endpoints, ORIGIN), null, 2)}\n`)

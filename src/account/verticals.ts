@@ -1,0 +1,14 @@
+/** The business types of providers, which accounts are. */
+
+export const VERTICALS = [
+  "generic",
+  "estate_management",
+  "meal_plan",
+  "gym_fitness",
+  "insurance",
+  "waste",
+  "fuel",
+  "laundry",
+  "ecommerce",
+] as const
+export type Vertical = (typeof VERTICALS)[number]

@@ -1,0 +1,34 @@
+/** The installation that a command works on, beside whatever servers run on it. */
+import { Context, Effect, Layer, type Redacted } from "effect"
+import type { Config } from "../config/Config.ts"
+import { readConfig } from "../config/readConfig.ts"
+import { databaseUrl, poolLayer } from "../db/database.ts"
+import { migrate } from "../db/migrate.ts"
+
+/** A command does one thing at a time; a second connection is for what it does outside of its transaction. */
+const MAX_CONNECTIONS = 2
+
+export class Installation extends Context.Service<
+  Installation,
+  {
+    readonly config: Config
+    /** The address of its database. */
+    readonly url: Redacted.Redacted<string>
+  }
+>()("billing/cli/Installation") {
+  static readonly layer = Layer.effect(
+    Installation,
+    Effect.gen(function* () {
+      const config = yield* readConfig(process.env, { development: false })
+      return Installation.of({ config, url: yield* databaseUrl(config) })
+    }),
+  )
+}
+
+/** The installation and its database, as they are. */
+export const connected = Layer.unwrap(Effect.map(Installation, ({ url }) => poolLayer(url, MAX_CONNECTIONS))).pipe(
+  Layer.provideMerge(Installation.layer),
+)
+
+/** The installation and its database, which has all the tables that this version knows. */
+export const migrated = Layer.effectDiscard(migrate).pipe(Layer.provideMerge(connected))

@@ -1,0 +1,36 @@
+/** `db …`: the database itself, as it is before anything else is done to it. */
+import { Effect, Redacted } from "effect"
+import { Command } from "effect/cli"
+import { migrate, migrationStatus } from "../db/migrate.ts"
+import { connected, Installation } from "./Installation.ts"
+import { show } from "./output.ts"
+
+const url = Command.make(
+  "url",
+  {},
+  Effect.fn("db.url")(function* () {
+    const installation = yield* Installation
+    yield* show({ url: Redacted.value(installation.url) })
+  }),
+)
+
+const applyMigrations = Command.make(
+  "migrate",
+  {},
+  Effect.fn("db.migrate")(function* () {
+    yield* show({ applied: yield* migrate })
+  }),
+)
+
+const status = Command.make(
+  "status",
+  {},
+  Effect.fn("db.status")(function* () {
+    yield* show(yield* migrationStatus)
+  }),
+)
+
+export const db = Command.make("db").pipe(
+  Command.withSubcommands([url, applyMigrations, status]),
+  Command.provide(connected),
+)

@@ -1,0 +1,59 @@
+/** `invoice …`: the service's own invoices, drawn up, paid, taken back. */
+import { Clock, Effect } from "effect"
+import { Argument, CliError, Command, Flag } from "effect/cli"
+import { findAccount } from "../account/accounts.ts"
+import { monthOf } from "../usage/allowances.ts"
+import { found, Refused } from "./failures.ts"
+import { Installation, migrated } from "./Installation.ts"
+import { show } from "./output.ts"
+import { accountOption, text } from "./parameters.ts"
+
+/** Invoicing brings a job queue with it: it is loaded by the commands that want it. */
+const invoicing = Effect.promise(() => import("./invoicing.ts"))
+
+/** A month that has begun, with its name and its bounds. */
+const readPeriod = Effect.fnUntraced(function* (name: string) {
+  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(name)) {
+    const expected = "a month such as 2026-01"
+    return yield* new CliError.InvalidValue({ option: "period", value: name, expected, kind: "flag" })
+  }
+  const start = Date.parse(`${name}-01T00:00:00Z`)
+  if (start > (yield* Clock.currentTimeMillis))
+    return yield* new CliError.ValidationError({ message: `--period ${name} has not begun yet.` })
+  return { name, ...monthOf(start) }
+})
+
+const run = Command.make(
+  "run",
+  {
+    period: text("period", "YYYY-MM").pipe(Flag.mapEffect(readPeriod), Flag.withDefault(undefined)),
+    accountId: accountOption.pipe(Flag.withDefault(undefined)),
+  },
+  Effect.fn("invoice.run")(function* ({ period, accountId }) {
+    const { config } = yield* Installation
+    const now = yield* Clock.currentTimeMillis
+    // Closing the running month early is for trying out.
+    if (period !== undefined && period.end > now && config.production) {
+      const message = `The month ${period.name} is running: production closes complete months only.`
+      return yield* new Refused({ message })
+    }
+    if (accountId !== undefined) yield* Effect.flatMap(findAccount(accountId), found("account", accountId))
+    const { drawUp } = yield* invoicing
+    yield* show(yield* drawUp(period ?? monthOf(now, -1), accountId))
+  }),
+)
+
+const move = (name: "pay" | "void") =>
+  Command.make(
+    name,
+    { id: Argument.String("INVOICE") },
+    Effect.fn(`invoice.${name}`)(function* ({ id }) {
+      const { close } = yield* invoicing
+      yield* show(yield* close(id, name))
+    }),
+  )
+
+export const invoice = Command.make("invoice").pipe(
+  Command.withSubcommands([run, move("pay"), move("void")]),
+  Command.provide(migrated),
+)

@@ -1,0 +1,40 @@
+/** What the `invoice` commands do: the service's invoices with links to their PDFs, and timers for the days they are due. */
+import { Effect, Layer } from "effect"
+import type { Config } from "../config/Config.ts"
+import { Origin } from "../http/Origin.ts"
+import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
+import { drawInvoices, moveInvoice } from "../invoice/invoices.ts"
+import { Links } from "../invoice/Links.ts"
+import { Wakeups } from "../runtime/Wakeups.ts"
+import { found, Refused } from "./failures.ts"
+import { Installation } from "./Installation.ts"
+
+/** Where the server of these settings is reached. */
+const originOf = ({ publicUrl, transport, host, port }: Config): string =>
+  publicUrl ?? `${transport.tls === undefined ? "http" : "https"}://${host}:${port}`
+
+const linksAndTimers = Layer.unwrap(
+  Effect.map(Installation, ({ config, url }) =>
+    Layer.merge(Links.layer.pipe(Layer.provide(Origin.layer(originOf(config)))), Wakeups.layer(url)),
+  ),
+)
+
+const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row.id)))
+
+/** Draws up the invoices of a period, of one account or of all, and returns them. */
+export const drawUp = Effect.fnUntraced(function* (
+  period: { readonly start: number; readonly end: number },
+  accountId: string | undefined,
+) {
+  return yield* Effect.forEach(yield* drawInvoices(period, accountId), rendered)
+}, Effect.provide(linksAndTimers))
+
+/** Notes that an invoice is paid, or takes it back, and returns it. */
+export const close = Effect.fnUntraced(function* (id: string, move: "pay" | "void") {
+  const { invoice, refused } = yield* Effect.flatMap(moveInvoice(id, move), found("invoice", id))
+  if (refused) {
+    const message = `The invoice ${id} is ${invoice.state}: it cannot be ${move === "pay" ? "paid" : "voided"}.`
+    return yield* new Refused({ message })
+  }
+  return yield* rendered(invoice)
+}, Effect.provide(linksAndTimers))

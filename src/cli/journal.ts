@@ -1,0 +1,23 @@
+/** `journal …`: what the lifecycles have written down, proved. */
+import { Effect } from "effect"
+import { Argument, Command } from "effect/cli"
+import { Refused, Unsound } from "./failures.ts"
+import { migrated } from "./Installation.ts"
+import { show } from "./output.ts"
+
+/** All the machines there are: loaded by the command that runs them. */
+const machines = Effect.promise(() => Promise.all([import("../runtime/replay.ts"), import("../lifecycles.ts")]))
+
+const replay = Command.make(
+  "replay",
+  { actors: Argument.String("ACTOR").pipe(Argument.variadic()) },
+  Effect.fn("journal.replay")(function* ({ actors }) {
+    const [{ replayJournal }, { replayables }] = yield* machines
+    const { replayed, differing, unknown } = yield* replayJournal(replayables, actors)
+    if (unknown[0] !== undefined) return yield* new Refused({ message: `No such actor in the journal: ${unknown[0]}.` })
+    yield* show({ replayed, differing })
+    if (differing.length > 0) return yield* new Unsound()
+  }),
+)
+
+export const journal = Command.make("journal").pipe(Command.withSubcommands([replay]), Command.provide(migrated))

@@ -1,0 +1,109 @@
+/** `key …`: merchants' keys. A key is seen in full once, when it is made. */
+import { Effect, Option, Struct } from "effect"
+import { Argument, CliError, Command, Flag } from "effect/cli"
+import { findAccount } from "../account/accounts.ts"
+import { createKey, GRACES_MS, listKeys, renderKey, revokeKey, rollKey } from "../key/apiKeys.ts"
+import { KEY_TYPES } from "../key/key.ts"
+import { type Level, levelsOf, SCOPE_NAMES, type Scope } from "../key/scopes.ts"
+import { found, Refused } from "./failures.ts"
+import { migrated } from "./Installation.ts"
+import { show } from "./output.ts"
+import { accountOption, oneOf } from "./parameters.ts"
+
+const MODES = ["test", "live"] as const
+
+const keyArgument = Argument.String("ID")
+
+/** `plans=write` and the like, as the scope and its level. */
+const readScope = Effect.fnUntraced(function* (value: string) {
+  const [name, level] = value.split("=")
+  const wrong = (expected: string) => new CliError.InvalidValue({ option: "scope", value, expected, kind: "flag" })
+  const scope = SCOPE_NAMES.find((known) => known === name)
+  if (scope === undefined) return yield* wrong(`one of ${SCOPE_NAMES.join(", ")} with its level, such as plans=write`)
+  const levels = levelsOf(scope)
+  const given = levels.find((known) => known === level)
+  if (given === undefined) return yield* wrong(levels.map((known) => `${scope}=${known}`).join(" or "))
+  return [scope, given] as const
+})
+
+/** What a key may: scopes given the level "none" are left out. */
+const scopesOf = (given: ReadonlyArray<readonly [Scope, Level | "none"]>) =>
+  Object.fromEntries(given.filter(([, level]) => level !== "none"))
+
+const readOrigin = (text: string): Option.Option<string> => {
+  const origin = URL.canParse(text) ? new URL(text).origin : "null"
+  return origin !== "null" && origin === text.replace(/\/$/, "") ? Option.some(origin) : Option.none()
+}
+
+const create = Command.make(
+  "create",
+  {
+    accountId: accountOption,
+    mode: oneOf("mode", MODES),
+    type: oneOf("type", KEY_TYPES),
+    scopes: Flag.String("scope").pipe(
+      Flag.mapEffect(readScope),
+      Flag.withMetavar("plans=write…"),
+      Flag.atLeast(0),
+      Flag.withDefault([]),
+    ),
+    origins: Flag.String("origin").pipe(
+      Flag.filterMap(readOrigin, () => "an origin such as https://shop.example"),
+      Flag.withMetavar("https://…"),
+      Flag.atLeast(0),
+      Flag.withDefault([]),
+    ),
+  },
+  Effect.fn("key.create")(function* ({ accountId, mode, type, scopes, origins }) {
+    const account = yield* Effect.flatMap(findAccount(accountId), found("account", accountId))
+    if (mode === "live" && account.live_access !== "approved") {
+      const message = `Live access of ${account.id} is ${account.live_access}: live keys need it approved.`
+      return yield* new Refused({ message })
+    }
+    const tenant = { account_id: account.id, livemode: mode === "live" }
+    yield* show(yield* createKey(tenant, type, { scopes: scopesOf(scopes), origins }))
+  }),
+).pipe(
+  Command.validate(
+    Effect.fnUntraced(function* ({ type, scopes, origins }) {
+      if (type !== "restricted" && scopes.length > 0) {
+        const message = "--scope is for restricted keys: a secret key may do everything."
+        return yield* new CliError.ValidationError({ message })
+      }
+      if (type !== "publishable" && origins.length > 0) {
+        const message = "--origin is for publishable keys: no other key may reach a browser."
+        return yield* new CliError.ValidationError({ message })
+      }
+    }),
+  ),
+)
+
+const list = Command.make(
+  "list",
+  { accountId: accountOption },
+  Effect.fn("key.list")(function* ({ accountId }) {
+    const { id } = yield* Effect.flatMap(findAccount(accountId), found("account", accountId))
+    yield* show((yield* listKeys(id)).map(renderKey))
+  }),
+)
+
+const roll = Command.make(
+  "roll",
+  { id: keyArgument, grace: oneOf("grace", Struct.keys(GRACES_MS)) },
+  Effect.fn("key.roll")(function* ({ id, grace }) {
+    yield* show(yield* Effect.flatMap(rollKey(id, grace), found("key", id)))
+  }),
+)
+
+const revoke = Command.make(
+  "revoke",
+  { id: keyArgument },
+  Effect.fn("key.revoke")(function* ({ id }) {
+    yield* show(yield* Effect.flatMap(revokeKey(id), found("key", id)))
+  }),
+)
+
+export const key = Command.make("key").pipe(
+  Command.withSubcommands([create, list, roll, revoke]),
+  Command.provide(migrated),
+)

@@ -1,0 +1,45 @@
+/** The kinds of options and arguments that commands take. A placeholder stands for the value in a command's usage. */
+import { Effect, Schema } from "effect"
+import { Argument, CliError, Flag } from "effect/cli"
+
+/** An option with a text, which is not blank. */
+export const text = (name: string, placeholder: string) =>
+  Flag.String(name).pipe(
+    Flag.filter(
+      (value) => value.trim() !== "",
+      () => "a text",
+    ),
+    Flag.withMetavar(placeholder),
+  )
+
+/** An option with one of the values allowed. */
+export const oneOf = <const Allowed extends ReadonlyArray<string>>(
+  name: string,
+  allowed: Allowed,
+  placeholder: string = allowed.join("|"),
+) => Flag.Literals(name, allowed).pipe(Flag.withMetavar(placeholder))
+
+/** An argument with one of the values allowed. */
+export const oneOfArgument = <const Allowed extends ReadonlyArray<string>>(
+  name: string,
+  allowed: Allowed,
+  placeholder: string = allowed.join("|"),
+) => Argument.Literals(name, allowed).pipe(Argument.withMetavar(placeholder))
+
+export const accountArgument = Argument.String("ACCOUNT")
+
+export const accountOption = text("account", "A")
+
+/** An option with an e-mail address. The API's idea of one is loaded where there is one to validate. */
+export const emailOption = (name: string) =>
+  Flag.String(name).pipe(
+    Flag.mapEffect(
+      Effect.fnUntraced(function* (value) {
+        const { email } = yield* Effect.promise(() => import("../http/parameters.ts"))
+        if (Schema.is(email)(value)) return value
+        const expected = "an e-mail address such as owner@shop.example"
+        return yield* new CliError.InvalidValue({ option: name, value, expected, kind: "flag" })
+      }),
+    ),
+    Flag.withMetavar("E"),
+  )

@@ -1,0 +1,164 @@
+/** Test clocks: the verbs of the API, and the time of a clock's customers (decisions M1, M3). */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { addMonths } from "../../machines/calendar.ts"
+import type { ClockEvent } from "../../machines/clock.ts"
+import { allParamsOf } from "../../machines/decide.ts"
+import { isRef, ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
+import { deleted } from "../http/response.ts"
+import { newId } from "../ids.ts"
+import { asReference, invalid, noSuch, problem } from "../problem.ts"
+import { commit } from "../runtime/commit.ts"
+import { advance } from "../runtime/lifecycle.ts"
+import { amended, moved } from "../runtime/outcome.ts"
+import { DAY_MS, formatInstant, parseInstant } from "../time.ts"
+import { type ClockRow, clockLifecycle, clocks, renderClock } from "./clock.ts"
+
+const LIFETIME_DAYS = 30
+/** How far ahead a clock can be sent in one go (decision M1). */
+const MAX_ADVANCE_MONTHS = 12
+const MAX_CUSTOMERS = 10_000
+/** What tells the workers of every process that a clock is to be moved. */
+export const CLOCK_CHANNEL = "test_clock_advancing"
+
+export const createClock = Effect.fn("clock.create")(function* (
+  tenant: Tenant,
+  input: { readonly frozen_time: string; readonly name?: string | null },
+) {
+  const now = Date.now()
+  const row: ClockRow = {
+    ...tenantOf(tenant),
+    id: newId("test_clock"),
+    name: input.name ?? null,
+    frozen_at: parseInstant(input.frozen_time)!,
+    version: 0,
+    runner: null,
+    customer_count: 0,
+    created_at: now,
+    deletes_at: now + LIFETIME_DAYS * DAY_MS,
+    ...clocks.snapshotColumns("ready", { targetAt: null, failedSteps: 0 }),
+  }
+  yield* clocks.insert([row])
+  return row
+})
+
+/**
+ * Now for a customer: its clock's time, or the wall's. Holds the clock still until the transaction ends; a clock that
+ * is moving or broken refuses (422).
+ */
+export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
+  if (clockId === null) return Date.now()
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<Pick<ClockRow, "frozen_at" | "state">>`
+    SELECT frozen_at, state FROM test_clock WHERE ${isRef(sql, { ...tenantOf(tenant), id: clockId })} FOR SHARE`
+  // Deleted this instant, and its customers with it.
+  if (row === undefined) return yield* noSuch("test clock", clockId)
+  if (row.state === "advancing")
+    return yield* problem(
+      "test_clock_advancing",
+      `The customer's test clock ${clockId} is advancing: wait for test_clock.ready.`,
+    )
+  if (row.state !== "ready")
+    return yield* problem("test_clock_not_ready", `The customer's test clock ${clockId} is not ready.`)
+  return row.frozen_at
+})
+
+/** Takes a place for one more customer on a clock; returns the clock's time (decision C6). */
+export const joinClock = Effect.fnUntraced(function* (tenant: Tenant, clockId: string, param: string) {
+  const clock = yield* asReference(clocks.lockOne(tenant, clockId), param)
+  if (clock.state !== "ready")
+    return yield* problem("test_clock_not_ready", `The test clock is ${clock.state}: only a ready one takes customers.`)
+  if (clock.customer_count >= MAX_CUSTOMERS)
+    return yield* problem("test_clock_full", "The test clock holds 10,000 customers already.")
+  yield* clocks.update([{ ...clock, customer_count: clock.customer_count + 1 }])
+  return clock.frozen_at
+})
+
+/** Applies an event to a locked clock, which stands at `frozenAt` from then on, and writes what follows from it. */
+export const moveClock = Effect.fnUntraced(function* (
+  clock: ClockRow,
+  event: ClockEvent,
+  frozenAt: number,
+  runner: number | null,
+) {
+  const [transition] = advance(clockLifecycle, [{ row: clock, event }])
+  const standing = { ...clock, frozen_at: frozenAt, runner }
+  if (transition === undefined) {
+    yield* commit([amended(clockLifecycle, standing)])
+    return standing
+  }
+  const { to, version, decision } = transition
+  const row: ClockRow = { ...clocks.withSnapshot(standing, to, decision.snapshot.context), version }
+  const events = allParamsOf(decision, "emit").map(({ type }) => ({
+    ...tenantOf(clock),
+    type,
+    object: renderClock(row),
+    previous: { status: clock.state },
+    test_clock_id: clock.id,
+    at: frozenAt,
+  }))
+  yield* commit([moved(clockLifecycle, transition, row, { events })])
+  return row
+})
+
+/** Sends a clock on its way; a worker moves it (decision M1). */
+export const advanceClock = Effect.fn("clock.advance")(function* (
+  tenant: Tenant,
+  id: string,
+  input: { readonly frozen_time: string },
+) {
+  const sql = yield* SqlClient.SqlClient
+  const clock = yield* clocks.lockOne(tenant, id)
+  const targetAt = parseInstant(input.frozen_time)!
+  if (targetAt <= clock.frozen_at)
+    return yield* invalid(
+      "frozen_time",
+      `frozen_time must be later than the clock's present time, ${formatInstant(clock.frozen_at)}.`,
+    )
+  const latest = addMonths(clock.frozen_at, MAX_ADVANCE_MONTHS)
+  if (targetAt > latest)
+    return yield* invalid("frozen_time", `frozen_time may be at most one year ahead: ${formatInstant(latest)}.`)
+  if (clock.state === "advancing")
+    return yield* problem("test_clock_advancing", "The test clock is advancing already: wait for test_clock.ready.")
+  if (clock.state !== "ready")
+    return yield* problem("test_clock_not_ready", "The test clock is in internal_failure: it can only be deleted.")
+  const moved = yield* moveClock(clock, { type: "advance", at: clock.frozen_at, targetAt }, clock.frozen_at, null)
+  yield* sql`SELECT pg_notify(${CLOCK_CHANNEL}, ${id})`
+  return moved
+})
+
+/** Deletes a clock with its customers and all that is theirs, silently. The books keep their entries: they are append-only. */
+export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const clock = yield* clocks.lockOne(tenant, id)
+  if (clock.state === "advancing")
+    return yield* problem("test_clock_advancing", "The test clock is advancing: wait for test_clock.ready.")
+  const mine = ofTenant(sql, clock)
+  // In the order in which everybody locks: whoever is settling one of them is through, or finds it gone.
+  yield* sql`SELECT 1 FROM subscription WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
+  yield* sql`SELECT 1 FROM charge WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
+  // By customer: there is no index of all nudges by clock, lest it be taken for that of the few that are to be sent.
+  const nudges = sql`${mine} AND customer_id IN (SELECT id FROM customer WHERE ${mine} AND test_clock_id = ${id})`
+  yield* sql`SELECT 1 FROM nudge WHERE ${nudges} ORDER BY id FOR UPDATE`
+  const actors = sql`SELECT id FROM subscription WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM charge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM nudge WHERE ${nudges} UNION ALL SELECT ${id}`
+  yield* sql`DELETE FROM lifecycle_journal WHERE ${mine} AND actor_id IN (${actors})`
+  yield* sql`DELETE FROM nudge WHERE ${nudges}`
+  for (const table of ["timer", "event", "simulator_attempt", "unit_record", "charge", "subscription"]) {
+    yield* sql`DELETE FROM ${sql(table)} WHERE ${mine} AND test_clock_id = ${id}`
+  }
+  yield* sql`UPDATE customer SET default_payment_method_id = NULL WHERE ${mine} AND test_clock_id = ${id}`
+  yield* sql`DELETE FROM customer WHERE ${mine} AND test_clock_id = ${id}`
+  yield* sql`DELETE FROM test_clock WHERE ${mine} AND id = ${id}`
+  return deleted("test_clock", clock)
+})
+
+/** Clocks deleted in one go: each takes its customers with it. */
+const MAX_EXPIRED = 20
+
+/** Deletes the clocks whose time is over (`deletes_at`, decision M1). */
+export const deleteExpiredClocks = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const expired = yield* sql<Pick<ClockRow, "account_id" | "livemode" | "id">>`
+    SELECT account_id, livemode, id FROM test_clock WHERE deletes_at < now() AND state <> 'advancing' ORDER BY deletes_at LIMIT ${MAX_EXPIRED}`
+  for (const clock of expired) yield* sql.withTransaction(deleteClock(clock, clock.id))
+})

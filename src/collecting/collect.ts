@@ -1,0 +1,245 @@
+/**
+ * Getting paid: committed charges go to the rail outside any transaction, and what the rail says comes back in as the next
+ * event of the charge and of what it is for, in one transaction.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { chargeMachine } from "../../machines/charge.ts"
+import { paramsOf } from "../../machines/decide.ts"
+import { type ChargeRow, chargeLease, chargeLifecycle, charges } from "../charge/charge.ts"
+import { refOf } from "../db/tenant.ts"
+import { hold, releasing, take } from "../process/lease.ts"
+import { Runner } from "../process/Runner.ts"
+import { PaymentRail, type RailAnswer, type RailCharge } from "../rail/PaymentRail.ts"
+import { commit } from "../runtime/commit.ts"
+import { type Due, timerHandler } from "../runtime/fire.ts"
+import { advance, type Transition } from "../runtime/lifecycle.ts"
+import { moved, type Outcome } from "../runtime/outcome.ts"
+import { formatInstant } from "../time.ts"
+import { type Answered, ChargeOwners } from "./ChargeOwners.ts"
+
+type ChargeTransition = Transition<typeof chargeMachine, ChargeRow>
+
+/** A rail's answer to a charge. */
+interface Answer {
+  readonly charge: ChargeRow
+  readonly answer: RailAnswer
+  /** When the answer counts from: the attempt's own instant where the rail answered it at once, else now. */
+  readonly at: number
+}
+
+/** Dropped charges finished in one go: a crash leaves at most a few batches. */
+const MAX_RECOVERED = 500
+
+/** An attempt can lead to another at once, with a payment method that was set meanwhile; more in a row are left to the recovery. */
+const MAX_ROUNDS = 10
+
+const toRail = (charge: ChargeRow, now: number): RailCharge => ({
+  account_id: charge.account_id,
+  livemode: charge.livemode,
+  reference: charge.id,
+  customerId: charge.customer_id,
+  testClockId: charge.test_clock_id,
+  paymentMethod: charge.payment_method!,
+  amountKobo: charge.amount_kobo,
+  attemptNumber: charge.attempt_number,
+  at: now,
+})
+
+const NO_METHOD: RailAnswer = {
+  type: "rail.failed",
+  code: "payment_method_inactive",
+  message: "The customer has no payment method.",
+}
+
+/** The charge's row after a transition; nobody has it in hand any more. */
+const rowAfter = ({ row, to, version, decision }: ChargeTransition, now: number): ChargeRow => {
+  const settled = paramsOf(decision, "settled")
+  const contradicted = paramsOf(decision, "contradicted")
+  return {
+    ...charges.withSnapshot(row, to, decision.snapshot.context),
+    version,
+    runner: null,
+    status: settled?.status ?? row.status,
+    failure_code: settled?.code ?? row.failure_code,
+    failure_message: settled?.message ?? row.failure_message,
+    paid_at: settled?.status === "succeeded" ? now : row.paid_at,
+    contradictions:
+      contradicted === undefined
+        ? row.contradictions
+        : [...row.contradictions, { ...contradicted, at: formatInstant(contradicted.at) }],
+  }
+}
+
+/** Commits outcomes that bring about charges to attempt: they are in hand before their rows say so. */
+export const commitAttempts = Effect.fnUntraced(function* (
+  outcomes: ReadonlyArray<Outcome>,
+  attempts: ReadonlyArray<ChargeRow>,
+) {
+  yield* hold(chargeLease, attempts)
+  yield* commit(outcomes)
+})
+
+/** Locks what charges are for, each by its owner. */
+const lockOwners = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
+  const owners = yield* ChargeOwners
+  const owning = owners.flatMap(({ owns, lock }) => {
+    const its = of.filter(owns)
+    return its.length === 0 ? [] : [{ owns, lock: lock(its) }]
+  })
+  return yield* Effect.forEach(owning, ({ owns, lock }) => Effect.map(lock, (settle) => ({ owns, settle })))
+})
+
+/**
+ * Applies a rail's answers: charges settle or wait, and what they are for moves on. One transaction; answers to charges that
+ * are settled already change nothing but are kept where they contradict. `now` is the actors' own clock. Returns the
+ * charges that are to be attempted next.
+ */
+export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number) {
+  const sql = yield* SqlClient.SqlClient
+  const work = Effect.gen(function* () {
+    const owners = yield* lockOwners(answers.map(({ charge }) => charge))
+    const locked = yield* charges.lock(answers.map(({ charge }) => refOf(charge)))
+    const rows = new Map(locked.map((row) => [row.id, row]))
+    const transitions = advance(
+      chargeLifecycle,
+      answers.flatMap(({ charge, answer, at }) => {
+        const row = rows.get(charge.id)
+        return row === undefined ? [] : [{ row, event: { ...answer, at } }]
+      }),
+    )
+    const answered = transitions.map(
+      (transition): Answered => ({
+        before: transition.row,
+        after: rowAfter(transition, now),
+        at: transition.event.at,
+      }),
+    )
+    const settlements = yield* Effect.forEach(owners, ({ owns, settle }) =>
+      settle(
+        answered.filter(({ before }) => owns(before)),
+        now,
+      ),
+    )
+    const outcomes = settlements.flatMap((settlement) => settlement.outcomes)
+    const attempts = settlements.flatMap((settlement) => settlement.attempts)
+    const settled = new Map(settlements.flatMap((settlement) => [...settlement.charges]))
+    for (const [index, transition] of transitions.entries()) {
+      const { after } = answered[index]!
+      const { row = after, ...parts } = settled.get(after.id) ?? {}
+      outcomes.push(moved(chargeLifecycle, transition, row, parts))
+    }
+    yield* commitAttempts(outcomes, attempts)
+    return attempts
+  })
+  return yield* sql.withTransaction(work)
+})
+
+/** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
+const attempt = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+  const rail = yield* PaymentRail
+  const payable = of.filter(({ payment_method }) => payment_method !== null)
+  const answers = payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, now)))
+  const byReference = new Map(payable.map((charge, index) => [charge.id, answers[index]!]))
+  return yield* settle(
+    of.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })),
+    now,
+  )
+})
+
+/** Attempts committed charges, and those that follow from them at once, round after round. */
+export const collect = Effect.fn("charge.collect")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+  let next = of
+  for (let round = 0; next.length > 0; round++) {
+    if (round === MAX_ROUNDS) {
+      yield* Effect.logWarning("charges are left to the recovery", { charges: next.length })
+      return yield* releasing(chargeLease, next, Effect.void)
+    }
+    next = yield* releasing(chargeLease, next, attempt(next, now))
+  }
+})
+
+/** Asks the rail what became of charges and applies its answers. */
+const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+  if (of.length === 0) return
+  const rail = yield* PaymentRail
+  const asking = Effect.flatMap(rail.ask(of.map((charge) => toRail(charge, now))), (answers) =>
+    settle(
+      of.map((charge, index) => ({ charge, answer: answers[index]!, at: now })),
+      now,
+    ),
+  )
+  yield* collect(yield* releasing(chargeLease, of, asking), now)
+})
+
+/** Asks about dropped charges; one that the rail has never heard of is sent, under the same reference. */
+const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+  const rail = yield* PaymentRail
+  const payable = of.filter(({ payment_method }) => payment_method !== null)
+  const known = yield* rail.ask(payable.map((charge) => toRail(charge, now)))
+  const answers = new Map(payable.map((charge, index) => [charge.id, known[index]!]))
+  const isUnheard = ({ id, asks }: ChargeRow) =>
+    asks === 0 && (answers.get(id)?.type ?? "rail.not_found") === "rail.not_found"
+  const heard = of.filter((charge) => !isUnheard(charge))
+  if (heard.length > 0) {
+    const answered = heard.map((charge) => {
+      const answer = answers.get(charge.id) ?? NO_METHOD
+      return { charge, answer, at: Math.max(charge.sent_at, now) }
+    })
+    yield* collect(yield* releasing(chargeLease, heard, settle(answered, now)), now)
+  }
+  yield* collect(of.filter(isUnheard), now)
+})
+
+/** Whose charges are meant; all of them where nothing is given. */
+export interface Recovered {
+  readonly chargeId?: string
+  readonly subscriptionId?: string
+  readonly customerId?: string
+  readonly testClockId?: string
+}
+
+/**
+ * Finishes what processes that died, or lost their database, were saying to the rail. Narrowed where `only` says so;
+ * otherwise everything but what belongs to a moving clock, whose own worker sees to it.
+ */
+export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recovered) {
+  const sql = yield* SqlClient.SqlClient
+  const conditions = [
+    ...(only.chargeId === undefined ? [] : [sql`c.id = ${only.chargeId}`]),
+    ...(only.subscriptionId === undefined ? [] : [sql`c.subscription_id = ${only.subscriptionId}`]),
+    ...(only.customerId === undefined ? [] : [sql`c.customer_id = ${only.customerId}`]),
+    ...(only.testClockId === undefined ? [] : [sql`c.test_clock_id = ${only.testClockId}`]),
+  ]
+  const narrowed = conditions.length === 0 ? sql`k.state IS DISTINCT FROM 'advancing'` : sql.and(conditions)
+  const dropped = yield* take(
+    chargeLease,
+    ({ runner, isDropped }) => sql<ChargeRow & { clock_at: number | null }>`
+      UPDATE charge SET runner = ${runner}
+      FROM (
+        SELECT c.account_id, c.livemode, c.id, k.frozen_at AS clock_at
+        FROM charge c LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (c.account_id, c.livemode, c.test_clock_id)
+        WHERE c.runner IS NOT NULL AND ${narrowed} AND ${isDropped("c")}
+        ORDER BY c.id LIMIT ${MAX_RECOVERED} FOR UPDATE OF c SKIP LOCKED
+      ) dropped
+      WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)
+      RETURNING charge.*, dropped.clock_at`,
+  )
+  for (const [clockAt, its] of Map.groupBy(dropped, ({ clock_at }) => clock_at))
+    yield* finish(its, clockAt ?? Date.now())
+})
+
+/** The rail is asked about charges that it has not decided. */
+export const chargeTimers = timerHandler(
+  chargeLifecycle,
+  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof chargeMachine, ChargeRow>>, now: number) {
+    const transitions = advance(chargeLifecycle, due)
+    const { id: runner } = yield* Runner
+    const asking = transitions.map((transition) => ({ ...rowAfter(transition, now), runner }))
+    yield* commitAttempts(
+      transitions.map((transition, index) => moved(chargeLifecycle, transition, asking[index]!)),
+      asking,
+    )
+    return ask(asking, now)
+  }),
+)

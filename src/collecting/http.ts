@@ -1,0 +1,33 @@
+import { Effect } from "effect"
+import { chargeApi } from "../charge/api.ts"
+import { charges, renderCharge } from "../charge/charge.ts"
+import type { Tenant } from "../db/tenant.ts"
+import { bind } from "../http/Endpoint.ts"
+import { type Attempt, ChargeOwners } from "./ChargeOwners.ts"
+import { collect, recoverCharges } from "./collect.ts"
+import { createCharge } from "./oneOff.ts"
+
+/** How a request that attempts a charge is finished after a crash, and what is returned. */
+const staged = {
+  kind: "staged",
+  finish: (_: Tenant, id: string) => recoverCharges({ chargeId: id }),
+  reply: (tenant: Tenant, id: string) => Effect.map(charges.get(tenant, id), renderCharge),
+} as const
+
+const begun = ({ charge, now }: Attempt) => ({ id: charge.id, after: collect([charge], now) })
+
+export const collectingEndpoints = [
+  bind(chargeApi.create, {
+    ...staged,
+    begin: (request) => Effect.map(createCharge(request, request.body), begun),
+  }),
+  bind(chargeApi.retry, {
+    ...staged,
+    begin: Effect.fnUntraced(function* (request) {
+      const charge = yield* charges.get(request, request.id)
+      const owner = (yield* ChargeOwners).find(({ owns }) => owns(charge))
+      if (owner === undefined) return yield* Effect.die(new Error(`Nobody owns the charge ${charge.id}.`))
+      return begun(yield* owner.retry(request, charge, request.body.payment_method))
+    }),
+  }),
+]

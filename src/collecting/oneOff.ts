@@ -1,0 +1,193 @@
+/** One-off charges (decisions F6, E16): made once, outside any schedule; each failure can be retried once. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Line } from "../../machines/billing.ts"
+import type { ChargeCreate } from "../charge/api.ts"
+import { type ChargeRow, chargeLifecycle, charges, newCharge, renderCharge } from "../charge/charge.ts"
+import { standingTime } from "../clock/clocks.ts"
+import { type CustomerRow, customers } from "../customer/customer.ts"
+import { ofTenant, refOf, type Tenant } from "../db/tenant.ts"
+import { type NewEvent, previousAttributes } from "../event/events.ts"
+import * as postings from "../ledger/postings.ts"
+import { type Metadata, mergeMetadata } from "../metadata.ts"
+import { findPaymentMethods, methodKey, nameMethod } from "../payment_method/paymentMethods.ts"
+import { asReference, problem } from "../problem.ts"
+import { Runner } from "../process/Runner.ts"
+import { type PaymentMethodSummary, PaymentRail } from "../rail/PaymentRail.ts"
+import { born } from "../runtime/outcome.ts"
+import type { Answered, ChargeOwner, Settlement } from "./ChargeOwners.ts"
+import { commitAttempts } from "./collect.ts"
+
+interface OneOff {
+  readonly customer: CustomerRow
+  readonly amountKobo: number
+  readonly lines: ReadonlyArray<Line>
+  readonly description: string | null
+  readonly metadata: Metadata
+  readonly method: PaymentMethodSummary
+  readonly methodNamed: boolean
+  readonly attemptNumber: number
+  readonly retryOf: string | null
+  /** Now, in the customer's clock. */
+  readonly now: number
+}
+
+/** Commits a one-off charge to be attempted once the transaction is through. */
+const insertOneOff = Effect.fnUntraced(function* (tenant: Tenant, made: OneOff) {
+  const rail = yield* PaymentRail
+  const { id: runner } = yield* Runner
+  const charge = newCharge({
+    account_id: tenant.account_id,
+    livemode: tenant.livemode,
+    customer_id: made.customer.id,
+    subscription_id: null,
+    test_clock_id: made.customer.test_clock_id,
+    bill_no: null,
+    attempt_number: made.attemptNumber,
+    amount_kobo: made.amountKobo,
+    period_start_at: null,
+    period_end_at: null,
+    lines: made.lines,
+    payment_method: made.method,
+    payment_method_named: made.methodNamed,
+    retry_of: made.retryOf,
+    rail: rail.name,
+    sent_at: made.now,
+    runner,
+    description: made.description,
+    metadata: made.metadata,
+    created_at: made.now,
+  })
+  yield* commitAttempts([born(chargeLifecycle, undefined, charge)], [charge])
+  return { charge, now: made.now }
+})
+
+/** The first of these payment methods that the customer still has. */
+const firstAttached = Effect.fnUntraced(function* (customer: CustomerRow, ids: ReadonlyArray<string | null>) {
+  const wanted = ids.filter((id) => id !== null)
+  const found = yield* findPaymentMethods(wanted.map((method) => ({ ...refOf(customer), method })))
+  const method = wanted.map((id) => found.get(methodKey(customer.id, id))).find((summary) => summary !== undefined)
+  return (
+    method ??
+    (yield* problem(
+      "payment_method_required",
+      "The customer has no default payment method: name one in payment_method.",
+    ))
+  )
+})
+
+/** Commits a charge outside any schedule, to be collected after. */
+export const createCharge = Effect.fn("charge.create")(function* (tenant: Tenant, input: ChargeCreate) {
+  const found = yield* asReference(customers.get(tenant, input.customer), "customer")
+  const now = yield* standingTime(tenant, found.test_clock_id)
+  const customer = yield* customers.lockOne(tenant, found.id, "SHARE")
+  const named = input.payment_method
+  const method =
+    named === undefined
+      ? yield* firstAttached(customer, [customer.default_payment_method_id])
+      : yield* nameMethod(customer, named, "payment_method", now)
+  const description = input.description || null
+  const line = { quantity: 1, unit_amount: input.amount, amount: input.amount }
+  return yield* insertOneOff(tenant, {
+    customer,
+    amountKobo: input.amount,
+    lines: [{ type: "one_off", description: description ?? "One-off charge", ...line }],
+    description,
+    metadata: yield* mergeMetadata({}, input.metadata),
+    method,
+    methodNamed: named !== undefined,
+    attemptNumber: 1,
+    retryOf: null,
+    now,
+  })
+})
+
+/** The failed one-off charge, locked, that may be retried now: not one that was retried already. */
+const lockRetriable = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const row = yield* charges.lockOne(tenant, id)
+  if (row.status !== "failed")
+    return yield* problem("charge_not_retryable", `The charge is ${row.status}: only a failed one can be retried.`)
+  const [retry] = yield* sql<{ id: string }>`SELECT id FROM charge WHERE ${ofTenant(sql, tenant)} AND retry_of = ${id}`
+  if (retry !== undefined)
+    return yield* problem("charge_not_retryable", `The charge was retried already, as ${retry.id}: retry that one.`)
+  return row
+})
+
+/**
+ * Commits a further attempt at a failed one-off charge: with the method named, else with the one that was named before,
+ * else with the customer's default.
+ */
+const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed: ChargeRow, named: string | undefined) {
+  const now = yield* standingTime(tenant, failed.test_clock_id)
+  const customer = yield* customers.lockOne(tenant, failed.customer_id, "SHARE")
+  const before = yield* lockRetriable(tenant, failed.id)
+  const used = before.payment_method?.id ?? null
+  const inOrder = before.payment_method_named
+    ? [used, customer.default_payment_method_id]
+    : [customer.default_payment_method_id, used]
+  const method =
+    named === undefined
+      ? yield* firstAttached(customer, inOrder)
+      : yield* nameMethod(customer, named, "payment_method", now)
+  return yield* insertOneOff(tenant, {
+    customer,
+    amountKobo: before.amount_kobo,
+    lines: before.lines,
+    description: before.description,
+    metadata: before.metadata,
+    method,
+    methodNamed: named !== undefined || (before.payment_method_named && method.id === used),
+    attemptNumber: before.attempt_number + 1,
+    retryOf: before.id,
+    now,
+  })
+})
+
+/** What a settled one-off charge does in the books, and the event about it. */
+const settled = ({ before, after }: Answered, now: number) => {
+  const object = renderCharge(after)
+  const { account_id, livemode, test_clock_id } = after
+  const entry = {
+    account_id,
+    livemode,
+    event: "paid",
+    idempotencyKey: `paid:${after.id}`,
+    customerId: after.customer_id,
+    subscriptionId: null,
+    chargeId: after.id,
+    at: now,
+    lines: postings.paid({ lines: after.lines, rail: after.rail, customerId: after.customer_id }),
+  }
+  const event: NewEvent = {
+    account_id,
+    livemode,
+    type: after.status === "succeeded" ? "charge.succeeded" : "charge.failed",
+    object,
+    previous: previousAttributes(renderCharge(before), object),
+    test_clock_id,
+    at: now,
+  }
+  return { entries: after.status === "succeeded" ? [entry] : [], events: [event] }
+}
+
+/** One-off charges are their own owners: nothing else moves with them. */
+export const oneOffOwner = Effect.map(
+  Effect.context<PaymentRail>(),
+  (context): ChargeOwner => ({
+    owns: ({ subscription_id }) => subscription_id === null,
+    lock: () =>
+      Effect.succeed((answered, now) =>
+        Effect.succeed({
+          charges: new Map(
+            answered
+              .filter(({ before, after }) => before.status !== after.status)
+              .map((one) => [one.after.id, settled(one, now)]),
+          ),
+          outcomes: [],
+          attempts: [],
+        } satisfies Settlement),
+      ),
+    retry: (tenant, charge, named) => Effect.provideContext(retryOneOff(tenant, charge, named), context),
+  }),
+)

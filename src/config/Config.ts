@@ -1,0 +1,107 @@
+/** The settings of a process (docs/operating.md lists them). */
+import { Data, type Redacted } from "effect"
+import type { QuietHours } from "../../machines/reminders.ts"
+
+/** How requests reach us: decides what counts as HTTPS (decision A2) and which host is which environment (A1). */
+export interface Transport {
+  readonly tls: { readonly cert: string; readonly key: Redacted.Redacted<string> } | undefined
+  readonly trustProxy: boolean
+  readonly allowInsecureHttp: boolean
+  readonly liveHost: string | undefined
+  readonly sandboxHost: string | undefined
+}
+
+/** Requests a second that are sustained; a burst is twice that (decision J6). */
+export interface RateLimits {
+  readonly live: number
+  readonly sandbox: number
+  /** By address, at pages that need no key. */
+  readonly public: number
+}
+
+/** What an operator gets to see (docs/operating.md). */
+export interface Observability {
+  readonly logLevel: "Error" | "Warn" | "Info" | "Debug"
+  readonly logFormat: "json" | "text"
+  /** Where traces, metrics and logs go by OTLP over HTTP; absent: nowhere. */
+  readonly otlpEndpoint: string | undefined
+  /** Port of GET /metrics on `metricsHost`; absent: not served. */
+  readonly metricsPort: number | undefined
+  readonly metricsHost: string
+}
+
+/** Where webhooks may go (decision I4). */
+export interface Webhooks {
+  readonly allowLoopback: boolean
+  /** DNS servers to ask instead of the system's. */
+  readonly dnsServers: ReadonlyArray<string>
+}
+
+/** WhatsApp by the Cloud API. */
+export interface WhatsAppSettings {
+  /** Such as https://graph.facebook.com/v23.0. */
+  readonly url: string
+  readonly phoneNumberId: string
+  readonly token: Redacted.Redacted<string>
+  /** Signs what Meta sends. */
+  readonly appSecret: Redacted.Redacted<string>
+  /** What Meta sends when it checks the callback's address. */
+  readonly verifyToken: Redacted.Redacted<string>
+  readonly language: string
+}
+
+/** SMS by Termii. */
+export interface TermiiSettings {
+  /** Such as https://v3.api.termii.com. */
+  readonly url: string
+  readonly apiKey: Redacted.Redacted<string>
+  /** The sender ID, 3 to 11 characters, that Termii approved. */
+  readonly from: string
+  /** Signs what Termii sends. */
+  readonly secret: Redacted.Redacted<string>
+}
+
+/** E-mail. */
+export interface SmtpSettings {
+  /** smtp:// or smtps://, with user and password. */
+  readonly url: Redacted.Redacted<string>
+  /** The address that mail comes from. */
+  readonly from: string
+}
+
+/** Who sends in live; what is not set up is undefined. */
+export interface MessengerSettings {
+  readonly whatsapp: WhatsAppSettings | undefined
+  readonly termii: TermiiSettings | undefined
+  readonly smtp: SmtpSettings | undefined
+  /** Live channels that are not set up are simulated: never in production. */
+  readonly simulateLive: boolean
+}
+
+/** How customers are reminded (decisions H4, H6). */
+export interface Messaging extends MessengerSettings {
+  /** Hours in Lagos in which automatic nudges wait in live; null: none. */
+  readonly quietHours: QuietHours | null
+}
+
+/** Every setting of a process, validated. */
+export interface Config {
+  readonly host: string
+  readonly port: number
+  /** Absent: the embedded Postgres under `dataDir`. */
+  readonly databaseUrl: Redacted.Redacted<string> | undefined
+  readonly dataDir: string
+  /** Origin in links and `doc_url`, without a trailing slash. Absent: the address listened on. */
+  readonly publicUrl: string | undefined
+  readonly production: boolean
+  /** Background workers in this process; 0 serves HTTP only. */
+  readonly workers: number
+  readonly transport: Transport
+  readonly rateLimits: RateLimits
+  readonly observability: Observability
+  readonly webhooks: Webhooks
+  readonly messaging: Messaging
+}
+
+/** A setting, or what one names, that stops the start; `message` is the one line to print. */
+export class ConfigProblem extends Data.TaggedError("ConfigProblem")<{ readonly message: string }> {}

@@ -1,0 +1,87 @@
+/** Settings of how customers are reminded, and by whom (decisions H4, H6). */
+import { Effect, Redacted } from "effect"
+import type { QuietHours } from "../../machines/reminders.ts"
+import {
+  ConfigProblem,
+  type Messaging,
+  type SmtpSettings,
+  type TermiiSettings,
+  type WhatsAppSettings,
+} from "./Config.ts"
+import { secret, text, together, url } from "./settings.ts"
+
+/** Two hours of the day, 0 to 23. */
+const HOURS = /^(\d|1\d|2[0-3])-(\d|1\d|2[0-3])$/
+/** What Termii takes as the name of a sender. */
+const SENDER = /^[A-Za-z0-9 ]{3,11}$/
+const SMTP_URL = /^smtps?:\/\/./
+const EMAIL = /^[^\s@<>]+@[^\s@<>]+$/
+
+const quietHours = Effect.gen(function* (): Effect.fn.Return<QuietHours | null, ConfigProblem> {
+  const value = (yield* text("QUIET_HOURS")) ?? "20-8"
+  if (value === "off") return null
+  const [, from, to] = HOURS.exec(value) ?? []
+  if (from === undefined || to === undefined || from === to) {
+    return yield* new ConfigProblem({
+      message: `QUIET_HOURS must be two different hours such as 20-8, or off, not "${value}".`,
+    })
+  }
+  return { from: Number(from), to: Number(to) }
+})
+
+const whatsapp = Effect.gen(function* (): Effect.fn.Return<WhatsAppSettings | undefined, ConfigProblem> {
+  const found = yield* together({
+    WHATSAPP_PHONE_NUMBER_ID: yield* text("WHATSAPP_PHONE_NUMBER_ID"),
+    WHATSAPP_TOKEN: yield* secret("WHATSAPP_TOKEN"),
+    WHATSAPP_APP_SECRET: yield* secret("WHATSAPP_APP_SECRET"),
+    WHATSAPP_VERIFY_TOKEN: yield* secret("WHATSAPP_VERIFY_TOKEN"),
+  })
+  if (found === undefined) return undefined
+  return {
+    url: (yield* url("WHATSAPP_URL", ["http:", "https:"])) ?? "https://graph.facebook.com/v23.0",
+    phoneNumberId: found.WHATSAPP_PHONE_NUMBER_ID,
+    token: found.WHATSAPP_TOKEN,
+    appSecret: found.WHATSAPP_APP_SECRET,
+    verifyToken: found.WHATSAPP_VERIFY_TOKEN,
+    language: (yield* text("WHATSAPP_LANGUAGE")) ?? "en",
+  }
+})
+
+const termii = Effect.gen(function* (): Effect.fn.Return<TermiiSettings | undefined, ConfigProblem> {
+  const found = yield* together({
+    TERMII_API_KEY: yield* secret("TERMII_API_KEY"),
+    TERMII_SECRET: yield* secret("TERMII_SECRET"),
+    TERMII_SENDER: yield* text("TERMII_SENDER"),
+  })
+  if (found === undefined) return undefined
+  if (!SENDER.test(found.TERMII_SENDER))
+    return yield* new ConfigProblem({ message: "TERMII_SENDER must be 3 to 11 letters and digits." })
+  return {
+    url: (yield* url("TERMII_URL", ["http:", "https:"])) ?? "https://v3.api.termii.com",
+    apiKey: found.TERMII_API_KEY,
+    secret: found.TERMII_SECRET,
+    from: found.TERMII_SENDER,
+  }
+})
+
+const smtp = Effect.gen(function* (): Effect.fn.Return<SmtpSettings | undefined, ConfigProblem> {
+  const found = yield* together({ SMTP_URL: yield* secret("SMTP_URL"), EMAIL_FROM: yield* text("EMAIL_FROM") })
+  if (found === undefined) return undefined
+  if (!SMTP_URL.test(Redacted.value(found.SMTP_URL)))
+    return yield* new ConfigProblem({ message: "SMTP_URL must begin with smtp:// or smtps://." })
+  if (!EMAIL.test(found.EMAIL_FROM))
+    return yield* new ConfigProblem({ message: "EMAIL_FROM must be an e-mail address." })
+  return { url: found.SMTP_URL, from: found.EMAIL_FROM }
+})
+
+export const readMessaging = Effect.fnUntraced(function* (
+  production: boolean,
+): Effect.fn.Return<Messaging, ConfigProblem> {
+  return {
+    whatsapp: yield* whatsapp,
+    termii: yield* termii,
+    smtp: yield* smtp,
+    quietHours: yield* quietHours,
+    simulateLive: !production,
+  }
+})

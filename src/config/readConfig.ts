@@ -1,0 +1,80 @@
+/**
+ * The settings of a process, read once from its environment.
+ * Anything wrong stops the start with one line that names the setting.
+ */
+import { isIP } from "node:net"
+import { resolve } from "node:path"
+import { ConfigProvider, Effect, Redacted } from "effect"
+import { type Config, ConfigProblem } from "./Config.ts"
+import { readMessaging } from "./messaging.ts"
+import { readObservability } from "./observability.ts"
+import { integer, MAX_PORT, text, textLike, url } from "./settings.ts"
+import { readRateLimits, readTransport } from "./transport.ts"
+import { readWebhooks } from "./webhooks.ts"
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** A longer name would make the line that refuses it hard to read. */
+const MAX_STRAY_NAME = 64
+/** Only whether there are any counts so far: a larger number is taken for a typing error. */
+const MAX_WORKERS = 16
+
+/** A name that looks like one of ours and is none would be a setting that has no effect. */
+const refuseStray = (env: Environment): Effect.Effect<void, ConfigProblem> => {
+  const stray = Object.keys(env).find((name) => name.startsWith("BILLING_"))
+  if (stray === undefined) return Effect.void
+  return Effect.fail(
+    new ConfigProblem({
+      message: `${stray.slice(0, MAX_STRAY_NAME)} is not a setting: docs/operating.md lists them.`,
+    }),
+  )
+}
+
+const readHost = Effect.map(
+  textLike(
+    "HOST",
+    (value) => value === "localhost" || isIP(value) !== 0,
+    (value) => `HOST must be an IP address or localhost, not "${value}".`,
+  ),
+  (host = "127.0.0.1") => host,
+)
+
+const readDatabaseUrl = Effect.fnUntraced(function* (production: boolean) {
+  const found = yield* url("DATABASE_URL", ["postgres:", "postgresql:"])
+  if (found !== undefined) return Redacted.make(found)
+  if (production) {
+    return yield* new ConfigProblem({
+      message: "DATABASE_URL is needed where NODE_ENV=production: the embedded Postgres is for development.",
+    })
+  }
+  return undefined
+})
+
+/** The environment as settings are read from it: without the spaces around values, what is empty being absent. */
+const provider = (env: Environment): ConfigProvider.ConfigProvider =>
+  ConfigProvider.fromEnvRecord(Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value?.trim()])))
+
+/** Reads and validates the environment. `development` is `npm start`'s profile: plain HTTP on loopback is allowed. */
+export const readConfig = Effect.fnUntraced(
+  function* (env: Environment, options: { readonly development: boolean }): Effect.fn.Return<Config, ConfigProblem> {
+    yield* refuseStray(env)
+    const production = (yield* text("NODE_ENV")) === "production"
+    const development = options.development && !production
+    const host = yield* readHost
+    return {
+      host,
+      databaseUrl: yield* readDatabaseUrl(production),
+      port: yield* integer("PORT", 0, MAX_PORT, 3000),
+      dataDir: resolve((yield* text("DATA_DIR")) ?? ".data"),
+      publicUrl: (yield* url("PUBLIC_URL", ["http:", "https:"]))?.replace(/\/+$/, ""),
+      production,
+      workers: yield* integer("WORKERS", 0, MAX_WORKERS, 1),
+      transport: yield* readTransport(host, development, production),
+      observability: yield* readObservability(production),
+      webhooks: yield* readWebhooks(development, production),
+      messaging: yield* readMessaging(production),
+      rateLimits: yield* readRateLimits(development),
+    }
+  },
+  (reading, env) => Effect.provideService(reading, ConfigProvider.ConfigProvider, provider(env)),
+)

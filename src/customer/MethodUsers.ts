@@ -1,0 +1,24 @@
+/** The port to whatever charges a customer's payment methods: it takes part in the transaction that changes them. */
+import { Context, type Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import type { Runner } from "../process/Runner.ts"
+import type { Wakeups } from "../runtime/Wakeups.ts"
+import type { CustomerRow } from "./customer.ts"
+
+type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | Runner | Wakeups>
+
+export class MethodUsers extends Context.Service<
+  MethodUsers,
+  {
+    /** There is a new default; returns what is left to do after the commit (decision E6). `now` is the customer's. */
+    readonly methodSet: (
+      customer: CustomerRow,
+      methodId: string,
+      now: number,
+    ) => Effect.Effect<Work, SqlError.SqlError, SqlClient.SqlClient | Runner | Wakeups>
+    /** A method is about to be removed (decision C4). */
+    readonly methodRemoved: (customer: CustomerRow, methodId: string, now: number) => Work
+    /** Finishes the charges of a request that a crash cut short. */
+    readonly recover: (customerId: string) => Work
+  }
+>()("billing/customer/MethodUsers") {}

@@ -1,0 +1,73 @@
+/** The connection to Postgres: an existing server, or the embedded one of DATA_DIR. */
+import { PgClient } from "@effect/sql-pg"
+import { Effect, type Layer, Redacted } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { type Config, ConfigProblem } from "../config/Config.ts"
+import { useEmbeddedServer } from "./embedded.ts"
+import { types } from "./types.ts"
+
+/** A web request holds a connection for a few milliseconds: enough for hundreds of requests at once. */
+const MAX_CONNECTIONS = 16
+const CONNECT_LIMIT_MS = 5_000
+/** Nothing we do takes this long; a statement that does is stuck. */
+const STATEMENT_LIMIT_MS = 60_000
+
+/** A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Statements of many fibers are pipelined; transactions have a connection. */
+export const poolLayer = (
+  url: Redacted.Redacted<string>,
+  maxConnections = MAX_CONNECTIONS,
+  settings: Readonly<Record<string, string>> = {},
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
+  PgClient.layer({
+    url,
+    maxConnections,
+    multiplex: true,
+    connectTimeout: CONNECT_LIMIT_MS,
+    applicationName: "recurring-billing",
+    startupParameters: {
+      timezone: "UTC",
+      statement_timeout: String(STATEMENT_LIMIT_MS),
+      idle_in_transaction_session_timeout: String(STATEMENT_LIMIT_MS),
+      // Everything that the service does goes by key. A plan made while a table was small is kept for the connection's
+      // life, so plans that only suit small tables are ruled out; compiling takes longer than running.
+      enable_hashjoin: "off",
+      enable_mergejoin: "off",
+      enable_seqscan: "off",
+      jit: "off",
+      ...settings,
+    },
+    preparedStatementCacheSize: 300,
+    types,
+  })
+
+/** `url` with another database of the same server. */
+export const onDatabase = (url: Redacted.Redacted<string>, database: string): Redacted.Redacted<string> => {
+  const other = new URL(Redacted.value(url))
+  other.pathname = `/${database}`
+  return Redacted.make(other.href)
+}
+
+/** Creates the database that `url` names where the server lacks it. */
+const createDatabase = (url: Redacted.Redacted<string>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const name = new URL(Redacted.value(url)).pathname.slice(1)
+    const found = yield* sql`SELECT 1 FROM pg_database WHERE datname = ${name}`
+    if (found.length === 0) yield* sql`CREATE DATABASE ${sql(name)}`.unprepared
+  }).pipe(Effect.provide(poolLayer(onDatabase(url, "postgres"), 1)))
+
+/** The address of the database to use; the embedded server runs while the scope is open. */
+export const databaseUrl = (config: Config) =>
+  config.databaseUrl !== undefined
+    ? Effect.succeed(config.databaseUrl)
+    : Effect.acquireRelease(
+        Effect.tryPromise({ try: () => useEmbeddedServer(config.dataDir), catch: (error) => error }).pipe(
+          Effect.catch((error) => (error instanceof ConfigProblem ? Effect.fail(error) : Effect.die(error))),
+          // A process that ends by `process.exit` runs no finalizers.
+          Effect.tap((server) => Effect.sync(() => process.once("exit", server.release))),
+        ),
+        (server) => Effect.sync(server.release),
+      ).pipe(
+        Effect.map((server) => server.url),
+        Effect.tap(createDatabase),
+      )

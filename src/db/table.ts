@@ -1,0 +1,327 @@
+/**
+ * A table, declared once: each column with its type, whether it changes, and what of a machine's context it mirrors or how
+ * it follows from the state. The declaration gives the row's type, insert, update, look-ups and locks, and the machine's
+ * context from a row and back. The texts of its statements are built when the declaration is read, so that they stay
+ * prepared. test/schema.test.ts holds declarations to the database's catalogue.
+ */
+import { Effect } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { noSuch, type Problem } from "../problem.ts"
+import { type ColumnType, columnParameter, REF_COLUMNS, readColumn } from "./records.ts"
+import type { Ref, Tenant } from "./tenant.ts"
+
+/** What a column holds. `V` is its type in TypeScript: instants are milliseconds since the epoch. */
+export interface Kind<V> {
+  readonly sql: ColumnType
+  readonly nullable: boolean
+  /** The values that a CHECK of the table allows. */
+  readonly literals?: ReadonlyArray<string>
+  /** Never there: it carries the type. */
+  readonly value?: V
+}
+
+const kind = <V>(sql: ColumnType): Kind<V> => ({ sql, nullable: false })
+
+export const text: Kind<string> = kind("text")
+export const texts: Kind<ReadonlyArray<string>> = kind("text[]")
+export const flag: Kind<boolean> = kind("boolean")
+export const smallint: Kind<number> = kind("smallint")
+export const integer: Kind<number> = kind("integer")
+export const bigint: Kind<number> = kind("bigint")
+export const instant: Kind<number> = kind("timestamptz")
+export const json = <V>(): Kind<V> => kind("jsonb")
+/** One of an enumeration's literals. */
+export const oneOf = <const L extends ReadonlyArray<string>>(literals: L): Kind<L[number]> => ({
+  ...kind<L[number]>("text"),
+  literals,
+})
+/** Some of an enumeration's literals, in order. */
+export const someOf = <const L extends ReadonlyArray<string>>(literals: L): Kind<ReadonlyArray<L[number]>> => ({
+  ...kind<ReadonlyArray<L[number]>>("text[]"),
+  literals,
+})
+export const nullable = <V>(of: Kind<V>): Kind<V | null> => ({ ...of, nullable: true }) as Kind<V | null>
+
+/**
+ * What becomes of a column: `fixed` ones are written once, `moving` ones with every change of the row, `edited` ones only
+ * where somebody changed them (a renewal does not rewrite the merchant's metadata).
+ */
+type Life = "fixed" | "moving" | "edited"
+
+/** How a column's value follows from a machine's snapshot. */
+type Following<C, V> = (state: string, context: C) => V
+
+/** Where a column's value comes from: a field of the context, the snapshot as a whole, or (never) its noun. */
+type Follows = "(follows)"
+
+export interface Column<V, C, From extends PropertyKey> {
+  readonly kind: Kind<V>
+  readonly life: Life
+  /** The field of the context that it mirrors. */
+  readonly mirrors: From | undefined
+  readonly follows: Following<C, V> | undefined
+}
+
+type Mirrorable<C, V> = { readonly [K in keyof C]: C[K] extends V ? K : never }[keyof C]
+
+interface Declare<C> {
+  <V>(kind: Kind<V>): Column<V, C, never>
+  <V, const K extends Mirrorable<C, V>>(kind: Kind<V>, mirrors: K): Column<V, C, K>
+  <V>(kind: Kind<V>, follows: Following<C, V>): Column<V, C, Follows>
+}
+
+const declareAs =
+  (life: Life) =>
+  <V>(of: Kind<V>, from?: PropertyKey | Following<never, V>): Column<V, never, PropertyKey> => ({
+    kind: of,
+    life,
+    mirrors: typeof from === "function" ? undefined : from,
+    follows: typeof from === "function" ? from : undefined,
+  })
+
+/** The ways to declare the columns of a table whose rows hold a machine's context `C` (of none: `object`). */
+export const columnsOf = <C extends object = object>() =>
+  // One implementation serves every type of value; the signatures say which go together.
+  ({ fixed: declareAs("fixed"), moving: declareAs("moving"), edited: declareAs("edited") }) as unknown as {
+    readonly fixed: Declare<C>
+    readonly moving: Declare<C>
+    readonly edited: Declare<C>
+  }
+
+type AnyColumn = Column<unknown, never, PropertyKey>
+
+interface Columns {
+  // biome-ignore lint/suspicious/noExplicitAny: a column of any value, context and mirror
+  readonly [name: string]: Column<any, any, any>
+}
+
+type Cells<Cols extends Columns> = {
+  readonly [K in keyof Cols]: Cols[K] extends Column<infer V, infer _, infer __> ? V : never
+}
+type SourceOf<Col> = Col extends Column<infer _, infer __, infer From> ? From : never
+type MirroredBy<Cols extends Columns> = Exclude<{ [K in keyof Cols]: SourceOf<Cols[K]> }[keyof Cols], Follows>
+/** The columns that a snapshot decides. */
+type SnapshotCells<Cols extends Columns> = { readonly state: string } & {
+  readonly [K in keyof Cols as [SourceOf<Cols[K]>] extends [never] ? never : K]: Cells<Cols>[K]
+}
+
+export type LockMode = "UPDATE" | "NO KEY UPDATE" | "SHARE"
+
+type Sql<A, E = never> = Effect.Effect<A, SqlError.SqlError | E, SqlClient.SqlClient>
+
+/** The statements of a table. Methods, so that a table of some rows is also one of rows in general. */
+export interface Table<Row extends Ref> {
+  readonly name: string
+  readonly columns: Readonly<Record<string, AnyColumn>>
+  /** Inserts rows; returns the IDs of those that were not there already, where the table says what that is. */
+  insert(rows: ReadonlyArray<Row>): Sql<ReadonlySet<string>>
+  /** Writes the moving columns of locked rows. */
+  update(rows: ReadonlyArray<Row>): Sql<void>
+  /** Writes the edited columns of locked rows. */
+  edit(rows: ReadonlyArray<Row>): Sql<void>
+  /** Whether the edited columns differ. */
+  isEdited(before: Row, after: Row): boolean
+  /** The tenant's rows with these IDs, by ID. */
+  find(tenant: Tenant, ids: ReadonlyArray<string>): Sql<ReadonlyMap<string, Row>>
+  /** The tenant's row with this ID; fails with `resource_missing`. */
+  get(tenant: Tenant, id: string): Sql<Row, Problem>
+  /** Locks rows and reads them, in ID order: so does everybody, and no two transactions wait for each other. */
+  lock(refs: ReadonlyArray<Ref>, mode?: LockMode): Sql<ReadonlyArray<Row>>
+  /** Locks the tenant's row with this ID and reads it; fails with `resource_missing`. */
+  lockOne(tenant: Tenant, id: string, mode?: LockMode): Sql<Row, Problem>
+}
+
+/** A table whose rows are the snapshots of a machine with the context `C`. */
+export interface ActorTable<Row extends Ref, C, Snapshot = object> extends Table<Row> {
+  /** The machine's context as the row has it. */
+  contextOf(row: Row): C
+  /** The columns that follow from a snapshot, `state` among them. */
+  snapshotColumns(state: string, context: C): Snapshot
+  /** A copy of the row with the columns that follow from a snapshot. */
+  withSnapshot(row: Row, state: string, context: C): Row
+}
+
+export type RowOf<T> = T extends Table<infer Row> ? Row : never
+
+interface Options {
+  /** What messages call one of its objects. */
+  readonly noun: string
+  /** The unique key by which a row that is there already is left alone, as ON CONFLICT names it. */
+  readonly once?: string
+}
+
+const KEY = columnsOf().fixed
+const REF = { account_id: KEY(text), livemode: KEY(flag), id: KEY(text) }
+
+interface StatementTexts {
+  readonly insert: string
+  readonly update: string
+  readonly edit: string
+  readonly find: string
+  readonly lock: string
+}
+
+type Typed = ReadonlyArray<readonly [name: string, type: ColumnType]>
+
+const typed = (columns: Readonly<Record<string, AnyColumn>>, lives: ReadonlyArray<Life>): Typed =>
+  Object.entries(columns).flatMap(([name, { life, kind }]) => (lives.includes(life) ? [[name, kind.sql] as const] : []))
+
+const KEY_COLUMNS: Typed = Object.entries(REF_COLUMNS)
+
+/** `columns` of the rows that a statement is given, as a table expression. */
+const given = (columns: Typed): string => {
+  const read = columns.map(([name, type]) => readColumn(name, type)).join(", ")
+  const parameters = columns.map((_, index) => `$${index + 1}`).join(", ")
+  return `(SELECT ${read} FROM unnest(${parameters}) AS u (${columns.map(([name]) => name).join(", ")})) r`
+}
+
+const updateText = (table: string, columns: Typed): string => {
+  const set = columns.map(([name]) => `${name} = r.${name}`).join(", ")
+  return `UPDATE ${table} t SET ${set} FROM ${given([...KEY_COLUMNS, ...columns])} WHERE (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id)`
+}
+
+const textsOf = (table: string, all: Typed, moving: Typed, edited: Typed, once: string | undefined): StatementTexts => {
+  const unless = once === undefined ? "" : ` ON CONFLICT ${once} DO NOTHING RETURNING id`
+  return {
+    insert: `INSERT INTO ${table} (${all.map(([name]) => name).join(", ")}) SELECT * FROM ${given(all)}${unless}`,
+    update: updateText(table, moving),
+    edit: updateText(table, edited),
+    find: `SELECT * FROM ${table} WHERE account_id = $1 AND livemode = $2 AND id = ANY($3::text[])`,
+    lock: `SELECT t.* FROM ${given(KEY_COLUMNS)} JOIN ${table} t ON (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id) ORDER BY t.id FOR`,
+  }
+}
+
+const parametersOf = (rows: ReadonlyArray<object>, columns: Typed): ReadonlyArray<unknown> =>
+  columns.map(([name, type]) => columnParameter(rows, name, type))
+
+/**
+ * An object with these fields, to be copied and filled. V8 keeps a parsed object and its copies in its fast form; one that
+ * grows by computed names it turns into a hash table, several times as slow to read and to copy.
+ */
+const emptyOf = (fields: ReadonlyArray<string>): Readonly<Record<string, unknown>> =>
+  JSON.parse(JSON.stringify(Object.fromEntries(fields.map((field) => [field, null]))))
+
+/** Reads a cell, once the types have said that the name is one of the row's. */
+const cellOf = (row: object, name: string): unknown => (row as Readonly<Record<string, unknown>>)[name]
+
+const statements = <Row extends Ref>(
+  name: string,
+  columns: Readonly<Record<string, AnyColumn>>,
+  { noun, once }: Options,
+): Table<Row> => {
+  const [all, moving, edited] = [
+    typed(columns, ["fixed", "moving", "edited"]),
+    typed(columns, ["moving"]),
+    typed(columns, ["edited"]),
+  ]
+  const texts = textsOf(name, all, moving, edited, once)
+  const names = Object.keys(columns)
+  const emptyRow = emptyOf(names)
+  /** The rows of a result, in the fast form. */
+  const read = (rows: ReadonlyArray<Row>): ReadonlyArray<Row> =>
+    rows.map((row) => {
+      const copy: Record<string, unknown> = { ...emptyRow }
+      for (const column of names) copy[column] = cellOf(row, column)
+      return copy as unknown as Row
+    })
+  const write = (statement: string, written: Typed) => (rows: ReadonlyArray<Row>) =>
+    rows.length === 0 || written.length === 0
+      ? Effect.void
+      : Effect.flatMap(SqlClient.SqlClient, (sql) =>
+          Effect.asVoid(sql.unsafe(statement, parametersOf(rows, [...KEY_COLUMNS, ...written]))),
+        )
+  const find = (tenant: Tenant, ids: ReadonlyArray<string>): Sql<ReadonlyMap<string, Row>> =>
+    Effect.flatMap(SqlClient.SqlClient, (sql) =>
+      Effect.map(
+        sql.unsafe<Row>(texts.find, [tenant.account_id, tenant.livemode, ids]),
+        (rows) => new Map(read(rows).map((row) => [row.id, row])),
+      ),
+    )
+  const lock = (refs: ReadonlyArray<Ref>, mode: LockMode = "UPDATE"): Sql<ReadonlyArray<Row>> =>
+    refs.length === 0
+      ? Effect.succeed([])
+      : Effect.flatMap(SqlClient.SqlClient, (sql) =>
+          Effect.map(sql.unsafe<Row>(`${texts.lock} ${mode} OF t`, parametersOf(refs, KEY_COLUMNS)), read),
+        )
+  const orMissing = (id: string, row: Row | undefined): Effect.Effect<Row, Problem> =>
+    row === undefined ? Effect.fail(noSuch(noun, id)) : Effect.succeed(row)
+  return {
+    name,
+    columns,
+    insert: (rows) =>
+      rows.length === 0
+        ? Effect.succeed(new Set<string>())
+        : Effect.flatMap(SqlClient.SqlClient, (sql) =>
+            Effect.map(
+              sql.unsafe<{ id: string }>(texts.insert, parametersOf(rows, all)),
+              (inserted) => new Set((once === undefined ? rows : inserted).map(({ id }) => id)),
+            ),
+          ),
+    update: write(texts.update, moving),
+    edit: write(texts.edit, edited),
+    isEdited: (before, after) => edited.some(([column]) => cellOf(before, column) !== cellOf(after, column)),
+    find,
+    get: (tenant, id) => Effect.flatMap(find(tenant, [id]), (rows) => orMissing(id, rows.get(id))),
+    lock,
+    lockOne: ({ account_id, livemode }, id, mode) =>
+      Effect.flatMap(lock([{ account_id, livemode, id }], mode), ([row]) => orMissing(id, row)),
+  }
+}
+
+type Complete<C, Cols extends Columns> =
+  Exclude<keyof C, MirroredBy<Cols>> extends never ? unknown : { readonly missing: Exclude<keyof C, MirroredBy<Cols>> }
+
+type TenantRow<Cols extends Columns> = Ref & Cells<Cols>
+
+/** Declares a table of a tenant's objects, with `account_id`, `livemode` and `id` before its own columns. */
+export const table = <const Cols extends Columns>(
+  name: string,
+  options: Options,
+  columns: Cols,
+): Table<TenantRow<Cols>> => statements(name, { ...REF, ...columns }, options)
+
+/** What the runtime needs of every actor's row beside its key. */
+const actor = columnsOf()
+const ACTOR = {
+  state: actor.moving(text),
+  /** Number of the newest transition in the journal. */
+  version: actor.moving(integer),
+}
+
+type ActorCells<Cols extends Columns> = TenantRow<Cols> & Omit<Cells<typeof ACTOR>, keyof Cols>
+
+/** Declares a table of actors: {@link table} with `state` and `version`. Every field of the machine's context is mirrored. */
+export const actorTable =
+  <C extends object>() =>
+  <const Cols extends Columns>(
+    name: string,
+    options: Options,
+    columns: Cols & Complete<C, Cols>,
+  ): ActorTable<ActorCells<Cols>, C, SnapshotCells<Cols>> => {
+    const all: Readonly<Record<string, AnyColumn>> = { ...REF, ...ACTOR, ...columns }
+    const mirrored = Object.entries(all).flatMap(([column, { mirrors }]) =>
+      mirrors === undefined ? [] : [[column, String(mirrors)] as const],
+    )
+    const following = Object.entries(all).flatMap(([column, { follows }]) =>
+      follows === undefined ? [] : [[column, follows] as const],
+    )
+    const emptyContext = emptyOf(mirrored.map(([, field]) => field))
+    const emptyCells = emptyOf(["state", ...mirrored.map(([column]) => column), ...following.map(([column]) => column)])
+    const fill = (cells: Record<string, unknown>, state: string, context: C): object => {
+      cells.state = state
+      for (const [column, field] of mirrored) cells[column] = cellOf(context, field)
+      for (const [column, follows] of following) cells[column] = follows(state, context as never)
+      return cells
+    }
+    return {
+      ...statements<ActorCells<Cols>>(name, all, options),
+      // That every field is there, and of its type, the declaration's own type has checked.
+      contextOf: (row) => {
+        const context: Record<string, unknown> = { ...emptyContext }
+        for (const [column, field] of mirrored) context[field] = cellOf(row, column)
+        return context as C
+      },
+      snapshotColumns: (state, context) => fill({ ...emptyCells }, state, context) as SnapshotCells<Cols>,
+      withSnapshot: (row, state, context) => fill({ ...row }, state, context) as ActorCells<Cols>,
+    }
+  }

@@ -1,0 +1,17 @@
+/** The port to what counts what accounts use (decisions K1, K5). */
+import { Context, type Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import type { AccountKey, KnownKey } from "../key/Keys.ts"
+
+type Headers = Readonly<Record<string, string>>
+
+export class Metering extends Context.Service<
+  Metering,
+  {
+    /** Counts a live write in the running transaction; returns the headers that say so. */
+    readonly count: (key: AccountKey) => Effect.Effect<Headers, SqlError.SqlError, SqlClient.SqlClient>
+    /** The headers of a write that does not count: refused, replayed, or in the sandbox. */
+    readonly standing: (key: KnownKey | undefined) => Effect.Effect<Headers>
+    readonly noteRead: (key: AccountKey) => void
+  }
+>()("billing/http/Metering") {}

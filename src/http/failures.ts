@@ -1,0 +1,30 @@
+/** The response to a failure: the failure itself where the caller can act on it, else no more than that something went wrong. */
+import { Cause } from "effect"
+import { SqlError } from "effect/sql"
+import { type Problem, problem } from "../problem.ts"
+
+export type Failure = Problem | SqlError.SqlError
+
+/** SQLSTATEs of a server that is shutting down, starting up, recovering or full, and of broken connections. */
+const AWAY = /^(57P0[123]|53300|08...)$/
+
+/** Whether the database cannot be reached or used just now. */
+const isUnreachable = ({ reason }: SqlError.SqlError): boolean => {
+  const { code } = (reason.cause ?? {}) as { readonly code?: unknown }
+  return reason._tag === "ConnectionError" || reason.isRetryable || (typeof code === "string" && AWAY.test(code))
+}
+
+/** The refusal of a request that failed; `unexpected` ones are ours to look at. */
+export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Problem; readonly unexpected: boolean } => {
+  const error = cause.reasons.find(Cause.isFailReason)?.error
+  if (error?._tag === "Problem") return { refusal: error, unexpected: false }
+  const defect = cause.reasons.find(Cause.isDieReason)?.defect
+  const sqlError = error ?? (SqlError.isSqlError(defect) ? defect : undefined)
+  if (sqlError !== undefined && isUnreachable(sqlError)) {
+    return {
+      refusal: problem("service_unavailable", "The service cannot reach its database just now."),
+      unexpected: false,
+    }
+  }
+  return { refusal: problem("internal_error", "Something went wrong on our side."), unexpected: true }
+}

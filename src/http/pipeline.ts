@@ -1,0 +1,184 @@
+/** What becomes of a call of the API: the steps of decision A6, in its order. */
+import type { IncomingMessage } from "node:http"
+import { Effect } from "effect"
+import type { RateLimits, Transport } from "../config/Config.ts"
+import type { Tenant } from "../db/tenant.ts"
+import type { Json } from "../json.ts"
+import { Keys, type KnownKey } from "../key/Keys.ts"
+import { noSuch, type Problem, problem } from "../problem.ts"
+import { allow, crossOrigin } from "./access.ts"
+import { readJson } from "./body.ts"
+import type { Declaration, Endpoint } from "./Endpoint.ts"
+import { allowExpansions, type Expanders, expansions } from "./expand.ts"
+import { type Claim, claim, drop, type Stored, unclaim } from "./idempotency.ts"
+import { Metering } from "./Metering.ts"
+import { parseQuery } from "./query.ts"
+import { createRateLimit } from "./rateLimit.ts"
+import { createRoutes, type Match } from "./routes.ts"
+import { type Reply, runHandler } from "./runHandler.ts"
+import { environment, isSecure } from "./transport.ts"
+import { decodersOf } from "./validation.ts"
+
+/** What is known of a request so far: headers that its response carries however it ends, and whose it is. */
+export interface Call {
+  readonly node: IncomingMessage
+  readonly url: URL
+  headers: Readonly<Record<string, string>>
+  key: KnownKey | undefined
+  /** The path of its route, as that is declared. */
+  route: string | undefined
+}
+
+export interface PipelineOptions<E> {
+  readonly endpoints: ReadonlyArray<E>
+  readonly expanders: Expanders
+  readonly transport: Transport
+  /** Requests a second. */
+  readonly rateLimits: RateLimits
+}
+
+type Place = ReturnType<typeof environment>
+
+const addHeaders = (call: Call, headers: Readonly<Record<string, string>>): void => {
+  call.headers = { ...call.headers, ...headers }
+}
+
+/** Plain HTTP is refused (decision A2). */
+export const requireHttps = (node: IncomingMessage, transport: Transport): Effect.Effect<void, Problem> =>
+  isSecure(node, transport) ? Effect.void : Effect.fail(problem("https_required", "Use https: plain HTTP is refused."))
+
+/** A bucket for each environment, and one for what needs no key (decision J6). */
+export const createLimits = (rateLimits: RateLimits) => {
+  const buckets = {
+    live: createRateLimit(rateLimits.live),
+    sandbox: createRateLimit(rateLimits.sandbox),
+    public: createRateLimit(rateLimits.public),
+  }
+  /** Takes the request's place in a rate; its response says what is left. */
+  return (call: Call, kind: keyof typeof buckets, name: string): Effect.Effect<void, Problem> => {
+    const { allowed, headers } = buckets[kind].take(name)
+    addHeaders(call, headers)
+    return allowed
+      ? Effect.void
+      : Effect.fail(problem("rate_limited", `Too many requests: try again in ${headers["retry-after"]} s.`))
+  }
+}
+
+export type Limit = ReturnType<typeof createLimits>
+
+/** The key, that it is of this environment, and that its account may use it; then its place in the account's rate. */
+const authenticate = Effect.fnUntraced(function* (call: Call, place: Place, limit: Limit) {
+  const keys = yield* Keys
+  const { key, refusal } = yield* keys.authenticate(call.node.headers.authorization, place?.livemode)
+  call.key = key
+  const livemode = key.kind === "account" ? key.livemode : (place?.livemode ?? false)
+  const owner = key.kind === "account" ? key.account_id : key.id
+  // The headers go with every response to a known key; of two refusals the earlier in decision A6 counts.
+  const limited = yield* Effect.exit(limit(call, livemode ? "live" : "sandbox", owner))
+  if (refusal !== undefined) return yield* refusal
+  yield* limited
+  return { key, livemode }
+})
+
+/** The endpoint that the method and the path name. */
+const findRoute = Effect.fnUntraced(function* <E extends Endpoint<unknown>>(
+  call: Call,
+  place: Place,
+  routes: Readonly<Record<"live" | "sandbox", ReturnType<typeof createRoutes<E>>>>,
+) {
+  const { node, url } = call
+  const match =
+    place === undefined ? { allow: [] } : routes[place.livemode ? "live" : "sandbox"].find(node.method!, place.path)
+  if (!("allow" in match)) {
+    call.route = match.endpoint.declaration.path
+    return match
+  }
+  if (match.allow.length > 0) addHeaders(call, { allow: match.allow.join(", ") })
+  return yield* problem("route_missing", `There is no ${node.method} ${url.pathname}.`)
+})
+
+/** Whether the key's type and scopes, and the page that calls, allow it. */
+const authorize = Effect.fnUntraced(function* (
+  call: Call,
+  declaration: Declaration,
+  key: KnownKey,
+  expanders: Expanders,
+) {
+  yield* allow(declaration, key)
+  yield* allowExpansions(call.url.searchParams.getAll("expand[]"), key, expanders)
+  addHeaders(call, yield* crossOrigin(declaration, key, call.node.headers.origin))
+})
+
+/** Whose objects a call is about: the key's account, or the one that an administrator names in the path. */
+const tenantOf = (key: KnownKey, params: Readonly<Record<string, string>>, livemode: boolean): Tenant =>
+  key.kind === "account"
+    ? { account_id: key.account_id, livemode: key.livemode }
+    : { account_id: params.id ?? "", livemode }
+
+/** The parameters of the query and of the body. */
+const decode = Effect.fnUntraced(function* (call: Call, match: Match<Endpoint<unknown>>, raw: Json) {
+  const { declaration } = match.endpoint
+  const decoders = decodersOf(declaration)
+  const { expand, values } = yield* parseQuery(call.url.searchParams, declaration)
+  const query = yield* decoders.query(values)
+  const fields = yield* expansions(expand, declaration)
+  const body = yield* decoders.body(raw)
+  // Postgres holds no NUL, so no object has such an ID.
+  const strange = Object.values(match.params).find((id) => id.includes("\0"))
+  if (strange !== undefined) return yield* noSuch("object", strange)
+  return { query, fields, body }
+})
+
+const isStored = (found: Claim | Stored): found is Stored => "status" in found
+
+/** Runs `work` once for each idempotency key; a replay gets the first response. */
+const once = Effect.fnUntraced(function* <E, R>(
+  { node, url }: Call,
+  tenant: Tenant,
+  raw: Json,
+  work: (held: Claim | undefined) => Effect.Effect<Reply, E, R>,
+) {
+  const name = node.method === "POST" ? node.headers["idempotency-key"] : undefined
+  if (name === undefined) return yield* work(undefined)
+  const held = yield* claim(tenant, String(name), { method: "POST", path: url.pathname, body: raw })
+  if (isStored(held)) return { ...held, headers: { "idempotent-replayed": "true" } } satisfies Reply
+  return yield* work(held).pipe(
+    Effect.tapCause(() =>
+      unclaim(tenant, held).pipe(
+        // Its claim is dropped all the same: another try takes it over.
+        Effect.catchCause((cause) => Effect.logWarning("an idempotency key stays claimed", cause)),
+      ),
+    ),
+    Effect.ensuring(drop(held)),
+  )
+})
+
+export const isWrite = ({ method }: IncomingMessage): boolean => method !== "GET" && method !== "HEAD"
+
+/** The program that responds to calls of the API. */
+export const createPipeline = <R>({ endpoints, expanders, transport }: PipelineOptions<Endpoint<R>>, limit: Limit) => {
+  const routes = { live: createRoutes(endpoints, true), sandbox: createRoutes(endpoints, false) }
+  return Effect.fnUntraced(function* (call: Call) {
+    const { node, url } = call
+    const metering = yield* Metering
+    yield* requireHttps(node, transport)
+    const place = environment(node.headers.host ?? "", url.pathname, transport)
+    const { key, livemode } = yield* authenticate(call, place, limit)
+    const match = yield* findRoute(call, place, routes)
+    const { endpoint, params } = match
+    yield* authorize(call, endpoint.declaration, key, expanders)
+    const tenant = tenantOf(key, params, livemode)
+    if (!isWrite(node) && key.kind === "account") metering.noteRead(key)
+    const raw = isWrite(node) ? yield* readJson(node) : {}
+    const run = Effect.fnUntraced(function* (held: Claim | undefined) {
+      const { body, query, fields } = yield* decode(call, match, raw)
+      const caller = { name: key.kind === "administrator" ? key.name : key.id }
+      const request = { ...tenant, caller, id: params.id ?? "", params, body, query }
+      return yield* runHandler({ endpoint, request, key, held, fields, expanders })
+    })
+    const reply: Reply = yield* once(call, tenant, raw, run)
+    const counted = isWrite(node) && reply.headers?.["x-service-billable"] === undefined
+    const standing = counted ? yield* metering.standing(key) : {}
+    return { ...reply, headers: { ...call.headers, ...standing, ...reply.headers } }
+  })
+}

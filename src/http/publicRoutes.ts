@@ -1,0 +1,53 @@
+/** Pages and callbacks that need no key: who may call them, their address or a signature says. */
+import type { IncomingHttpHeaders } from "node:http"
+import type { Effect } from "effect"
+import type { SqlError } from "effect/sql"
+import type { Problem } from "../problem.ts"
+
+export interface PublicRequest {
+  /** What the path's groups matched. */
+  readonly parts: ReadonlyArray<string>
+  readonly search: URLSearchParams
+  readonly headers: IncomingHttpHeaders
+  /** As it was sent; read when it is asked for. */
+  readonly body: Effect.Effect<Buffer, Problem>
+}
+
+export interface PublicResponse {
+  readonly contentType: string
+  readonly body: Uint8Array
+  /** What a browser calls it when it is saved. */
+  readonly fileName?: string
+}
+
+type Respond<R> = (request: PublicRequest) => Effect.Effect<PublicResponse, Problem | SqlError.SqlError, R>
+
+export interface PublicRoute<R> {
+  readonly path: RegExp
+  readonly methods: { readonly GET?: Respond<R>; readonly POST?: Respond<R> }
+  /** Whether everybody may ask, and so not too often; what is signed comes as often as its sender has something to say. */
+  readonly limited: boolean
+}
+
+export const publicRoute = <R>(path: RegExp, methods: PublicRoute<R>["methods"], limited = true): PublicRoute<R> => ({
+  path,
+  methods,
+  limited,
+})
+
+/** The services that public routes take. */
+export type PublicServicesOf<P> = P extends PublicRoute<infer R> ? R : never
+
+/** What takes a request at an address that needs no key, if it is one and has the method. */
+export const findPublicRoute = <R>(
+  routes: ReadonlyArray<PublicRoute<R>>,
+  method: string,
+  path: string,
+): { readonly respond: Respond<R>; readonly parts: ReadonlyArray<string>; readonly limited: boolean } | undefined => {
+  for (const { path: pattern, methods, limited } of routes) {
+    const parts = pattern.exec(path)
+    const respond = method === "POST" ? methods.POST : method === "GET" || method === "HEAD" ? methods.GET : undefined
+    if (parts !== null && respond !== undefined) return { respond, parts: parts.slice(1), limited }
+  }
+  return undefined
+}

@@ -1,0 +1,120 @@
+/** Runs an endpoint's handler as its tenant: in which transaction, what is stored for replays, what is counted. */
+import { Effect } from "effect"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
+import type { Tenant } from "../db/tenant.ts"
+import type { Json } from "../json.ts"
+import type { KnownKey } from "../key/Keys.ts"
+import { problem } from "../problem.ts"
+import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
+import { listSuccess, success } from "./envelope.ts"
+import { type Expanders, expandAll } from "./expand.ts"
+import type { Failure } from "./failures.ts"
+import { type Claim, noteResource, store } from "./idempotency.ts"
+import { Metering } from "./Metering.ts"
+
+type Headers = Readonly<Record<string, string>>
+
+export interface Reply {
+  readonly status: number
+  readonly body: string
+  readonly headers?: Headers
+}
+
+export interface Run<R> {
+  readonly endpoint: Endpoint<R>
+  readonly request: Request<unknown, unknown>
+  readonly key: KnownKey
+  /** The claim of its idempotency key, where it has one. */
+  readonly held: Claim | undefined
+  /** The fields to expand. */
+  readonly fields: ReadonlyArray<string>
+  readonly expanders: Expanders
+}
+
+type Returned = Json | Page<Json>
+
+/** What an administrator does is about the account as a whole, which is kept with its live data. */
+const tenantInDatabase = ({ key, request: { account_id, livemode } }: Run<never>): Tenant =>
+  key.kind === "administrator" ? { account_id, livemode: true } : { account_id, livemode }
+
+/** What the handler returned, as the response has it. */
+const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
+  const { status, list } = run.endpoint.declaration
+  const expanded = (data: ReadonlyArray<Json>) => expandAll(run.request, data, run.fields, run.expanders)
+  if (list !== true) return { status, body: success((yield* expanded([returned as Json]))[0]!) } satisfies Reply
+  const page = returned as Page<Json>
+  return { status, body: listSuccess({ ...page, data: yield* expanded(page.data) }) } satisfies Reply
+})
+
+/** Renders what was returned, and stores the response where the request is claimed. */
+const reply = Effect.fnUntraced(function* <R>(run: Run<R>, work: Effect.Effect<Returned, Failure, R>) {
+  const response = yield* render(run, yield* work)
+  if (run.held !== undefined) yield* store(run.request, run.held, response)
+  return response
+})
+
+/** Runs one transaction as the tenant, unless its sandbox is being reset. */
+const writing = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
+  Effect.flatMap(TenantDatabase, (database) =>
+    database.writing(tenantInDatabase(run as Run<never>), (open) =>
+      open ? work : Effect.fail(problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")),
+    ),
+  )
+
+const reading = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
+  Effect.flatMap(TenantDatabase, (database) => database.reading(tenantInDatabase(run as Run<never>), work))
+
+/** Counts a live write. */
+const count = <R>({ request, key }: Run<R>) =>
+  Effect.flatMap(Metering, (metering) =>
+    request.livemode && key.kind === "account" ? metering.count(key) : Effect.succeed<Headers>({}),
+  )
+
+type Kind<R, K> = Extract<Handler<unknown, unknown, Returned, R>, { readonly kind: K }>
+
+const runWrite = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "write">) {
+  if (handler.before !== undefined) yield* handler.before(run.request)
+  const work = Effect.gen(function* () {
+    const response = yield* reply(run, handler.run(run.request))
+    // Last in its transaction, so that others who count for the account wait no longer than for the commit.
+    return { ...response, headers: yield* count(run) }
+  })
+  return yield* writing(run, work)
+})
+
+const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "staged">) {
+  const { request, held } = run
+  const respond = (id: string) => {
+    const work = reply(run, handler.reply(request, id))
+    return held === undefined ? reading(run, work) : writing(run, work)
+  }
+  if (held?.resourceId != null) {
+    yield* handler.finish(request, held.resourceId)
+    return yield* respond(held.resourceId)
+  }
+  const begin = Effect.gen(function* () {
+    const begun = yield* handler.begin(request)
+    if (held !== undefined) yield* noteResource(request, held, begun.id)
+    // What charges is counted before it does: a write that cannot be counted takes no money.
+    return { ...begun, headers: yield* count(run) }
+  })
+  const { id, after, headers } = yield* writing(run, begin)
+  yield* after
+  return { ...(yield* respond(id)), headers }
+})
+
+/** Runs the handler; returns its response. */
+export const runHandler = <R>(run: Run<R>) => {
+  const { handler } = run.endpoint
+  switch (handler.kind) {
+    case "read":
+      return reading(
+        run,
+        Effect.flatMap(handler.run(run.request), (returned) => render(run, returned)),
+      )
+    case "write":
+      return runWrite(run, handler)
+    case "staged":
+      return runStaged(run, handler)
+  }
+}

@@ -1,0 +1,166 @@
+/** Drawing up, paying and voiding service invoices (decisions K4, K7). */
+import { PgTypes } from "@effect/sql-pg"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { allParamsOf, hasEffect } from "../../machines/decide.ts"
+import { type InvoicePosting, invoiceMachine } from "../../machines/invoice.ts"
+import { type AccountRow, OWN_ACCOUNT } from "../account/accounts.ts"
+import { refOf } from "../db/tenant.ts"
+import { newId } from "../ids.ts"
+import { type NewEntry, reverseOf } from "../ledger/ledger.ts"
+import * as postings from "../ledger/postings.ts"
+import { CURRENCY } from "../money.ts"
+import { commit } from "../runtime/commit.ts"
+import { type Due, timerHandler } from "../runtime/fire.ts"
+import { advance, beginLife, type Command, type Transition } from "../runtime/lifecycle.ts"
+import { born, moved } from "../runtime/outcome.ts"
+import { DAY_MS, MINUTE_MS } from "../time.ts"
+import { monthOf } from "../usage/allowances.ts"
+import { planBefore, readPlanChanges, readUsage } from "../usage/usage.ts"
+import { type InvoiceRow, invoiceLifecycle, invoices } from "./invoice.ts"
+import { invoiceLines, totalOf } from "./lines.ts"
+
+const DUE_AFTER_MS = 7 * DAY_MS
+/** The service's own books: an account without keys. */
+const OWN_BOOKS = { account_id: OWN_ACCOUNT, livemode: true } as const
+/** Writes that were under way when the month ended have been counted by then. */
+const COUNTED_AFTER_MS = 5 * MINUTE_MS
+
+interface Month {
+  readonly start: number
+  readonly end: number
+}
+
+type InvoiceTransition = Transition<typeof invoiceMachine, InvoiceRow>
+
+const POSTINGS = {
+  invoiced: postings.invoiced,
+  invoice_paid: postings.invoicePaid,
+  invoice_voided: postings.invoiceVoided,
+} as const
+
+const entryFor = (row: InvoiceRow, posting: InvoicePosting, at: number, reverses: string | null): NewEntry => ({
+  ...OWN_BOOKS,
+  event: posting,
+  idempotencyKey: `${posting}:${row.id}`,
+  customerId: null,
+  subscriptionId: null,
+  chargeId: null,
+  reverses,
+  at,
+  lines: POSTINGS[posting](row.total_kobo, row.account_id),
+})
+
+/** What a transition does in the service's own books; an invoice over nothing does nothing there. */
+const entriesOf = (
+  { decision, event }: Pick<InvoiceTransition, "decision" | "event">,
+  row: InvoiceRow,
+  reverses: string | null = null,
+): ReadonlyArray<NewEntry> =>
+  row.total_kobo === 0
+    ? []
+    : allParamsOf(decision, "post").map(({ posting }) => entryFor(row, posting, event.at, reverses))
+
+const outcomeOf = Effect.fnUntraced(function* (transition: InvoiceTransition) {
+  const { row: before, decision, to, version } = transition
+  const voids = hasEffect(decision, "post") && to === "void"
+  const row: InvoiceRow = { ...invoices.withSnapshot(before, to, decision.snapshot.context), version }
+  const reverses = voids ? yield* reverseOf(OWN_BOOKS, `invoiced:${row.id}`) : null
+  return { row, outcome: moved(invoiceLifecycle, transition, row, { entries: entriesOf(transition, row, reverses) }) }
+})
+
+/** Moves locked invoices by commands, in the running transaction; returns those that moved. */
+const move = Effect.fnUntraced(function* (commands: ReadonlyArray<Command<typeof invoiceMachine, InvoiceRow>>) {
+  const all = yield* Effect.forEach(advance(invoiceLifecycle, commands), outcomeOf)
+  yield* commit(all.map(({ outcome }) => outcome))
+  return all.map(({ row }) => row)
+})
+
+/** The accounts that are billed for a month: those with access to live that were there before its end. */
+const billed = Effect.fnUntraced(function* (period: Month, only: string | undefined) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<AccountRow>`
+    SELECT a.* FROM account a
+    WHERE a.live_access IN ('approved', 'suspended') AND a.created_at < ${PgTypes.timestamptz(period.end)}
+      AND ${only === undefined ? sql`true` : sql`a.id = ${only}`}
+      AND NOT EXISTS (SELECT 1 FROM invoice i WHERE i.account_id = a.id AND i.livemode AND i.period_start_at = ${PgTypes.timestamptz(period.start)})
+    ORDER BY a.id`
+})
+
+/** Draws up an account's invoice; somebody else may do so at once, and one of us does. */
+const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: Month, now: number) {
+  const changes = yield* readPlanChanges(account.id)
+  const used = (yield* readUsage(account.id, period.start)).get(period.start)
+  const lines = invoiceLines({
+    ...period,
+    plan: planBefore(account, changes, period.start),
+    changes: changes
+      .filter(({ created_at: at }) => at >= period.start && at < period.end)
+      .map(({ created_at: at, new_plan: to }) => ({ at, to })),
+    writes: used?.write_requests ?? 0,
+    nudges: used?.nudges ?? 0,
+  })
+  const birth = beginLife(invoiceMachine, { type: "create", at: now, dueAt: period.end + DUE_AFTER_MS })
+  const row: InvoiceRow = {
+    account_id: account.id,
+    livemode: true,
+    id: newId("invoice"),
+    version: birth.version,
+    test_clock_id: null,
+    period_start_at: period.start,
+    period_end_at: period.end,
+    currency: CURRENCY,
+    lines,
+    total_kobo: totalOf(lines),
+    created_at: now,
+    ...invoices.snapshotColumns(birth.to, birth.decision.snapshot.context),
+  }
+  yield* commit([born(invoiceLifecycle, birth, row, { entries: entriesOf(birth, row) })])
+})
+
+/** Draws up the invoices of a month that are not drawn up yet. Late, twice or on two nodes: the result is one. */
+export const drawInvoices = Effect.fn("invoice.drawAll")(function* (period: Month, only?: string) {
+  const sql = yield* SqlClient.SqlClient
+  const now = Date.now()
+  for (const account of yield* billed(period, only)) {
+    // One that cannot be drawn up holds nobody else's back; it is tried again with the next round.
+    yield* sql
+      .withTransaction(draw(account, period, now))
+      .pipe(Effect.catchCause((cause) => Effect.logError("invoice cannot be drawn up", { account: account.id }, cause)))
+  }
+  return yield* sql<InvoiceRow>`
+    SELECT * FROM invoice WHERE livemode AND period_start_at = ${PgTypes.timestamptz(period.start)}
+      AND ${only === undefined ? sql`true` : sql`account_id = ${only}`} ORDER BY id`
+})
+
+/** The job of every minute: last month's invoices, once the month is well over. */
+export const drawLastMonth = Effect.suspend(() => {
+  const last = monthOf(Date.now(), -1)
+  return Date.now() < last.end + COUNTED_AFTER_MS ? Effect.succeed([]) : drawInvoices(last)
+})
+
+/** An invoice of whatever account: its links name it alone. */
+export const findInvoice = Effect.fnUntraced(function* (id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<InvoiceRow>`SELECT * FROM invoice WHERE id = ${id}`
+  return row
+})
+
+/** Moves an invoice by hand. Undefined: no such invoice; `refused`: not from where it stands. */
+export const moveInvoice = Effect.fn("invoice.move")(function* (id: string, type: "pay" | "void") {
+  const sql = yield* SqlClient.SqlClient
+  const work = Effect.gen(function* () {
+    const found = yield* findInvoice(id)
+    if (found === undefined) return undefined
+    const [row] = yield* invoices.lock([refOf(found)])
+    const [moved] = yield* move([{ row: row!, event: { type, at: Date.now() } }])
+    return { invoice: moved ?? row!, refused: moved === undefined }
+  })
+  return yield* sql.withTransaction(work)
+})
+
+/** Invoices fall overdue on their day. */
+export const invoiceTimers = timerHandler(
+  invoiceLifecycle,
+  (due: ReadonlyArray<Due<typeof invoiceMachine, InvoiceRow>>) => Effect.as(move(due), Effect.void),
+)

@@ -1,0 +1,132 @@
+/** New nudges, created in the transaction of what they are about; they are sent once it is committed (src/nudge/send.ts). */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { CHANNELS, type Channel, type NudgeTemplate, nudgeMachine } from "../../machines/nudge.ts"
+import type { Reminder } from "../../machines/reminders.ts"
+import { records } from "../db/records.ts"
+import type { Tenant } from "../db/tenant.ts"
+import { newId } from "../ids.ts"
+import { beginLife } from "../runtime/lifecycle.ts"
+import { born, type Outcome } from "../runtime/outcome.ts"
+import { announce } from "./announce.ts"
+import { wordsFor } from "./messages.ts"
+import { hashToken } from "./Nudging.ts"
+import { type NudgeRow, nudgeLifecycle, nudges } from "./nudge.ts"
+
+/** The subscription that a nudge is about, as far as its words need it. */
+export interface About {
+  readonly subscriptionId: string
+  readonly planId: string
+  /** What is owed now, else what is charged next. */
+  readonly amountKobo: number
+  /** When it is charged; null where nobody knows. */
+  readonly dueAt: number | null
+}
+
+/** A nudge to be made. */
+export interface NudgeRequest extends Tenant {
+  readonly customerId: string
+  readonly testClockId: string | null
+  readonly about: About | null
+  readonly template: NudgeTemplate
+  /** Of a custom one. */
+  readonly message: string | null
+  /** null: those of the plan's reminders. */
+  readonly channels: ReadonlyArray<Channel> | null
+  readonly source: NudgeRow["source"]
+  /** Of a scheduled one: which it is, and the instant that it is counted from. */
+  readonly reminder: (Pick<Reminder, "rule" | "day"> & { readonly of: number }) | null
+  /** Not to be sent before. */
+  readonly sendAt: number | null
+  /** Now, in the customer's clock. */
+  readonly at: number
+}
+
+/** Whom a nudge is written to, by whom, and what for. */
+interface Addressee {
+  readonly customer_id: string
+  readonly plan_id: string | null
+  readonly name: string
+  readonly phone: string | null
+  readonly email: string | null
+  readonly business_name: string
+  readonly plan: string | null
+  readonly plan_channels: ReadonlyArray<Channel> | null
+}
+
+/** By customer and plan. */
+export type Addressees = ReadonlyMap<string, Addressee>
+
+const nameOf = (customerId: string, planId: string | null): string => `${customerId} ${planId ?? ""}`
+
+const WANTED = { account_id: "text", livemode: "boolean", customer_id: "text", plan_id: "text" } as const
+
+/** Reads what nudges need to know of these customers and plans. */
+export const readAddressees = Effect.fnUntraced(function* (
+  wanted: ReadonlyArray<Tenant & { readonly customerId: string; readonly planId: string | null }>,
+) {
+  if (wanted.length === 0) return new Map<string, Addressee>()
+  const sql = yield* SqlClient.SqlClient
+  const rows = wanted.map(({ account_id, livemode, customerId: customer_id, planId: plan_id }) => ({
+    account_id,
+    livemode,
+    customer_id,
+    plan_id,
+  }))
+  const found = yield* sql<Addressee>`
+    SELECT r.customer_id, r.plan_id, c.name, c.phone, c.email, a.business_name, p.name AS plan, p.reminders->'channels' AS plan_channels
+    FROM ${records(sql, rows, WANTED)} r
+    JOIN customer c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.customer_id)
+    JOIN account a ON a.id = r.account_id
+    LEFT JOIN plan p ON (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.plan_id)`
+  return new Map(found.map((one) => [nameOf(one.customer_id, one.plan_id), one]))
+})
+
+/** A nudge as it is made; undefined where its customer is gone. A reminder that was made before is left out when it is committed. */
+export const newNudge = (
+  request: NudgeRequest,
+  addressees: Addressees,
+  token: (nudge: string) => string,
+): { readonly row: NudgeRow; readonly outcome: Outcome } | undefined => {
+  const addressee = addressees.get(nameOf(request.customerId, request.about?.planId ?? null))
+  if (addressee === undefined) return undefined
+  const { phone, email, name, business_name: business, plan } = addressee
+  const preferred = request.channels ?? addressee.plan_channels ?? CHANNELS
+  const to: Readonly<Record<Channel, string | null>> = { whatsapp: phone, sms: phone, email }
+  const channels = preferred.filter((channel) => to[channel] !== null)
+  const birth = beginLife(nudgeMachine, { type: "create", at: request.at, channels, sendAt: request.sendAt })
+  const id = newId("nudge")
+  const row: NudgeRow = {
+    account_id: request.account_id,
+    livemode: request.livemode,
+    id,
+    customer_id: request.customerId,
+    subscription_id: request.about?.subscriptionId ?? null,
+    test_clock_id: request.testClockId,
+    source: request.source,
+    template: request.template,
+    reminder_rule: request.reminder?.rule ?? null,
+    reminder_day: request.reminder?.day ?? null,
+    reminder_of: request.reminder?.of ?? null,
+    contacts: Object.fromEntries(channels.map((channel) => [channel, to[channel]!])),
+    message: wordsFor(request.template, {
+      name,
+      business,
+      plan,
+      amountKobo: request.about?.amountKobo ?? null,
+      dueAt: request.about?.dueAt ?? null,
+      message: request.message,
+    }),
+    link_token_hash: channels.length === 0 ? null : hashToken(token(id)),
+    runner: null,
+    announced: null,
+    message_id: null,
+    channel: channels[0] ?? preferred[0]!,
+    billed_as_overage: false,
+    created_at: request.at,
+    version: birth.version,
+    ...nudges.snapshotColumns(birth.to, birth.decision.snapshot.context),
+  }
+  const { row: announced, events } = announce({ ...birth, row }, row, request.at)
+  return { row: announced, outcome: born(nudgeLifecycle, birth, announced, { events }) }
+}

@@ -1,0 +1,102 @@
+/** Payment methods attached to customers (decision C4). */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import { columnsOf, instant, integer, nullable, oneOf, type RowOf, table, text } from "../db/table.ts"
+import { isRef, ofTenant, type Ref, refOf } from "../db/tenant.ts"
+import { invalid, noSuch, noSuchReference } from "../problem.ts"
+import { PAYMENT_METHOD_TYPES, type PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { TEST_METHODS, testMethod } from "../rail/simulator/methods.ts"
+import { formatInstant } from "../time.ts"
+import type { PaymentMethod } from "./api.ts"
+
+const TEST_PREFIX = "pm_test_"
+
+const { fixed } = columnsOf()
+
+/** Sandbox methods keep their `pm_test_` IDs, so an ID is unique for its customer only. */
+export const paymentMethods = table(
+  "payment_method",
+  { noun: "payment method", once: "(account_id, livemode, customer_id, id)" },
+  {
+    customer_id: fixed(text),
+    type: fixed(oneOf(PAYMENT_METHOD_TYPES)),
+    brand: fixed(nullable(text)),
+    last4: fixed(nullable(text)),
+    bank_name: fixed(nullable(text)),
+    exp_month: fixed(nullable(integer)),
+    exp_year: fixed(nullable(integer)),
+    created_at: fixed(instant),
+  },
+)
+
+export type PaymentMethodRow = RowOf<typeof paymentMethods>
+
+export const renderPaymentMethod = (row: PaymentMethodRow): typeof PaymentMethod.Type => ({
+  id: row.id,
+  object: "payment_method",
+  livemode: row.livemode,
+  created_at: formatInstant(row.created_at),
+  customer: row.customer_id,
+  type: row.type,
+  brand: row.brand,
+  last4: row.last4,
+  bank_name: row.bank_name,
+  exp_month: row.exp_month,
+  exp_year: row.exp_year,
+})
+
+/** What names a payment method among those of several customers. */
+export const methodKey = (customerId: string, methodId: string): string => `${customerId} ${methodId}`
+
+/** The payment methods of these customers, by {@link methodKey}. */
+export const findPaymentMethods = Effect.fnUntraced(function* (
+  wanted: ReadonlyArray<Ref & { readonly method: string }>,
+) {
+  if (wanted.length === 0) return new Map<string, PaymentMethodSummary>()
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<PaymentMethodSummary & { customer_id: string }>`
+    SELECT m.customer_id, m.id, m.type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year
+    FROM ${records(sql, wanted, { ...REF_COLUMNS, method: "text" })} r
+    JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id) = (r.account_id, r.livemode, r.id, r.method)`
+  return new Map(rows.map(({ customer_id, ...summary }) => [methodKey(customer_id, summary.id), summary]))
+})
+
+/** The payment method of a customer by its ID; null where there is none, or none is asked for. */
+export const summaryOf = (customer: Ref, id: string | null) =>
+  id === null
+    ? Effect.succeed(null)
+    : Effect.map(
+        findPaymentMethods([{ ...refOf(customer), method: id }]),
+        (found) => found.get(methodKey(customer.id, id)) ?? null,
+      )
+
+/** The payment method of a customer; fails with `resource_missing`. */
+export const getPaymentMethod = Effect.fnUntraced(function* (customer: Ref, id: string) {
+  return (yield* summaryOf(customer, id)) ?? (yield* noSuch("payment method of the customer", id))
+})
+
+/** Removes a payment method from its customer, as default too. Nothing may use it any more. */
+export const detach = Effect.fn("paymentMethod.detach")(function* (customer: Ref, id: string) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    UPDATE customer SET default_payment_method_id = NULL WHERE ${isRef(sql, customer)} AND default_payment_method_id = ${id}`
+  yield* sql`DELETE FROM payment_method WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND id = ${id}`
+})
+
+/** The method that a body names: attached to the customer already, or a `pm_test_` ID, which naming attaches (sandbox only). */
+export const nameMethod = Effect.fnUntraced(function* (customer: Ref, id: string, param: string, at: number) {
+  const attached = yield* summaryOf(customer, id)
+  if (attached !== null) return attached
+  if (customer.livemode || !id.startsWith(TEST_PREFIX))
+    return yield* noSuchReference("payment method of the customer", id, param)
+  const summary = testMethod(id)
+  if (summary === undefined)
+    return yield* invalid(
+      param,
+      `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`,
+    )
+  const { account_id, livemode, id: customer_id } = customer
+  yield* paymentMethods.insert([{ account_id, livemode, customer_id, created_at: at, ...summary }])
+  return summary
+})

@@ -1,0 +1,101 @@
+/**
+ * Background work, all of one kind: it runs for as long as its scope is open, is interrupted when that closes, goes on after
+ * a failure, which is logged and counted, and says how often and how long it ran.
+ */
+import { PgClient } from "@effect/sql-pg"
+import { Cause, Effect, Metric, Queue, Schedule } from "effect"
+import { SECOND_MS } from "../time.ts"
+
+/** After a failure: the database is away, say. */
+const AFTER_FAILURE_MS = SECOND_MS
+const RECONNECT_MS = 500
+
+const runs = Metric.counter("billing_worker_runs_total", {
+  description: "Runs of background work, by worker and result",
+  incremental: true,
+})
+const durations = Metric.histogram("billing_worker_run_seconds", {
+  description: "How long runs of background work took, by worker",
+  boundaries: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 30, 120],
+})
+
+/** Goes on after a failure of `work` with `otherwise`; work that is being stopped stops. */
+export const orElseUnlessStopped =
+  <E, A2, E2, R2>(otherwise: (cause: Cause.Cause<E>) => Effect.Effect<A2, E2, R2>) =>
+  <A, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A | A2, E | E2, R | R2> =>
+    Effect.catchCause(
+      work,
+      (cause): Effect.Effect<A2, E | E2, R2> =>
+        Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause) : otherwise(cause),
+    )
+
+/** One run, observed. Returns whether it succeeded. */
+const observed = (name: string) => {
+  const succeeded = Metric.withAttributes(runs, { worker: name, result: "succeeded" })
+  const failed = Metric.withAttributes(runs, { worker: name, result: "failed" })
+  const took = Metric.withAttributes(durations, { worker: name })
+  return <A, E, R>(work: Effect.Effect<A, E, R>) =>
+    Effect.suspend(() => {
+      const startedAt = performance.now()
+      return work.pipe(
+        Effect.flatMap(() => Effect.as(Metric.update(succeeded, 1), true)),
+        orElseUnlessStopped((cause) =>
+          Effect.logError(name, cause).pipe(Effect.andThen(Metric.update(failed, 1)), Effect.as(false)),
+        ),
+        Effect.tap(() => Metric.update(took, (performance.now() - startedAt) / SECOND_MS)),
+      )
+    })
+}
+
+/** Does `work` now and, each time it is over, again after the interval. */
+export const every = <A, E, R>(name: string, intervalMs: number | (() => number), work: Effect.Effect<A, E, R>) => {
+  const wait = (ok: boolean) =>
+    Effect.suspend(() => {
+      const interval = typeof intervalMs === "number" ? intervalMs : intervalMs()
+      return Effect.sleep(ok ? interval : Math.max(interval, AFTER_FAILURE_MS))
+    })
+  return Effect.forkScoped(Effect.forever(Effect.flatMap(observed(name)(work), wait)))
+}
+
+/** What happens to a listener. */
+export interface Listener {
+  readonly notice: (payload: string) => void
+  /** From here on nothing is missed. */
+  readonly began?: () => void
+  /** From here on everything is. */
+  readonly ended?: () => void
+}
+
+/** Hears what is notified on a channel, and reconnects where the connection is lost. */
+export const listen = Effect.fnUntraced(function* (channel: string, { notice, began, ended }: Listener) {
+  const pg = yield* PgClient.PgClient
+  const heard = Effect.scoped(
+    Effect.gen(function* () {
+      const notices = yield* pg.listen(channel)
+      yield* Effect.sync(() => began?.())
+      yield* Effect.forever(Effect.map(Queue.take(notices), ({ payload }) => notice(payload)))
+    }),
+  ).pipe(Effect.ensuring(Effect.sync(() => ended?.())))
+  yield* Effect.forkScoped(
+    heard.pipe(
+      orElseUnlessStopped((cause) => Effect.logWarning(`listening to ${channel} is tried again`, cause)),
+      Effect.repeat(Schedule.spaced(RECONNECT_MS)),
+    ),
+  )
+})
+
+/** Does `work` whenever the channel is notified, and every `fallbackMs` in case a notice was lost; by `fibers` at once. */
+export const onNotify = Effect.fnUntraced(function* <A, E, R>(
+  name: string,
+  channel: string,
+  fallbackMs: number,
+  work: Effect.Effect<A, E, R>,
+  fibers = 1,
+) {
+  // Notices that come while the work is under way are one more run.
+  const wake = yield* Queue.sliding<void>(1)
+  yield* listen(channel, { notice: () => Queue.offerUnsafe(wake, undefined) })
+  yield* Effect.forkScoped(Effect.repeat(Queue.offer(wake, undefined), Schedule.spaced(fallbackMs)))
+  const attend = Effect.andThen(Queue.take(wake), observed(name)(work))
+  for (let n = 0; n < fibers; n++) yield* Effect.forkScoped(Effect.forever(attend))
+})

@@ -1,0 +1,81 @@
+/** How a noun hands its machine to the runtime, and decisions over many actors at once: rows and events in, transitions out. Pure. */
+import type { AnyStateMachine, ContextFrom, EventFrom } from "xstate"
+import {
+  begin,
+  type CreateEvent,
+  type Decision,
+  type DelayOf,
+  decide,
+  restore,
+  stateName,
+  type TimedEvent,
+} from "../../machines/decide.ts"
+import type { ActorTable } from "../db/table.ts"
+import type { Ref } from "../db/tenant.ts"
+
+/** Every kind of actor that is journalled; its table has the same name. */
+export const ACTOR_KINDS = ["subscription", "charge", "test_clock", "invoice", "webhook_endpoint", "nudge"] as const
+export type ActorKind = (typeof ACTOR_KINDS)[number]
+
+/** What the runtime needs to know of an actor's row. */
+export interface ActorRow extends Ref {
+  /** The machine's state as one word. */
+  readonly state: string
+  /** Number of the newest transition. */
+  readonly version: number
+  /** The clock whose time it lives in; null or absent: the wall's. */
+  readonly test_clock_id?: string | null
+}
+
+/** How a noun hands its machine to the runtime. `Own` are timers of the noun beside the machine's delays. */
+export interface Lifecycle<M extends AnyStateMachine, Row extends ActorRow, Own extends string = never> {
+  readonly kind: ActorKind
+  readonly machine: M
+  /** Counts up with every change of the machine that could make an old journal replay differently. */
+  readonly machineVersion: number
+  /** Order of the timers that fall on one instant (decision E19); lower first. */
+  readonly ranks: Readonly<Record<DelayOf<M> | Own, number>>
+  readonly table: ActorTable<Row, ContextFrom<M>>
+}
+
+export interface Command<M extends AnyStateMachine, Row> {
+  readonly row: Row
+  readonly event: EventFrom<M> & TimedEvent
+}
+
+export interface Transition<M extends AnyStateMachine, Row> {
+  /** The actor before it; of a new one, as it is inserted. */
+  readonly row: Row
+  readonly event: EventFrom<M> & TimedEvent
+  readonly decision: Decision<M>
+  readonly from: string
+  readonly to: string
+  readonly version: number
+}
+
+/** What each event does to its actor; actors that ignore theirs are left out. The rows must be locked. */
+export const advance = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+  { machine, table }: Lifecycle<M, Row, Own>,
+  commands: ReadonlyArray<Command<M, Row>>,
+): ReadonlyArray<Transition<M, Row>> =>
+  commands.flatMap(({ row, event }) => {
+    const decision = decide(machine, restore(machine, row.state, table.contextOf(row)), event)
+    return decision.changed
+      ? [{ row, event, decision, from: row.state, to: stateName(decision.snapshot), version: row.version + 1 }]
+      : []
+  })
+
+/** The first transition of a new actor, whose row is made from it. */
+export interface Birth<M extends AnyStateMachine> extends Omit<Transition<M, never>, "row"> {}
+
+/** Begins the life of a new actor with its machine's input. */
+export const beginLife = <M extends AnyStateMachine>(machine: M, event: CreateEvent<M> & TimedEvent): Birth<M> => {
+  const decision = begin(machine, event)
+  return {
+    event: event as EventFrom<M> & TimedEvent,
+    decision,
+    from: String(machine.config.initial),
+    to: stateName(decision.snapshot),
+    version: 1,
+  }
+}

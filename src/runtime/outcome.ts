@@ -1,0 +1,160 @@
+/**
+ * What a transition leaves behind, as data: the actor's row, its journal row and timers, what it does in the books, the
+ * events it emits, and the actors it brings about. Nouns make outcomes by pure functions; commit.ts writes them.
+ */
+import type { AnyStateMachine } from "xstate"
+import { delayOf, type EffectOf, type TimedEvent } from "../../machines/decide.ts"
+import type { Table } from "../db/table.ts"
+import type { Tenant } from "../db/tenant.ts"
+import type { NewEvent } from "../event/events.ts"
+import type { NewEntry } from "../ledger/ledger.ts"
+import type { ActorRow, Birth, Lifecycle, Transition } from "./lifecycle.ts"
+import type { TimerKey, TimerRow } from "./timers.ts"
+
+export interface JournalRow extends Tenant {
+  readonly actor_id: string
+  readonly version: number
+  readonly actor_kind: string
+  readonly at: number
+  readonly event: TimedEvent
+  readonly from_state: string
+  readonly to_state: string
+  readonly effects: ReadonlyArray<string>
+  readonly machine_version: number
+}
+
+/** Timers that come from rules which change under an actor, beside those of its machine's delays. */
+export interface OwnTimers<Own extends string> {
+  readonly set?: ReadonlyArray<{ readonly name: Own; readonly dueAt: number }>
+  readonly clear?: ReadonlyArray<Own>
+}
+
+/** What goes with an actor's row. */
+export interface Parts<Own extends string = never> {
+  readonly timers?: OwnTimers<Own>
+  readonly entries?: ReadonlyArray<NewEntry>
+  readonly events?: ReadonlyArray<NewEvent>
+  /** New actors: charges to attempt, nudges to send. */
+  readonly born?: ReadonlyArray<Outcome>
+}
+
+export interface Outcome {
+  readonly table: Table<ActorRow>
+  readonly row: ActorRow
+  /** How the row is written: `keep` leaves it as it is. */
+  readonly write: "insert" | "update" | "keep"
+  /** Whether its edited columns are written too. */
+  readonly edited: boolean
+  readonly journal: JournalRow | undefined
+  readonly timers: { readonly set: ReadonlyArray<TimerRow>; readonly clear: ReadonlyArray<TimerKey> }
+  readonly entries: ReadonlyArray<NewEntry>
+  readonly events: ReadonlyArray<NewEvent>
+  readonly born: ReadonlyArray<Outcome>
+}
+
+/** An effect as the journal names it: `emit subscription.renewed`, `post paid`, `attemptCharge`. */
+const effectName = ({ type, params }: { readonly type: string; readonly params: unknown }): string => {
+  const { type: emitted, posting, status, template } = (params ?? {}) as Readonly<Record<string, unknown>>
+  const detail = emitted ?? posting ?? status ?? template
+  return typeof detail === "string" ? `${type} ${detail}` : type
+}
+
+const journalRow = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+  { kind, machineVersion }: Lifecycle<M, Row, Own>,
+  { account_id, livemode, id }: Row,
+  { version, event, from, to, decision }: Birth<M>,
+): JournalRow => {
+  const timed: TimedEvent = event
+  return {
+    account_id,
+    livemode,
+    actor_id: id,
+    version,
+    actor_kind: kind,
+    at: timed.at,
+    event: timed,
+    from_state: from,
+    to_state: to,
+    effects: decision.effects.map((effect: EffectOf<M>) => effectName(effect)),
+    machine_version: machineVersion,
+  }
+}
+
+const timersOf = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+  { kind, ranks }: Lifecycle<M, Row, Own>,
+  row: Row,
+  transition: Birth<M> | undefined,
+  own: OwnTimers<Own> = {},
+): Outcome["timers"] => {
+  const { account_id, livemode, id, version, test_clock_id = null } = row
+  const key = (name: string): TimerKey => ({ account_id, livemode, actor_id: id, name })
+  const timer = (name: string, dueAt: number, event: string): TimerRow => ({
+    ...key(name),
+    actor_kind: kind,
+    generation: version,
+    due_at: dueAt,
+    // The names are those of the machine's delays and of the lifecycle's own timers, which all have a rank.
+    rank: ranks[name as keyof typeof ranks],
+    event,
+    test_clock_id,
+  })
+  const event: TimedEvent | undefined = transition?.event
+  const fired = event === undefined ? undefined : delayOf(event.type)
+  return {
+    set: [
+      ...(transition?.decision.set ?? []).map(({ name, dueAt, event }) => timer(name, dueAt, event)),
+      ...(own.set ?? []).map(({ name, dueAt }) => timer(name, dueAt, name)),
+    ],
+    // The timer that fired is gone already (timers.ts, takeFirstDue).
+    clear: [...(transition?.decision.cancel ?? []), ...(own.clear ?? [])].filter((name) => name !== fired).map(key),
+  }
+}
+
+const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+  lifecycle: Lifecycle<M, Row, Own>,
+  row: Row,
+  write: Outcome["write"],
+  transition: Birth<M> | undefined,
+  { timers, entries = [], events = [], born = [] }: Parts<Own>,
+  edited = false,
+): Outcome => ({
+  table: lifecycle.table as Table<ActorRow>,
+  row,
+  write,
+  edited,
+  journal: transition === undefined ? undefined : journalRow(lifecycle, row, transition),
+  timers: timersOf(lifecycle, row, transition, timers),
+  entries,
+  events,
+  born,
+})
+
+/** An actor after a transition: `row` is as it is now. */
+export const moved = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+  lifecycle: Lifecycle<M, Row, Own>,
+  transition: Transition<M, Row>,
+  row: Row,
+  parts: Parts<Own> = {},
+): Outcome => outcome(lifecycle, row, "update", transition, parts, lifecycle.table.isEdited(transition.row, row))
+
+/** A new actor with its first transition; without one, nothing has happened to it yet. */
+export const born = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+  lifecycle: Lifecycle<M, Row, Own>,
+  birth: Birth<M> | undefined,
+  row: Row,
+  parts: Parts<Own> = {},
+): Outcome => outcome(lifecycle, row, "insert", birth, parts)
+
+/** An actor whose row changes without a transition. */
+export const amended = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+  lifecycle: Lifecycle<M, Row, Own>,
+  row: Row,
+  before: Row = row,
+): Outcome => outcome(lifecycle, row, "update", undefined, {}, lifecycle.table.isEdited(before, row))
+
+/** An actor that stays as it is and gets other timers. */
+export const rescheduled = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+  lifecycle: Lifecycle<M, Row, Own>,
+  row: Row,
+  timers: OwnTimers<Own>,
+): Outcome => outcome(lifecycle, row, "keep", undefined, { timers })

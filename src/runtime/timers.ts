@@ -1,0 +1,72 @@
+/** The timer table: which actor is due when. */
+import { PgTypes } from "@effect/sql-pg"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { names, REF_COLUMNS, records } from "../db/records.ts"
+import type { Ref, Tenant } from "../db/tenant.ts"
+import { Wakeups } from "./Wakeups.ts"
+
+export interface TimerRow extends Tenant {
+  readonly actor_id: string
+  readonly name: string
+  readonly actor_kind: string
+  readonly generation: number
+  /** Milliseconds since the epoch, in the actor's own clock. */
+  readonly due_at: number
+  readonly rank: number
+  readonly event: string
+  readonly test_clock_id: string | null
+}
+
+export type TimerKey = Tenant & Pick<TimerRow, "actor_id" | "name">
+
+const KEY = { account_id: "text", livemode: "boolean", actor_id: "text", name: "text" } as const
+
+const TIMER = {
+  ...KEY,
+  actor_kind: "text",
+  generation: "integer",
+  due_at: "timestamptz",
+  rank: "smallint",
+  event: "text",
+  test_clock_id: "text",
+} as const
+
+/** Sets timers, and the jobs that wake those of the wall clock; one that an actor already has under the name is replaced. */
+export const setTimers = Effect.fnUntraced(function* (timers: ReadonlyArray<TimerRow>) {
+  if (timers.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    INSERT INTO timer (${names(sql, TIMER)}) SELECT * FROM ${records(sql, timers, TIMER)} r
+    ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
+      SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`
+  const wakeups = yield* Wakeups
+  yield* wakeups.at(timers.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : [])))
+})
+
+/** Removes timers; ones that are not there are no matter. */
+export const clearTimers = Effect.fnUntraced(function* (timers: ReadonlyArray<TimerKey>) {
+  if (timers.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    DELETE FROM timer t USING ${records(sql, timers, KEY)} r
+    WHERE (t.account_id, t.livemode, t.actor_id, t.name) = (r.account_id, r.livemode, r.actor_id, r.name)`
+})
+
+/**
+ * Takes the first timer of each of these actors that is due at `now`: what fires next. A timer is gone once it fires,
+ * whatever comes of it. The actors' rows must be locked.
+ */
+export const takeFirstDue = Effect.fnUntraced(function* (actors: ReadonlyArray<Ref>, now: number) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<TimerRow>`
+    DELETE FROM timer USING (
+      SELECT DISTINCT ON (t.actor_id) t.account_id, t.livemode, t.actor_id, t.name
+      FROM ${records(sql, actors, REF_COLUMNS)} r
+      JOIN timer t ON (t.account_id, t.livemode, t.actor_id) = (r.account_id, r.livemode, r.id)
+      WHERE t.due_at <= ${PgTypes.timestamptz(now)}
+      ORDER BY t.actor_id, t.due_at, t.rank
+    ) due
+    WHERE (timer.account_id, timer.livemode, timer.actor_id, timer.name) = (due.account_id, due.livemode, due.actor_id, due.name)
+    RETURNING timer.*`
+})

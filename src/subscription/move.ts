@@ -1,0 +1,106 @@
+/** Moves locked subscriptions by events: reads the facts that the decisions need, decides, commits. */
+import { Effect } from "effect"
+import { paramsOf } from "../../machines/decide.ts"
+import type { QuietHours } from "../../machines/reminders.ts"
+import { isReminding } from "../../machines/reminders.ts"
+import type { subscriptionMachine } from "../../machines/subscription.ts"
+import { closePaidPeriods } from "../charge/paidPeriods.ts"
+import type { Answered } from "../collecting/ChargeOwners.ts"
+import { commitAttempts } from "../collecting/collect.ts"
+import { refOf, type Tenant } from "../db/tenant.ts"
+import { readAddressees } from "../nudge/create.ts"
+import { Nudging } from "../nudge/Nudging.ts"
+import { findPaymentMethods } from "../payment_method/paymentMethods.ts"
+import { Runner } from "../process/Runner.ts"
+import { PaymentRail } from "../rail/PaymentRail.ts"
+import { advance, type Command } from "../runtime/lifecycle.ts"
+import { type Details, type Facts, outcomeOf } from "./outcome.ts"
+import { asksForNudges, movesReminders } from "./reminders.ts"
+import { type SubscriptionRow, type SubscriptionTransition, subscriptionLifecycle } from "./subscription.ts"
+import { readRules, type Terms } from "./terms.ts"
+
+export type SubscriptionCommand = Command<typeof subscriptionMachine, SubscriptionRow>
+
+/** What the caller knows already. */
+export interface Given {
+  readonly now: number
+  readonly terms: ReadonlyMap<string, Terms>
+  readonly answered?: ReadonlyMap<string, Answered>
+  readonly details?: ReadonlyMap<string, Details>
+}
+
+/** The quiet hours of an environment: the sandbox has none. */
+export const quietHours = Effect.map(
+  Nudging,
+  (nudging) =>
+    ({ livemode }: Tenant): QuietHours | null =>
+      livemode ? nudging.quietHours : null,
+)
+
+/** The payment methods that decisions name. */
+const namedMethods = (transitions: ReadonlyArray<SubscriptionTransition>) =>
+  findPaymentMethods(
+    transitions.flatMap(({ row, decision }) =>
+      [paramsOf(decision, "attemptCharge")?.methodId, paramsOf(decision, "adoptMethod")?.methodId]
+        .filter((id) => typeof id === "string")
+        .map((method) => ({ account_id: row.account_id, livemode: row.livemode, id: row.customer_id, method })),
+    ),
+  )
+
+const closedCharges = (transitions: ReadonlyArray<SubscriptionTransition>) =>
+  closePaidPeriods(
+    transitions.flatMap(({ row, decision }) => {
+      const closed = paramsOf(decision, "closePeriod")
+      return closed === undefined ? [] : [{ ...refOf(row), at: closed.at }]
+    }),
+  )
+
+/** The subscriptions whose plans' rules are needed: their reminders move, or nudges are asked for. */
+const withRules = (transitions: ReadonlyArray<SubscriptionTransition>): ReadonlyArray<SubscriptionRow> =>
+  transitions
+    .filter((transition) => asksForNudges(transition) || (isReminding(transition.to) && movesReminders(transition)))
+    .map(({ row }) => row)
+
+/** Reads what the outcomes of these transitions need to know. */
+const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<SubscriptionTransition>, given: Given) {
+  const closed = yield* closedCharges(transitions)
+  const asking = transitions.filter(asksForNudges)
+  return {
+    ...given,
+    answered: given.answered ?? new Map(),
+    details: given.details ?? new Map(),
+    methods: yield* namedMethods(transitions),
+    closed: Map.groupBy(closed, ({ subscription_id }) => subscription_id!),
+    rules: yield* readRules(withRules(transitions)),
+    addressees: yield* readAddressees(
+      asking.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id })),
+    ),
+    quietOf: yield* quietHours,
+    token: (yield* Nudging).token,
+    rail: (yield* PaymentRail).name,
+    runner: (yield* Runner).id,
+  } satisfies Facts
+})
+
+/** What transitions leave behind, and the charges among it that are to be attempted. */
+export const outcomesOf = Effect.fnUntraced(function* (
+  transitions: ReadonlyArray<SubscriptionTransition>,
+  given: Given,
+  isNew = false,
+) {
+  if (transitions.length === 0) return { outcomes: [], attempts: [], settled: [] }
+  const facts = yield* readFacts(transitions, given)
+  const all = transitions.map((transition) => outcomeOf(transition, facts, isNew))
+  return {
+    outcomes: all.map(({ outcome }) => outcome),
+    attempts: all.flatMap(({ attempt }) => (attempt === undefined ? [] : [attempt])),
+    settled: all.flatMap(({ settled }) => (settled === undefined ? [] : [settled])),
+  }
+})
+
+/** Moves subscriptions by commands, in the running transaction; returns the charges to attempt once it is committed. */
+export const move = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>, given: Given) {
+  const { outcomes, attempts } = yield* outcomesOf(advance(subscriptionLifecycle, commands), given)
+  yield* commitAttempts(outcomes, attempts)
+  return attempts
+})

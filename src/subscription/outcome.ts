@@ -1,0 +1,247 @@
+/** What a subscription's transition leaves behind: its row, the charge to attempt, the books, the events, the nudges. Pure. */
+import { allParamsOf, paramsOf } from "../../machines/decide.ts"
+import type { Posting } from "../../machines/events.ts"
+import type { Bill } from "../../machines/periods.ts"
+import type { QuietHours } from "../../machines/reminders.ts"
+import type { Emission } from "../../machines/subscription_setup.ts"
+import { type ChargeRow, chargeLifecycle, newCharge, renderCharge } from "../charge/charge.ts"
+import type { Answered } from "../collecting/ChargeOwners.ts"
+import type { Tenant } from "../db/tenant.ts"
+import { type NewEvent, previousAttributes } from "../event/events.ts"
+import type { Json } from "../json.ts"
+import type { NewEntry } from "../ledger/ledger.ts"
+import * as postings from "../ledger/postings.ts"
+import { type Addressees, newNudge } from "../nudge/create.ts"
+import { methodKey } from "../payment_method/paymentMethods.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { amended, born, moved, type Outcome } from "../runtime/outcome.ts"
+import { movesReminders, nudgesOf, remindersAfter } from "./reminders.ts"
+import {
+  renderSubscription,
+  type SubscriptionRow,
+  type SubscriptionTransition,
+  subscriptionLifecycle,
+  subscriptions,
+} from "./subscription.ts"
+import type { Rules, Terms } from "./terms.ts"
+
+/** What the merchant writes on a subscription, and the machine never looks at. */
+export type Details = Pick<SubscriptionRow, "metadata" | "payment_method_id">
+
+export interface Facts {
+  /** Now, in the actors' own clock: when rows and events say that they were made. */
+  readonly now: number
+  /** By subscription ID; needed where a charge is attempted. */
+  readonly terms: ReadonlyMap<string, Terms>
+  /** The charges whose answers moved their subscriptions, by subscription ID. */
+  readonly answered: ReadonlyMap<string, Answered>
+  /** What the merchant changed beside what the machine knows, by subscription ID. */
+  readonly details: ReadonlyMap<string, Details>
+  /** Payment methods that decisions name and that are still attached, by {@link methodKey}. */
+  readonly methods: ReadonlyMap<string, PaymentMethodSummary>
+  /** Paid periods that end early, as charges, by subscription ID. */
+  readonly closed: ReadonlyMap<string, ReadonlyArray<ChargeRow>>
+  /** By plan ID; of those whose reminders move. */
+  readonly rules: ReadonlyMap<string, Rules>
+  readonly addressees: Addressees
+  readonly quietOf: (tenant: Tenant) => QuietHours | null
+  /** The token of a nudge's payment link. */
+  readonly token: (nudge: string) => string
+  readonly rail: string
+  /** This process, which sends the charges. */
+  readonly runner: number
+}
+
+export interface SubscriptionOutcome {
+  readonly outcome: Outcome
+  /** The charge that it brings about. */
+  readonly attempt: ChargeRow | undefined
+  /** The charge whose answer moved it, with what was decided on it. */
+  readonly settled: ChargeRow | undefined
+}
+
+/** The method named for the attempt while the customer has it, else the subscription's. */
+const methodOf = (row: SubscriptionRow, bill: Bill, { terms, methods }: Facts): PaymentMethodSummary | null =>
+  (bill.methodId === null ? undefined : methods.get(methodKey(row.customer_id, bill.methodId))) ??
+  terms.get(row.id)!.payment_method
+
+const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
+  newCharge({
+    account_id: row.account_id,
+    livemode: row.livemode,
+    customer_id: row.customer_id,
+    subscription_id: row.id,
+    test_clock_id: row.test_clock_id,
+    bill_no: bill.no,
+    attempt_number: bill.attempt,
+    amount_kobo: bill.amountKobo,
+    period_start_at: bill.periodStart,
+    period_end_at: bill.periodEnd,
+    lines: bill.lines,
+    payment_method: methodOf(row, bill, facts),
+    payment_method_named: bill.methodId !== null,
+    retry_of: null,
+    rail: facts.rail,
+    sent_at: bill.attemptedAt,
+    runner: facts.runner,
+    description: null,
+    metadata: {},
+    created_at: facts.now,
+  })
+
+const POSTINGS = {
+  paid: postings.paid,
+  owed: postings.owed,
+  overdue_paid: postings.overduePaid,
+  written_off: postings.writtenOff,
+  waived: postings.waived,
+} as const
+
+const entryFor = (
+  row: SubscriptionRow,
+  { posting, bill }: { readonly posting: Posting; readonly bill: Bill },
+  charge: ChargeRow | undefined,
+  at: number,
+): NewEntry => ({
+  account_id: row.account_id,
+  livemode: row.livemode,
+  event: posting,
+  idempotencyKey: `${posting}:${row.id}:${bill.no}`,
+  customerId: row.customer_id,
+  subscriptionId: row.id,
+  chargeId: charge?.id ?? null,
+  at,
+  lines: POSTINGS[posting]({ lines: bill.lines, customerId: row.customer_id, rail: charge?.rail ?? "" }),
+})
+
+const refundEntry = (row: SubscriptionRow, charge: ChargeRow, at: number): NewEntry => ({
+  account_id: row.account_id,
+  livemode: row.livemode,
+  event: "refund_due",
+  idempotencyKey: `refund_due:${charge.id}`,
+  customerId: row.customer_id,
+  subscriptionId: row.id,
+  chargeId: charge.id,
+  at,
+  lines: postings.refundDue(charge.amount_kobo, charge.rail, row.customer_id),
+})
+
+/** The settled charge with what its subscription decided: the next retry, the period that it bought. */
+const settledCharge = (charge: ChargeRow, { decision }: SubscriptionTransition, row: SubscriptionRow): ChargeRow => {
+  const settlement = paramsOf(decision, "settleCharge")
+  if (settlement === undefined) return charge
+  const paid = charge.status === "succeeded" && !settlement.refundDue
+  return {
+    ...charge,
+    will_retry: settlement.willRetry,
+    next_retry_at: settlement.nextRetryAt,
+    refund_due: settlement.refundDue && charge.status === "succeeded",
+    period_start_at: paid ? row.period_start_at : charge.period_start_at,
+    period_end_at: paid ? row.period_end_at : charge.period_end_at,
+  }
+}
+
+/** An event about the charge whose answer moved the subscription. */
+const chargeEvent = (type: Emission["type"], before: ChargeRow | undefined, after: ChargeRow | undefined) => {
+  const object = renderCharge(after!)
+  const previous = type === "charge.retry_scheduled" ? {} : previousAttributes(renderCharge(before!), object)
+  return { type, object, previous }
+}
+
+/**
+ * The events of a transition, each about its object as it was at that point. Several events at one point are about one
+ * change, so they say the same of what was before.
+ */
+const eventsOf = (
+  { row: before, decision, to }: SubscriptionTransition,
+  row: SubscriptionRow,
+  charges: { readonly before: ChargeRow | undefined; readonly after: ChargeRow | undefined },
+  now: number,
+): ReadonlyArray<NewEvent> => {
+  let shown: { readonly point: Emission; readonly object: Json; readonly changes: Json } | undefined
+  const about = { account_id: row.account_id, livemode: row.livemode, test_clock_id: row.test_clock_id, at: now }
+  return allParamsOf(decision, "emit").map((point): NewEvent => {
+    const { type, context, state } = point
+    if (type.startsWith("charge.")) return { ...about, ...chargeEvent(type, charges.before, charges.after) }
+    if (shown === undefined || shown.point.context !== context || shown.point.state !== state) {
+      const known = shown?.object ?? renderSubscription({ ...before, latest_charge_id: before.announced_charge_id })
+      const isLast = state === undefined && context === decision.snapshot.context
+      const then = isLast ? row : subscriptions.withSnapshot(row, state ?? to, context)
+      const object = renderSubscription(then)
+      shown = { point, object, changes: previousAttributes(known, object) }
+    }
+    return { ...about, type, object: shown.object, previous: type === "subscription.created" ? {} : shown.changes }
+  })
+}
+
+/** The subscription after a transition, and the charge that it attempts. */
+const rowAfter = (transition: SubscriptionTransition, facts: Facts) => {
+  const { row: before, decision, to, version } = transition
+  const bill = paramsOf(decision, "attemptCharge")
+  const adopted = paramsOf(decision, "adoptMethod")?.methodId
+  const adopts = adopted != null && facts.methods.has(methodKey(before.customer_id, adopted))
+  // A copy of its own, to be completed below.
+  const changed: { -readonly [K in keyof SubscriptionRow]: SubscriptionRow[K] } = subscriptions.withSnapshot(
+    before,
+    to,
+    decision.snapshot.context,
+  )
+  changed.version = version
+  Object.assign(changed, facts.details.get(before.id))
+  if (adopts) changed.payment_method_id = adopted
+  const attempt = bill === undefined ? undefined : chargeFor(changed, bill, facts)
+  changed.latest_charge_id = attempt?.id ?? before.latest_charge_id
+  const announces = allParamsOf(decision, "emit").some(({ type }) => !type.startsWith("charge."))
+  if (announces) changed.announced_charge_id = changed.latest_charge_id
+  return { row: changed, attempt }
+}
+
+const entriesOf = (
+  { decision, event }: SubscriptionTransition,
+  row: SubscriptionRow,
+  settled: ChargeRow | undefined,
+): ReadonlyArray<NewEntry> => {
+  const entries = allParamsOf(decision, "post")
+    .map((posting) => entryFor(row, posting, settled, event.at))
+    // Nothing is waived where the credit covers the whole bill.
+    .filter(({ lines }) => lines.length > 0)
+  return settled?.refund_due === true ? [...entries, refundEntry(row, settled, event.at)] : entries
+}
+
+/** The nudges that a transition brings about. */
+const nudgesBorn = (
+  transition: SubscriptionTransition,
+  row: SubscriptionRow,
+  { rules, addressees, quietOf, token, now }: Facts,
+): ReadonlyArray<Outcome> => {
+  const its = rules.get(row.plan_id)
+  return its === undefined
+    ? []
+    : nudgesOf(transition, row, its, quietOf(row), now).flatMap(
+        (request) => newNudge(request, addressees, token)?.outcome ?? [],
+      )
+}
+
+/** What a transition leaves behind. `isNew`: it creates the subscription. */
+export const outcomeOf = (transition: SubscriptionTransition, facts: Facts, isNew = false): SubscriptionOutcome => {
+  const { row, attempt } = rowAfter(transition, facts)
+  const answered = facts.answered.get(row.id)
+  const settled = answered === undefined ? undefined : settledCharge(answered.after, transition, row)
+  const timers = movesReminders(transition)
+    ? remindersAfter(transition, row, facts.rules.get(row.plan_id), facts.quietOf(row), facts.now)
+    : {}
+  const parts = {
+    timers,
+    entries: entriesOf(transition, row, settled),
+    events: eventsOf(transition, row, { before: answered?.before, after: settled }, facts.now),
+    born: [
+      ...(facts.closed.get(row.id) ?? []).map((charge) => amended(chargeLifecycle, charge)),
+      ...(attempt === undefined ? [] : [born(chargeLifecycle, undefined, attempt)]),
+      ...nudgesBorn(transition, row, facts),
+    ],
+  }
+  const outcome = isNew
+    ? born(subscriptionLifecycle, transition, row, parts)
+    : moved(subscriptionLifecycle, transition, row, parts)
+  return { outcome, attempt, settled }
+}

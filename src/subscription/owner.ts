@@ -1,0 +1,86 @@
+/** Subscriptions as the owners of charges: what a rail's answers mean to them, and how an overdue bill is retried (decision E16). */
+import { Effect } from "effect"
+import type { ChargeRow } from "../charge/charge.ts"
+import type { Answered, ChargeOwner, Settle } from "../collecting/ChargeOwners.ts"
+import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
+import type { Nudging } from "../nudge/Nudging.ts"
+import { problem } from "../problem.ts"
+import type { Runner } from "../process/Runner.ts"
+import { isRetryable, type PaymentRail } from "../rail/PaymentRail.ts"
+import { advance } from "../runtime/lifecycle.ts"
+import { outcomesOf, type SubscriptionCommand } from "./move.ts"
+import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "./subscription.ts"
+import { apply, lockWithMethod, refuseWhileCharging } from "./subscriptions.ts"
+import { policyOf, readTerms, type Terms } from "./terms.ts"
+
+/** The subscription that a charge is for. */
+const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
+  charges.flatMap((charge) =>
+    charge.subscription_id === null ? [] : [{ ...refOf(charge), id: charge.subscription_id }],
+  )
+
+/** What an answer means to the charge's subscription, if anything. */
+const eventOf = (
+  subscription: SubscriptionRow,
+  { before, after, at }: Answered,
+  terms: Terms | undefined,
+): SubscriptionCommand["event"] | undefined => {
+  if (before.status !== "pending") return undefined
+  if (after.status === "succeeded") return { type: "charge.succeeded", at }
+  if (after.status === "pending") return subscription.state === "opening" ? { type: "charge.unsettled", at } : undefined
+  return { type: "charge.failed", at, retryable: isRetryable(after.failure_code), policy: policyOf(terms!) }
+}
+
+/** Moves locked subscriptions by what the rail said of their charges. */
+const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<Nudging | PaymentRail | Runner> =>
+  Effect.fnUntraced(function* (all, now) {
+    const rows = new Map(locked.map((row) => [row.id, row]))
+    const terms = yield* readTerms(refsOf(all.flatMap(({ after }) => (after.status === "failed" ? [after] : []))))
+    const answered = new Map<string, Answered>()
+    const commands = all.flatMap((one): ReadonlyArray<SubscriptionCommand> => {
+      const row = rows.get(one.after.subscription_id!)
+      const event = row === undefined ? undefined : eventOf(row, one, terms.get(row.id))
+      if (row === undefined || event === undefined) return []
+      answered.set(row.id, one)
+      return [{ row, event }]
+    })
+    const transitions = advance(subscriptionLifecycle, commands)
+    const { outcomes, attempts, settled } = yield* outcomesOf(transitions, { now, terms, answered })
+    return { charges: new Map(settled.map((row) => [row.id, { row }])), outcomes, attempts }
+  })
+
+/** A further attempt at the bill of `charge`, its newest one, which failed. It uses up no automatic retry. */
+const retryBill = Effect.fn("subscription.retry")(function* (
+  tenant: Tenant,
+  charge: ChargeRow,
+  named: string | undefined,
+) {
+  const { method, ...locked } = yield* lockWithMethod(tenant, charge.subscription_id!, named)
+  const { row, now } = locked
+  yield* refuseWhileCharging(row)
+  if (row.dunning === null)
+    return yield* problem(
+      "charge_not_retryable",
+      `The subscription ${row.id} is ${row.status} and has no overdue payment.`,
+    )
+  if (row.latest_charge_id !== charge.id)
+    return yield* problem(
+      "charge_not_retryable",
+      `Only the newest charge of the subscription can be retried: ${row.latest_charge_id}.`,
+    )
+  const [attempt] = yield* apply(locked, { type: "retry", at: now, methodId: method?.id ?? null })
+  return { charge: attempt!, now }
+})
+
+export const subscriptionOwner = Effect.map(
+  Effect.context<Nudging | PaymentRail | Runner>(),
+  (context): ChargeOwner => ({
+    owns: ({ subscription_id }) => subscription_id !== null,
+    lock: (charges) =>
+      Effect.map(subscriptions.lock(refsOf(charges)), (locked) => {
+        const settle = settleWith(locked)
+        return (answered, now) => Effect.provideContext(settle(answered, now), context)
+      }),
+    retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
+  }),
+)

@@ -1,0 +1,128 @@
+/**
+ * When a subscription's customer is reminded by itself, and of what (decisions E6, H4). Pure. The next reminder is a timer
+ * of the subscription, rescheduled with everything that moves the day it is counted from.
+ */
+import { allParamsOf, hasEffect } from "../../machines/decide.ts"
+import { afterQuiet, type QuietHours, type Reminder, remindersOf } from "../../machines/reminders.ts"
+import { isCharging, nextChargeAt } from "../../machines/status.ts"
+import type { About, NudgeRequest } from "../nudge/create.ts"
+import type { OwnTimers } from "../runtime/outcome.ts"
+import { HOUR_MS } from "../time.ts"
+import { REMINDER, type SubscriptionRow, type SubscriptionTransition } from "./subscription.ts"
+import type { Rules } from "./terms.ts"
+
+/** What an outage held up for longer is not sent any more. */
+const MAX_LATE_MS = HOUR_MS
+
+const scheduleOf = (row: SubscriptionRow, { reminders }: Rules, quiet: QuietHours | null): ReadonlyArray<Reminder> =>
+  remindersOf(
+    {
+      state: row.state,
+      periodStart: row.period_start_at,
+      nextChargeAt: row.next_charge_at,
+      firstFailedAt: row.dunning?.firstFailedAt ?? null,
+      cancelling: row.cancel_at_period_end,
+    },
+    reminders,
+    quiet,
+  )
+
+/** The reminder that a timer due at `at` stands for, as the plan is now; undefined where there is none, or it is too late. */
+export const dueReminder = (
+  row: SubscriptionRow,
+  at: number,
+  rules: Rules,
+  quiet: QuietHours | null,
+  now: number,
+): Pick<Reminder, "rule" | "day"> | undefined =>
+  now - at > MAX_LATE_MS ? undefined : scheduleOf(row, rules, quiet).find((one) => one.at === at)
+
+/** The timer of the next reminder after the instant `after`; what is too late by `now` is passed over. */
+export const nextReminder = (
+  row: SubscriptionRow,
+  after: number,
+  rules: Rules | undefined,
+  quiet: QuietHours | null,
+  now: number,
+): OwnTimers<typeof REMINDER> => {
+  const next =
+    rules === undefined
+      ? undefined
+      : scheduleOf(row, rules, quiet).find(({ at }) => at > after && at >= now - MAX_LATE_MS)
+  return next === undefined ? { clear: [REMINDER] } : { set: [{ name: REMINDER, dueAt: next.at }] }
+}
+
+/**
+ * Whether a transition moved what reminders are counted from, or used one up. While an attempt is under way none is set:
+ * what comes of it decides.
+ */
+export const movesReminders = ({ row: before, event, decision, from, to }: SubscriptionTransition): boolean => {
+  const { context } = decision.snapshot
+  return (
+    !isCharging(to) &&
+    (event.type === REMINDER ||
+      from !== to ||
+      before.next_charge_at !== nextChargeAt(to, context) ||
+      before.cancel_at_period_end !== context.cancelAtPeriodEnd)
+  )
+}
+
+/** The timers of the next reminder after a transition that moves it. */
+export const remindersAfter = (
+  { event }: SubscriptionTransition,
+  row: SubscriptionRow,
+  rules: Rules | undefined,
+  quiet: QuietHours | null,
+  now: number,
+): OwnTimers<typeof REMINDER> =>
+  // One that falls on the instant of the transition itself is still to come, but for the one that has just fired.
+  nextReminder(row, event.type === REMINDER ? event.at : event.at - 1, rules, quiet, now)
+
+/** Whether a transition asks for nudges. */
+export const asksForNudges = ({ decision }: SubscriptionTransition): boolean =>
+  hasEffect(decision, "nudge") || hasEffect(decision, "remind")
+
+/** What a nudge says of a subscription: what is owed on it now, else what it is charged next. */
+export const aboutOf = (row: SubscriptionRow, unitKobo: number | null): About => {
+  const overdue = row.dunning !== null && row.bill !== null
+  const units = row.status === "trialing" ? 0 : row.units * (unitKobo ?? 0)
+  return {
+    subscriptionId: row.id,
+    planId: row.plan_id,
+    amountKobo: overdue ? row.bill.amountKobo : row.price_kobo * row.quantity + units,
+    dueAt: overdue ? null : row.next_charge_at,
+  }
+}
+
+/** The nudges that a transition asks for. */
+export const nudgesOf = (
+  { decision }: SubscriptionTransition,
+  row: SubscriptionRow,
+  { reminders, unitKobo }: Rules,
+  quiet: QuietHours | null,
+  now: number,
+): ReadonlyArray<NudgeRequest> => {
+  // Somebody who is leaving is not asked any more.
+  if (!reminders.enabled || row.cancel_at_period_end) return []
+  const sendAt = afterQuiet(now, quiet)
+  const request = {
+    account_id: row.account_id,
+    livemode: row.livemode,
+    customerId: row.customer_id,
+    testClockId: row.test_clock_id,
+    about: aboutOf(row, unitKobo),
+    message: null,
+    channels: null,
+    source: "automatic" as const,
+    sendAt: sendAt > now ? sendAt : null,
+    at: now,
+  }
+  return [
+    ...allParamsOf(decision, "nudge").map(({ template }) => ({ ...request, template, reminder: null })),
+    ...allParamsOf(decision, "remind").map(({ template, rule, day }) => ({
+      ...request,
+      template,
+      reminder: { rule, day, of: (rule === "pre_due" ? row.next_charge_at : row.dunning?.firstFailedAt)! },
+    })),
+  ]
+}

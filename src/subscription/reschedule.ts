@@ -1,0 +1,84 @@
+/** Lets subscriptions follow when their plan's rules for reminders change (decision C3). */
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
+import { isRef, ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
+import { RemindersFollow } from "../plan/RemindersFollow.ts"
+import { every } from "../process/workers.ts"
+import { Wakeups } from "../runtime/Wakeups.ts"
+import { SECOND_MS } from "../time.ts"
+import { REMINDER, subscriptionLifecycle } from "./subscription.ts"
+
+/** Subscriptions rescheduled in one transaction. */
+const MAX_BATCH = 1_000
+const LOOK_EVERY_MS = SECOND_MS
+
+/**
+ * Has the reminders of subscriptions rescheduled: their timers fire at once, each by its own clock, and find what is next. One
+ * that is due already stays so. `which` is about the subscription `s`, `order` what is taken of them.
+ */
+const rescheduleSome = Effect.fnUntraced(function* (which: Fragment, order: Fragment) {
+  const sql = yield* SqlClient.SqlClient
+  const rank = subscriptionLifecycle.ranks[REMINDER]
+  // Locked like everybody does who sets their timers: clocks first.
+  const rows = yield* sql<{ id: string }>`
+    INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)
+    SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, s.now, ${rank}::smallint, ${REMINDER}, s.test_clock_id
+    FROM (
+      SELECT s.account_id, s.livemode, s.id, s.version, s.test_clock_id, coalesce(k.frozen_at, now()) AS now
+      FROM subscription s LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)
+      WHERE s.status <> 'cancelled' AND ${which} ORDER BY ${order} FOR UPDATE OF s
+    ) s
+    ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE SET due_at = least(timer.due_at, excluded.due_at)
+    RETURNING actor_id AS id`
+  return rows.map(({ id }) => id).sort()
+})
+
+/**
+ * Reschedules the reminders of a plan's subscriptions. Those on clocks follow at once, so that nothing moves before; the
+ * rest, which may be many, are left to the worker.
+ */
+const rescheduleReminders = Effect.fn("subscription.rescheduleReminders")(function* (tenant: Tenant, planId: string) {
+  const sql = yield* SqlClient.SqlClient
+  const onClocks = sql`${ofTenant(sql, tenant, "s")} AND s.plan_id = ${planId} AND s.test_clock_id IS NOT NULL`
+  yield* sql`
+    SELECT 1 FROM test_clock k WHERE ${ofTenant(sql, tenant)}
+      AND id IN (SELECT s.test_clock_id FROM subscription s WHERE ${onClocks}) ORDER BY id FOR SHARE`
+  yield* rescheduleSome(onClocks, sql`s.id`)
+  yield* sql`UPDATE plan SET reminders_rescheduled_to = '' WHERE ${isRef(sql, { ...tenant, id: planId })}`
+})
+
+export const remindersFollowLayer = Layer.succeed(RemindersFollow, { reschedule: rescheduleReminders })
+
+interface Changed extends Ref {
+  readonly reminders_rescheduled_to: string
+}
+
+/** Reschedules the next subscriptions of a plan whose rules changed; returns whether there was one. */
+const rescheduleNext = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const wakeups = yield* Wakeups
+  return yield* sql.withTransaction(
+    Effect.gen(function* () {
+      const [plan] = yield* sql<Changed>`
+        SELECT account_id, livemode, id, reminders_rescheduled_to FROM plan
+        WHERE reminders_rescheduled_to IS NOT NULL LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`
+      if (plan === undefined) return false
+      const rescheduled = yield* rescheduleSome(
+        sql`s.plan_id = ${plan.id} AND ${ofTenant(sql, plan, "s")} AND s.test_clock_id IS NULL AND s.id > ${plan.reminders_rescheduled_to}`,
+        sql`s.id LIMIT ${MAX_BATCH}`,
+      )
+      const to = rescheduled.length < MAX_BATCH ? null : rescheduled.at(-1)!
+      yield* sql`UPDATE plan SET reminders_rescheduled_to = ${to} WHERE ${isRef(sql, plan)}`
+      yield* wakeups.at([Date.now()])
+      return true
+    }),
+  )
+})
+
+/** Lets subscriptions follow their plans' rules for as long as the scope is open. */
+export const reminderWorker = every(
+  "reminders",
+  LOOK_EVERY_MS,
+  Effect.repeat(rescheduleNext, { while: (found) => found }),
+)

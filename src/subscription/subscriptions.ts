@@ -1,0 +1,158 @@
+/** Subscriptions: the verbs of the API on one that exists (decisions E9 to E15). */
+import { Effect } from "effect"
+import type { SubscriptionEvent } from "../../machines/events.ts"
+import { isCharging } from "../../machines/status.ts"
+import { standingTime } from "../clock/clocks.ts"
+import { collect } from "../collecting/collect.ts"
+import { customers } from "../customer/customer.ts"
+import { refOf, type Tenant } from "../db/tenant.ts"
+import { canonical } from "../json.ts"
+import { mergeMetadata } from "../metadata.ts"
+import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
+import { nameMethod } from "../payment_method/paymentMethods.ts"
+import { invalid, problem } from "../problem.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { formatInstant, parseInstant } from "../time.ts"
+import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
+import { move } from "./move.ts"
+import type { Details } from "./outcome.ts"
+import { type SubscriptionRow, subscriptions } from "./subscription.ts"
+import { readTerms } from "./terms.ts"
+
+/** What one period comes to must be chargeable (decision B4). */
+export const checkAmount = (priceKobo: number, quantity: number) =>
+  priceKobo * quantity <= MAX_AMOUNT_KOBO
+    ? Effect.void
+    : Effect.fail(
+        invalid("quantity", `quantity times the plan's amount may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`),
+      )
+
+/** A subscription locked for an event from the API, with its own now. */
+export interface Locked {
+  readonly row: SubscriptionRow
+  readonly now: number
+}
+
+/** Locks a subscription for an event from the API. A clock that moves refuses (422). */
+export const lockForEvent = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
+  const { test_clock_id } = yield* subscriptions.get(tenant, id)
+  const now = yield* standingTime(tenant, test_clock_id)
+  return { row: yield* subscriptions.lockOne(tenant, id), now } satisfies Locked
+})
+
+/**
+ * The same for a request that may name a payment method in its `payment_method`: the customer is locked too, so that no
+ * method is removed while it is being named.
+ */
+export const lockWithMethod = Effect.fnUntraced(function* (
+  tenant: Tenant,
+  id: string,
+  named: string | null | undefined,
+) {
+  const { test_clock_id, customer_id } = yield* subscriptions.get(tenant, id)
+  const now = yield* standingTime(tenant, test_clock_id)
+  const customer = yield* customers.lockOne(tenant, customer_id, "SHARE")
+  const method: PaymentMethodSummary | undefined =
+    named == null ? undefined : yield* nameMethod(customer, named, "payment_method", now)
+  return { row: yield* subscriptions.lockOne(tenant, id), now, customer, method }
+})
+
+/** Applies one event to a locked subscription, with its plan's terms as they stand. Returns the charges to attempt. */
+export const apply = Effect.fnUntraced(function* ({ row, now }: Locked, event: SubscriptionEvent, details?: Details) {
+  const terms = yield* readTerms([refOf(row)])
+  const { overage_per_unit_kobo, pro_rate } = terms.get(row.id)!
+  const informed =
+    event.type === "resume" ? { ...event, unitKobo: overage_per_unit_kobo ?? 0, proRate: pro_rate } : event
+  return yield* move([{ row, event: informed }], {
+    now,
+    terms,
+    ...(details === undefined ? {} : { details: new Map([[row.id, details]]) }),
+  })
+})
+
+const stateInvalid = (row: SubscriptionRow, what: string) =>
+  problem("subscription_state_invalid", `The subscription is ${row.status}: it cannot be ${what}.`)
+
+/** Pausing, resuming and retrying wait for the rail's word on what is pending (decision E15). */
+export const refuseWhileCharging = ({ state, latest_charge_id }: SubscriptionRow) =>
+  isCharging(state)
+    ? Effect.fail(
+        problem("charge_in_progress", `The charge ${latest_charge_id} is pending: wait until it succeeds or fails.`),
+      )
+    : Effect.void
+
+/** Cancels now or at period end (decision E12); repeating the latter changes nothing. */
+export const cancelSubscription = Effect.fn("subscription.cancel")(function* (
+  tenant: Tenant,
+  id: string,
+  input: SubscriptionCancel,
+) {
+  const locked = yield* lockForEvent(tenant, id)
+  if (locked.row.status === "cancelled") return yield* stateInvalid(locked.row, "cancelled")
+  const { at_period_end: atPeriodEnd = false, reason = "merchant_request" } = input
+  yield* apply(locked, { type: "cancel", at: locked.now, atPeriodEnd, reason })
+  return yield* subscriptions.get(tenant, id)
+})
+
+/** Pauses an active subscription until it is resumed, or until `resumes_at` (decision E10). */
+export const pauseSubscription = Effect.fn("subscription.pause")(function* (
+  tenant: Tenant,
+  id: string,
+  input: SubscriptionPause,
+) {
+  const locked = yield* lockForEvent(tenant, id)
+  const { row, now } = locked
+  const resumesAt = input.resumes_at == null ? null : parseInstant(input.resumes_at)!
+  if (resumesAt !== null && resumesAt <= now)
+    return yield* invalid(
+      "resumes_at",
+      `resumes_at must lie in the future: it is ${formatInstant(now)} for this customer.`,
+    )
+  yield* refuseWhileCharging(row)
+  if (row.status !== "active") return yield* stateInvalid(row, "paused")
+  const terms = (yield* readTerms([refOf(row)])).get(id)!
+  if (!terms.pause_enabled)
+    return yield* problem("pause_not_enabled", `The plan ${row.plan_id} does not have pause_enabled.`)
+  yield* apply(locked, { type: "pause", at: now, resumesAt, reason: input.reason ?? null })
+  return yield* subscriptions.get(tenant, id)
+})
+
+/** Resumes what is paused, by request or by escalation: a new period starts and is charged (decisions E9, E11). */
+export const resumeSubscription = Effect.fn("subscription.resume")(function* (tenant: Tenant, id: string) {
+  const locked = yield* lockForEvent(tenant, id)
+  yield* refuseWhileCharging(locked.row)
+  if (locked.row.status !== "paused") return yield* stateInvalid(locked.row, "resumed")
+  const attempts = yield* apply(locked, { type: "resume", at: locked.now })
+  return { id, after: collect(attempts, locked.now) }
+})
+
+/** Changes what the merchant may change (decision E14). A new payment method for what is overdue is tried at once. */
+export const updateSubscription = Effect.fn("subscription.update")(function* (
+  tenant: Tenant,
+  id: string,
+  patch: SubscriptionPatch,
+) {
+  const { customer, method, ...locked } = yield* lockWithMethod(tenant, id, patch.payment_method)
+  const { row, now } = locked
+  const { quantity = row.quantity, cancel_at_period_end: cancelAtPeriodEnd = row.cancel_at_period_end } = patch
+  yield* checkAmount(row.price_kobo, quantity)
+  const metadata = yield* mergeMetadata(row.metadata, patch.metadata)
+  if (row.status === "cancelled") return yield* stateInvalid(row, "updated")
+  const own = patch.payment_method === undefined ? row.payment_method_id : (method?.id ?? null)
+  const details = { metadata, payment_method_id: own }
+  const changes = {
+    ...(quantity === row.quantity ? {} : { quantity }),
+    ...(cancelAtPeriodEnd === row.cancel_at_period_end ? {} : { cancelAtPeriodEnd }),
+  }
+  const same = own === row.payment_method_id && canonical(metadata) === canonical(row.metadata)
+  if (same && Object.keys(changes).length === 0) return { id, after: Effect.void }
+  yield* apply(locked, { type: "update", at: now, ...changes }, details)
+
+  const [before, after] = [row.payment_method_id, own].map((mine) => mine ?? customer.default_payment_method_id)
+  if (after === before || after === null) return { id, after: Effect.void }
+  const updated = yield* subscriptions.lockOne(tenant, id)
+  // Of what is paid up nothing is to be tried; a first payment that fails ends the subscription anyway (decision D5).
+  if (updated.bill === null || updated.status === "incomplete") return { id, after: Effect.void }
+  const attempts = yield* apply({ row: updated, now }, { type: "method", at: now, methodId: null })
+  return { id, after: collect(attempts, now) }
+})

@@ -1,0 +1,66 @@
+/** What decisions on subscriptions need to know beside the subscriptions themselves, as it stands now (decision C3). */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { DunningPolicy } from "../../machines/dunning.ts"
+import type { ReminderRules } from "../../machines/reminders.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import type { Ref } from "../db/tenant.ts"
+import type { RetryLogic } from "../plan/api.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import type { SubscriptionRow } from "./subscription.ts"
+
+/** Rules of the plan, and the method to charge. */
+export interface Terms {
+  readonly id: string
+  readonly retry_logic: RetryLogic
+  readonly overage_per_unit_kobo: number | null
+  readonly pause_enabled: boolean
+  readonly pro_rate: boolean
+  /** The subscription's payment method, else the customer's default; null where there is none any more. */
+  readonly payment_method: PaymentMethodSummary | null
+}
+
+/** The terms of these subscriptions, by subscription ID. */
+export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
+  if (refs.length === 0) return new Map<string, Terms>()
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<Terms>`
+    SELECT s.id, p.retry_logic, p.overage_per_unit_kobo, p.pause_enabled, p.pro_rate,
+      CASE WHEN m.id IS NULL THEN NULL ELSE jsonb_build_object('id', m.id, 'type', m.type, 'brand', m.brand, 'last4', m.last4,
+        'bank_name', m.bank_name, 'exp_month', m.exp_month, 'exp_year', m.exp_year) END AS payment_method
+    FROM ${records(sql, refs, REF_COLUMNS)} r
+    JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
+    JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
+    JOIN customer c ON (c.account_id, c.livemode, c.id) = (s.account_id, s.livemode, s.customer_id)
+    LEFT JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id)
+      = (s.account_id, s.livemode, s.customer_id, coalesce(s.payment_method_id, c.default_payment_method_id))`
+  return new Map(rows.map((row) => [row.id, row]))
+})
+
+/** How an unpaid bill is retried by these terms. */
+export const policyOf = ({ retry_logic: rules }: Terms): DunningPolicy => ({
+  maxAttempts: rules.enabled ? rules.max_attempts : 0,
+  intervalsDays: rules.retry_intervals_days,
+  escalation: rules.escalation_on_failure,
+  cancelAfterDays: rules.cancel_after_days_unpaid,
+})
+
+/** What a plan says of reminders, and what a reported unit costs on it. */
+export interface Rules {
+  readonly reminders: ReminderRules
+  readonly unitKobo: number | null
+}
+
+/** The rules of these subscriptions' plans, by plan ID. */
+export const readRules = Effect.fnUntraced(function* (rows: ReadonlyArray<SubscriptionRow>) {
+  const plans = new Map(rows.map(({ account_id, livemode, plan_id: id }) => [id, { account_id, livemode, id }]))
+  if (plans.size === 0) return new Map<string, Rules>()
+  const sql = yield* SqlClient.SqlClient
+  const found = yield* sql<{ id: string; reminders: ReminderRules; overage_per_unit_kobo: number | null }>`
+    SELECT p.id, p.reminders, p.overage_per_unit_kobo
+    FROM ${records(sql, [...plans.values()], REF_COLUMNS)} r
+    JOIN plan p ON (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.id)`
+  return new Map(
+    found.map(({ id, reminders, overage_per_unit_kobo: unitKobo }): [string, Rules] => [id, { reminders, unitKobo }]),
+  )
+})

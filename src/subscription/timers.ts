@@ -1,0 +1,54 @@
+/** What happens when timers of subscriptions fall due. */
+import { Effect } from "effect"
+import type { subscriptionMachine } from "../../machines/subscription.ts"
+import { collect, commitAttempts } from "../collecting/collect.ts"
+import { refOf } from "../db/tenant.ts"
+import { type Due, timerHandler } from "../runtime/fire.ts"
+import { advance } from "../runtime/lifecycle.ts"
+import { type Outcome, rescheduled } from "../runtime/outcome.ts"
+import { outcomesOf, quietHours, type SubscriptionCommand } from "./move.ts"
+import { dueReminder, nextReminder } from "./reminders.ts"
+import { REMINDER, type SubscriptionRow, subscriptionLifecycle } from "./subscription.ts"
+import { readRules, readTerms } from "./terms.ts"
+
+type DueSubscription = Due<typeof subscriptionMachine, SubscriptionRow, typeof REMINDER>
+
+interface Sorted {
+  readonly commands: ReadonlyArray<SubscriptionCommand>
+  /** Subscriptions that get the timer of their next reminder instead. */
+  readonly rescheduled: ReadonlyArray<Outcome>
+}
+
+/** The reminders that are due, as commands; where the plan changed, or an outage held one up for too long, the next is set. */
+const sortReminders = Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, now: number) {
+  const reminding = due.flatMap(({ row, event }) => (event.type === REMINDER ? [{ row, at: event.at }] : []))
+  const rules = yield* readRules(reminding.map(({ row }) => row))
+  const quietOf = yield* quietHours
+  const commands: Array<SubscriptionCommand> = []
+  const others: Array<Outcome> = []
+  for (const { row, at } of reminding) {
+    const its = rules.get(row.plan_id)!
+    const reminder = dueReminder(row, at, its, quietOf(row), now)
+    if (reminder !== undefined) commands.push({ row, event: { type: REMINDER, at, ...reminder } })
+    else others.push(rescheduled(subscriptionLifecycle, row, nextReminder(row, at, its, quietOf(row), now)))
+  }
+  return { commands, rescheduled: others } satisfies Sorted
+})
+
+export const subscriptionTimers = timerHandler(
+  subscriptionLifecycle,
+  Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, now: number) {
+    const terms = yield* readTerms(due.map(({ row }) => refOf(row)))
+    const reminders = yield* sortReminders(due, now)
+    const commands = due.flatMap(({ row, event }): ReadonlyArray<SubscriptionCommand> => {
+      if (event.type === REMINDER) return []
+      const { overage_per_unit_kobo: unitKobo, pro_rate: proRate } = terms.get(row.id)!
+      const usage = row.units > 0 && unitKobo !== null ? { unitKobo } : {}
+      return [{ row, event: { ...event, ...usage, ...(row.pause === null ? {} : { proRate }) } }]
+    })
+    const transitions = advance(subscriptionLifecycle, [...commands, ...reminders.commands])
+    const { outcomes, attempts } = yield* outcomesOf(transitions, { now, terms })
+    yield* commitAttempts([...outcomes, ...reminders.rescheduled], attempts)
+    return collect(attempts, now)
+  }),
+)

@@ -1,0 +1,126 @@
+/**
+ * Counting what accounts use (decisions K1, K3, K5). A live write is counted in its own transaction: the count is
+ * exact and contiguous, and a write that fails is not in it. Reads are counted in memory and written down in batches.
+ */
+import { PgTypes } from "@effect/sql-pg"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { records } from "../db/records.ts"
+import { Metering } from "../http/Metering.ts"
+import type { AccountKey, KnownKey } from "../key/Keys.ts"
+import { every } from "../process/workers.ts"
+import { formatInstant } from "../time.ts"
+import { ALLOWANCES, monthOf, thresholdsReached } from "./allowances.ts"
+import { announceThresholds } from "./thresholds.ts"
+
+type Headers = Readonly<Record<string, string>>
+
+const WRITE_READS_EVERY_MS = 2_000
+
+const READS = { account_id: "text", period_start_at: "timestamptz", reads: "bigint" } as const
+
+const headers = (key: KnownKey, billable: boolean, used: number, periodEnd: number): Headers => {
+  const writes = key.kind === "account" ? ALLOWANCES[key.api_plan].writes : null
+  return {
+    "x-service-billable": String(billable),
+    "x-service-write-usage": String(used),
+    "x-service-write-limit": writes === null ? "unlimited" : String(writes),
+    "x-service-usage-period-end": formatInstant(periodEnd),
+  }
+}
+
+interface Read {
+  readonly account_id: string
+  readonly period_start_at: number
+  readonly reads: number
+}
+
+interface Counted {
+  readonly write_requests: number
+  readonly write_threshold: number
+}
+
+/** Reads that are counted and not written down yet, by account and month. */
+class Reads {
+  #rows = new Map<string, Read>()
+
+  add(row: Read): void {
+    const name = `${row.account_id} ${row.period_start_at}`
+    const known = this.#rows.get(name)
+    this.#rows.set(name, known === undefined ? row : { ...known, reads: known.reads + row.reads })
+  }
+
+  /** Takes all of them, in one order everywhere, so that no two processes wait for each other. */
+  take(): ReadonlyArray<Read> {
+    const rows = [...this.#rows.values()].sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
+    this.#rows = new Map()
+    return rows
+  }
+}
+
+const writeReads = Effect.fnUntraced(function* (reads: Reads) {
+  const rows = reads.take()
+  if (rows.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, read_requests)
+    SELECT r.account_id, true, r.period_start_at, r.reads FROM ${records(sql, rows, READS)} r
+    ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET read_requests = u.read_requests + excluded.read_requests, updated_at = now()`.pipe(
+    Effect.tapError(() => Effect.sync(() => rows.forEach((row) => void reads.add(row)))),
+  )
+})
+
+const count = Effect.fnUntraced(function* (key: AccountKey) {
+  const sql = yield* SqlClient.SqlClient
+  const { start, end } = monthOf(Date.now())
+  const [counted] = yield* sql<Counted>`
+    INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, write_requests) VALUES (${key.account_id}, true, ${PgTypes.timestamptz(start)}, 1)
+    ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET write_requests = u.write_requests + 1, updated_at = now()
+    RETURNING write_requests, write_threshold`
+  const { write_requests: used, write_threshold: announced } = counted!
+  const included = ALLOWANCES[key.api_plan].writes
+  const reached = thresholdsReached(used, included, announced)
+  if (reached.length > 0) {
+    yield* sql`
+      UPDATE usage_counter SET write_threshold = ${reached.at(-1)!}
+      WHERE account_id = ${key.account_id} AND livemode AND period_start_at = ${PgTypes.timestamptz(start)}`
+    yield* announceThresholds(key.account_id, "write_requests", reached, { used, included: included! })
+  }
+  return headers(key, true, used, end)
+})
+
+const standing = Effect.fnUntraced(function* (key: KnownKey) {
+  const { start, end } = monthOf(Date.now())
+  if (key.kind !== "account" || !key.livemode) return headers(key, false, 0, end)
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ write_requests: number }>`
+    SELECT write_requests FROM usage_counter
+    WHERE account_id = ${key.account_id} AND livemode AND period_start_at = ${PgTypes.timestamptz(start)}`
+  return headers(key, false, row?.write_requests ?? 0, end)
+})
+
+export const meteringLayer: Layer.Layer<Metering, never, SqlClient.SqlClient> = Layer.effect(
+  Metering,
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const reads = new Reads()
+    yield* Effect.addFinalizer(() =>
+      Effect.ignore(writeReads(reads), { log: "Warn", message: "the last reads are not counted" }),
+    )
+    yield* every("read counts", WRITE_READS_EVERY_MS, writeReads(reads))
+    return Metering.of({
+      count,
+      standing: (key) =>
+        key === undefined
+          ? Effect.succeed({})
+          : standing(key).pipe(
+              Effect.provideService(SqlClient.SqlClient, sql),
+              // The response says what it has to say without them.
+              Effect.catchCause((cause) => Effect.as(Effect.logWarning("usage headers", cause), {})),
+            ),
+      noteRead: ({ account_id, livemode }) => {
+        if (livemode) reads.add({ account_id, period_start_at: monthOf(Date.now()).start, reads: 1 })
+      },
+    })
+  }),
+)

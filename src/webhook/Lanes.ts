@@ -1,0 +1,96 @@
+/** The lanes that a process works, and the tries that are over and not written down yet. In memory only. */
+import { type Outcome, tryDelivery, type Waiting } from "./deliver.ts"
+import type { EndpointRow } from "./endpoint.ts"
+import { Lane } from "./Lane.ts"
+import type { Sender } from "./Sender.ts"
+
+/** A try that is over, its lane, and the endpoint as it was tried. */
+export interface Tried {
+  readonly lane: Lane
+  readonly endpoint: EndpointRow
+  readonly delivery: Waiting
+  readonly outcome: Outcome
+}
+
+export class Lanes {
+  readonly #sender: Sender["Service"]
+  /** By endpoint ID; with the row that the endpoint was taken as. */
+  readonly #lanes = new Map<string, { readonly lane: Lane; readonly taken: EndpointRow }>()
+  #tried: Array<Tried> = []
+  #underWay = 0
+  #stopping = false
+
+  constructor(sender: Sender["Service"]) {
+    this.#sender = sender
+  }
+
+  get size(): number {
+    return this.#lanes.size
+  }
+
+  get all(): ReadonlyArray<Lane> {
+    return [...this.#lanes.values()].map(({ lane }) => lane)
+  }
+
+  get ids(): ReadonlyArray<string> {
+    return [...this.#lanes.keys()]
+  }
+
+  /** The endpoints as they were taken. */
+  get taken(): ReadonlyArray<EndpointRow> {
+    return [...this.#lanes.values()].map(({ taken }) => taken)
+  }
+
+  get underWay(): number {
+    return this.#underWay
+  }
+
+  get isIdle(): boolean {
+    return this.#lanes.size === 0 && this.#tried.length === 0
+  }
+
+  get(id: string): Lane | undefined {
+    return this.#lanes.get(id)?.lane
+  }
+
+  add(endpoint: EndpointRow): void {
+    this.#lanes.set(endpoint.id, { lane: new Lane({ endpoint, secrets: [] }), taken: endpoint })
+  }
+
+  /** Gives a lane up; returns the endpoint as it was taken. */
+  remove(id: string): ReadonlyArray<EndpointRow> {
+    const found = this.#lanes.get(id)
+    this.#lanes.delete(id)
+    return found === undefined ? [] : [found.taken]
+  }
+
+  /** Begins what the lane has to try now, and goes on with it as tries end. */
+  start(lane: Lane): void {
+    for (let next = lane.next(); next !== undefined && !this.#stopping; next = lane.next()) {
+      const delivery = next
+      const { target } = lane
+      this.#underWay++
+      void tryDelivery(this.#sender, delivery, target).then((outcome) => {
+        this.#underWay--
+        this.#tried.push({ lane, endpoint: target.endpoint, delivery, outcome })
+        lane.tried(delivery)
+        this.start(lane)
+      })
+    }
+  }
+
+  /** The tries that are over, to be written down. */
+  get tried(): ReadonlyArray<Tried> {
+    return [...this.#tried]
+  }
+
+  /** The first `count` of them are written down. */
+  recorded(count: number): void {
+    this.#tried = this.#tried.slice(count)
+  }
+
+  /** Begins no further try. */
+  stop(): void {
+    this.#stopping = true
+  }
+}

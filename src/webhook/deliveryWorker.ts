@@ -1,0 +1,200 @@
+/**
+ * Delivers what waits. Every endpoint has a lane (Lane.ts): one process at a time works it. Lanes do not wait for each
+ * other, so a slow or dead endpoint holds nobody else back; one that fails is tried sparingly. What all lanes need of the
+ * database is read and written together (queue.ts), once each round. A process that dies leaves its lanes to the others,
+ * which repeat what it had not recorded yet, with the same webhook-id.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { refOf } from "../db/tenant.ts"
+import { release, releasing } from "../process/lease.ts"
+import { every } from "../process/workers.ts"
+import { DAY_MS, MINUTE_MS } from "../time.ts"
+import { recordOutcomes } from "./deliver.ts"
+import { type EndpointRow, endpointLease, endpoints } from "./endpoint.ts"
+import { moveEndpoint } from "./endpoints.ts"
+import { giveUpEnded, purgeEvents } from "./housekeeping.ts"
+import type { Lane } from "./Lane.ts"
+import { Lanes, type Tried } from "./Lanes.ts"
+import { leaveEndpoints, readTargets, readWaiting, recordHealth, takeEndpoints } from "./queue.ts"
+import { Sender } from "./Sender.ts"
+
+/** How often outcomes are written, and lanes that got emptier are filled. */
+const ROUND_MS = 20
+/** How often a process looks for what is new; less often where looking takes long, since very many endpoints are behind. */
+const LOOK_EVERY_MS = 100
+const MAX_TIME_LOOKING = 0.1
+const GIVE_UP_EVERY_MS = 1_000
+
+/** How long a process that stops waits for the tries that are under way. */
+const FINISH_WITHIN_MS = 3_000
+
+const MAX_LANES = 5_000
+/** Deliveries that a process has in hand: of one endpoint, and of all together. */
+const MAX_OF_LANE = 256
+const MAX_IN_HAND = 20_000
+
+/** Without a success for so long and so often, an endpoint is disabled (decision I2). */
+const FAILING_MS = 5 * DAY_MS
+const FAILING_TRIES = 10
+
+const GONE = 410
+
+/** Whether it is the same still: its owner may have fixed it while tries were under way. */
+const isSame = (one: EndpointRow, other: EndpointRow): boolean => one.url === other.url && one.version === other.version
+
+/** The endpoint after tries, in the order in which they ended. */
+const healthAfter = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): EndpointRow => {
+  let { failures, failing_since } = endpoint
+  for (const { outcome } of tried) {
+    failures = outcome.failure_reason === null ? 0 : failures + 1
+    failing_since = outcome.failure_reason === null ? null : (failing_since ?? Date.now())
+  }
+  return { ...endpoint, failures, failing_since }
+}
+
+interface Ending {
+  readonly endpoint: EndpointRow
+  readonly type: "endpoint.gone" | "endpoint.failing"
+}
+
+/** Why an endpoint is to be disabled, if it is. */
+const endingOf = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): ReadonlyArray<Ending> => {
+  if (tried.some(({ outcome }) => outcome.response_status === GONE)) return [{ endpoint, type: "endpoint.gone" }]
+  const long = endpoint.failing_since !== null && Date.now() - endpoint.failing_since >= FAILING_MS
+  return long && endpoint.failures >= FAILING_TRIES ? [{ endpoint, type: "endpoint.failing" }] : []
+}
+
+/** Disables an endpoint that is gone or fails for good. */
+const disable = Effect.fnUntraced(function* ({ endpoint, type }: Ending) {
+  const sql = yield* SqlClient.SqlClient
+  const work = Effect.gen(function* () {
+    const [row] = yield* endpoints.lock([refOf(endpoint)])
+    if (row?.state === "enabled" && isSame(row, endpoint)) yield* moveEndpoint(row, { type, at: Date.now() })
+  })
+  yield* sql.withTransaction(work)
+})
+
+/** What a process remembers from round to round. */
+class Rounds {
+  readonly lanes: Lanes
+  /** Endpoints that are to be disabled: until that is written. */
+  readonly endings = new Map<string, Ending>()
+  #lookAt = 0
+  #tookBefore = 0
+
+  constructor(sender: Sender["Service"]) {
+    this.lanes = new Lanes(sender)
+  }
+
+  get looksNow(): boolean {
+    return Date.now() >= this.#lookAt
+  }
+
+  /** A look that began then is over. One slow one is nothing: the database may have stalled. */
+  looked(beganAt: number): void {
+    const took = Date.now() - beganAt
+    this.#lookAt = beganAt + Math.max(LOOK_EVERY_MS, Math.min(took, this.#tookBefore) / MAX_TIME_LOOKING)
+    this.#tookBefore = took
+  }
+}
+
+/** Writes the outcomes that there are, and what they say of the endpoints; returns their lanes. */
+const record = Effect.fnUntraced(function* ({ lanes, endings }: Rounds) {
+  const sql = yield* SqlClient.SqlClient
+  const { tried } = lanes
+  const byLane = [...Map.groupBy(tried, ({ lane }) => lane)].map(([lane, its]) => {
+    // Tries of an endpoint that was changed since say nothing of it as it is now.
+    const telling = its.filter(({ endpoint }) => isSame(endpoint, lane.target.endpoint))
+    return { lane, its, telling, now: healthAfter(lane.target.endpoint, telling) }
+  })
+  const changed = byLane.flatMap(({ lane: { target }, now }) =>
+    now.failures === target.endpoint.failures && now.failing_since === target.endpoint.failing_since ? [] : [now],
+  )
+  const outcomes = tried.map(({ outcome }) => outcome)
+  // Endpoints before their deliveries, as everybody locks them.
+  if (tried.length > 0) yield* sql.withTransaction(Effect.andThen(recordHealth(changed), recordOutcomes(outcomes)))
+  // What came in meanwhile stays, and so does what could not be written.
+  lanes.recorded(tried.length)
+  for (const { lane, its, telling, now } of byLane) {
+    for (const { delivery } of its) lane.recorded(delivery.seq)
+    lane.update({ ...lane.target, endpoint: now })
+    for (const ending of endingOf(now, telling)) endings.set(now.id, ending)
+  }
+  for (const [id, ending] of endings) {
+    yield* disable(ending)
+    endings.delete(id)
+  }
+  return byLane.map(({ lane }) => lane)
+})
+
+/** Looks how the endpoints are now: disabled, deleted, or taken over by a process to which this one looked dead. */
+const refresh = Effect.fnUntraced(function* ({ lanes }: Rounds, which: ReadonlyArray<Lane>) {
+  if (which.length === 0) return
+  const targets = yield* readTargets(which.map(({ target }) => target.endpoint))
+  for (const lane of which) {
+    const { id } = lane.target.endpoint
+    const target = targets.get(id)
+    if (target !== undefined) lane.update(target)
+    else {
+      lane.clear()
+      yield* release(endpointLease, lanes.remove(id))
+    }
+  }
+})
+
+/** Fills lanes that have room, and lets go of those for which nothing is left to do. */
+const fill = Effect.fnUntraced(function* ({ lanes }: Rounds, which: ReadonlyArray<Lane>) {
+  const window = Math.min(MAX_OF_LANE, Math.ceil(MAX_IN_HAND / Math.max(1, lanes.size)))
+  const roomy = which.flatMap((lane) => {
+    const room = lanes.get(lane.target.endpoint.id) === lane ? lane.room(window) : 0
+    return room > 0 ? [{ lane, room }] : []
+  })
+  if (roomy.length === 0) return
+  for (const delivery of yield* readWaiting(roomy)) lanes.get(delivery.webhook_endpoint_id)?.add(delivery)
+  for (const { lane } of roomy) lanes.start(lane)
+  const over = roomy.filter(({ lane }) => lane.idle).map(({ lane }) => lane.target.endpoint)
+  const taken = over.flatMap(({ id }) => lanes.remove(id))
+  yield* releasing(endpointLease, taken, leaveEndpoints(over))
+})
+
+/** Takes the endpoints that something waits for; returns all lanes. */
+const look = Effect.fnUntraced(function* (rounds: Rounds) {
+  const { lanes } = rounds
+  const beganAt = Date.now()
+  if (lanes.size < MAX_LANES)
+    for (const endpoint of yield* takeEndpoints(lanes.ids, MAX_LANES - lanes.size)) lanes.add(endpoint)
+  rounds.looked(beganAt)
+  return lanes.all
+})
+
+const round = Effect.fnUntraced(function* (rounds: Rounds) {
+  const recorded = yield* record(rounds)
+  const which = rounds.looksNow ? yield* look(rounds) : recorded
+  // What is read is sent to the endpoint as it is by then, and signed with the secrets that it has.
+  yield* refresh(rounds, which)
+  yield* fill(rounds, which)
+})
+
+/** Before a stop: what is under way is waited for, for a while, and written down; the rest is left to others. */
+const finish = Effect.fnUntraced(function* (rounds: Rounds) {
+  const { lanes } = rounds
+  lanes.stop()
+  const limit = Date.now() + FINISH_WITHIN_MS
+  while (lanes.underWay > 0 && Date.now() < limit) yield* Effect.sleep(ROUND_MS)
+  yield* Effect.ensuring(
+    record(rounds),
+    Effect.ignore(leaveEndpoints(lanes.taken), { log: "Warn", message: "webhook endpoints are not let go of" }),
+  )
+})
+
+/** Delivers for as long as the scope is open. */
+export const deliveryWorker = Effect.gen(function* () {
+  const rounds = new Rounds(yield* Sender)
+  yield* Effect.addFinalizer(() =>
+    finish(rounds).pipe(Effect.catchCause((cause) => Effect.logWarning("webhooks under way", cause))),
+  )
+  yield* every("webhooks", () => (rounds.lanes.isIdle ? LOOK_EVERY_MS : ROUND_MS), round(rounds))
+  yield* every("webhooks given up", GIVE_UP_EVERY_MS, giveUpEnded)
+  yield* every("events purged", MINUTE_MS, purgeEvents)
+})

@@ -1,0 +1,190 @@
+/** Webhook endpoints: the verbs of the API (decisions I1, I2, I7). */
+import { PgTypes } from "@effect/sql-pg"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { hasEffect } from "../../machines/decide.ts"
+import type { WebhookEndpointEvent } from "../../machines/webhook_endpoint.ts"
+import { emailOwner } from "../account/ownerEmail.ts"
+import { isRef, ofTenant, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
+import { isEventPattern } from "../event/types.ts"
+import { deleted } from "../http/response.ts"
+import { newId } from "../ids.ts"
+import { invalid, noSuch, type Problem, problem } from "../problem.ts"
+import { commit } from "../runtime/commit.ts"
+import { advance } from "../runtime/lifecycle.ts"
+import { amended, born, moved } from "../runtime/outcome.ts"
+import { DAY_MS, formatInstant } from "../time.ts"
+import type { EndpointCreate, EndpointPatch } from "./api.ts"
+import { type EndpointRow, endpointLifecycle, endpoints } from "./endpoint.ts"
+import { newSecret } from "./signature.ts"
+
+/** An account's endpoints in an environment (decision I7); the table has as many slots. */
+const MAX_ENDPOINTS = 16
+/** How long a rolled secret signs on beside its successor. */
+const OVERLAP_MS = DAY_MS
+/** Secrets that sign at once: whoever rolls more often than that knows what for. */
+const MAX_SECRETS = 5
+/** Any number of our own: the class of the locks under which endpoints are added. */
+const SLOT_LOCKS = 7_301_006
+
+/** Refuses what an endpoint cannot be, as far as its words say so; where its URL leads, `Sender` checks. */
+export const validate = (
+  { livemode }: Tenant,
+  { url, enabled_events }: EndpointPatch,
+): Effect.Effect<void, Problem> => {
+  if (url !== undefined) {
+    const parsed = new URL(url)
+    if (livemode && parsed.protocol !== "https:")
+      return Effect.fail(invalid("url", "url must begin with https:// in live."))
+    if (parsed.username !== "" || parsed.password !== "")
+      return Effect.fail(invalid("url", "url must hold no user name or password: deliveries are signed instead."))
+    if (parsed.hash !== "") return Effect.fail(invalid("url", "url must hold no fragment (#…): it would not be sent."))
+  }
+  const strange = enabled_events?.findIndex((pattern) => !isEventPattern(pattern, livemode)) ?? -1
+  return strange === -1
+    ? Effect.void
+    : Effect.fail(
+        invalid(
+          `enabled_events[${strange}]`,
+          `enabled_events[${strange}] must be *, a family such as charge.* or a type such as charge.failed, not ${JSON.stringify(enabled_events![strange])}.`,
+        ),
+      )
+}
+
+const insertSecret = Effect.fnUntraced(function* (endpoint: Ref) {
+  const sql = yield* SqlClient.SqlClient
+  const secret = newSecret()
+  yield* sql`
+    INSERT INTO webhook_secret (account_id, livemode, webhook_endpoint_id, secret)
+    VALUES (${endpoint.account_id}, ${endpoint.livemode}, ${endpoint.id}, ${secret})`
+  return secret
+})
+
+/** A place for one more endpoint, taken by whoever asks first; fails where there is none. */
+const takeSlot = Effect.fnUntraced(function* (tenant: Tenant) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`SELECT pg_advisory_xact_lock(${SLOT_LOCKS}, hashtext(${tenant.account_id}))`
+  const [free] = yield* sql<{ slot: number }>`
+    SELECT free.slot FROM generate_series(1, ${MAX_ENDPOINTS}::integer) free (slot)
+    WHERE NOT EXISTS (SELECT 1 FROM webhook_endpoint t WHERE (t.account_id, t.livemode, t.slot) = (${tenant.account_id}, ${tenant.livemode}, free.slot::smallint))
+    ORDER BY free.slot LIMIT 1`
+  if (free === undefined)
+    return yield* problem(
+      "webhook_endpoint_limit_reached",
+      `There are ${MAX_ENDPOINTS} webhook endpoints already: delete one first.`,
+    )
+  return free.slot
+})
+
+/** Adds an endpoint that was validated. Its secret is returned here, and never again. */
+export const createEndpoint = Effect.fn("webhookEndpoint.create")(function* (tenant: Tenant, input: EndpointCreate) {
+  const row: EndpointRow = {
+    ...tenantOf(tenant),
+    id: newId("webhook_endpoint"),
+    slot: yield* takeSlot(tenant),
+    url: input.url,
+    description: input.description ?? null,
+    enabled_events: input.enabled_events,
+    version: 0,
+    given_up_to: 0,
+    runner: null,
+    failures: 0,
+    failing_since: null,
+    created_at: Date.now(),
+    ...endpoints.snapshotColumns("enabled", { reason: null }),
+  }
+  yield* commit([born(endpointLifecycle, undefined, row)])
+  return { row, secret: yield* insertSecret(row) }
+})
+
+const toOwner = ({ url, livemode }: EndpointRow, since: number) => ({
+  subject: "A webhook endpoint was disabled",
+  body: `Your ${livemode ? "live" : "sandbox"} webhook endpoint ${url} has not accepted an event since ${formatInstant(since)}, so it was disabled. Fix it, then re-enable it. Missed events are not redelivered; GET /events lists them.`,
+})
+
+/** The newest delivery that may wait for anybody. */
+const newestDelivery = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ seq: number }>`
+    SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM webhook_delivery_seq_seq`
+  return row!.seq
+})
+
+/** Applies an event to a locked endpoint, which may have been edited, and writes what follows. */
+export const moveEndpoint = Effect.fnUntraced(function* (
+  before: EndpointRow,
+  event: WebhookEndpointEvent,
+  after: EndpointRow = before,
+) {
+  const [transition] = advance(endpointLifecycle, [{ row: before, event }])
+  if (transition === undefined) {
+    yield* commit([amended(endpointLifecycle, after, before)])
+    return after
+  }
+  const { decision, to, version } = transition
+  const row: EndpointRow = {
+    ...endpoints.withSnapshot(after, to, decision.snapshot.context),
+    version,
+    given_up_to: hasEffect(decision, "giveUpWaiting") ? yield* newestDelivery : before.given_up_to,
+    failures: 0,
+    failing_since: null,
+  }
+  yield* commit([moved(endpointLifecycle, transition, row)])
+  if (hasEffect(decision, "emailOwner")) yield* emailOwner(row, toOwner(row, before.failing_since ?? event.at))
+  return row
+})
+
+/** Changes an endpoint; the patch was validated. */
+export const updateEndpoint = Effect.fn("webhookEndpoint.update")(function* (
+  tenant: Tenant,
+  id: string,
+  patch: EndpointPatch,
+) {
+  const before = yield* endpoints.lockOne(tenant, id)
+  const after: EndpointRow = {
+    ...before,
+    url: patch.url ?? before.url,
+    description: patch.description === undefined ? before.description : patch.description,
+    enabled_events: patch.enabled_events ?? before.enabled_events,
+  }
+  if (patch.status === undefined) {
+    yield* commit([amended(endpointLifecycle, after, before)])
+    return after
+  }
+  const type = patch.status === "enabled" ? "enable" : "disable"
+  return yield* moveEndpoint(before, { type, at: Date.now() }, after)
+})
+
+/** Deletes an endpoint. What waits for it is given up by the worker. */
+export const deleteEndpoint = Effect.fn("webhookEndpoint.delete")(function* (tenant: Tenant, id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const gone = yield* sql`DELETE FROM webhook_endpoint WHERE ${ofTenant(sql, tenant)} AND id = ${id} RETURNING 1`
+  if (gone.length === 0) return yield* noSuch("webhook endpoint", id)
+  yield* sql`DELETE FROM lifecycle_journal WHERE ${ofTenant(sql, tenant)} AND actor_id = ${id}`
+  return deleted("webhook_endpoint", { livemode: tenant.livemode, id })
+})
+
+/** A new secret; the one before signs on beside it for a day. */
+export const rollSecret = Effect.fn("webhookEndpoint.rollSecret")(function* (tenant: Tenant, id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const row = yield* endpoints.lockOne(tenant, id)
+  const expiresAt = Date.now() + OVERLAP_MS
+  yield* sql`
+    UPDATE webhook_secret SET expires_at = ${PgTypes.timestamptz(expiresAt)}
+    WHERE ${ofTenant(sql, tenant)} AND webhook_endpoint_id = ${id} AND expires_at IS NULL`
+  return { row, secret: yield* insertSecret(row), previousExpiresAt: expiresAt }
+})
+
+/** What deliveries to the endpoint `e` are signed with now, the newest first: a query. */
+export const LIVE_SECRETS = `
+  SELECT secret FROM webhook_secret s
+  WHERE (s.account_id, s.livemode, s.webhook_endpoint_id) = (e.account_id, e.livemode, e.id) AND (expires_at IS NULL OR expires_at > now())
+  ORDER BY s.id DESC LIMIT ${MAX_SECRETS}`
+
+export const readSecrets = Effect.fnUntraced(function* (endpoint: Ref) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<{ secret: string }>`
+    SELECT l.secret FROM webhook_endpoint e CROSS JOIN LATERAL (${sql.literal(LIVE_SECRETS)}) l
+    WHERE ${isRef(sql, endpoint, "e")}`
+  return rows.map(({ secret }) => Redacted.make(secret))
+})

@@ -1,0 +1,100 @@
+/** What the delivery worker reads and writes: a few statements for all endpoints, however many they are. */
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import type { Ref } from "../db/tenant.ts"
+import { take } from "../process/lease.ts"
+import { Runner } from "../process/Runner.ts"
+import { type Target, WITH_EVENT, type WithEvent, waitingOf } from "./deliver.ts"
+import { type EndpointRow, endpointLease } from "./endpoint.ts"
+import { LIVE_SECRETS } from "./endpoints.ts"
+import type { Lane } from "./Lane.ts"
+import { WAITING, waitingEndpoints } from "./waiting.ts"
+
+/** Takes endpoints that something waits for and nobody delivers to; `held` are those that this process delivers to. */
+export const takeEndpoints = Effect.fnUntraced(function* (held: ReadonlyArray<string>, limit: number) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* take(
+    endpointLease,
+    ({ runner, isFree }) => sql<EndpointRow>`
+      WITH RECURSIVE ${waitingEndpoints(sql)}
+      UPDATE webhook_endpoint SET runner = ${runner}
+      FROM (
+        SELECT e.account_id, e.livemode, e.id
+        FROM waiting w JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (w.account_id, w.livemode, w.id)
+        WHERE (w.due_at IS NULL OR w.due_at <= now()) AND e.state = 'enabled' AND NOT e.id = ANY(${held}::text[]) AND ${isFree("e")}
+        LIMIT ${limit} FOR UPDATE OF e SKIP LOCKED
+      ) free
+      WHERE (webhook_endpoint.account_id, webhook_endpoint.livemode, webhook_endpoint.id) = (free.account_id, free.livemode, free.id)
+      RETURNING webhook_endpoint.*`,
+  )
+})
+
+/** The endpoints as they are now, those that this process has still. */
+export const readTargets = Effect.fnUntraced(function* (lanes: ReadonlyArray<Ref>) {
+  const sql = yield* SqlClient.SqlClient
+  const { id: runner } = yield* Runner
+  const rows = yield* sql<EndpointRow & { readonly secrets: ReadonlyArray<string> }>`
+    SELECT e.*, ARRAY(${sql.literal(LIVE_SECRETS)}) AS secrets
+    FROM ${records(sql, lanes, REF_COLUMNS)} l
+    JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
+    WHERE e.runner = ${runner}`
+  return new Map(
+    rows.map(({ secrets, ...endpoint }): [string, Target] => [
+      endpoint.id,
+      { endpoint, secrets: secrets.map((secret) => Redacted.make(secret)) },
+    ]),
+  )
+})
+
+const ROOM = { ...REF_COLUMNS, room: "integer", in_hand: "text" } as const
+
+/**
+ * What is to be sent next: retries that are due, then what was never tried, in order of creation. Retries get half of the
+ * room at most: they must not keep what is new from being tried.
+ */
+export const readWaiting = Effect.fnUntraced(function* (
+  lanes: ReadonlyArray<{ readonly lane: Lane; readonly room: number }>,
+) {
+  const sql = yield* SqlClient.SqlClient
+  const rooms = lanes.map(({ lane, room }) => {
+    const { account_id, livemode, id } = lane.target.endpoint
+    return { account_id, livemode, id, room, in_hand: `{${lane.inHand.join()}}` }
+  })
+  const some = (which: "due_at <= now()" | "due_at IS NULL", limit: string) => sql`
+    (SELECT * FROM webhook_delivery
+    WHERE webhook_endpoint_id = e.id AND account_id = e.account_id AND livemode = e.livemode
+      AND ${sql.literal(`${WAITING} AND ${which}`)} AND seq > e.given_up_to AND NOT seq = ANY(l.in_hand::bigint[])
+    ORDER BY webhook_endpoint_id, due_at NULLS FIRST, seq LIMIT ${sql.literal(limit)})`
+  const rows = yield* sql<WithEvent>`
+    SELECT ${sql.literal(WITH_EVENT)} FROM ${records(sql, rooms, ROOM)} l
+    JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
+    CROSS JOIN LATERAL (${some("due_at <= now()", "(l.room + 1) / 2")} UNION ALL ${some("due_at IS NULL", "l.room")}) d
+    JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
+    WHERE e.state = 'enabled'
+    -- Retries first, then in order of creation, on which the order of each object's rests.
+    ORDER BY d.due_at, d.seq`
+  return rows.map(waitingOf)
+})
+
+const HEALTH = { ...REF_COLUMNS, failures: "integer", failing_since: "timestamptz" } as const
+
+/** Writes how endpoints have been doing. */
+export const recordHealth = Effect.fnUntraced(function* (endpoints: ReadonlyArray<EndpointRow>) {
+  if (endpoints.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    UPDATE webhook_endpoint e SET failures = r.failures, failing_since = r.failing_since
+    FROM ${records(sql, endpoints, HEALTH)} r
+    WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.state = 'enabled'`
+})
+
+/** Leaves endpoints to other processes. */
+export const leaveEndpoints = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Ref>) {
+  if (endpoints.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  const { id: runner } = yield* Runner
+  yield* sql`
+    UPDATE webhook_endpoint e SET runner = NULL FROM ${records(sql, endpoints, REF_COLUMNS)} r
+    WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.runner = ${runner}`
+})

@@ -1,0 +1,38 @@
+/** The operator's command line for many commands one after the other. */
+import { fork } from "node:child_process"
+import { join } from "node:path"
+import { Redacted } from "effect"
+import { afterAll } from "vitest"
+import { compileCache } from "../../scripts/server.ts"
+import type { TestDatabase } from "./database.ts"
+import type { Finished } from "./server.ts"
+
+const HOST = join(import.meta.dirname, "commandLineHost.ts")
+
+/** Call at the top of a test file. One command at a time. */
+export const useCommandLine = (database: TestDatabase) => {
+  let host: ReturnType<typeof fork> | undefined
+  let last: Promise<unknown> = Promise.resolve()
+  afterAll(() => void host?.disconnect())
+  const start = () =>
+    fork(HOST, [], {
+      env: { PATH: process.env.PATH, ...compileCache(), DATABASE_URL: Redacted.value(database.url()) },
+      execArgv: ["--disable-warning=ExperimentalWarning"],
+    })
+  const run = (args: ReadonlyArray<string>) =>
+    new Promise<Finished>((resolve, reject) => {
+      host ??= start()
+      const ended = () => reject(new Error(`It ended by itself: ${args.join(" ")}`))
+      host.once("exit", ended)
+      host.once("message", (finished) => {
+        host!.off("exit", ended)
+        resolve(finished as Finished)
+      })
+      host.send(args)
+    })
+  return (...args: ReadonlyArray<string>): Promise<Finished> => {
+    const finished = last.then(() => run(args))
+    last = finished.catch(() => {})
+    return finished
+  }
+}

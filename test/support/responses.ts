@@ -1,0 +1,8 @@
+/** The schemas of what the API returns, by their names. */
+import type { Schema } from "effect"
+import { endpoints } from "../../src/api.ts"
+import { nameOf } from "../../src/http/response.ts"
+
+export const RESPONSES = new Map(
+  endpoints.map(({ declaration: { success } }) => [nameOf(success), success as Schema.Codec<unknown, unknown>]),
+)
