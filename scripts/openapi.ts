@@ -5,4 +5,6 @@ import { openApi } from "../src/http/openapi.ts"
 /** The host of its examples: a deployment's own document has its own. */
 const ORIGIN = "https://billing.example"
 
+// A reader that has seen enough (`| head`) closes the pipe.
+process.stdout.on("error", () => {})
 process.stdout.write(`${JSON.stringify(openApi(endpoints, ORIGIN), null, 2)}\n`)

@@ -9,7 +9,8 @@ import type { DunningPolicy } from "../machines/dunning.ts"
 import type { NudgeEvent } from "../machines/nudge.ts"
 import { subscriptionMachine } from "../machines/subscription.ts"
 import { type ChargeRow, chargeLifecycle } from "../src/charge/charge.ts"
-import { actorTable, columnsOf, instant, integer, nullable, text } from "../src/db/table.ts"
+import * as Kind from "../src/db/Kind.ts"
+import { actorTable, columnsOf } from "../src/db/table.ts"
 import type { NewEvent } from "../src/event/events.ts"
 import { problem } from "../src/problem.ts"
 import type { Command, Lifecycle, Transition } from "../src/runtime/lifecycle.ts"
@@ -59,10 +60,10 @@ const wrong = [
   () => {
     const { moving } = columnsOf<ChargeContext>()
     const whole = {
-      sent_at: moving(instant, "sentAt"),
-      asks: moving(integer, "asks"),
-      not_found: moving(integer, "notFound"),
-      known_at: moving(nullable(instant), "knownAt"),
+      sent_at: moving(Kind.instant, "sentAt"),
+      asks: moving(Kind.integer, "asks"),
+      not_found: moving(Kind.integer, "notFound"),
+      known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
     }
     const { known_at: _, ...partial } = whole
     actorTable<ChargeContext>()("charge", { noun: "charge" }, whole)

@@ -1,26 +1,16 @@
 /** A charge: one attempt at a rail (decision F1). Its table, its lifecycle, and how the API shows it. */
 import type { Line } from "../../machines/billing.ts"
 import { CHARGE_STATUSES, type ChargeContext, chargeMachine } from "../../machines/charge.ts"
-import {
-  actorTable,
-  bigint,
-  columnsOf,
-  flag,
-  instant,
-  integer,
-  json,
-  nullable,
-  oneOf,
-  type RowOf,
-  text,
-} from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
+import { commonOf } from "../http/response.ts"
 import { newId } from "../ids.ts"
 import type { Metadata } from "../metadata.ts"
 import { CURRENCY } from "../money.ts"
 import type { Lease } from "../process/lease.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import type { Lifecycle } from "../runtime/lifecycle.ts"
-import { formatInstant, formatInstantOrNull, MINUTE_MS } from "../time.ts"
+import { formatInstantOrNull, MINUTE_MS } from "../time.ts"
 import type { Charge } from "./api.ts"
 
 /** What a rail said against its first word (decision F2). */
@@ -36,41 +26,41 @@ export const charges = actorTable<ChargeContext>()(
   "charge",
   { noun: "charge" },
   {
-    customer_id: fixed(text),
-    subscription_id: fixed(nullable(text)),
-    test_clock_id: fixed(nullable(text)),
+    customer_id: fixed(Kind.text),
+    subscription_id: fixed(Kind.nullable(Kind.text)),
+    test_clock_id: fixed(Kind.nullable(Kind.text)),
     /** Attempts at one bill of a subscription have its number. */
-    bill_no: fixed(nullable(integer)),
-    attempt_number: fixed(integer),
-    amount_kobo: fixed(bigint),
-    currency: fixed(oneOf([CURRENCY])),
-    lines: fixed(json<ReadonlyArray<Line>>()),
+    bill_no: fixed(Kind.nullable(Kind.integer)),
+    attempt_number: fixed(Kind.integer),
+    amount_kobo: fixed(Kind.bigint),
+    currency: fixed(Kind.oneOf([CURRENCY])),
+    lines: fixed(Kind.json<ReadonlyArray<Line>>()),
     /** null where the customer had none when the bill came due. */
-    payment_method: fixed(nullable(json<PaymentMethodSummary>())),
+    payment_method: fixed(Kind.nullable(Kind.json<PaymentMethodSummary>())),
     /** Whether the caller named it; otherwise it was the one in force. */
-    payment_method_named: fixed(flag),
+    payment_method_named: fixed(Kind.flag),
     /** The failed one-off charge that this one retries. */
-    retry_of: fixed(nullable(text)),
-    rail: fixed(text),
-    description: fixed(nullable(text)),
-    metadata: fixed(json<Metadata>()),
-    created_at: fixed(instant),
-    sent_at: fixed(instant, "sentAt"),
-    asks: moving(integer, "asks"),
-    not_found: moving(integer, "notFound"),
-    known_at: moving(nullable(instant), "knownAt"),
-    status: moving(oneOf(CHARGE_STATUSES)),
-    runner: moving(nullable(integer)),
-    will_retry: moving(flag),
-    next_retry_at: moving(nullable(instant)),
-    refund_due: moving(flag),
-    failure_code: moving(nullable(text)),
-    failure_message: moving(nullable(text)),
-    contradictions: moving(json<ReadonlyArray<Contradiction>>()),
-    paid_at: moving(nullable(instant)),
+    retry_of: fixed(Kind.nullable(Kind.text)),
+    rail: fixed(Kind.text),
+    description: fixed(Kind.nullable(Kind.text)),
+    metadata: fixed(Kind.json<Metadata>()),
+    created_at: fixed(Kind.instant),
+    sent_at: fixed(Kind.instant, "sentAt"),
+    asks: moving(Kind.integer, "asks"),
+    not_found: moving(Kind.integer, "notFound"),
+    known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
+    status: moving(Kind.oneOf(CHARGE_STATUSES)),
+    runner: moving(Kind.nullable(Kind.integer)),
+    will_retry: moving(Kind.flag),
+    next_retry_at: moving(Kind.nullable(Kind.instant)),
+    refund_due: moving(Kind.flag),
+    failure_code: moving(Kind.nullable(Kind.text)),
+    failure_message: moving(Kind.nullable(Kind.text)),
+    contradictions: moving(Kind.json<ReadonlyArray<Contradiction>>()),
+    paid_at: moving(Kind.nullable(Kind.instant)),
     /** The period that it pays for; shortened where that ends early. */
-    period_start_at: moving(nullable(instant)),
-    period_end_at: moving(nullable(instant)),
+    period_start_at: moving(Kind.nullable(Kind.instant)),
+    period_end_at: moving(Kind.nullable(Kind.instant)),
   },
 )
 
@@ -132,10 +122,7 @@ export const newCharge = (made: Pick<ChargeRow, Made>): ChargeRow => ({
 })
 
 export const renderCharge = (row: ChargeRow): typeof Charge.Type => ({
-  id: row.id,
-  object: "charge",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("charge", row),
   amount: row.amount_kobo,
   currency: row.currency,
   status: row.status,

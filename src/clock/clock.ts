@@ -1,6 +1,8 @@
 /** A test clock: its table, its lifecycle, and how the API shows it. */
 import { CLOCK_STATUSES, type ClockContext, type ClockStatus, clockMachine } from "../../machines/clock.ts"
-import { actorTable, columnsOf, instant, integer, nullable, oneOf, type RowOf, text } from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
+import { commonOf } from "../http/response.ts"
 import type { Lease } from "../process/lease.ts"
 import type { Lifecycle } from "../runtime/lifecycle.ts"
 import { formatInstant } from "../time.ts"
@@ -12,17 +14,17 @@ export const clocks = actorTable<ClockContext>()(
   "test_clock",
   { noun: "test clock" },
   {
-    name: fixed(nullable(text)),
-    created_at: fixed(instant),
-    deletes_at: fixed(instant),
+    name: fixed(Kind.nullable(Kind.text)),
+    created_at: fixed(Kind.instant),
+    deletes_at: fixed(Kind.instant),
     // The machine's states are what the API shows.
-    state: moving(oneOf(CLOCK_STATUSES), (state) => state as ClockStatus),
-    target_at: moving(nullable(instant), "targetAt"),
-    failed_steps: moving(integer, "failedSteps"),
-    frozen_at: moving(instant),
+    state: moving(Kind.oneOf(CLOCK_STATUSES), (state) => state as ClockStatus),
+    target_at: moving(Kind.nullable(Kind.instant), "targetAt"),
+    failed_steps: moving(Kind.integer, "failedSteps"),
+    frozen_at: moving(Kind.instant),
     /** The process that moves it. */
-    runner: moving(nullable(integer)),
-    customer_count: moving(integer),
+    runner: moving(Kind.nullable(Kind.integer)),
+    customer_count: moving(Kind.integer),
   },
 )
 
@@ -40,10 +42,7 @@ export const clockLifecycle: Lifecycle<typeof clockMachine, ClockRow> = {
 }
 
 export const renderClock = (row: ClockRow): typeof TestClock.Type => ({
-  id: row.id,
-  object: "test_clock",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("test_clock", row),
   name: row.name,
   frozen_time: formatInstant(row.frozen_at),
   status: row.state,

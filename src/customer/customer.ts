@@ -1,10 +1,11 @@
 /** A customer: its table, and how the API shows it. */
 import { Effect } from "effect"
-import { columnsOf, instant, json, nullable, type RowOf, table, text } from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { columnsOf, type RowOf, table } from "../db/table.ts"
+import { commonOf } from "../http/response.ts"
 import type { Metadata } from "../metadata.ts"
 import { findPaymentMethods, methodKey } from "../payment_method/paymentMethods.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
-import { formatInstant } from "../time.ts"
 import type { Customer } from "./api.ts"
 
 const { fixed, moving } = columnsOf()
@@ -13,23 +14,20 @@ export const customers = table(
   "customer",
   { noun: "customer" },
   {
-    name: moving(text),
-    email: moving(nullable(text)),
-    phone: moving(nullable(text)),
-    default_payment_method_id: moving(nullable(text)),
-    metadata: moving(json<Metadata>()),
-    test_clock_id: fixed(nullable(text)),
-    created_at: fixed(instant),
+    name: moving(Kind.text),
+    email: moving(Kind.nullable(Kind.text)),
+    phone: moving(Kind.nullable(Kind.text)),
+    default_payment_method_id: moving(Kind.nullable(Kind.text)),
+    metadata: moving(Kind.json<Metadata>()),
+    test_clock_id: fixed(Kind.nullable(Kind.text)),
+    created_at: fixed(Kind.instant),
   },
 )
 
 export type CustomerRow = RowOf<typeof customers>
 
 export const renderCustomer = (row: CustomerRow, method: PaymentMethodSummary | undefined): typeof Customer.Type => ({
-  id: row.id,
-  object: "customer",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("customer", row),
   name: row.name,
   email: row.email,
   phone: row.phone,

@@ -7,40 +7,9 @@
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { noSuch, type Problem } from "../problem.ts"
+import * as Kind from "./Kind.ts"
 import { type ColumnType, columnParameter, REF_COLUMNS, readColumn } from "./records.ts"
 import type { Ref, Tenant } from "./tenant.ts"
-
-/** What a column holds. `V` is its type in TypeScript: instants are milliseconds since the epoch. */
-export interface Kind<V> {
-  readonly sql: ColumnType
-  readonly nullable: boolean
-  /** The values that a CHECK of the table allows. */
-  readonly literals?: ReadonlyArray<string>
-  /** Never there: it carries the type. */
-  readonly value?: V
-}
-
-const kind = <V>(sql: ColumnType): Kind<V> => ({ sql, nullable: false })
-
-export const text: Kind<string> = kind("text")
-export const texts: Kind<ReadonlyArray<string>> = kind("text[]")
-export const flag: Kind<boolean> = kind("boolean")
-export const smallint: Kind<number> = kind("smallint")
-export const integer: Kind<number> = kind("integer")
-export const bigint: Kind<number> = kind("bigint")
-export const instant: Kind<number> = kind("timestamptz")
-export const json = <V>(): Kind<V> => kind("jsonb")
-/** One of an enumeration's literals. */
-export const oneOf = <const L extends ReadonlyArray<string>>(literals: L): Kind<L[number]> => ({
-  ...kind<L[number]>("text"),
-  literals,
-})
-/** Some of an enumeration's literals, in order. */
-export const someOf = <const L extends ReadonlyArray<string>>(literals: L): Kind<ReadonlyArray<L[number]>> => ({
-  ...kind<ReadonlyArray<L[number]>>("text[]"),
-  literals,
-})
-export const nullable = <V>(of: Kind<V>): Kind<V | null> => ({ ...of, nullable: true }) as Kind<V | null>
 
 /**
  * What becomes of a column: `fixed` ones are written once, `moving` ones with every change of the row, `edited` ones only
@@ -55,7 +24,7 @@ type Following<C, V> = (state: string, context: C) => V
 type Follows = "(follows)"
 
 export interface Column<V, C, From extends PropertyKey> {
-  readonly kind: Kind<V>
+  readonly kind: Kind.Kind<V>
   readonly life: Life
   /** The field of the context that it mirrors. */
   readonly mirrors: From | undefined
@@ -65,28 +34,29 @@ export interface Column<V, C, From extends PropertyKey> {
 type Mirrorable<C, V> = { readonly [K in keyof C]: C[K] extends V ? K : never }[keyof C]
 
 interface Declare<C> {
-  <V>(kind: Kind<V>): Column<V, C, never>
-  <V, const K extends Mirrorable<C, V>>(kind: Kind<V>, mirrors: K): Column<V, C, K>
-  <V>(kind: Kind<V>, follows: Following<C, V>): Column<V, C, Follows>
+  <V>(kind: Kind.Kind<V>): Column<V, C, never>
+  <V, const K extends Mirrorable<C, V>>(kind: Kind.Kind<V>, mirrors: K): Column<V, C, K>
+  <V>(kind: Kind.Kind<V>, follows: Following<C, V>): Column<V, C, Follows>
 }
 
-const declareAs =
-  (life: Life) =>
-  <V>(of: Kind<V>, from?: PropertyKey | Following<never, V>): Column<V, never, PropertyKey> => ({
-    kind: of,
-    life,
-    mirrors: typeof from === "function" ? undefined : from,
-    follows: typeof from === "function" ? from : undefined,
-  })
+const declareAs = <C>(life: Life): Declare<C> => {
+  function declare<V>(of: Kind.Kind<V>): Column<V, C, never>
+  function declare<V, const K extends Mirrorable<C, V>>(of: Kind.Kind<V>, mirrors: K): Column<V, C, K>
+  function declare<V>(of: Kind.Kind<V>, follows: Following<C, V>): Column<V, C, Follows>
+  function declare<V>(of: Kind.Kind<V>, from?: PropertyKey | Following<C, V>): Column<V, C, PropertyKey> {
+    return typeof from === "function"
+      ? { kind: of, life, mirrors: undefined, follows: from }
+      : { kind: of, life, mirrors: from, follows: undefined }
+  }
+  return declare
+}
 
 /** The ways to declare the columns of a table whose rows hold a machine's context `C` (of none: `object`). */
-export const columnsOf = <C extends object = object>() =>
-  // One implementation serves every type of value; the signatures say which go together.
-  ({ fixed: declareAs("fixed"), moving: declareAs("moving"), edited: declareAs("edited") }) as unknown as {
-    readonly fixed: Declare<C>
-    readonly moving: Declare<C>
-    readonly edited: Declare<C>
-  }
+export const columnsOf = <C extends object = object>() => ({
+  fixed: declareAs<C>("fixed"),
+  moving: declareAs<C>("moving"),
+  edited: declareAs<C>("edited"),
+})
 
 type AnyColumn = Column<unknown, never, PropertyKey>
 
@@ -151,7 +121,7 @@ interface Options {
 }
 
 const KEY = columnsOf().fixed
-const REF = { account_id: KEY(text), livemode: KEY(flag), id: KEY(text) }
+const REF = { account_id: KEY(Kind.text), livemode: KEY(Kind.flag), id: KEY(Kind.text) }
 
 interface StatementTexts {
   readonly insert: string
@@ -222,7 +192,8 @@ const statements = <Row extends Ref>(
     rows.map((row) => {
       const copy: Record<string, unknown> = { ...emptyRow }
       for (const column of names) copy[column] = cellOf(row, column)
-      return copy as unknown as Row
+      // Its columns are those that the declaration gives a row.
+      return copy as object as Row
     })
   const write = (statement: string, written: Typed) => (rows: ReadonlyArray<Row>) =>
     rows.length === 0 || written.length === 0
@@ -283,9 +254,9 @@ export const table = <const Cols extends Columns>(
 /** What the runtime needs of every actor's row beside its key. */
 const actor = columnsOf()
 const ACTOR = {
-  state: actor.moving(text),
+  state: actor.moving(Kind.text),
   /** Number of the newest transition in the journal. */
-  version: actor.moving(integer),
+  version: actor.moving(Kind.integer),
 }
 
 type ActorCells<Cols extends Columns> = TenantRow<Cols> & Omit<Cells<typeof ACTOR>, keyof Cols>

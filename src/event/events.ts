@@ -1,8 +1,9 @@
 /** Events: written in the transaction of the change, read by GET /events and the webhooks. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import * as Kind from "../db/Kind.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
-import { columnsOf, instant, nullable, type RowOf, table, text } from "../db/table.ts"
+import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import type { Json } from "../json.ts"
@@ -28,13 +29,13 @@ export const events = table(
   "event",
   { noun: "event" },
   {
-    type: fixed(text),
+    type: fixed(Kind.text),
     /** The object that it is about; of one without an ID, its type. */
-    object_id: fixed(text),
-    test_clock_id: fixed(nullable(text)),
+    object_id: fixed(Kind.text),
+    test_clock_id: fixed(Kind.nullable(Kind.text)),
     /** `object` and `previous_attributes` as JSON, byte for byte as webhooks deliver them. */
-    data: fixed(text),
-    created_at: fixed(instant),
+    data: fixed(Kind.text),
+    created_at: fixed(Kind.instant),
   },
 )
 

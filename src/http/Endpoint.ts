@@ -133,4 +133,4 @@ export const bind = <
 >(
   declaration: Declaration<Body, Query, Success, List>,
   handler: H,
-): Endpoint<HandlerServices<H>> => ({ declaration, handler }) as unknown as Endpoint<HandlerServices<H>>
+): Endpoint<HandlerServices<H>> => ({ declaration, handler }) as Endpoint<HandlerServices<H>>

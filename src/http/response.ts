@@ -24,6 +24,12 @@ export const common = <const Name extends string>(object: Name) => ({
   created_at: instant,
 })
 
+/** The fields that every object has, as its row has them. */
+export const commonOf = <const Name extends string>(
+  object: Name,
+  { id, livemode, created_at }: { readonly id: string; readonly livemode: boolean; readonly created_at: number },
+) => ({ id, object, livemode, created_at: formatInstant(created_at) })
+
 /** What a response's schema is called in the OpenAPI document. */
 export const nameOf = (schema: Schema.Top): string => {
   const name = SchemaAST.resolveIdentifier(schema.ast)

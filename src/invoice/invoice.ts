@@ -1,6 +1,8 @@
 /** A service invoice: its table, its lifecycle, and how the API shows it. */
 import { INVOICE_STATUSES, type InvoiceContext, type InvoiceStatus, invoiceMachine } from "../../machines/invoice.ts"
-import { actorTable, bigint, columnsOf, instant, json, nullable, oneOf, type RowOf, text } from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
+import { commonOf } from "../http/response.ts"
 import { CURRENCY } from "../money.ts"
 import type { Lifecycle } from "../runtime/lifecycle.ts"
 import { formatInstant, formatInstantOrNull } from "../time.ts"
@@ -13,17 +15,17 @@ export const invoices = actorTable<InvoiceContext>()(
   "invoice",
   { noun: "invoice", once: "(period_start_at, account_id, livemode)" },
   {
-    test_clock_id: fixed(nullable(text)),
+    test_clock_id: fixed(Kind.nullable(Kind.text)),
     // The machine's states are what the API shows; a draft is in no row.
-    state: moving(oneOf(INVOICE_STATUSES), (state) => state as InvoiceStatus),
-    period_start_at: fixed(instant),
-    period_end_at: fixed(instant),
-    currency: fixed(oneOf([CURRENCY])),
-    lines: fixed(json<ReadonlyArray<InvoiceLine>>()),
-    total_kobo: fixed(bigint),
-    due_at: fixed(instant, "dueAt"),
-    paid_at: moving(nullable(instant), "paidAt"),
-    created_at: fixed(instant),
+    state: moving(Kind.oneOf(INVOICE_STATUSES), (state) => state as InvoiceStatus),
+    period_start_at: fixed(Kind.instant),
+    period_end_at: fixed(Kind.instant),
+    currency: fixed(Kind.oneOf([CURRENCY])),
+    lines: fixed(Kind.json<ReadonlyArray<InvoiceLine>>()),
+    total_kobo: fixed(Kind.bigint),
+    due_at: fixed(Kind.instant, "dueAt"),
+    paid_at: moving(Kind.nullable(Kind.instant), "paidAt"),
+    created_at: fixed(Kind.instant),
   },
 )
 
@@ -38,10 +40,7 @@ export const invoiceLifecycle: Lifecycle<typeof invoiceMachine, InvoiceRow> = {
 }
 
 export const renderInvoice = (row: InvoiceRow, pdfUrl: string): typeof Invoice.Type => ({
-  id: row.id,
-  object: "invoice",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("invoice", row),
   status: row.state,
   period_start: formatInstant(row.period_start_at),
   period_end: formatInstant(row.period_end_at),

@@ -10,20 +10,9 @@ import {
   nudgeStatusOf,
 } from "../../machines/nudge.ts"
 import { REMINDER_RULES } from "../../machines/reminders.ts"
-import {
-  actorTable,
-  columnsOf,
-  flag,
-  instant,
-  integer,
-  json,
-  nullable,
-  oneOf,
-  type RowOf,
-  smallint,
-  someOf,
-  text,
-} from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
+import { commonOf } from "../http/response.ts"
 import type { Json } from "../json.ts"
 import type { Lease } from "../process/lease.ts"
 import type { Lifecycle, Transition } from "../runtime/lifecycle.ts"
@@ -40,38 +29,38 @@ export const nudges = actorTable<NudgeContext>()(
     once: "(subscription_id, reminder_of, reminder_rule, reminder_day, account_id, livemode) WHERE reminder_rule IS NOT NULL",
   },
   {
-    customer_id: fixed(text),
-    subscription_id: fixed(nullable(text)),
-    test_clock_id: fixed(nullable(text)),
-    source: fixed(oneOf(NUDGE_SOURCES)),
-    template: fixed(oneOf(NUDGE_TEMPLATES)),
-    reminder_rule: fixed(nullable(oneOf(REMINDER_RULES))),
-    reminder_day: fixed(nullable(smallint)),
-    reminder_of: fixed(nullable(instant)),
-    contacts: fixed(json<Readonly<Partial<Record<Channel, string>>>>()),
-    message: fixed(json<Worded>()),
-    link_token_hash: fixed(nullable(text)),
-    created_at: fixed(instant),
-    channels: fixed(someOf(CHANNELS), "channels"),
-    status: moving(oneOf(NUDGE_STATUSES), nudgeStatusOf),
+    customer_id: fixed(Kind.text),
+    subscription_id: fixed(Kind.nullable(Kind.text)),
+    test_clock_id: fixed(Kind.nullable(Kind.text)),
+    source: fixed(Kind.oneOf(NUDGE_SOURCES)),
+    template: fixed(Kind.oneOf(NUDGE_TEMPLATES)),
+    reminder_rule: fixed(Kind.nullable(Kind.oneOf(REMINDER_RULES))),
+    reminder_day: fixed(Kind.nullable(Kind.smallint)),
+    reminder_of: fixed(Kind.nullable(Kind.instant)),
+    contacts: fixed(Kind.json<Readonly<Partial<Record<Channel, string>>>>()),
+    message: fixed(Kind.json<Worded>()),
+    link_token_hash: fixed(Kind.nullable(Kind.text)),
+    created_at: fixed(Kind.instant),
+    channels: fixed(Kind.someOf(CHANNELS), "channels"),
+    status: moving(Kind.oneOf(NUDGE_STATUSES), nudgeStatusOf),
     /** The one tried now or last; of a nudge that reaches nobody, the one preferred. */
-    channel: moving(oneOf(CHANNELS)),
-    position: moving(smallint, "position"),
-    tries: moving(smallint, "tries"),
-    attempts: moving(json<ReadonlyArray<NudgeAttempt>>(), "attempts"),
-    send_at: moving(nullable(instant), "sendAt"),
-    sent_at: moving(nullable(instant), "sentAt"),
-    delivered_at: moving(nullable(instant), "deliveredAt"),
-    receipt_at: moving(nullable(instant), "receiptAt"),
-    failure_reason: moving(nullable(text), "failureReason"),
-    counts: moving(flag, "counts"),
-    billed_as_overage: moving(flag),
+    channel: moving(Kind.oneOf(CHANNELS)),
+    position: moving(Kind.smallint, "position"),
+    tries: moving(Kind.smallint, "tries"),
+    attempts: moving(Kind.json<ReadonlyArray<NudgeAttempt>>(), "attempts"),
+    send_at: moving(Kind.nullable(Kind.instant), "sendAt"),
+    sent_at: moving(Kind.nullable(Kind.instant), "sentAt"),
+    delivered_at: moving(Kind.nullable(Kind.instant), "deliveredAt"),
+    receipt_at: moving(Kind.nullable(Kind.instant), "receiptAt"),
+    failure_reason: moving(Kind.nullable(Kind.text), "failureReason"),
+    counts: moving(Kind.flag, "counts"),
+    billed_as_overage: moving(Kind.flag),
     /** The process that gives it to a messenger, since `taken_at`, which whoever takes it writes. */
-    runner: moving(nullable(integer)),
+    runner: moving(Kind.nullable(Kind.integer)),
     /** What the messenger that took it last calls it. */
-    message_id: moving(nullable(text)),
+    message_id: moving(Kind.nullable(Kind.text)),
     /** As the newest event showed it. */
-    announced: moving(nullable(json<Json>())),
+    announced: moving(Kind.nullable(Kind.json<Json>())),
   },
 )
 
@@ -95,10 +84,7 @@ export const nudgeLifecycle: Lifecycle<typeof nudgeMachine, NudgeRow> = {
 export const nudgeLease: Lease = { name: "nudge", grace: { own: "5 seconds", dead: "20 seconds" } }
 
 export const renderNudge = (row: NudgeRow): typeof Nudge.Type => ({
-  id: row.id,
-  object: "nudge",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("nudge", row),
   customer: row.customer_id,
   subscription: row.subscription_id,
   channel: row.channel,

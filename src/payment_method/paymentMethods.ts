@@ -1,13 +1,14 @@
 /** Payment methods attached to customers (decision C4). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import * as Kind from "../db/Kind.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { columnsOf, instant, integer, nullable, oneOf, type RowOf, table, text } from "../db/table.ts"
+import { columnsOf, type RowOf, table } from "../db/table.ts"
 import { isRef, ofTenant, type Ref, refOf } from "../db/tenant.ts"
+import { commonOf } from "../http/response.ts"
 import { invalid, noSuch, noSuchReference } from "../problem.ts"
 import { PAYMENT_METHOD_TYPES, type PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { TEST_METHODS, testMethod } from "../rail/simulator/methods.ts"
-import { formatInstant } from "../time.ts"
 import type { PaymentMethod } from "./api.ts"
 
 const TEST_PREFIX = "pm_test_"
@@ -19,24 +20,21 @@ export const paymentMethods = table(
   "payment_method",
   { noun: "payment method", once: "(account_id, livemode, customer_id, id)" },
   {
-    customer_id: fixed(text),
-    type: fixed(oneOf(PAYMENT_METHOD_TYPES)),
-    brand: fixed(nullable(text)),
-    last4: fixed(nullable(text)),
-    bank_name: fixed(nullable(text)),
-    exp_month: fixed(nullable(integer)),
-    exp_year: fixed(nullable(integer)),
-    created_at: fixed(instant),
+    customer_id: fixed(Kind.text),
+    type: fixed(Kind.oneOf(PAYMENT_METHOD_TYPES)),
+    brand: fixed(Kind.nullable(Kind.text)),
+    last4: fixed(Kind.nullable(Kind.text)),
+    bank_name: fixed(Kind.nullable(Kind.text)),
+    exp_month: fixed(Kind.nullable(Kind.integer)),
+    exp_year: fixed(Kind.nullable(Kind.integer)),
+    created_at: fixed(Kind.instant),
   },
 )
 
 export type PaymentMethodRow = RowOf<typeof paymentMethods>
 
 export const renderPaymentMethod = (row: PaymentMethodRow): typeof PaymentMethod.Type => ({
-  id: row.id,
-  object: "payment_method",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("payment_method", row),
   customer: row.customer_id,
   type: row.type,
   brand: row.brand,

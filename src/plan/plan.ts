@@ -1,18 +1,8 @@
 /** A plan: its table, and how the API shows it. */
 import { BILLING_CYCLES } from "../../machines/calendar.ts"
-import {
-  bigint,
-  columnsOf,
-  flag,
-  instant,
-  integer,
-  json,
-  nullable,
-  oneOf,
-  type RowOf,
-  table,
-  text,
-} from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { columnsOf, type RowOf, table } from "../db/table.ts"
+import { commonOf } from "../http/response.ts"
 import type { Metadata } from "../metadata.ts"
 import { CURRENCY } from "../money.ts"
 import { formatInstant } from "../time.ts"
@@ -24,33 +14,30 @@ export const plans = table(
   "plan",
   { noun: "plan" },
   {
-    name: moving(text),
-    description: moving(nullable(text)),
-    amount_kobo: moving(bigint),
-    currency: fixed(oneOf([CURRENCY])),
-    billing_cycle: fixed(oneOf(BILLING_CYCLES)),
-    trial_days: moving(integer),
-    pause_enabled: moving(flag),
-    pro_rate: moving(flag),
-    overage_per_unit_kobo: moving(nullable(bigint)),
-    category: fixed(nullable(text)),
-    service_config: moving(json<Readonly<Record<string, unknown>>>()),
-    retry_logic: moving(json<RetryLogic>()),
-    reminders: moving(json<Reminders>()),
-    metadata: moving(json<Metadata>()),
-    status: moving(oneOf(PLAN_STATUSES)),
-    created_at: fixed(instant),
-    updated_at: moving(instant),
+    name: moving(Kind.text),
+    description: moving(Kind.nullable(Kind.text)),
+    amount_kobo: moving(Kind.bigint),
+    currency: fixed(Kind.oneOf([CURRENCY])),
+    billing_cycle: fixed(Kind.oneOf(BILLING_CYCLES)),
+    trial_days: moving(Kind.integer),
+    pause_enabled: moving(Kind.flag),
+    pro_rate: moving(Kind.flag),
+    overage_per_unit_kobo: moving(Kind.nullable(Kind.bigint)),
+    category: fixed(Kind.nullable(Kind.text)),
+    service_config: moving(Kind.json<Readonly<Record<string, unknown>>>()),
+    retry_logic: moving(Kind.json<RetryLogic>()),
+    reminders: moving(Kind.json<Reminders>()),
+    metadata: moving(Kind.json<Metadata>()),
+    status: moving(Kind.oneOf(PLAN_STATUSES)),
+    created_at: fixed(Kind.instant),
+    updated_at: moving(Kind.instant),
   },
 )
 
 export type PlanRow = RowOf<typeof plans>
 
 export const renderPlan = (row: PlanRow): typeof Plan.Type => ({
-  id: row.id,
-  object: "plan",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("plan", row),
   updated_at: formatInstant(row.updated_at),
   name: row.name,
   description: row.description,

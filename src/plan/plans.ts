@@ -33,8 +33,7 @@ const merge = <T extends object>(
   if (patch === undefined) return before
   if (patch === null) return defaults
   const merged = { ...before }
-  // Object.keys forgets which names a type has.
-  for (const name of Object.keys(defaults) as unknown as ReadonlyArray<keyof T>) {
+  for (const name in defaults) {
     const value = patch[name]
     if (value === undefined) continue
     merged[name] = value === null && !nullable.includes(name) ? defaults[name] : (value as T[typeof name])

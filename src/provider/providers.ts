@@ -1,20 +1,19 @@
 /** Providers: accounts by their business type (decision J7). */
+
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type AccountRow, findAccount, lockAccount } from "../account/accounts.ts"
 import { VERTICALS, type Vertical } from "../account/verticals.ts"
-import { columnsOf, instant, nullable, oneOf, type RowOf, table, text } from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { commonOf } from "../http/response.ts"
 import { newId } from "../ids.ts"
 import { noSuch, problem } from "../problem.ts"
-import { formatInstant } from "../time.ts"
 import type { Provider, ProviderChange } from "./api.ts"
 
 export const renderProvider = (row: AccountRow, livemode: boolean): typeof Provider.Type => ({
-  id: row.id,
-  object: "provider",
-  livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("provider", { ...row, livemode }),
   vertical: row.vertical,
   live_access: row.live_access,
 })
@@ -25,21 +24,18 @@ export const providerChanges = table(
   "provider_history",
   { noun: "provider change" },
   {
-    previous_vertical: fixed(nullable(oneOf(VERTICALS))),
-    new_vertical: fixed(oneOf(VERTICALS)),
-    administrator: fixed(text),
-    reason: fixed(text),
-    created_at: fixed(instant),
+    previous_vertical: fixed(Kind.nullable(Kind.oneOf(VERTICALS))),
+    new_vertical: fixed(Kind.oneOf(VERTICALS)),
+    administrator: fixed(Kind.text),
+    reason: fixed(Kind.text),
+    created_at: fixed(Kind.instant),
   },
 )
 
 export type ProviderChangeRow = RowOf<typeof providerChanges>
 
 export const renderProviderChange = (row: ProviderChangeRow, livemode: boolean): typeof ProviderChange.Type => ({
-  id: row.id,
-  object: "provider_change",
-  livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("provider_change", { ...row, livemode }),
   previous_vertical: row.previous_vertical,
   new_vertical: row.new_vertical,
   administrator: row.administrator,

@@ -4,19 +4,9 @@ import type { Dunning } from "../../machines/dunning.ts"
 import { type Bill, CANCELLATION_REASONS, type SubscriptionContext } from "../../machines/periods.ts"
 import { nextChargeAt, SUBSCRIPTION_STATUSES, statusOf } from "../../machines/status.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
-import {
-  actorTable,
-  bigint,
-  columnsOf,
-  flag,
-  instant,
-  integer,
-  json,
-  nullable,
-  oneOf,
-  type RowOf,
-  text,
-} from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
+import { commonOf } from "../http/response.ts"
 import type { Metadata } from "../metadata.ts"
 import type { Lifecycle, Transition } from "../runtime/lifecycle.ts"
 import { formatInstant, formatInstantOrNull } from "../time.ts"
@@ -28,37 +18,37 @@ export const subscriptions = actorTable<SubscriptionContext>()(
   "subscription",
   { noun: "subscription" },
   {
-    customer_id: fixed(text),
-    plan_id: fixed(text),
-    test_clock_id: fixed(nullable(text)),
-    created_at: fixed(instant),
-    billing_cycle: fixed(oneOf(BILLING_CYCLES), "billingCycle"),
-    price_kobo: fixed(bigint, "priceKobo"),
-    start_at: fixed(instant, "startAt"),
-    trial_end_at: fixed(nullable(instant), "trialEnd"),
-    status: moving(oneOf(SUBSCRIPTION_STATUSES), statusOf),
-    quantity: moving(integer, "quantity"),
-    anchor_at: moving(instant, "anchorAt"),
-    period_no: moving(integer, "periodNo"),
-    period_start_at: moving(instant, "periodStart"),
-    period_end_at: moving(instant, "periodEnd"),
-    period_quantity: moving(integer, "periodQuantity"),
-    next_charge_at: moving(nullable(instant), nextChargeAt),
-    units: moving(bigint, "units"),
-    cancel_at_period_end: moving(flag, "cancelAtPeriodEnd"),
-    cancel_reason: moving(nullable(oneOf(CANCELLATION_REASONS)), "cancelReason"),
-    bills_made: moving(integer, "billsMade"),
-    bill: moving(nullable(json<Bill>()), "bill"),
-    dunning: moving(nullable(json<Dunning>()), "dunning"),
-    escalation: moving(nullable(json<NonNullable<SubscriptionContext["escalation"]>>()), "escalation"),
-    pause: moving(nullable(json<NonNullable<SubscriptionContext["pause"]>>()), "pause"),
-    cancelled_at: moving(nullable(instant), "cancelledAt"),
-    cancellation_reason: moving(nullable(oneOf(CANCELLATION_REASONS)), "cancellationReason"),
-    latest_charge_id: moving(nullable(text)),
+    customer_id: fixed(Kind.text),
+    plan_id: fixed(Kind.text),
+    test_clock_id: fixed(Kind.nullable(Kind.text)),
+    created_at: fixed(Kind.instant),
+    billing_cycle: fixed(Kind.oneOf(BILLING_CYCLES), "billingCycle"),
+    price_kobo: fixed(Kind.bigint, "priceKobo"),
+    start_at: fixed(Kind.instant, "startAt"),
+    trial_end_at: fixed(Kind.nullable(Kind.instant), "trialEnd"),
+    status: moving(Kind.oneOf(SUBSCRIPTION_STATUSES), statusOf),
+    quantity: moving(Kind.integer, "quantity"),
+    anchor_at: moving(Kind.instant, "anchorAt"),
+    period_no: moving(Kind.integer, "periodNo"),
+    period_start_at: moving(Kind.instant, "periodStart"),
+    period_end_at: moving(Kind.instant, "periodEnd"),
+    period_quantity: moving(Kind.integer, "periodQuantity"),
+    next_charge_at: moving(Kind.nullable(Kind.instant), nextChargeAt),
+    units: moving(Kind.bigint, "units"),
+    cancel_at_period_end: moving(Kind.flag, "cancelAtPeriodEnd"),
+    cancel_reason: moving(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancelReason"),
+    bills_made: moving(Kind.integer, "billsMade"),
+    bill: moving(Kind.nullable(Kind.json<Bill>()), "bill"),
+    dunning: moving(Kind.nullable(Kind.json<Dunning>()), "dunning"),
+    escalation: moving(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["escalation"]>>()), "escalation"),
+    pause: moving(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["pause"]>>()), "pause"),
+    cancelled_at: moving(Kind.nullable(Kind.instant), "cancelledAt"),
+    cancellation_reason: moving(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancellationReason"),
+    latest_charge_id: moving(Kind.nullable(Kind.text)),
     /** The latest charge as the newest event about the subscription showed it. */
-    announced_charge_id: moving(nullable(text)),
-    payment_method_id: edited(nullable(text)),
-    metadata: edited(json<Metadata>()),
+    announced_charge_id: moving(Kind.nullable(Kind.text)),
+    payment_method_id: edited(Kind.nullable(Kind.text)),
+    metadata: edited(Kind.json<Metadata>()),
   },
 )
 
@@ -89,10 +79,7 @@ export const subscriptionLifecycle: Lifecycle<typeof subscriptionMachine, Subscr
 }
 
 export const renderSubscription = (row: SubscriptionRow): typeof Subscription.Type => ({
-  id: row.id,
-  object: "subscription",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("subscription", row),
   status: row.status,
   customer: row.customer_id,
   plan: row.plan_id,

@@ -7,8 +7,10 @@ import { UNIT_ACTIONS, type UnitAction } from "../../machines/events.ts"
 import type { SubscriptionStatus } from "../../machines/status.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { collect, recoverCharges } from "../collecting/collect.ts"
-import { bigint, columnsOf, instant, nullable, oneOf, type RowOf, table, text } from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { commonOf } from "../http/response.ts"
 import { newId } from "../ids.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
 import { invalid, problem } from "../problem.ts"
@@ -23,24 +25,21 @@ export const unitRecords = table(
   "unit_record",
   { noun: "unit record" },
   {
-    subscription_id: fixed(text),
-    test_clock_id: fixed(nullable(text)),
-    quantity: fixed(bigint),
-    action: fixed(oneOf(UNIT_ACTIONS)),
-    period_total: fixed(bigint),
-    reported_at: fixed(instant),
-    description: fixed(nullable(text)),
-    created_at: fixed(instant),
+    subscription_id: fixed(Kind.text),
+    test_clock_id: fixed(Kind.nullable(Kind.text)),
+    quantity: fixed(Kind.bigint),
+    action: fixed(Kind.oneOf(UNIT_ACTIONS)),
+    period_total: fixed(Kind.bigint),
+    reported_at: fixed(Kind.instant),
+    description: fixed(Kind.nullable(Kind.text)),
+    created_at: fixed(Kind.instant),
   },
 )
 
 export type UnitRecordRow = RowOf<typeof unitRecords>
 
 export const renderUnitRecord = (row: UnitRecordRow): typeof UnitRecord.Type => ({
-  id: row.id,
-  object: "unit_record",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("unit_record", row),
   subscription: row.subscription_id,
   quantity: row.quantity,
   action: row.action,

@@ -1,7 +1,9 @@
 /** A delivery of an event to an endpoint: its table, and how the API shows it (decisions I2, I5). */
 import { DELIVERY_STATUSES } from "../../machines/delivery.ts"
-import { columnsOf, flag, instant, integer, nullable, oneOf, type RowOf, smallint, table, text } from "../db/table.ts"
-import { formatInstant, formatInstantOrNull } from "../time.ts"
+import * as Kind from "../db/Kind.ts"
+import { columnsOf, type RowOf, table } from "../db/table.ts"
+import { commonOf } from "../http/response.ts"
+import { formatInstantOrNull } from "../time.ts"
 import type { Delivery } from "./api.ts"
 
 const { fixed, moving } = columnsOf()
@@ -10,31 +12,28 @@ export const deliveries = table(
   "webhook_delivery",
   { noun: "delivery" },
   {
-    event_id: fixed(text),
-    webhook_endpoint_id: fixed(text),
-    object_id: fixed(text),
+    event_id: fixed(Kind.text),
+    webhook_endpoint_id: fixed(Kind.text),
+    object_id: fixed(Kind.text),
     /** A test by hand: whoever asked for it sends it. */
-    once: fixed(flag),
-    created_at: fixed(instant),
-    status: moving(oneOf(DELIVERY_STATUSES)),
+    once: fixed(Kind.flag),
+    created_at: fixed(Kind.instant),
+    status: moving(Kind.oneOf(DELIVERY_STATUSES)),
     /** Tries made. */
-    attempt: moving(smallint),
+    attempt: moving(Kind.smallint),
     /** The next try; null: at once, or none. */
-    due_at: moving(nullable(instant)),
-    response_status: moving(nullable(smallint)),
-    response_body: moving(nullable(text)),
-    failure_reason: moving(nullable(text)),
-    duration_ms: moving(nullable(integer)),
+    due_at: moving(Kind.nullable(Kind.instant)),
+    response_status: moving(Kind.nullable(Kind.smallint)),
+    response_body: moving(Kind.nullable(Kind.text)),
+    failure_reason: moving(Kind.nullable(Kind.text)),
+    duration_ms: moving(Kind.nullable(Kind.integer)),
   },
 )
 
 export type DeliveryRow = RowOf<typeof deliveries>
 
 export const renderDelivery = (row: DeliveryRow): typeof Delivery.Type => ({
-  id: row.id,
-  object: "delivery",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("delivery", row),
   event: row.event_id,
   webhook_endpoint: row.webhook_endpoint_id,
   attempt: row.attempt,

@@ -6,22 +6,11 @@ import {
   type WebhookEndpointContext,
   webhookEndpointMachine,
 } from "../../machines/webhook_endpoint.ts"
-import {
-  actorTable,
-  bigint,
-  columnsOf,
-  instant,
-  integer,
-  nullable,
-  oneOf,
-  type RowOf,
-  smallint,
-  text,
-  texts,
-} from "../db/table.ts"
+import * as Kind from "../db/Kind.ts"
+import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
+import { commonOf } from "../http/response.ts"
 import type { Lease } from "../process/lease.ts"
 import type { Lifecycle } from "../runtime/lifecycle.ts"
-import { formatInstant } from "../time.ts"
 import type { WebhookEndpoint } from "./api.ts"
 
 const { fixed, moving, edited } = columnsOf<WebhookEndpointContext>()
@@ -31,21 +20,21 @@ export const endpoints = actorTable<WebhookEndpointContext>()(
   { noun: "webhook endpoint" },
   {
     /** One of the places that an account has (decision I7). */
-    slot: fixed(smallint),
-    created_at: fixed(instant),
-    url: edited(text),
-    description: edited(nullable(text)),
-    enabled_events: edited(texts),
+    slot: fixed(Kind.smallint),
+    created_at: fixed(Kind.instant),
+    url: edited(Kind.text),
+    description: edited(Kind.nullable(Kind.text)),
+    enabled_events: edited(Kind.texts),
     // The machine's states are what the API shows.
-    state: moving(oneOf(ENDPOINT_STATUSES), (state) => state as EndpointStatus),
-    disabled_reason: moving(nullable(oneOf(DISABLED_REASONS)), "reason"),
+    state: moving(Kind.oneOf(ENDPOINT_STATUSES), (state) => state as EndpointStatus),
+    disabled_reason: moving(Kind.nullable(Kind.oneOf(DISABLED_REASONS)), "reason"),
     /** Deliveries up to this one are given up. */
-    given_up_to: moving(bigint),
+    given_up_to: moving(Kind.bigint),
     /** The process that delivers to it. */
-    runner: moving(nullable(integer)),
+    runner: moving(Kind.nullable(Kind.integer)),
     /** Tries that failed since the last one that succeeded. */
-    failures: moving(integer),
-    failing_since: moving(nullable(instant)),
+    failures: moving(Kind.integer),
+    failing_since: moving(Kind.nullable(Kind.instant)),
   },
 )
 
@@ -63,10 +52,7 @@ export const endpointLifecycle: Lifecycle<typeof webhookEndpointMachine, Endpoin
 }
 
 export const renderEndpoint = (row: EndpointRow): typeof WebhookEndpoint.Type => ({
-  id: row.id,
-  object: "webhook_endpoint",
-  livemode: row.livemode,
-  created_at: formatInstant(row.created_at),
+  ...commonOf("webhook_endpoint", row),
   url: row.url,
   description: row.description,
   enabled_events: row.enabled_events,
