@@ -6,6 +6,7 @@ import { createServer as createTlsServer } from "node:https"
 import { join } from "node:path"
 import { NodeHttpServer } from "@effect/platform-node"
 import { Cause, Effect, Exit, Fiber, Layer, Redacted, Result } from "effect"
+import { HttpMiddleware } from "effect/http"
 import { SqlClient } from "effect/sql"
 import { createAccount, listAccounts } from "./account/accounts.ts"
 import { ownerMailWorker } from "./account/ownerMail.ts"
@@ -24,6 +25,7 @@ import { Origin } from "./http/Origin.ts"
 import { createApp } from "./http/server.ts"
 import { drawLastMonth, invoiceTimers } from "./invoice/invoices.ts"
 import { Links } from "./invoice/Links.ts"
+import { Pdfs } from "./invoice/Pdfs.ts"
 import { createKey } from "./key/apiKeys.ts"
 import { hashKey } from "./key/key.ts"
 import { messengerLayer } from "./messenger/layer.ts"
@@ -110,6 +112,7 @@ const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacte
   const requests = yield* Layer.build(
     Layer.mergeAll(
       Links.layer,
+      Pdfs.layer,
       TenantDatabase.layer(url),
       Sender.layer(config.webhooks),
       messengerLayer(config.messaging),
@@ -117,8 +120,10 @@ const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacte
   )
   if (config.workers > 0) yield* Effect.provideContext(startWorkers, requests)
   const { transport, rateLimits } = config
-  const app = createApp({ endpoints, publicRoutes, expanders, transport, rateLimits, origin })
-  yield* http.serve(Effect.provideContext(app, requests))
+  const app = yield* createApp({ endpoints, publicRoutes, expanders, transport, rateLimits, inFlight: 50, origin })
+  yield* http
+    .serve(Effect.provideContext(app, requests))
+    .pipe(Effect.provideService(HttpMiddleware.TracerDisabledWhen, () => true))
   return origin
 })
 

@@ -86,6 +86,11 @@ export const CATALOGUE = {
     "rate_limit_error",
     "Too many requests. Wait for `Retry-After` seconds, and spread requests out.",
   ),
+  too_many_in_flight: entry(
+    429,
+    "rate_limit_error",
+    "Too many requests of this account are under way at once. Send the next one when one of them is answered.",
+  ),
   route_missing: entry(
     404,
     "invalid_request_error",
@@ -119,6 +124,11 @@ export const CATALOGUE = {
     409,
     "idempotency_error",
     "The first request with this Idempotency-Key is still being processed. Try again in a moment.",
+  ),
+  lock_timeout: entry(
+    409,
+    "state_error",
+    "Another request of this account has been holding what this one needs for seconds. Nothing was changed: try again.",
   ),
   payment_method_required: entry(
     422,
@@ -189,7 +199,12 @@ export const CATALOGUE = {
   service_unavailable: entry(
     503,
     "api_error",
-    "The service cannot reach its database just now. Try again after `Retry-After` seconds.",
+    "The service cannot reach its database just now, or has more to do than it can. Try again after `Retry-After` seconds.",
+  ),
+  query_too_slow: entry(
+    503,
+    "api_error",
+    "A list could not be found in time. Filter by less or by a narrower range of time, or ask for a smaller page.",
   ),
 } as const satisfies Record<string, Entry>
 

@@ -3,86 +3,52 @@
  * one account and environment only: a statement that forgot to filter would find nothing of anybody else's.
  *
  * A write has a transaction, which says whose it is. Reads of one tenant share a connection that shows that tenant's rows,
- * so that a read costs one statement; a connection changes its tenant when nobody uses it.
+ * so that a read costs one statement; a connection changes its tenant when nobody uses it. Both have connections of their
+ * own beside those of the workers, of which no tenant gets more than its share, and limits of time.
  */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Deferred, Effect, Layer, type Redacted } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
+import { type Problem, problem } from "../problem.ts"
 import { poolLayer } from "./database.ts"
+import { Places } from "./Places.ts"
+import { Sessions, type Taken } from "./Sessions.ts"
 import type { Tenant } from "./tenant.ts"
 
 /** Tenants whose reads are under way at once; the others wait their turn. */
-const MAX_SESSIONS = 4
+const READING_SESSIONS = 8
+/** Writes under way at once, and of one tenant. */
+const WRITING_CONNECTIONS = 12
+const WRITING_SHARE = 4
+
+/** A list that takes longer is refused: all that lists are meant to be filtered by is answered from an index. */
+const READ_LIMIT_MS = 2_000
+/** Rows are held for milliseconds; who waits longer for one than this is refused. */
+const LOCK_LIMIT_MS = 2_000
+const WRITE_LIMIT_MS = 15_000
 
 /** A connection is of this role from its first moment: one that was lost and opened again is no other. */
-const REQUEST_ROLE = { role: "billing_request" }
+const READING = { role: "billing_request", statement_timeout: String(READ_LIMIT_MS) }
+const WRITING = { lock_timeout: String(LOCK_LIMIT_MS), statement_timeout: String(WRITE_LIMIT_MS) }
 
-/** A connection that shows one tenant's rows. */
-interface Session {
-  readonly client: SqlClient.SqlClient
-  tenant: string
-  users: number
-  /** Done once the connection shows the tenant's rows. */
-  ready: Deferred.Deferred<void, SqlError.SqlError>
-}
+const nameOf = ({ account_id, livemode }: Tenant): string => `${account_id} ${livemode}`
 
-/** Who takes a session first prepares it; the others wait until it is ready. */
-interface Taken {
-  readonly session: Session
-  readonly prepares: boolean
-}
+const TOO_SLOW = problem(
+  "query_too_slow",
+  "This took too long to find: filter by less, or by a narrower range of time, or ask for a smaller page.",
+)
+/** Row-level security shows a request its own account's rows only, so nobody else's are what it waits for. */
+const LOCKED = problem(
+  "lock_timeout",
+  "Another request of this account has been holding what this one needs: try again once that is through.",
+)
 
-/** Hands out sessions. Whoever waits is served before anybody joins a session that is in use, so nobody waits for ever. */
-class Sessions {
-  readonly #sessions: ReadonlyArray<Session>
-  readonly #waiting: Array<{ readonly tenant: string; readonly go: Deferred.Deferred<Taken> }> = []
-
-  constructor(clients: ReadonlyArray<SqlClient.SqlClient>) {
-    this.#sessions = clients.map((client) => ({ client, tenant: "", users: 0, ready: Deferred.makeUnsafe() }))
-  }
-
-  #give(session: Session, tenant: string): Taken {
-    const prepares = session.tenant !== tenant
-    if (prepares) {
-      session.tenant = tenant
-      session.ready = Deferred.makeUnsafe()
-    }
-    session.users++
-    return { session, prepares }
-  }
-
-  take(tenant: string): Effect.Effect<Taken> {
-    return Effect.suspend(() => {
-      const own = this.#sessions.find((session) => session.tenant === tenant)
-      if (own !== undefined && (own.users === 0 || this.#waiting.length === 0)) {
-        return Effect.succeed(this.#give(own, tenant))
-      }
-      const free = this.#sessions.find(({ users }) => users === 0)
-      if (free !== undefined) return Effect.succeed(this.#give(free, tenant))
-      const go = Deferred.makeUnsafe<Taken>()
-      this.#waiting.push({ tenant, go })
-      return Deferred.await(go)
-    })
-  }
-
-  release(session: Session): void {
-    session.users--
-    if (session.users > 0) return
-    const next = this.#waiting[0]
-    if (next === undefined) return
-    // All who wait for the same tenant are served with the first.
-    for (const place of this.#waiting.filter(({ tenant }) => tenant === next.tenant)) {
-      this.#waiting.splice(this.#waiting.indexOf(place), 1)
-      Deferred.doneUnsafe(place.go, Effect.succeed(this.#give(session, place.tenant)))
-    }
-  }
-
-  /** The connection shows nobody's rows: whoever comes next prepares it again. */
-  forget(session: Session): void {
-    session.tenant = ""
-  }
-}
+/** What a statement's time limit means for the request. */
+const orRefuse =
+  (reason: "StatementTimeoutError" | "LockTimeoutError", refusal: Problem) =>
+  <E>(error: E): E | Problem =>
+    SqlError.isSqlError(error) && error.reason._tag === reason ? refusal : error
 
 /** Whether a connection was lost and opened again: it shows nobody's rows, and says so (migrations/0010_isolation.sql). */
 const isUnset = (error: unknown): boolean =>
@@ -102,9 +68,12 @@ const createReading = (sessions: Sessions) => {
       ),
     )
   }
-  return <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> => {
+  return <A, E, R>(
+    tenant: Tenant,
+    work: Effect.Effect<A, E, R>,
+  ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> => {
     const once = Effect.acquireUseRelease(
-      sessions.take(`${tenant.account_id} ${tenant.livemode}`),
+      sessions.take(nameOf(tenant)),
       (taken) =>
         Effect.andThen(
           prepare(taken, tenant),
@@ -114,7 +83,10 @@ const createReading = (sessions: Sessions) => {
         ),
       ({ session }) => Effect.sync(() => sessions.release(session)),
     )
-    return Effect.retry(once, { times: 1, while: isUnset })
+    return Effect.mapError(
+      Effect.retry(once, { times: 1, while: isUnset }),
+      orRefuse("StatementTimeoutError", TOO_SLOW),
+    )
   }
 }
 
@@ -128,7 +100,7 @@ const CurrentEntering = Context.Reference<Entering | undefined>("billing/db/Ente
   defaultValue: () => undefined,
 })
 
-const createWriting = (sql: SqlClient.SqlClient) => {
+const createWriting = (sql: SqlClient.SqlClient, places: Places) => {
   const run = (statement: string) => (connection: Connection) =>
     Effect.asVoid(connection.executeUnprepared(statement, [], undefined))
   const begin = (connection: Connection) =>
@@ -153,43 +125,62 @@ const createWriting = (sql: SqlClient.SqlClient) => {
   return <A, E, R>(
     tenant: Tenant,
     work: (open: boolean) => Effect.Effect<A, E, R>,
-  ): Effect.Effect<A, E | SqlError.SqlError, R> =>
+  ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> =>
     Effect.suspend(() => {
       const entering: Entering = { tenant, open: false }
-      const running = transaction(Effect.suspend(() => work(entering.open)))
-      return Effect.provideService(running, CurrentEntering, entering)
-    })
+      const running = transaction(Effect.suspend(() => work(entering.open))).pipe(
+        Effect.provideService(CurrentEntering, entering),
+        Effect.provideService(SqlClient.SqlClient, sql),
+      )
+      return places.within(nameOf(tenant), running)
+    }).pipe(Effect.mapError(orRefuse("LockTimeoutError", LOCKED)))
 }
+
+/** Statements of the service's own on a tenant's behalf: as the owner of the tables, in one of the tenant's places. */
+const createKeeping =
+  (sql: SqlClient.SqlClient, places: Places) =>
+  <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | Problem, R> =>
+    places
+      .within(nameOf(tenant), Effect.provideService(work, SqlClient.SqlClient, sql))
+      .pipe(Effect.mapError(orRefuse("LockTimeoutError", LOCKED)))
 
 export class TenantDatabase extends Context.Service<
   TenantDatabase,
   {
-    /** Runs statements that only read, as the tenant. */
+    /** Runs statements that only read, as the tenant. Fails with `query_too_slow` where one of them takes too long. */
     readonly reading: <A, E, R>(
       tenant: Tenant,
       work: Effect.Effect<A, E, R>,
-    ) => Effect.Effect<A, E | SqlError.SqlError, R>
-    /** Runs one transaction as the tenant. `work` is given whether it may write just now. */
+    ) => Effect.Effect<A, E | SqlError.SqlError | Problem, R>
+    /**
+     * Runs one transaction as the tenant. `work` is given whether it may write just now. Fails with `lock_timeout` where
+     * something that it needs stays locked.
+     */
     readonly writing: <A, E, R>(
       tenant: Tenant,
       work: (open: boolean) => Effect.Effect<A, E, R>,
-    ) => Effect.Effect<A, E | SqlError.SqlError, R>
+    ) => Effect.Effect<A, E | SqlError.SqlError | Problem, R>
+    /** Runs what the service notes of a request for itself, at the tenant's cost. */
+    readonly keeping: <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Problem, R>
   }
 >()("billing/db/TenantDatabase") {
-  static readonly layer = (
-    url: Redacted.Redacted<string>,
-  ): Layer.Layer<TenantDatabase, SqlError.SqlError, SqlClient.SqlClient> =>
+  static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<TenantDatabase, SqlError.SqlError> =>
     Layer.effect(
       TenantDatabase,
       Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const clients = yield* Effect.forEach(Array.from({ length: MAX_SESSIONS }), () =>
-          // A pool of one connection, which many statements share.
-          Effect.map(Layer.build(Layer.fresh(poolLayer(url, 1, REQUEST_ROLE))), (context) =>
+        const clientOf = (connections: number, settings: Readonly<Record<string, string>>) =>
+          Effect.map(Layer.build(Layer.fresh(poolLayer(url, connections, settings))), (context) =>
             Context.get(context, PgClient.PgClient),
-          ),
-        )
-        return TenantDatabase.of({ reading: createReading(new Sessions(clients)), writing: createWriting(sql) })
+          )
+        // Pools of one connection, which many statements share.
+        const readers = yield* Effect.all(Array.from({ length: READING_SESSIONS }, () => clientOf(1, READING)))
+        const writer = yield* clientOf(WRITING_CONNECTIONS, WRITING)
+        const places = new Places(WRITING_CONNECTIONS, WRITING_SHARE)
+        return TenantDatabase.of({
+          reading: createReading(new Sessions(readers)),
+          writing: createWriting(writer, places),
+          keeping: createKeeping(writer, places),
+        })
       }),
     )
 }

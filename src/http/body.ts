@@ -6,19 +6,29 @@ import { parseBody } from "./parseBody.ts"
 
 const MAX_BODY_BYTES = 256 * 1024
 
-/** The body as it was sent; refused before it is read whole where it is too large. */
-export const readBytes = (request: IncomingMessage): Effect.Effect<Buffer, Problem> =>
+const TOO_LARGE = problem("request_too_large", "The body may hold at most 256 KiB.")
+
+/**
+ * The body as it was sent; refused before it is read whole where it is too large, or where `hold`, which is told of each part
+ * that arrives, says why not.
+ */
+export const readBytes = (
+  request: IncomingMessage,
+  hold: (bytes: number) => Problem | undefined = () => undefined,
+): Effect.Effect<Buffer, Problem> =>
   Effect.callback<Buffer, Problem>((resume) => {
-    const tooLarge = () => {
+    const refuse = (refusal: Problem) => {
       request.pause()
-      resume(Effect.fail(problem("request_too_large", "The body may hold at most 256 KiB.")))
+      request.removeAllListeners("data")
+      resume(Effect.fail(refusal))
     }
-    if (Number(request.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return tooLarge()
+    if (Number(request.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return refuse(TOO_LARGE)
     const chunks: Array<Buffer> = []
     let size = 0
     request.on("data", (chunk: Buffer) => {
       size += chunk.length
-      if (size > MAX_BODY_BYTES) return tooLarge()
+      const refusal = size > MAX_BODY_BYTES ? TOO_LARGE : hold(chunk.length)
+      if (refusal !== undefined) return refuse(refusal)
       chunks.push(chunk)
     })
     request.on("end", () => resume(Effect.succeed(Buffer.concat(chunks))))

@@ -18,6 +18,7 @@ const EVERYWHERE: ReadonlyArray<ProblemCode> = [
   "key_invalid",
   "key_revoked",
   "rate_limited",
+  "too_many_in_flight",
   "parameter_unknown",
   "request_malformed",
   "request_timeout",
@@ -25,13 +26,15 @@ const EVERYWHERE: ReadonlyArray<ProblemCode> = [
   "service_unavailable",
 ]
 const WITH_ACCOUNT_KEY: ReadonlyArray<ProblemCode> = ["key_expired", "key_environment_mismatch", "live_access_required"]
-const WITH_BODY: ReadonlyArray<ProblemCode> = [
+const OF_READS: ReadonlyArray<ProblemCode> = ["parameter_invalid", "query_too_slow"]
+const OF_WRITES: ReadonlyArray<ProblemCode> = [
   "content_type_invalid",
   "json_invalid",
   "request_too_large",
   "parameter_missing",
   "parameter_invalid",
   "reset_in_progress",
+  "lock_timeout",
 ]
 const WITH_KEY: ReadonlyArray<ProblemCode> = ["idempotency_key_reused", "idempotency_request_in_progress"]
 
@@ -68,7 +71,7 @@ const closed = (schema: Json): Json => {
 export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> => [
   ...EVERYWHERE,
   ...accessCodes(declaration),
-  ...(declaration.method === "GET" ? (["parameter_invalid"] as const) : WITH_BODY),
+  ...(declaration.method === "GET" ? OF_READS : OF_WRITES),
   ...(declaration.method === "POST" ? WITH_KEY : []),
   ...(declaration.codes ?? []),
 ]
@@ -276,7 +279,7 @@ const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
       "invoices",
       {
         "200": plain("The document", "application/pdf", { type: "string", contentEncoding: "binary" }),
-        "404": refused("Codes: link_invalid"),
+        "403": refused("Codes: link_invalid"),
         "429": refused("Codes: rate_limited"),
       },
       [

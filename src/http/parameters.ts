@@ -46,7 +46,9 @@ export const instant = Schema.String.check(
 
 export const email = Schema.NullOr(
   Schema.String.check(
-    Schema.isPattern(/^(?!.*\.\.)[^\s@<>()",;:\\]{1,64}@[^\s@<>()",;:\\.][^\s@<>()",;:\\]*\.[^\s@<>()",;:\\.]{2,}$/),
+    Schema.isPattern(
+      /^(?=.{1,254}$)(?!.*\.\.)[^\s@<>()",;:\\]{1,64}@[^\s@<>()",;:\\.][^\s@<>()",;:\\]*\.[^\s@<>()",;:\\.]{2,}$/,
+    ),
     Schema.isMaxLength(254),
   ),
 ).annotate({ description: "an e-mail address, or null" })

@@ -1,7 +1,8 @@
 /** What becomes of a call of the API: the steps of decision A6, in its order. */
 import type { IncomingMessage } from "node:http"
 import { Effect } from "effect"
-import type { RateLimits, Transport } from "../config/Config.ts"
+import type { Transport } from "../config/Config.ts"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
 import { Keys, type KnownKey } from "../key/Keys.ts"
@@ -11,12 +12,12 @@ import { readJson } from "./body.ts"
 import type { Declaration, Endpoint } from "./Endpoint.ts"
 import { allowExpansions, type Expanders, expansions } from "./expand.ts"
 import { type Claim, claim, drop, type Stored, unclaim } from "./idempotency.ts"
+import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import { parseQuery } from "./query.ts"
-import { createRateLimit } from "./rateLimit.ts"
 import { createRoutes, type Match } from "./routes.ts"
 import { type Reply, runHandler } from "./runHandler.ts"
-import { environment, isSecure } from "./transport.ts"
+import { addressOf, environment, isSecure } from "./transport.ts"
 import { decodersOf } from "./validation.ts"
 
 /** What is known of a request so far: headers that its response carries however it ends, and whose it is. */
@@ -24,6 +25,8 @@ export interface Call {
   readonly node: IncomingMessage
   readonly url: URL
   headers: Readonly<Record<string, string>>
+  /** What to give back once its response is written. */
+  readonly ends: Array<() => void>
   key: KnownKey | undefined
   /** The path of its route, as that is declared. */
   route: string | undefined
@@ -33,8 +36,6 @@ export interface PipelineOptions<E> {
   readonly endpoints: ReadonlyArray<E>
   readonly expanders: Expanders
   readonly transport: Transport
-  /** Requests a second. */
-  readonly rateLimits: RateLimits
 }
 
 type Place = ReturnType<typeof environment>
@@ -47,36 +48,36 @@ const addHeaders = (call: Call, headers: Readonly<Record<string, string>>): void
 export const requireHttps = (node: IncomingMessage, transport: Transport): Effect.Effect<void, Problem> =>
   isSecure(node, transport) ? Effect.void : Effect.fail(problem("https_required", "Use https: plain HTTP is refused."))
 
-/** A bucket for each environment, and one for what needs no key (decision J6). */
-export const createLimits = (rateLimits: RateLimits) => {
-  const buckets = {
-    live: createRateLimit(rateLimits.live),
-    sandbox: createRateLimit(rateLimits.sandbox),
-    public: createRateLimit(rateLimits.public),
-  }
-  /** Takes the request's place in a rate; its response says what is left. */
-  return (call: Call, kind: keyof typeof buckets, name: string): Effect.Effect<void, Problem> => {
-    const { allowed, headers } = buckets[kind].take(name)
-    addHeaders(call, headers)
-    return allowed
-      ? Effect.void
-      : Effect.fail(problem("rate_limited", `Too many requests: try again in ${headers["retry-after"]} s.`))
-  }
-}
+/** Refusals that say that nobody known has asked. */
+const isUnknown = ({ code }: Problem): boolean => code.startsWith("key_")
 
-export type Limit = ReturnType<typeof createLimits>
-
-/** The key, that it is of this environment, and that its account may use it; then its place in the account's rate. */
-const authenticate = Effect.fnUntraced(function* (call: Call, place: Place, limit: Limit) {
+/** The key of a request. An address that sends many wrong ones is not let look for more of them (decision J6). */
+const findKey = Effect.fnUntraced(function* (call: Call, place: Place, address: string, limits: Limits) {
   const keys = yield* Keys
-  const { key, refusal } = yield* keys.authenticate(call.node.headers.authorization, place?.livemode)
+  const found = keys.authenticate(
+    call.node.headers.authorization,
+    place?.livemode,
+    limits.look(call, "public", address),
+  )
+  return yield* Effect.tapError(found, (error) =>
+    error._tag === "Problem" && isUnknown(error) ? limits.take(call, "public", address) : Effect.void,
+  )
+})
+
+/** The key, that it is of this environment, and that its account may use it; then the request's place among its account's. */
+const authenticate = Effect.fnUntraced(function* (call: Call, place: Place, transport: Transport, limits: Limits) {
+  const address = addressOf(call.node, transport)
+  const { key, refusal } = yield* findKey(call, place, address, limits)
   call.key = key
   const livemode = key.kind === "account" ? key.livemode : (place?.livemode ?? false)
-  const owner = key.kind === "account" ? key.account_id : key.id
+  const isPublic = key.kind === "account" && key.type === "publishable"
+  const owner = isPublic ? `${key.id} ${address}` : key.kind === "account" ? `${key.account_id} ${livemode}` : key.id
   // The headers go with every response to a known key; of two refusals the earlier in decision A6 counts.
-  const limited = yield* Effect.exit(limit(call, livemode ? "live" : "sandbox", owner))
+  const rate = isPublic ? "publishable" : livemode ? "live" : "sandbox"
+  const limited = yield* Effect.exit(limits.take(call, rate, owner))
   if (refusal !== undefined) return yield* refusal
   yield* limited
+  yield* limits.enter(call, owner)
   return { key, livemode }
 })
 
@@ -140,11 +141,12 @@ const once = Effect.fnUntraced(function* <E, R>(
 ) {
   const name = node.method === "POST" ? node.headers["idempotency-key"] : undefined
   if (name === undefined) return yield* work(undefined)
-  const held = yield* claim(tenant, String(name), { method: "POST", path: url.pathname, body: raw })
+  const { keeping } = yield* TenantDatabase
+  const held = yield* keeping(tenant, claim(tenant, String(name), { method: "POST", path: url.pathname, body: raw }))
   if (isStored(held)) return { ...held, headers: { "idempotent-replayed": "true" } } satisfies Reply
   return yield* work(held).pipe(
     Effect.tapCause(() =>
-      unclaim(tenant, held).pipe(
+      keeping(tenant, unclaim(tenant, held)).pipe(
         // Its claim is dropped all the same: another try takes it over.
         Effect.catchCause((cause) => Effect.logWarning("an idempotency key stays claimed", cause)),
       ),
@@ -156,14 +158,17 @@ const once = Effect.fnUntraced(function* <E, R>(
 export const isWrite = ({ method }: IncomingMessage): boolean => method !== "GET" && method !== "HEAD"
 
 /** The program that responds to calls of the API. */
-export const createPipeline = <R>({ endpoints, expanders, transport }: PipelineOptions<Endpoint<R>>, limit: Limit) => {
+export const createPipeline = <R>(
+  { endpoints, expanders, transport }: PipelineOptions<Endpoint<R>>,
+  limits: Limits,
+) => {
   const routes = { live: createRoutes(endpoints, true), sandbox: createRoutes(endpoints, false) }
   return Effect.fnUntraced(function* (call: Call) {
     const { node, url } = call
     const metering = yield* Metering
     yield* requireHttps(node, transport)
     const place = environment(node.headers.host ?? "", url.pathname, transport)
-    const { key, livemode } = yield* authenticate(call, place, limit)
+    const { key, livemode } = yield* authenticate(call, place, transport, limits)
     const match = yield* findRoute(call, place, routes)
     const { endpoint, params } = match
     yield* authorize(call, endpoint.declaration, key, expanders)

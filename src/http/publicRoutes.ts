@@ -23,31 +23,39 @@ export interface PublicResponse {
 type Respond<R> = (request: PublicRequest) => Effect.Effect<PublicResponse, Problem | SqlError.SqlError, R>
 
 export interface PublicRoute<R> {
+  /** As the reference would write it, such as `/invoices/:id.pdf`: what logs and traces call it. */
+  readonly route: string
   readonly path: RegExp
   readonly methods: { readonly GET?: Respond<R>; readonly POST?: Respond<R> }
   /** Whether everybody may ask, and so not too often; what is signed comes as often as its sender has something to say. */
   readonly limited: boolean
 }
 
-export const publicRoute = <R>(path: RegExp, methods: PublicRoute<R>["methods"], limited = true): PublicRoute<R> => ({
-  path,
-  methods,
-  limited,
-})
+export const publicRoute = <R>(
+  route: string,
+  path: RegExp,
+  methods: PublicRoute<R>["methods"],
+  limited = true,
+): PublicRoute<R> => ({ route, path, methods, limited })
 
 /** The services that public routes take. */
 export type PublicServicesOf<P> = P extends PublicRoute<infer R> ? R : never
+
+interface Found<R> {
+  readonly respond: Respond<R>
+  readonly parts: ReadonlyArray<string>
+}
 
 /** What takes a request at an address that needs no key, if it is one and has the method. */
 export const findPublicRoute = <R>(
   routes: ReadonlyArray<PublicRoute<R>>,
   method: string,
   path: string,
-): { readonly respond: Respond<R>; readonly parts: ReadonlyArray<string>; readonly limited: boolean } | undefined => {
-  for (const { path: pattern, methods, limited } of routes) {
+): (Pick<PublicRoute<R>, "route" | "limited"> & Found<R>) | undefined => {
+  for (const { route, path: pattern, methods, limited } of routes) {
     const parts = pattern.exec(path)
     const respond = method === "POST" ? methods.POST : method === "GET" || method === "HEAD" ? methods.GET : undefined
-    if (parts !== null && respond !== undefined) return { respond, parts: parts.slice(1), limited }
+    if (parts !== null && respond !== undefined) return { route, respond, parts: parts.slice(1), limited }
   }
   return undefined
 }

@@ -21,6 +21,8 @@ export interface Taken {
 export interface RateLimit {
   /** Takes a token of `name`'s bucket. */
   readonly take: (name: string, now?: number) => Taken
+  /** What taking one would say; the bucket stays as it is. */
+  readonly look: (name: string, now?: number) => Taken
 }
 
 export const createRateLimit = (perSecond: number): RateLimit => {
@@ -36,25 +38,38 @@ export const createRateLimit = (perSecond: number): RateLimit => {
     if (buckets.size >= MAX_BUCKETS) buckets.delete(buckets.keys().next().value!)
   }
 
+  const at = (name: string, now: number): Bucket => {
+    const known = buckets.get(name)
+    if (known !== undefined) return { tokens: refill(known, now), at: now }
+    return { tokens: burst, at: now }
+  }
+
+  const keep = (name: string, bucket: Bucket, now: number): void => {
+    if (!buckets.has(name) && buckets.size >= MAX_BUCKETS) dropFull(now)
+    buckets.set(name, bucket)
+  }
+
+  const said = (tokens: number, allowed: boolean): Taken => {
+    const headers: Record<string, string> = {
+      "ratelimit-limit": String(burst),
+      "ratelimit-remaining": String(Math.floor(tokens)),
+      "ratelimit-reset": String(Math.ceil((burst - tokens) / perSecond)),
+    }
+    if (!allowed) headers["retry-after"] = String(Math.max(1, Math.ceil((1 - tokens) / perSecond)))
+    return { allowed, headers }
+  }
+
   return {
     take: (name, now = performance.now()) => {
-      let bucket = buckets.get(name)
-      if (bucket === undefined) {
-        if (buckets.size >= MAX_BUCKETS) dropFull(now)
-        bucket = { tokens: burst, at: now }
-        buckets.set(name, bucket)
-      }
-      const tokens = refill(bucket, now)
-      const allowed = tokens >= 1
-      bucket.tokens = allowed ? tokens - 1 : tokens
-      bucket.at = now
-      const headers: Record<string, string> = {
-        "ratelimit-limit": String(burst),
-        "ratelimit-remaining": String(Math.floor(bucket.tokens)),
-        "ratelimit-reset": String(Math.ceil((burst - bucket.tokens) / perSecond)),
-      }
-      if (!allowed) headers["retry-after"] = String(Math.max(1, Math.ceil((1 - bucket.tokens) / perSecond)))
-      return { allowed, headers }
+      const bucket = at(name, now)
+      const allowed = bucket.tokens >= 1
+      if (allowed) bucket.tokens -= 1
+      keep(name, bucket, now)
+      return said(bucket.tokens, allowed)
+    },
+    look: (name, now = performance.now()) => {
+      const { tokens } = at(name, now)
+      return said(tokens, tokens >= 1)
     },
   }
 }

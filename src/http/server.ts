@@ -1,8 +1,8 @@
 /** The program that responds to every request: health, documents, public routes, and the API itself (pipeline.ts). */
-import type { IncomingMessage } from "node:http"
+import type { IncomingMessage, ServerResponse } from "node:http"
 import { NodeHttpServerRequest } from "@effect/platform-node"
-import { type Cause, Effect } from "effect"
-import { HttpServerRequest, HttpServerResponse } from "effect/http"
+import { type Cause, Effect, Option, Tracer } from "effect"
+import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
 import { SqlClient } from "effect/sql"
 import type { RateLimits, Transport } from "../config/Config.ts"
 import { newId } from "../ids.ts"
@@ -13,12 +13,13 @@ import type { Endpoint } from "./Endpoint.ts"
 import { failure, json } from "./envelope.ts"
 import type { Expanders } from "./expand.ts"
 import { type Failure, refusalOf } from "./failures.ts"
+import { createLimits, type Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import { observe } from "./observe.ts"
-import { type Call, createLimits, createPipeline, isWrite, type Limit, requireHttps } from "./pipeline.ts"
+import { type Call, createPipeline, isWrite, requireHttps } from "./pipeline.ts"
 import { findPublicRoute, type PublicRoute } from "./publicRoutes.ts"
 import { createRoutes } from "./routes.ts"
-import { addressOf, environment, isSecure } from "./transport.ts"
+import { addressOf, environment, isFromTrustedProxy, isSecure } from "./transport.ts"
 
 /** `R` and `P` are the services that endpoints and public routes take. */
 export interface ServerOptions<R, P> {
@@ -26,8 +27,9 @@ export interface ServerOptions<R, P> {
   readonly publicRoutes: ReadonlyArray<PublicRoute<P>>
   readonly expanders: Expanders
   readonly transport: Transport
-  /** Requests a second. */
   readonly rateLimits: RateLimits
+  /** Requests of one account and environment under way at once. */
+  readonly inFlight: number
   /** Origin in `doc_url`, without a trailing slash. */
   readonly origin: string
 }
@@ -41,60 +43,83 @@ const READINESS = "/readyz"
 
 type Response = HttpServerResponse.HttpServerResponse
 
+/** For how long what was found of the database is said again. */
+const READINESS_AGE_MS = 1_000
+
 /** Whether the database can be reached and is migrated. */
-const readiness = (requestId: string) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    yield* sql`SELECT 1 FROM schema_migration LIMIT 1`
-    return json(200, JSON.stringify({ status: "ready" }), requestId)
-  }).pipe(
-    Effect.timeout("2 seconds"),
-    Effect.catchCause((cause) =>
-      Effect.as(
-        Effect.logWarning("not ready", cause),
-        json(503, JSON.stringify({ status: "database unreachable" }), requestId),
-      ),
-    ),
-  )
+const isReady = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`SELECT 1 FROM schema_migration LIMIT 1`
+  return true
+}).pipe(
+  Effect.timeout("2 seconds"),
+  Effect.catchCause((cause) => Effect.as(Effect.logWarning("not ready", cause), false)),
+)
+
+/** Asks the database once in a while, however many ask us; who hangs up takes nothing from the others. */
+const createReadiness = Effect.gen(function* () {
+  const context = yield* Effect.context<SqlClient.SqlClient>()
+  let [askedAt, asked] = [Number.NEGATIVE_INFINITY, Promise.resolve(false)]
+  return Effect.promise(() => {
+    const now = performance.now()
+    if (now - askedAt >= READINESS_AGE_MS) [askedAt, asked] = [now, Effect.runPromiseWith(context)(isReady)]
+    return asked
+  })
+})
+
+const readiness = (ready: boolean, requestId: string): Response =>
+  ready
+    ? json(200, JSON.stringify({ status: "ready" }), requestId)
+    : json(503, JSON.stringify({ status: "database unreachable" }), requestId)
 
 /** Health, or something to read. */
 const serveDocument = Effect.fnUntraced(function* (
   { response }: Document,
   call: Call,
   transport: Transport,
-  limit: Limit,
+  limits: Limits,
   requestId: string,
 ) {
   const { node, url } = call
   call.route = url.pathname
   if (url.pathname === HEALTH) return HttpServerResponse.setHeader(response, "x-request-id", requestId)
   yield* requireHttps(node, transport)
-  yield* limit(call, "public", addressOf(node, transport))
+  yield* limits.take(call, "public", addressOf(node, transport))
   return HttpServerResponse.setHeaders(response, { ...call.headers, "x-request-id": requestId })
 })
 
+/** A page, or a callback. One that is signed comes as often as its sender likes, unless its address has sent wrong ones. */
 const servePublic = Effect.fnUntraced(function* <R>(
-  { respond, parts, limited }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
+  { route, respond, parts, limited }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
   call: Call,
   transport: Transport,
-  limit: Limit,
+  limits: Limits,
   requestId: string,
 ) {
   const { node, url } = call
+  call.route = route
   yield* requireHttps(node, transport)
-  if (limited) yield* limit(call, "public", addressOf(node, transport))
-  const request = { parts, search: url.searchParams, headers: node.headers, body: readBytes(node) }
-  const { body, contentType, fileName } = yield* respond(request)
+  const address = addressOf(node, transport)
+  yield* limited ? limits.take(call, "public", address) : limits.look(call, "public", address)
+  const body = readBytes(node, (bytes) => limits.hold(call, address, bytes))
+  const request = { parts, search: url.searchParams, headers: node.headers, body }
+  const {
+    body: answer,
+    contentType,
+    fileName,
+  } = yield* Effect.tapError(respond(request), (error) =>
+    error._tag === "Problem" && error.code === "signature_invalid" ? limits.take(call, "public", address) : Effect.void,
+  )
   const named = fileName === undefined ? {} : { "content-disposition": `inline; filename="${fileName}"` }
   const safe = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" }
   const headers = { ...call.headers, ...named, ...safe, "x-request-id": requestId }
-  return HttpServerResponse.uint8Array(body, { contentType, headers })
+  return HttpServerResponse.uint8Array(answer, { contentType, headers })
 })
 
 /** The response to a request that failed; what nobody could act on is logged. */
 const refuse = Effect.fnUntraced(function* (
   cause: Cause.Cause<Failure>,
-  { node, url, key, headers }: Call,
+  { node, route, key, headers }: Call,
   origin: string,
   requestId: string,
 ) {
@@ -104,7 +129,7 @@ const refuse = Effect.fnUntraced(function* (
       request_id: requestId,
       caller_request_id: node.headers["x-request-id"],
       method: node.method,
-      path: url.pathname,
+      route,
     })
   }
   const metering = yield* Metering
@@ -114,13 +139,50 @@ const refuse = Effect.fnUntraced(function* (
   return refusal.code === "request_too_large" ? HttpServerResponse.setHeader(response, "connection", "close") : response
 })
 
+/** What a request took is given back once its response is written, or its connection is gone. */
+const giveBack = ({ ends }: Call, response: ServerResponse): void => {
+  const all = () => {
+    for (const end of ends.splice(0)) end()
+  }
+  if (response.closed) all()
+  else response.once("close", all)
+}
+
+/**
+ * A span for each request that somebody collects. It names the route as it is declared, never the path or the query, which
+ * may hold tokens and addresses; whose trace it belongs to, only our own proxy may say.
+ */
+const traced = Effect.fnUntraced(function* <E, R>(
+  call: Call,
+  transport: Transport,
+  responding: Effect.Effect<Response, E, R>,
+) {
+  if ((yield* Tracer.Tracer) === Tracer.nativeTracer) return yield* responding
+  const { node } = call
+  const parent = isFromTrustedProxy(node, transport)
+    ? HttpTraceContext.fromHeaders(Headers.fromInput(node.headers as Record<string, string>))
+    : Option.none()
+  const observed = Effect.tap(responding, ({ status }) =>
+    Effect.annotateCurrentSpan({
+      "http.request.method": node.method,
+      "http.route": call.route ?? "none",
+      "http.response.status_code": status,
+    }),
+  )
+  return yield* Effect.withSpan(observed, `http.server ${node.method}`, {
+    kind: "server",
+    ...(Option.isSome(parent) ? { parent: parent.value } : { root: true }),
+  })
+})
+
 /** The program that responds to every request. */
-export const createApp = <R, P>(options: ServerOptions<R, P>) => {
+export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptions<R, P>) {
   const { transport, origin, endpoints, publicRoutes } = options
-  const limit = createLimits(options.rateLimits)
-  const respond = createPipeline(options, limit)
+  const limits = createLimits(options.rateLimits, options.inFlight)
+  const respond = createPipeline(options, limits)
   const documents = documentation(endpoints, origin)
   const sandboxRoutes = createRoutes(endpoints, false)
+  const ready = yield* createReadiness
 
   /** What a browser asks before a page of another origin may call. */
   const asksBefore = (node: IncomingMessage, url: URL): boolean => {
@@ -134,31 +196,40 @@ export const createApp = <R, P>(options: ServerOptions<R, P>) => {
   /** What responds to a request: the first of these that it is for. */
   const dispatch = Effect.fnUntraced(function* (call: Call, requestId: string) {
     const { node, url } = call
+    if (!isWrite(node) && url.pathname === READINESS) {
+      call.route = READINESS
+      return readiness(yield* ready, requestId)
+    }
+    if (isSecure(node, transport) && asksBefore(node, url)) {
+      const headers = { ...preflight(node.headers.origin!), "x-request-id": requestId }
+      return HttpServerResponse.empty({ status: 204, headers })
+    }
     const document = isWrite(node) ? undefined : documents.get(url.pathname)
-    if (document !== undefined) return yield* serveDocument(document, call, transport, limit, requestId)
+    if (document !== undefined) return yield* serveDocument(document, call, transport, limits, requestId)
     const route = findPublicRoute(publicRoutes, node.method ?? "", url.pathname)
-    if (route !== undefined) return yield* servePublic(route, call, transport, limit, requestId)
+    if (route !== undefined) return yield* servePublic(route, call, transport, limits, requestId)
     const { status, body, headers } = yield* respond(call)
     return json(status, body, requestId, headers)
   })
 
   return Effect.gen(function* () {
-    const node = NodeHttpServerRequest.toIncomingMessage(yield* HttpServerRequest.HttpServerRequest) as IncomingMessage
+    const received = yield* HttpServerRequest.HttpServerRequest
+    const node = NodeHttpServerRequest.toIncomingMessage(received) as IncomingMessage
     const requestId = newId("request")
     const url = URL.canParse(node.url ?? "/", BASE) ? new URL(node.url ?? "/", BASE) : new URL(BASE)
     const startedAt = performance.now()
-    const call: Call = { node, url, headers: {}, key: undefined, route: undefined }
-    if (!isWrite(node) && url.pathname === READINESS) return yield* readiness(requestId)
-    if (isSecure(node, transport) && asksBefore(node, url)) {
-      const headers = { ...preflight(node.headers.origin!), "x-request-id": requestId }
-      return HttpServerResponse.empty({ status: 204, headers })
-    }
+    const call: Call = { node, url, headers: {}, ends: [], key: undefined, route: undefined }
     const dispatched = dispatch(call, requestId)
     // A caller that hangs up does not leave half a request: what is begun is finished.
-    const response: Response = yield* (isWrite(node) ? Effect.uninterruptible(dispatched) : dispatched).pipe(
+    const responding = (isWrite(node) ? Effect.uninterruptible(dispatched) : dispatched).pipe(
       Effect.catchCause((cause) => refuse(cause, call, origin, requestId)),
+      Effect.ensuring(
+        Effect.sync(() => giveBack(call, NodeHttpServerRequest.toServerResponse(received) as ServerResponse)),
+      ),
     )
-    yield* observe(node, { requestId, startedAt, status: response.status, route: call.route, key: call.key })
-    return response
+    const observing = Effect.tap(responding, ({ status }) =>
+      observe(node, { requestId, startedAt, status, route: call.route, key: call.key }),
+    )
+    return yield* traced(call, transport, observing)
   })
-}
+})

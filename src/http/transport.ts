@@ -11,6 +11,9 @@ export const isSecure = (request: IncomingMessage, transport: Transport): boolea
       .split(",")[0]!
       .trim() === "https")
 
+/** Whether a request came by a proxy of ours. */
+export const isFromTrustedProxy = (_: IncomingMessage, transport: Transport): boolean => transport.trustProxy
+
 /** The address that a request comes from; behind a proxy that we trust, the one which that proxy saw. */
 export const addressOf = (request: IncomingMessage, transport: Transport): string => {
   const forwarded = String(request.headers["x-forwarded-for"] ?? "").split(",")

@@ -58,29 +58,45 @@ const description = (ast: SchemaAST.AST, path: Path): string | undefined => {
   return own
 }
 
-/** Where a path stands in the document: positions of its keys, so that faults can be put in the order of the body. */
-const position = (document: unknown, path: Path): ReadonlyArray<number> => {
-  const positions: Array<number> = []
-  let at: unknown = document
-  for (const part of path) {
-    if (typeof at !== "object" || at === null) break
-    positions.push(typeof part === "number" ? part : Object.keys(at).indexOf(String(part)))
-    at = (at as Record<PropertyKey, unknown>)[part]
+/** Faults by the keys that lead to them. */
+interface Branch {
+  fault: Fault | undefined
+  readonly inner: Map<PropertyKey, Branch>
+}
+
+const newBranch = (): Branch => ({ fault: undefined, inner: new Map() })
+
+const tree = (all: ReadonlyArray<Fault>): Branch => {
+  const root = newBranch()
+  for (const fault of all) {
+    let at = root
+    for (const key of fault.path) {
+      const next = at.inner.get(key) ?? newBranch()
+      at.inner.set(key, next)
+      at = next
+    }
+    at.fault ??= fault
   }
-  return positions
+  return root
 }
 
-const before = (a: ReadonlyArray<number>, b: ReadonlyArray<number>): number => {
-  for (let i = 0; i < Math.min(a.length, b.length); i++) if (a[i] !== b[i]) return a[i]! - b[i]!
-  return a.length - b.length
+const keysOf = (value: unknown): ReadonlyArray<PropertyKey> =>
+  Array.isArray(value) ? [...value.keys()] : typeof value === "object" && value !== null ? Object.keys(value) : []
+
+/** The first fault in the order of the document, each of whose keys is looked at once at most. */
+const firstIn = ({ fault, inner }: Branch, document: unknown): Fault | undefined => {
+  if (fault !== undefined || inner.size === 0) return fault
+  const key = keysOf(document).find((name) => inner.has(name))
+  // What is faulty is there to be found: otherwise any fault is as good as another.
+  const [next, value] =
+    key === undefined
+      ? [inner.values().next().value!, undefined]
+      : [inner.get(key)!, (document as Record<PropertyKey, unknown>)[key]]
+  return firstIn(next, value)
 }
 
-const first = (all: ReadonlyArray<Fault>, document: unknown): Fault => {
-  const present = all.filter(({ kind }) => kind !== "missing")
-  if (present.length === 0) return all[0]!
-  return present.map((fault) => ({ fault, at: position(document, fault.path) })).sort((a, b) => before(a.at, b.at))[0]!
-    .fault
-}
+const first = (all: ReadonlyArray<Fault>, document: unknown): Fault =>
+  firstIn(tree(all.filter(({ kind }) => kind !== "missing")), document) ?? all[0]!
 
 const toProblem = (fault: Fault, ast: SchemaAST.AST): Problem => {
   const param = paramName(fault.path)

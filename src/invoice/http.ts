@@ -8,7 +8,7 @@ import { invoiceApi } from "./api.ts"
 import { invoices, renderInvoice } from "./invoice.ts"
 import { findInvoice } from "./invoices.ts"
 import { Links } from "./Links.ts"
-import { invoicePdf } from "./pdf.ts"
+import { Pdfs } from "./Pdfs.ts"
 
 export const invoiceEndpoints = [
   bind(invoiceApi.list, {
@@ -24,7 +24,7 @@ export const invoiceEndpoints = [
 
 /** The PDF behind an invoice's signed link. */
 export const invoiceRoutes = [
-  publicRoute(/^\/invoices\/([^/]+)\.pdf$/, {
+  publicRoute("/invoices/:id.pdf", /^\/invoices\/([^/]+)\.pdf$/, {
     GET: ({ parts: [id], search }) =>
       Effect.gen(function* () {
         const links = yield* Links
@@ -32,7 +32,7 @@ export const invoiceRoutes = [
         if (row === undefined)
           return yield* problem("link_invalid", "This link is not valid, or not any more: fetch the invoice again.")
         const account = (yield* findAccount(row.account_id))!
-        const body = yield* Effect.promise(() => invoicePdf(row, account.business_name))
+        const body = yield* (yield* Pdfs).pdf(row, account.business_name)
         return { contentType: "application/pdf", body, fileName: `${row.id}.pdf` }
       }),
   }),

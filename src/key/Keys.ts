@@ -1,6 +1,7 @@
 /**
- * Whose request it is. Keys are remembered in memory for as long as the database announces every change (LISTEN): a
- * revoked key is forgotten everywhere at once, and while the line is down nothing is remembered.
+ * Whose request it is. Keys are remembered in memory for some seconds, for as long as the database announces every change
+ * (LISTEN): a revoked key is forgotten everywhere at once, while the line is down or silent nothing is remembered, and
+ * nothing is believed for longer than its age whatever becomes of the line.
  */
 import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -8,7 +9,7 @@ import type { ApiPlan } from "../apiPlans.ts"
 import { records } from "../db/records.ts"
 import { type Problem, problem } from "../problem.ts"
 import { every, listen } from "../process/workers.ts"
-import { MINUTE_MS } from "../time.ts"
+import { MINUTE_MS, SECOND_MS } from "../time.ts"
 import { type KeyType, type ParsedKey, parseKey } from "./key.ts"
 import type { Scopes } from "./scopes.ts"
 
@@ -45,9 +46,20 @@ const MAX_REMEMBERED = 20_000
 /** How often uses are written down: "last used" is exact to a minute (decision J1). */
 const NOTE_USES_EVERY_MS = 5_000
 
+/** What was looked up is looked up again after this, heard of or not. */
+const MAX_AGE_MS = 5 * SECOND_MS
+
+interface Memory {
+  readonly key: KnownKey
+  /** `performance.now()` before it was looked up. */
+  readonly at: number
+}
+
 /** Keys by the hash of their text. */
 class Remembered {
-  readonly #keys = new Map<string, KnownKey>()
+  readonly #keys = new Map<string, Memory>()
+  /** The names of each account's keys. */
+  readonly #byAccount = new Map<string, Set<string>>()
   /** Counts the changes heard of: a look-up that one overtakes is not remembered. */
   #changes = 0
   #listening = false
@@ -56,27 +68,46 @@ class Remembered {
     return this.#changes
   }
 
-  get(name: string): KnownKey | undefined {
+  /** A key that was looked up, however long ago; it may be too old to be believed. */
+  get(name: string): Memory | undefined {
     return this.#keys.get(name)
   }
 
   /** Remembers what was looked up since `changes`, unless something changed meanwhile. */
-  set(name: string, key: KnownKey, changes: number): void {
+  set(name: string, memory: Memory, changes: number): void {
     if (!this.#listening || changes !== this.#changes) return
-    if (this.#keys.size >= MAX_REMEMBERED) this.#keys.clear()
-    this.#keys.set(name, key)
+    if (this.#keys.size >= MAX_REMEMBERED) this.#clear()
+    this.#keys.set(name, memory)
+    if (memory.key.kind !== "account") return
+    const names = this.#byAccount.get(memory.key.account_id) ?? new Set()
+    this.#byAccount.set(memory.key.account_id, names.add(name))
   }
 
-  /** A key changed, or an account and with it any number of keys. */
+  #clear(): void {
+    this.#keys.clear()
+    this.#byAccount.clear()
+  }
+
+  #forget(name: string): void {
+    const key = this.#keys.get(name)?.key
+    this.#keys.delete(name)
+    if (key?.kind !== "account") return
+    const names = this.#byAccount.get(key.account_id)
+    names?.delete(name)
+    if (names?.size === 0) this.#byAccount.delete(key.account_id)
+  }
+
+  /** A key changed (by the hash of its text), or an account (by its ID) and with it all of its keys. */
   changed(what: string): void {
     this.#changes++
-    if (what === "account") this.#keys.clear()
-    else this.#keys.delete(what)
+    for (const name of this.#byAccount.get(what) ?? [what]) this.#forget(name)
   }
 
+  /** Everything announced is heard from now on, or nothing is. */
   listening(now: boolean): void {
+    this.#changes++
     this.#listening = now
-    this.changed("account")
+    this.#clear()
   }
 }
 
@@ -128,13 +159,20 @@ const read = Effect.fnUntraced(function* ({ kind, hash }: ParsedKey) {
   return rows[0]
 })
 
-const find = Effect.fnUntraced(function* (remembered: Remembered, parsed: ParsedKey) {
+/** A key, from memory where that is young enough; `admit` is asked before one that was never seen is looked for. */
+const find = Effect.fnUntraced(function* (
+  remembered: Remembered,
+  parsed: ParsedKey,
+  admit: Effect.Effect<void, Problem>,
+) {
   const name = Buffer.from(parsed.hash).toString("hex")
-  const known = remembered.get(name)
-  if (known !== undefined) return known
+  const memory = remembered.get(name)
+  const now = performance.now()
+  if (memory !== undefined && now - memory.at < MAX_AGE_MS) return memory.key
+  if (memory === undefined) yield* admit
   const { changes } = remembered
   const key = yield* read(parsed)
-  if (key !== undefined) remembered.set(name, key, changes)
+  if (key !== undefined) remembered.set(name, { key, at: now }, changes)
   return key
 })
 
@@ -154,12 +192,13 @@ const authenticate = Effect.fnUntraced(function* (
   uses: Uses,
   authorization: string | undefined,
   livemode: boolean | undefined,
+  admit: Effect.Effect<void, Problem>,
 ) {
   const token = authorization === undefined ? undefined : /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1]
   if (token === undefined)
     return yield* problem("key_missing", "Send your API key in the header: Authorization: Bearer <API_KEY>.")
   const parsed = parseKey(token)
-  const key = parsed === undefined ? undefined : yield* find(remembered, parsed)
+  const key = parsed === undefined ? undefined : yield* find(remembered, parsed, admit)
   if (key === undefined)
     return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
   if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
@@ -176,11 +215,12 @@ export class Keys extends Context.Service<
   {
     /**
      * The key of an `Authorization` header; where it is known but of the other environment, or without live access, with
-     * the refusal (decision A6).
+     * the refusal (decision A6). `admit` refuses to look for a key that was not seen lately.
      */
     readonly authenticate: (
       authorization: string | undefined,
       livemode: boolean | undefined,
+      admit: Effect.Effect<void, Problem>,
     ) => Effect.Effect<Authenticated, Problem | SqlError.SqlError>
   }
 >()("billing/key/Keys") {
@@ -200,8 +240,12 @@ export class Keys extends Context.Service<
       )
       yield* every("key uses", NOTE_USES_EVERY_MS, writeUses(uses))
       return Keys.of({
-        authenticate: (authorization, livemode) =>
-          Effect.provideService(authenticate(remembered, uses, authorization, livemode), SqlClient.SqlClient, sql),
+        authenticate: (authorization, livemode, admit) =>
+          Effect.provideService(
+            authenticate(remembered, uses, authorization, livemode, admit),
+            SqlClient.SqlClient,
+            sql,
+          ),
       })
     }),
   )

@@ -63,6 +63,7 @@ const plain = (text: string) => ({ contentType: "text/plain", body: Buffer.from(
  */
 export const nudgeCallbacks = [
   publicRoute(
+    "/callbacks/:provider/:account",
     /^\/callbacks\/(whatsapp|termii)\/([^/]+)$/,
     {
       GET: ({ parts: [provider], search }) =>

@@ -3,7 +3,7 @@
  * a failure, which is logged and counted, and says how often and how long it ran.
  */
 import { PgClient } from "@effect/sql-pg"
-import { Cause, Effect, Metric, Queue, Schedule } from "effect"
+import { Cause, Effect, Metric, Queue, Schedule, Scope } from "effect"
 import { SECOND_MS } from "../time.ts"
 
 /** After a failure: the database is away, say. */
@@ -57,6 +57,12 @@ export const every = <A, E, R>(name: string, intervalMs: number | (() => number)
   return Effect.forkScoped(Effect.forever(Effect.flatMap(observed(name)(work), wait)))
 }
 
+/** How often a line is tried, and how long it may be silent: a connection that died without a word shows by that. */
+const BEAT_EVERY_MS = SECOND_MS
+const SILENT_AFTER_MS = 3 * SECOND_MS
+/** What lines are tried with; no notice of ours looks like it. */
+const BEAT = "beat"
+
 /** What happens to a listener. */
 export interface Listener {
   readonly notice: (payload: string) => void
@@ -66,22 +72,29 @@ export interface Listener {
   readonly ended?: () => void
 }
 
-/** Hears what is notified on a channel, and reconnects where the connection is lost. */
+/** Hears what is notified on a channel, and reconnects where the connection is lost or silent. */
 export const listen = Effect.fnUntraced(function* (channel: string, { notice, began, ended }: Listener) {
   const pg = yield* PgClient.PgClient
-  const heard = Effect.scoped(
-    Effect.gen(function* () {
-      const notices = yield* pg.listen(channel)
-      yield* Effect.sync(() => began?.())
-      yield* Effect.forever(Effect.map(Queue.take(notices), ({ payload }) => notice(payload)))
-    }),
-  ).pipe(Effect.ensuring(Effect.sync(() => ended?.())))
+  const hear = Effect.fnUntraced(function* (line: Scope.Closeable) {
+    const notices = yield* Effect.timeout(Scope.provide(pg.listen(channel), line), SILENT_AFTER_MS)
+    yield* Effect.sync(() => began?.())
+    const take = Effect.timeout(Queue.take(notices), SILENT_AFTER_MS)
+    yield* Effect.forever(Effect.map(take, ({ payload }) => (payload === BEAT ? undefined : notice(payload))))
+  })
+  const heard = Effect.acquireUseRelease(Scope.make(), hear, (line, exit) =>
+    Effect.sync(() => ended?.()).pipe(
+      // Hanging up waits for an answer, which a dead line does not give: the next one does not wait for it.
+      Effect.andThen(Effect.forkDetach(Scope.close(line, exit))),
+    ),
+  )
   yield* Effect.forkScoped(
     heard.pipe(
       orElseUnlessStopped((cause) => Effect.logWarning(`listening to ${channel} is tried again`, cause)),
       Effect.repeat(Schedule.spaced(RECONNECT_MS)),
     ),
   )
+  // A beat that fails shows as silence.
+  yield* Effect.forkScoped(Effect.repeat(Effect.ignore(pg.notify(channel, BEAT)), Schedule.spaced(BEAT_EVERY_MS)))
 })
 
 /** Does `work` whenever the channel is notified, and every `fallbackMs` in case a notice was lost; by `fibers` at once. */

@@ -1,0 +1,92 @@
+/**
+ * Places at the connections that requests write by: so many in all, and no more than a share for one tenant, so that whatever
+ * a tenant's writes wait for, there is a connection for the others. In memory only.
+ */
+import { Effect } from "effect"
+import { type Problem, problem } from "../problem.ts"
+
+/** A write that has waited longer for its place is refused. */
+const WAIT_LIMIT_MS = 5_000
+
+const OWN_DOING = problem(
+  "lock_timeout",
+  "Other writes of this account take all the connections that it may use at once: try again once they are through.",
+)
+const OTHERS_DOING = problem("service_unavailable", "The service has more to write than it can just now.")
+
+interface Waiting {
+  readonly tenant: string
+  readonly go: () => void
+}
+
+export class Places {
+  readonly #inAll: number
+  readonly #share: number
+  #taken = 0
+  readonly #byTenant = new Map<string, number>()
+  readonly #waiting = new Set<Waiting>()
+
+  constructor(inAll: number, share: number) {
+    this.#inAll = inAll
+    this.#share = share
+  }
+
+  #of(tenant: string): number {
+    return this.#byTenant.get(tenant) ?? 0
+  }
+
+  #give(tenant: string): void {
+    this.#taken++
+    this.#byTenant.set(tenant, this.#of(tenant) + 1)
+  }
+
+  /** Who is next: of those that may take a place, the tenant that has the fewest. */
+  #next(): Waiting | undefined {
+    let next: Waiting | undefined
+    for (const waiting of this.#waiting) {
+      const taken = this.#of(waiting.tenant)
+      if (taken < this.#share && (next === undefined || taken < this.#of(next.tenant))) next = waiting
+    }
+    return next
+  }
+
+  #take(tenant: string): Effect.Effect<void, Problem> {
+    return Effect.callback((resume) => {
+      if (this.#taken < this.#inAll && this.#of(tenant) < this.#share) {
+        this.#give(tenant)
+        return resume(Effect.void)
+      }
+      const waiting: Waiting = {
+        tenant,
+        go: () => {
+          clearTimeout(limit)
+          this.#waiting.delete(waiting)
+          this.#give(tenant)
+          resume(Effect.void)
+        },
+      }
+      const limit = setTimeout(() => {
+        this.#waiting.delete(waiting)
+        resume(Effect.fail(this.#of(tenant) < this.#share ? OTHERS_DOING : OWN_DOING))
+      }, WAIT_LIMIT_MS)
+      this.#waiting.add(waiting)
+    })
+  }
+
+  #release(tenant: string): void {
+    this.#taken--
+    const left = this.#of(tenant) - 1
+    if (left === 0) this.#byTenant.delete(tenant)
+    else this.#byTenant.set(tenant, left)
+    this.#next()?.go()
+  }
+
+  /** Does `work` in one of the tenant's places; fails where none is free in time. */
+  within<A, E, R>(tenant: string, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | Problem, R> {
+    return Effect.acquireUseRelease(
+      this.#take(tenant),
+      () => work,
+      () => Effect.sync(() => this.#release(tenant)),
+    )
+  }
+}
