@@ -25,7 +25,7 @@ const WRITING_SHARE = 4
 /** A list that takes longer is refused: all that lists are meant to be filtered by is answered from an index. */
 const READ_LIMIT_MS = 2_000
 /** Rows are held for milliseconds; who waits longer for one than this is refused. */
-const LOCK_LIMIT_MS = 2_000
+const LOCK_LIMIT_MS = 5_000
 const WRITE_LIMIT_MS = 15_000
 
 /** A connection is of this role from its first moment: one that was lost and opened again is no other. */
