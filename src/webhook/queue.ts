@@ -5,7 +5,7 @@ import { REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import { take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
-import { type Target, WITH_EVENT, type WithEvent, waitingOf } from "./deliver.ts"
+import { DELIVERY, type Target, type Waiting } from "./deliver.ts"
 import { type EndpointRow, endpointLease } from "./endpoint.ts"
 import { LIVE_SECRETS } from "./endpoints.ts"
 import type { Lane } from "./Lane.ts"
@@ -66,15 +66,14 @@ export const readWaiting = Effect.fnUntraced(function* (
     WHERE webhook_endpoint_id = e.id AND account_id = e.account_id AND livemode = e.livemode
       AND ${sql.literal(`${WAITING} AND ${which}`)} AND seq > e.given_up_to AND NOT seq = ANY(l.in_hand::bigint[])
     ORDER BY webhook_endpoint_id, due_at NULLS FIRST, seq LIMIT ${sql.literal(limit)})`
-  const rows = yield* sql<WithEvent>`
-    SELECT ${sql.literal(WITH_EVENT)} FROM ${records(sql, rooms, ROOM)} l
+  return yield* sql<Waiting>`
+    SELECT ${sql.literal(DELIVERY)} FROM ${records(sql, rooms, ROOM)} l
     JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
     CROSS JOIN LATERAL (${some("due_at <= now()", "(l.room + 1) / 2")} UNION ALL ${some("due_at IS NULL", "l.room")}) d
     JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
     WHERE e.state = 'enabled'
     -- Retries first, then in order of creation, on which the order of each object's rests.
     ORDER BY d.due_at, d.seq`
-  return rows.map(waitingOf)
 })
 
 const HEALTH = { ...REF_COLUMNS, failures: "integer", failing_since: "timestamptz" } as const
