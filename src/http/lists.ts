@@ -84,7 +84,8 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
   const rows = yield* sql<Row>`
     SELECT * FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions, ...beyond])} ORDER BY ${by} ${direction} LIMIT ${size + 1}`
   const shown = rows.slice(0, size)
-  return { data: backwards ? shown.reverse() : shown, hasMore: rows.length > size, limit: size } satisfies Page<Row>
+  const data = backwards ? shown.reverse() : shown
+  return { data, hasMore: rows.length > size, limit: size, backwards } satisfies Page<Row>
 })
 
 /** One page of a request's list, as the API shows its rows. */
@@ -110,7 +111,10 @@ export const pageOf = <T extends { readonly id: string }>(
   if (cursor !== undefined && at === -1) return Effect.fail(noSuchCursor(param, cursor))
   const rest = param === "ending_before" ? listed.slice(0, at).slice(-limit - 1) : listed.slice(at + 1)
   const data = param === "ending_before" ? rest.slice(-limit) : rest.slice(0, limit)
-  return Effect.succeed({ data, hasMore: rest.length > limit, limit })
+  return Effect.succeed({ data, hasMore: rest.length > limit, limit, backwards: param === "ending_before" })
 }
 
-export const mapPage = <A, B>(page: Page<A>, f: (row: A) => B): Page<B> => ({ ...page, data: page.data.map(f) })
+export const mapPage = <A, B>({ data, ...page }: Omit<Page<A>, "cursorOf">, f: (row: A) => B): Page<B> => ({
+  ...page,
+  data: data.map(f),
+})
