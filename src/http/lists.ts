@@ -65,9 +65,8 @@ export type Finder = (rest: Rest) => Fragment
 const WALKED = 1_000
 
 /**
- * Rows whose `column`, an instant, lies between two others. Pages are by ID, the column may be of any clock. So a wide range is
- * looked for among the next rows by ID; if they do not fill the page, all of the range is read from its index and sorted: narrow
- * ranges take nothing that way, and of the widest 100,000 rows take 30 ms. The index is (account_id, livemode, column, id).
+ * Rows whose `column`, an instant of any clock, lies between two others. A wide range fills its page from the next rows by ID;
+ * if not, the range is read whole from its index (account_id, livemode, column, id) and sorted: 20 ms for 100,000 rows.
  */
 export const between = (column: string, after: number | undefined, before: number | undefined): Finder | undefined => {
   if (after === undefined && before === undefined) return undefined
