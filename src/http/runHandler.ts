@@ -6,11 +6,12 @@ import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
 import { problem } from "../problem.ts"
 import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
-import { listSuccess, success } from "./envelope.ts"
+import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import type { Failure } from "./failures.ts"
 import { type Claim, noteResource, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
+import { renderPage } from "./renderPage.ts"
 
 type Headers = Readonly<Record<string, string>>
 
@@ -40,10 +41,9 @@ const tenantInDatabase = ({ key, request: { account_id, livemode } }: Run<never>
 /** What the handler returned, as the response has it. */
 const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
   const { status, list } = run.endpoint.declaration
-  const expanded = (data: ReadonlyArray<Json>) => expandAll(run.request, data, run.fields, run.expanders)
-  if (list !== true) return { status, body: success((yield* expanded([returned as Json]))[0]!) } satisfies Reply
-  const page = returned as Page<Json>
-  return { status, body: listSuccess({ ...page, data: yield* expanded(page.data) }) } satisfies Reply
+  const expand = (objects: ReadonlyArray<Json>) => expandAll(run.request, objects, run.fields, run.expanders)
+  if (list === true) return { status, body: yield* renderPage(returned as Page<Json>, expand) } satisfies Reply
+  return { status, body: success((yield* expand([returned as Json]))[0]!) } satisfies Reply
 })
 
 /** Renders what was returned, and stores the response where the request is claimed. */
