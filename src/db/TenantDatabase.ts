@@ -19,8 +19,8 @@ import type { Tenant } from "./tenant.ts"
 /** Tenants whose reads are under way at once; the others wait their turn. */
 const READING_SESSIONS = 8
 /** Writes under way at once, and of one tenant. */
-const WRITING_CONNECTIONS = 12
-const WRITING_SHARE = 4
+const WRITING_CONNECTIONS = 18
+const WRITING_SHARE = 6
 
 /** A list that takes longer is refused: all that lists are meant to be filtered by is answered from an index. */
 const READ_LIMIT_MS = 2_000

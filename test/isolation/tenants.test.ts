@@ -44,7 +44,7 @@ describe("writes that wait for a row", () => {
         const [row] = await database.run(
           (sql) => sql<{ n: number }>`SELECT count(*)::int AS n FROM pg_locks WHERE NOT granted`,
         )
-        return row!.n >= 4 ? true : undefined
+        return row!.n >= 6 ? true : undefined
       })
       await createCustomer(stranger)
       data(await stranger.get("/customers"))
