@@ -15,7 +15,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["time.ts", "json.ts", "money.ts", "apiPlans.ts"],
   ["ids.ts", "problem.ts", "config"],
   ["metadata.ts", "db", "rail", "messenger"],
-  ["process"],
+  ["process", "secret"],
   ["key"],
   ["http"],
   ["event", "ledger"],

@@ -1,6 +1,8 @@
 /** A server process of one's own: for the demo, the benchmarks and the tests. */
 import { type ChildProcess, spawn } from "node:child_process"
 import { join } from "node:path"
+import { Redacted } from "effect"
+import type { EncryptionKey } from "../src/config/Config.ts"
 
 const MAIN = join(import.meta.dirname, "../src/main.ts")
 /** A start takes a second; on a machine that has much else to do, many. */
@@ -8,6 +10,11 @@ const START_LIMIT_MS = 180_000
 
 /** Tests and benchmarks ask for more than a merchant does. */
 const UNLIMITED = { RATE_LIMIT_LIVE: "100000", RATE_LIMIT_SANDBOX: "100000", RATE_LIMIT_PUBLIC: "100000" }
+
+/** Any key will do: what is encrypted under it is gone afterwards. */
+const KEY = Buffer.alloc(32, "of databases for an hour")
+export const KEYS: ReadonlyArray<EncryptionKey> = [Redacted.make(KEY)]
+export const ENCRYPTION_KEY = KEY.toString("base64")
 
 /** Where Node keeps what it has compiled, if the parent has such a place: a start takes two thirds of the time. */
 export const compileCache = (): Readonly<Record<string, string>> =>
@@ -31,7 +38,15 @@ const exited = (child: ChildProcess): Promise<number | null> =>
 export const startServer = (env: Readonly<Record<string, string>>, entry = MAIN): Promise<Server> =>
   new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry], {
-      env: { PATH: process.env.PATH, PORT: "0", ALLOW_INSECURE_HTTP: "true", ...compileCache(), ...UNLIMITED, ...env },
+      env: {
+        PATH: process.env.PATH,
+        PORT: "0",
+        ALLOW_INSECURE_HTTP: "true",
+        ENCRYPTION_KEY,
+        ...compileCache(),
+        ...UNLIMITED,
+        ...env,
+      },
       // The channel tells the server that its parent is gone, however that ended.
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     })

@@ -20,7 +20,7 @@ import { databaseUrl, poolLayer } from "./db/database.ts"
 import { migrate } from "./db/migrate.ts"
 import { TenantDatabase } from "./db/TenantDatabase.ts"
 import { respondToBroken } from "./http/broken.ts"
-import { purge } from "./http/idempotency.ts"
+import { PURGE_EVERY_MS, purge } from "./http/idempotency.ts"
 import { Origin } from "./http/Origin.ts"
 import { createApp } from "./http/server.ts"
 import { drawLastMonth, invoiceTimers } from "./invoice/invoices.ts"
@@ -36,6 +36,7 @@ import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { every } from "./process/workers.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
 import { resetWorker } from "./sandbox/reset.ts"
+import { encryptionKeys } from "./secret/encryptionKeys.ts"
 import { servicesLayer } from "./services.ts"
 import { reminderWorker } from "./subscription/reschedule.ts"
 import { subscriptionTimers } from "./subscription/timers.ts"
@@ -87,7 +88,7 @@ const listen = Effect.fnUntraced(function* (config: Config) {
 const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, nudgeTimers] as const
 
 /** What dead processes, and dropped work of this one, left behind, and what is over. */
-const recover = recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks))
+const recover = recoverCharges({}).pipe(Effect.andThen(deleteExpiredClocks))
 
 /** Background work, for as long as the scope is open. */
 const startWorkers = Effect.gen(function* () {
@@ -109,6 +110,7 @@ const startWorkers = Effect.gen(function* () {
 const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacted<string>) {
   const { http, origin } = yield* listen(config)
   yield* every("recovery", MINUTE_MS, recover)
+  yield* every("idempotency records", PURGE_EVERY_MS, purge)
   const requests = yield* Layer.build(
     Layer.mergeAll(
       Links.layer,
@@ -168,6 +170,7 @@ const greeting = (origin: string, key: string | undefined): string =>
 
 const program = (config: Config, development: boolean) =>
   Effect.gen(function* () {
+    const keys = yield* encryptionKeys(config)
     const url = yield* databaseUrl(config)
     yield* Effect.provide(migrate, poolLayer(url, 1))
     yield* Effect.gen(function* () {
@@ -181,7 +184,7 @@ const program = (config: Config, development: boolean) =>
     }).pipe(
       Effect.scoped,
       Effect.provide(
-        servicesLayer(url, config.messaging.quietHours).pipe(
+        servicesLayer(url, keys, config.messaging.quietHours).pipe(
           Layer.provideMerge(observabilityLayer(config.observability)),
         ),
       ),

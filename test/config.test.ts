@@ -18,6 +18,8 @@ const WHATSAPP = {
   WHATSAPP_VERIFY_TOKEN: "v",
 }
 
+const KEY = Buffer.alloc(32, 1).toString("base64")
+
 describe("a setting that cannot be", () => {
   it.each([
     [{ PORT: "http" }, "PORT"],
@@ -32,6 +34,8 @@ describe("a setting that cannot be", () => {
       "ALLOW_LOOPBACK_WEBHOOKS",
     ],
     [{ NODE_ENV: "production", DATABASE_URL: "" }, "DATABASE_URL"],
+    [{ NODE_ENV: "production", DATABASE_URL: "postgres://x/y" }, "ENCRYPTION_KEY"],
+    [{ ENCRYPTION_KEY_FILE: "/nowhere/key" }, "ENCRYPTION_KEY_FILE"],
     [{ DATABASE_URL: "mysql://localhost/x" }, "DATABASE_URL"],
     [{ TLS_CERT: "/nowhere/cert.pem" }, "TLS_CERT"],
     [{ WEBHOOK_DNS_SERVERS: "dns.example" }, "WEBHOOK_DNS_SERVERS"],
@@ -64,6 +68,14 @@ describe("a setting that cannot be", () => {
   ])("is told of in one line: %j", (env, line) => {
     expect(refusal(env as Record<string, string>).message).toBe(line)
   })
+
+  it.each(["short", `${KEY}=`, `${KEY},`, `${KEY},short`, Array.from({ length: 9 }, () => KEY).join()])(
+    "is told of without its value: ENCRYPTION_KEY=%s",
+    (ENCRYPTION_KEY) =>
+      expect(refusal({ ENCRYPTION_KEY }).message).toBe(
+        "ENCRYPTION_KEY must be 32 bytes in base64, or up to 8 such keys, newest first, separated by commas.",
+      ),
+  )
 })
 
 describe("settings", () => {
@@ -84,10 +96,24 @@ describe("settings", () => {
     expect(JSON.stringify(messaging)).not.toMatch(/hunter2|"t"|"s"|"v"/)
   })
 
+  it("take several keys, newest first, from a variable or a file, and none outside production", () => {
+    const other = Buffer.alloc(32, 2).toString("base64")
+    const folder = mkdtempSync(join(tmpdir(), "recurring-billing-secret-"))
+    const file = join(folder, "keys")
+    writeFileSync(file, `${other}, ${KEY}\n`)
+    for (const env of [{ ENCRYPTION_KEY: `${other},${KEY}` }, { ENCRYPTION_KEY_FILE: file }]) {
+      const { encryptionKeys } = read(env as Record<string, string>)
+      expect(encryptionKeys!.map((key) => Redacted.value(key)[0])).toEqual([2, 1])
+      expect(JSON.stringify(encryptionKeys)).not.toMatch(/[12]/)
+    }
+    rmSync(folder, { recursive: true })
+    expect(read({}).encryptionKeys).toBeUndefined()
+  })
+
   it("remind between 08:00 and 20:00 in Lagos unless told otherwise, and simulate live outside production only", () => {
     expect(read({}).messaging).toMatchObject({ quietHours: { from: 20, to: 8 }, simulateLive: true })
     expect(read({ QUIET_HOURS: "off" }).messaging.quietHours).toBeNull()
-    const production = { NODE_ENV: "production", DATABASE_URL: "postgres://x/y" }
+    const production = { NODE_ENV: "production", DATABASE_URL: "postgres://x/y", ENCRYPTION_KEY: KEY }
     expect(read(production).messaging.simulateLive).toBe(false)
   })
 })

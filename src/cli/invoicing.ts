@@ -7,7 +7,7 @@ import { drawInvoices, moveInvoice } from "../invoice/invoices.ts"
 import { Links } from "../invoice/Links.ts"
 import { Wakeups } from "../runtime/Wakeups.ts"
 import { found, Refused } from "./failures.ts"
-import { Installation } from "./Installation.ts"
+import { Installation, vault } from "./Installation.ts"
 
 /** Where the server of these settings is reached. */
 const originOf = ({ publicUrl, transport, host, port }: Config): string =>
@@ -15,7 +15,7 @@ const originOf = ({ publicUrl, transport, host, port }: Config): string =>
 
 const linksAndTimers = Layer.unwrap(
   Effect.map(Installation, ({ config, url }) =>
-    Layer.merge(Links.layer.pipe(Layer.provide(Origin.layer(originOf(config)))), Wakeups.layer(url)),
+    Layer.merge(Links.layer.pipe(Layer.provide([Origin.layer(originOf(config)), vault])), Wakeups.layer(url)),
   ),
 )
 

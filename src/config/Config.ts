@@ -84,6 +84,9 @@ export interface Messaging extends MessengerSettings {
   readonly quietHours: QuietHours | null
 }
 
+/** 32 bytes under which secrets are encrypted at rest. */
+export type EncryptionKey = Redacted.Redacted<Uint8Array>
+
 /** Every setting of a process, validated. */
 export interface Config {
   readonly host: string
@@ -91,6 +94,8 @@ export interface Config {
   /** Absent: the embedded Postgres under `dataDir`. */
   readonly databaseUrl: Redacted.Redacted<string> | undefined
   readonly dataDir: string
+  /** Newest first: it encrypts, all decrypt. Absent: the key that is kept in `dataDir`. */
+  readonly encryptionKeys: ReadonlyArray<EncryptionKey> | undefined
   /** Origin in links and `doc_url`, without a trailing slash. Absent: the address listened on. */
   readonly publicUrl: string | undefined
   readonly production: boolean

@@ -6,6 +6,7 @@ import { isIP } from "node:net"
 import { resolve } from "node:path"
 import { ConfigProvider, Effect, Redacted } from "effect"
 import { type Config, ConfigProblem } from "./Config.ts"
+import { readEncryptionKeys } from "./encryption.ts"
 import { readMessaging } from "./messaging.ts"
 import { readObservability } from "./observability.ts"
 import { integer, MAX_PORT, text, textLike, url } from "./settings.ts"
@@ -74,6 +75,7 @@ export const readConfig = Effect.fnUntraced(
       webhooks: yield* readWebhooks(development, production),
       messaging: yield* readMessaging(production),
       rateLimits: yield* readRateLimits(development),
+      encryptionKeys: yield* readEncryptionKeys(production),
     }
   },
   (reading, env) => Effect.provideService(reading, ConfigProvider.ConfigProvider, provider(env)),

@@ -9,7 +9,7 @@ import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import type { Failure } from "./failures.ts"
-import { type Claim, noteResource, store } from "./idempotency.ts"
+import { type Claim, noteResource, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
 
@@ -46,11 +46,40 @@ const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) 
   return { status, body: success((yield* expand([returned as Json]))[0]!) } satisfies Reply
 })
 
-/** Renders what was returned, and stores the response where the request is claimed. */
+/**
+ * Renders what was returned, and stores the response where the request is claimed: with nothing expanded, since whoever asks
+ * again may read less.
+ */
 const reply = Effect.fnUntraced(function* <R>(run: Run<R>, work: Effect.Effect<Returned, Failure, R>) {
-  const response = yield* render(run, yield* work)
-  if (run.held !== undefined) yield* store(run.request, run.held, response)
+  const returned = yield* work
+  const response = yield* render(run, returned)
+  if (run.held !== undefined) {
+    const plain = run.fields.length === 0 ? response : yield* render({ ...run, fields: [] }, returned)
+    const id = "id" in returned && typeof returned.id === "string" ? returned.id : null
+    yield* store(run.request, run.held, { ...plain, id })
+  }
   return response
+})
+
+/**
+ * A stored response for a key that asks again: the object as it was then, byte for byte. What this request asks to expand
+ * (the first one's `expand[]` does not count) shows the objects as they are now.
+ */
+export const replay = Effect.fnUntraced(function* (
+  tenant: Tenant,
+  stored: Stored,
+  fields: ReadonlyArray<string>,
+  expanders: Expanders,
+) {
+  if (fields.length === 0) return stored satisfies Reply
+  const response = JSON.parse(stored.body) as { readonly data: Json | ReadonlyArray<Json> }
+  const isList = Array.isArray(response.data)
+  const database = yield* TenantDatabase
+  const objects = yield* database.reading(
+    tenant,
+    expandAll(tenant, [response.data].flat() as Array<Json>, fields, expanders),
+  )
+  return { ...stored, body: JSON.stringify({ ...response, data: isList ? objects : objects[0] }) }
 })
 
 /** Runs one transaction as the tenant, unless its sandbox is being reset. */

@@ -8,8 +8,8 @@ import { isRef, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { type EventRow, eventBody, events } from "../event/events.ts"
 import type { DeliveryRow } from "./delivery.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
-import { readSecrets } from "./endpoints.ts"
 import { Sender, type Tried } from "./Sender.ts"
+import { readSecrets } from "./secrets.ts"
 
 /** An endpoint as it was read last, with what to sign by. */
 export interface Target {

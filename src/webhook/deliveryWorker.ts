@@ -18,6 +18,7 @@ import type { Lane } from "./Lane.ts"
 import { Lanes, type Tried } from "./Lanes.ts"
 import { leaveEndpoints, readTargets, readWaiting, recordHealth, takeEndpoints } from "./queue.ts"
 import { Sender } from "./Sender.ts"
+import { reportUnopened } from "./secrets.ts"
 
 /** How often outcomes are written, and lanes that got emptier are filled. */
 const ROUND_MS = 20
@@ -215,4 +216,5 @@ export const deliveryWorker = Effect.gen(function* () {
   yield* every("webhooks", () => (rounds.lanes.isIdle ? LOOK_EVERY_MS : ROUND_MS), round(rounds))
   yield* every("webhooks given up", GIVE_UP_EVERY_MS, giveUpEnded)
   yield* every("events purged", MINUTE_MS, purgeEvents)
+  yield* every("webhook secrets", MINUTE_MS, reportUnopened)
 })

@@ -21,6 +21,7 @@ describe.concurrent("a start that cannot be", () => {
     // What is wrong with settings themselves: test/config.test.ts.
     [{ BILLING_COLOR: "red" }, "BILLING_COLOR"],
     [{ DATABASE_URL: "postgres://127.0.0.1:9/none" }, "DATABASE_URL"],
+    [{ NODE_ENV: "production", ENCRYPTION_KEY: "" }, "ENCRYPTION_KEY"],
   ])("says in one line what to change: %j", async (env, name) => {
     const { code, errors } = await start(env as Record<string, string>)
     expect(code).toBe(1)
