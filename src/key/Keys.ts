@@ -24,12 +24,15 @@ const MAX_NOTED = 20_000
 /** How often uses are written down: "last used" is exact to a minute (decision J1). */
 const NOTE_USES_EVERY_MS = 5_000
 
-/** The minute in which each key was last used, where that is not written down yet. */
+/** A key and the minute in which it was last used. */
+type Use = KnownKey & { readonly at: number }
+
+/** The last uses of keys that are not written down yet. */
 class Uses {
-  readonly #waiting = new Map<string, AccountKey & { readonly at: number }>()
+  readonly #waiting = new Map<string, Use>()
   readonly #noted = new Map<string, number>()
 
-  note(key: AccountKey): void {
+  note(key: KnownKey): void {
     const at = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
     if (this.#noted.get(key.id) === at) return
     if (this.#noted.size >= MAX_NOTED) this.#noted.clear()
@@ -37,28 +40,36 @@ class Uses {
     this.#waiting.set(key.id, { ...key, at })
   }
 
-  take() {
+  take(): ReadonlyArray<Use> {
     const rows = [...this.#waiting.values()]
     this.#waiting.clear()
     return rows
   }
 
-  putBack(rows: ReadonlyArray<AccountKey & { readonly at: number }>): void {
+  putBack(rows: ReadonlyArray<Use>): void {
     for (const row of rows) if (!this.#waiting.has(row.id)) this.#waiting.set(row.id, row)
   }
 }
 
-const USE = { account_id: "text", livemode: "boolean", id: "text", at: "timestamptz" } as const
+const ADMINISTRATOR_USE = { id: "text", at: "timestamptz" } as const
+const ACCOUNT_USE = { account_id: "text", livemode: "boolean", ...ADMINISTRATOR_USE } as const
 
 const writeUses = Effect.fnUntraced(function* (uses: Uses) {
   const rows = uses.take()
   if (rows.length === 0) return
   const sql = yield* SqlClient.SqlClient
-  yield* sql`
-    UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(sql, rows, USE)} r
-    WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id)`.pipe(
-    Effect.tapError(() => Effect.sync(() => uses.putBack(rows))),
-  )
+  const accounts = rows.filter(({ kind }) => kind === "account")
+  const administrators = rows.filter(({ kind }) => kind === "administrator")
+  const write = Effect.gen(function* () {
+    yield* sql`
+      UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(sql, accounts, ACCOUNT_USE)} r
+      WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id)`
+    yield* sql`
+      UPDATE administrator_key k SET last_used_at = greatest(k.last_used_at, r.at)
+      FROM ${records(sql, administrators, ADMINISTRATOR_USE)} r WHERE k.id = r.id`
+  })
+  // Written twice they say the same.
+  yield* Effect.tapError(write, () => Effect.sync(() => uses.putBack(rows)))
 })
 
 const read = Effect.fnUntraced(function* ({ kind, hash }: ParsedKey) {
@@ -115,7 +126,10 @@ const authenticate = Effect.fnUntraced(function* (
   if (key === undefined)
     return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
   if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
-  if (key.kind === "administrator") return { key, refusal: undefined }
+  if (key.kind === "administrator") {
+    uses.note(key)
+    return { key, refusal: undefined }
+  }
   if (key.expires_at !== null && key.expires_at <= Date.now())
     return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
   const refusal = refusalOf(key, livemode)

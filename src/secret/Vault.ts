@@ -58,7 +58,7 @@ export class Vault extends Context.Service<
             },
             catch: () =>
               new ConfigProblem({
-                message: `No ENCRYPTION_KEY of this process opens what is sealed in ${place.join(" ")}: add the key that it was sealed under.`,
+                message: `No ENCRYPTION_KEY of this process opens what is sealed in ${place.join(" ")}: set the key that it was sealed under, which in development lies in the DATA_DIR of whoever sealed it.`,
               }),
           }),
       })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { endpoints } from "../../src/api.ts"
-import { createKey, revokeKey, rollKey } from "../../src/key/apiKeys.ts"
+import { createAdministrator, createKey, revokeKey, rollKey } from "../../src/key/apiKeys.ts"
 import { SCOPE_NAMES, type Scopes } from "../../src/key/scopes.ts"
 import { createApi } from "../support/api.ts"
 import { useCommandLine } from "../support/commandLine.ts"
@@ -181,19 +181,28 @@ describe("keys over their life", () => {
     expect(refusal(await gone.api.get("/plans"))[1]).toBe("key_revoked")
   })
 
-  it("say when they were last used, to the minute", async () => {
+  it("say when they were last used, to the minute, administrators' as well", async () => {
     const { id, api: used } = await keyed("secret")
-    const lastUse = async () =>
+    const lastUse = async (table: "api_key" | "administrator_key", key: string) =>
       (
-        await database.run((sql) => sql<{ at: number | null }>`SELECT last_used_at AS at FROM api_key WHERE id = ${id}`)
+        await database.run(
+          (sql) => sql<{ at: number | null }>`SELECT last_used_at AS at FROM ${sql(table)} WHERE id = ${key}`,
+        )
       )[0]!.at
-    expect(await lastUse()).toBeNull()
+    const person = await database.run(() => createAdministrator("Last used"))
+    expect([await lastUse("api_key", id), await lastUse("administrator_key", person.id)]).toEqual([null, null])
     const before = Date.now()
     await used.get("/account")
-    const at = await eventually(async () => (await lastUse()) ?? undefined)
-    expect(at % 60_000).toBe(0)
-    expect(at).toBeGreaterThanOrEqual(before - (before % 60_000))
-    expect(at).toBeLessThanOrEqual(Date.now())
+    await createApi(server().origin, person.key).get("/account")
+    for (const [table, key] of [
+      ["api_key", id],
+      ["administrator_key", person.id],
+    ] as const) {
+      const at = await eventually(async () => (await lastUse(table, key)) ?? undefined)
+      expect(at % 60_000).toBe(0)
+      expect(at).toBeGreaterThanOrEqual(before - (before % 60_000))
+      expect(at).toBeLessThanOrEqual(Date.now())
+    }
   })
 
   it("are kept as hashes, and none is in the database", async () => {

@@ -3,6 +3,7 @@ import { Effect, Layer, ManagedRuntime, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { CurrentTransformer } from "effect/sql/Statement"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { KEYS } from "../../scripts/server.ts"
 import { endpoints } from "../../src/api.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
@@ -13,6 +14,7 @@ import { Origin } from "../../src/http/Origin.ts"
 import { Links } from "../../src/invoice/Links.ts"
 import type { Json } from "../../src/json.ts"
 import { Nudging } from "../../src/nudge/Nudging.ts"
+import { Vault } from "../../src/secret/Vault.ts"
 import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()
@@ -20,7 +22,7 @@ const database = useDatabase()
 const services = () =>
   Layer.mergeAll(TenantDatabase.layer(database.url()), Links.layer, Nudging.layer(null)).pipe(
     Layer.provideMerge(Origin.layer("http://localhost")),
-    Layer.provideMerge(poolLayer(database.url())),
+    Layer.provideMerge(Layer.merge(poolLayer(database.url()), Vault.layer(KEYS))),
   )
 type Services = Layer.Success<ReturnType<typeof services>>
 
