@@ -9,7 +9,12 @@ const MAIN = join(import.meta.dirname, "../src/main.ts")
 const START_LIMIT_MS = 180_000
 
 /** Tests and benchmarks ask for more than a merchant does. */
-const UNLIMITED = { RATE_LIMIT_LIVE: "100000", RATE_LIMIT_SANDBOX: "100000", RATE_LIMIT_PUBLIC: "100000" }
+const UNLIMITED = {
+  RATE_LIMIT_LIVE: "100000",
+  RATE_LIMIT_SANDBOX: "100000",
+  RATE_LIMIT_PUBLIC: "100000",
+  IN_FLIGHT: "100000",
+}
 
 /** Any key will do: what is encrypted under it is gone afterwards. */
 const KEY = Buffer.alloc(32, "of databases for an hour")
@@ -23,6 +28,8 @@ export const compileCache = (): Readonly<Record<string, string>> =>
 export interface Server {
   readonly origin: string
   readonly process: ChildProcess
+  /** What it has said so far. */
+  readonly output: () => string
   /** Ends it as an operator does; returns its exit code. */
   readonly stop: () => Promise<number | null>
   /** Ends it as a power cut does. */
@@ -34,10 +41,14 @@ const exited = (child: ChildProcess): Promise<number | null> =>
     ? Promise.resolve(child.exitCode)
     : new Promise((resolve) => child.once("exit", (code) => resolve(code)))
 
-/** Starts `entry` with nothing but `env`, and waits until it says where it listens. */
-export const startServer = (env: Readonly<Record<string, string>>, entry = MAIN): Promise<Server> =>
+/** Starts `entry` with nothing but `env` and `args`, and waits until it says where it listens. */
+export const startServer = (
+  env: Readonly<Record<string, string>>,
+  entry = MAIN,
+  args: ReadonlyArray<string> = [],
+): Promise<Server> =>
   new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry], {
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry, ...args], {
       env: {
         PATH: process.env.PATH,
         PORT: "0",
@@ -69,7 +80,7 @@ export const startServer = (env: Readonly<Record<string, string>>, entry = MAIN)
         child.kill("SIGKILL")
         await exited(child)
       }
-      resolve({ origin, process: child, stop, kill })
+      resolve({ origin, process: child, output: () => output, stop, kill })
     })
     child.once("exit", () => {
       clearTimeout(limit)

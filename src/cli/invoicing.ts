@@ -1,7 +1,6 @@
 /** What the `invoice` commands do: the service's invoices with links to their PDFs, and timers for the days they are due. */
 import { Effect, Layer } from "effect"
-import type { Config } from "../config/Config.ts"
-import { Origin } from "../http/Origin.ts"
+import { Origin, originOf } from "../http/Origin.ts"
 import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
 import { drawInvoices, moveInvoice } from "../invoice/invoices.ts"
 import { Links } from "../invoice/Links.ts"
@@ -9,13 +8,12 @@ import { Wakeups } from "../runtime/Wakeups.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, vault } from "./Installation.ts"
 
-/** Where the server of these settings is reached. */
-const originOf = ({ publicUrl, transport, host, port }: Config): string =>
-  publicUrl ?? `${transport.tls === undefined ? "http" : "https"}://${host}:${port}`
-
 const linksAndTimers = Layer.unwrap(
   Effect.map(Installation, ({ config, url }) =>
-    Layer.merge(Links.layer.pipe(Layer.provide([Origin.layer(originOf(config)), vault])), Wakeups.layer(url)),
+    Layer.merge(
+      Links.layer.pipe(Layer.provide([Origin.layer(originOf(config, config.port)), vault])),
+      Wakeups.layer(url),
+    ),
   ),
 )
 

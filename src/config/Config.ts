@@ -1,11 +1,13 @@
 /** The settings of a process (docs/operating.md lists them). */
+import type { BlockList } from "node:net"
 import { Data, type Redacted } from "effect"
 import type { QuietHours } from "../../machines/reminders.ts"
 
 /** How requests reach us: decides what counts as HTTPS (decision A2) and which host is which environment (A1). */
 export interface Transport {
   readonly tls: { readonly cert: string; readonly key: Redacted.Redacted<string> } | undefined
-  readonly trustProxy: boolean
+  /** Whose X-Forwarded headers are believed: every peer's, nobody's, or those of peers in these networks. */
+  readonly trustProxy: boolean | BlockList
   readonly allowInsecureHttp: boolean
   readonly liveHost: string | undefined
   readonly sandboxHost: string | undefined
@@ -103,6 +105,8 @@ export interface Config {
   readonly workers: number
   readonly transport: Transport
   readonly rateLimits: RateLimits
+  /** Requests of an account and environment that a process works on at once (decision J6). */
+  readonly inFlight: number
   readonly observability: Observability
   readonly webhooks: Webhooks
   readonly messaging: Messaging
