@@ -3,7 +3,6 @@ import type { IncomingMessage } from "node:http"
 import { NodeHttpServerRequest } from "@effect/platform-node"
 import { type Cause, Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
-import { SqlClient } from "effect/sql"
 import type { RateLimits, Transport } from "../config/Config.ts"
 import { newId } from "../ids.ts"
 import { preflight } from "./access.ts"
@@ -17,6 +16,7 @@ import { Metering } from "./Metering.ts"
 import { observe } from "./observe.ts"
 import { type Call, createLimits, createPipeline, isWrite, type Limit, requireHttps } from "./pipeline.ts"
 import { findPublicRoute, type PublicRoute } from "./publicRoutes.ts"
+import { isReady } from "./readiness.ts"
 import { createRoutes } from "./routes.ts"
 import { addressOf, environment, isSecure } from "./transport.ts"
 
@@ -43,12 +43,8 @@ type Response = HttpServerResponse.HttpServerResponse
 
 /** Whether the database can be reached and is migrated. */
 const readiness = (requestId: string) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    yield* sql`SELECT 1 FROM schema_migration LIMIT 1`
-    return json(200, JSON.stringify({ status: "ready" }), requestId)
-  }).pipe(
-    Effect.timeout("2 seconds"),
+  isReady.pipe(
+    Effect.map(() => json(200, JSON.stringify({ status: "ready" }), requestId)),
     Effect.catchCause((cause) =>
       Effect.as(
         Effect.logWarning("not ready", cause),
