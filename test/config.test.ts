@@ -42,7 +42,7 @@ describe("a setting that cannot be", () => {
     [{ ...PRODUCTION, ALLOW_INSECURE_HTTP: "true" }, "ALLOW_INSECURE_HTTP"],
     [{ ...PRODUCTION, ALLOW_LOOPBACK_WEBHOOKS: "true" }, "ALLOW_LOOPBACK_WEBHOOKS"],
     [{ NODE_ENV: "production", DATABASE_URL: "" }, "DATABASE_URL"],
-    [{ NODE_ENV: "production", DATABASE_URL: "postgres://x/y" }, "ENCRYPTION_KEY"],
+    [{ NODE_ENV: "production", DATABASE_URL: "postgres://localhost/x" }, "ENCRYPTION_KEY"],
     [{ ENCRYPTION_KEY_FILE: "/nowhere/key" }, "ENCRYPTION_KEY_FILE"],
     [{ DATABASE_URL: "mysql://localhost/x" }, "DATABASE_URL"],
     [{ TLS_CERT: "/nowhere/cert.pem" }, "TLS_CERT"],

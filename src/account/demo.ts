@@ -21,15 +21,18 @@ const attempt = <A>(what: "read" | "written", path: string, work: () => A): Effe
     catch: () => new ConfigProblem({ message: `DATA_DIR cannot be ${what}: ${path}.` }),
   })
 
+const readText = (file: string): string => (existsSync(file) ? readFileSync(file, "utf8") : "")
+
 /** The keys in the file: one for each database that was used with this DATA_DIR, and such as never came to be. */
 const readKept = (file: string) =>
-  attempt("read", file, () =>
-    existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean).slice(-MAX_KEPT) : [],
-  )
+  attempt("read", file, () => readText(file).split("\n").filter(Boolean).slice(-MAX_KEPT))
 
-/** Begins a line of its own, whatever a process that died has left of one. */
 const keep = (file: string, key: string) =>
-  attempt("written", file, () => appendFileSync(file, `\n${key}\n`, { mode: 0o600, flush: true }))
+  attempt("written", file, () => {
+    // A process that died may have left a part of a line.
+    const end = /[^\n]$/.test(readText(file)) ? "\n" : ""
+    appendFileSync(file, `${end}${key}\n`, { mode: 0o600, flush: true })
+  })
 
 /** Which of these keys the database knows as active. */
 const findKnown = Effect.fnUntraced(function* (keys: ReadonlyArray<string>) {
