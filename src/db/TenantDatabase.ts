@@ -170,13 +170,12 @@ export class TenantDatabase extends Context.Service<
     Layer.effect(
       TenantDatabase,
       Effect.gen(function* () {
-        const clientOf = (connections: number, settings: Readonly<Record<string, string>>) =>
-          Effect.map(Layer.build(Layer.fresh(poolLayer(url, connections, settings))), (context) =>
-            Context.get(context, PgClient.PgClient),
-          )
+        const clientOf = (pool: ReturnType<typeof poolLayer>) =>
+          Effect.map(Layer.build(Layer.fresh(pool)), (context) => Context.get(context, PgClient.PgClient))
         // Pools of one connection, which many statements share.
-        const readers = yield* Effect.all(Array.from({ length: READING_SESSIONS }, () => clientOf(1, READING)))
-        const writer = yield* clientOf(WRITING_CONNECTIONS, WRITING)
+        const reader = clientOf(poolLayer(url, 1, READING))
+        const readers = yield* Effect.all(Array.from({ length: READING_SESSIONS }, () => reader))
+        const writer = yield* clientOf(poolLayer(url, WRITING_CONNECTIONS, WRITING, false))
         const places = new Places(WRITING_CONNECTIONS, WRITING_SHARE)
         return TenantDatabase.of({
           reading: createReading(new Sessions(readers)),

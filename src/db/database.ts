@@ -12,16 +12,21 @@ const CONNECT_LIMIT_MS = 5_000
 /** Nothing we do takes this long; a statement that does is stuck. */
 const STATEMENT_LIMIT_MS = 60_000
 
-/** A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Statements of many fibers are pipelined; transactions have a connection. */
+/**
+ * A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Transactions have a connection. Where the
+ * connections are shared, single statements of many fibers are pipelined on them; a transaction then waits for the one that
+ * it was given though another may be free.
+ */
 export const poolLayer = (
   url: Redacted.Redacted<string>,
   maxConnections = MAX_CONNECTIONS,
   settings: Readonly<Record<string, string>> = {},
+  shared = true,
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
   PgClient.layer({
     url,
     maxConnections,
-    multiplex: true,
+    multiplex: shared,
     connectTimeout: CONNECT_LIMIT_MS,
     applicationName: "recurring-billing",
     startupParameters: {
