@@ -11,14 +11,17 @@ import { SqlClient } from "effect/sql"
 import { createAccount, listAccounts } from "./account/accounts.ts"
 import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, publicRoutes } from "./api.ts"
-import { deleteExpiredClocks } from "./clock/clocks.ts"
 import { clockWorker } from "./clock/clockWorker.ts"
+import { CLOCK_STEPS, expiryWorker } from "./clock/deletion.ts"
 import { chargeTimers, recoverCharges } from "./collecting/collect.ts"
 import { type Config, ConfigProblem } from "./config/Config.ts"
 import { readConfig } from "./config/readConfig.ts"
 import { databaseUrl, poolLayer } from "./db/database.ts"
 import { migrate } from "./db/migrate.ts"
 import { TenantDatabase } from "./db/TenantDatabase.ts"
+import { Deletions } from "./deletion/Deletions.ts"
+import { SANDBOX } from "./deletion/deletion.ts"
+import { deletionWorker } from "./deletion/worker.ts"
 import { respondToBroken } from "./http/broken.ts"
 import { purge } from "./http/idempotency.ts"
 import { Origin } from "./http/Origin.ts"
@@ -35,7 +38,7 @@ import { expanders } from "./objects.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { every } from "./process/workers.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
-import { resetWorker } from "./sandbox/reset.ts"
+import { SANDBOX_STEPS } from "./sandbox/reset.ts"
 import { servicesLayer } from "./services.ts"
 import { reminderWorker } from "./subscription/reschedule.ts"
 import { subscriptionTimers } from "./subscription/timers.ts"
@@ -87,11 +90,12 @@ const listen = Effect.fnUntraced(function* (config: Config) {
 const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, nudgeTimers] as const
 
 /** What dead processes, and dropped work of this one, left behind, and what is over. */
-const recover = recoverCharges({}).pipe(Effect.andThen(purge), Effect.andThen(deleteExpiredClocks))
+const recover = recoverCharges({}).pipe(Effect.andThen(purge))
 
 /** Background work, for as long as the scope is open. */
 const startWorkers = Effect.gen(function* () {
-  yield* resetWorker
+  yield* deletionWorker(({ id }) => (id === SANDBOX ? SANDBOX_STEPS : CLOCK_STEPS))
+  yield* expiryWorker
   yield* reminderWorker
   yield* timerWorker([chargeTimers, subscriptionTimers, invoiceTimers, nudgeTimers])
   yield* every("invoices", MINUTE_MS, drawLastMonth)
@@ -111,6 +115,7 @@ const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacte
   yield* every("recovery", MINUTE_MS, recover)
   const requests = yield* Layer.build(
     Layer.mergeAll(
+      Deletions.layer,
       Links.layer,
       Pdfs.layer,
       TenantDatabase.layer(url),
