@@ -5,7 +5,6 @@ import { Origin } from "../http/Origin.ts"
 import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
 import { drawInvoices, moveInvoice } from "../invoice/invoices.ts"
 import { Links } from "../invoice/Links.ts"
-import { Wakeups } from "../runtime/Wakeups.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation } from "./Installation.ts"
 
@@ -13,10 +12,8 @@ import { Installation } from "./Installation.ts"
 const originOf = ({ publicUrl, transport, host, port }: Config): string =>
   publicUrl ?? `${transport.tls === undefined ? "http" : "https"}://${host}:${port}`
 
-const linksAndTimers = Layer.unwrap(
-  Effect.map(Installation, ({ config, url }) =>
-    Layer.merge(Links.layer.pipe(Layer.provide(Origin.layer(originOf(config)))), Wakeups.layer(url)),
-  ),
+const links = Layer.unwrap(
+  Effect.map(Installation, ({ config }) => Links.layer.pipe(Layer.provide(Origin.layer(originOf(config))))),
 )
 
 const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row.id)))
@@ -27,7 +24,7 @@ export const drawUp = Effect.fnUntraced(function* (
   accountId: string | undefined,
 ) {
   return yield* Effect.forEach(yield* drawInvoices(period, accountId), rendered)
-}, Effect.provide(linksAndTimers))
+}, Effect.provide(links))
 
 /** Notes that an invoice is paid, or takes it back, and returns it. */
 export const close = Effect.fnUntraced(function* (id: string, move: "pay" | "void") {
@@ -37,4 +34,4 @@ export const close = Effect.fnUntraced(function* (id: string, move: "pay" | "voi
     return yield* new Refused({ message })
   }
   return yield* rendered(invoice)
-}, Effect.provide(linksAndTimers))
+}, Effect.provide(links))
