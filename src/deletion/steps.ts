@@ -4,8 +4,6 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Fragment } from "effect/sql/Statement"
-import { records } from "../db/records.ts"
 import { ofTenant } from "../db/tenant.ts"
 import { type Deleted, type Deletion, SANDBOX, type Step } from "./deletion.ts"
 
@@ -21,53 +19,71 @@ interface Of {
   readonly name?: string
 }
 
-/** The next keys to delete, locked in their order, as SQL. */
-export const nextKeys = (
-  sql: SqlClient.SqlClient,
-  { table, key = "id", where = "true", clock = "test_clock_id" }: Of,
-  deletion: Deletion,
-  after: string,
-  limit: number,
-  columns = key,
-): Fragment => {
-  const onClock = deletion.id === SANDBOX ? sql`true` : sql`${sql(clock)} = ${deletion.id}`
-  return sql`
-    SELECT ${sql.literal(columns)} FROM ${sql(table)}
-    WHERE ${ofTenant(sql, deletion)} AND ${onClock} AND ${sql.literal(where)} AND ${sql(key)} > ${after}
-    ORDER BY ${sql(key)} LIMIT ${limit} FOR UPDATE`
+/** A row that is to be deleted, locked. */
+interface Doomed {
+  /** Where it is: nothing moves it while it is locked. */
+  readonly place: string
+  readonly key: string
 }
+
+/** Locks the next rows in the order of their keys, and reads these `columns` of them too. */
+const next = <Row extends Doomed>(of: Of, deletion: Deletion, after: string, limit: number, columns = "") =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => {
+    const { table, key = "id", where = "true", clock = "test_clock_id" } = of
+    const onClock = deletion.id === SANDBOX ? sql`true` : sql`${sql(clock)} = ${deletion.id}`
+    return sql<Row>`
+      SELECT ctid::text AS place, ${sql(key)} AS key ${sql.literal(columns)} FROM ${sql(table)}
+      WHERE ${ofTenant(sql, deletion)} AND ${onClock} AND ${sql.literal(where)} AND ${sql(key)} > ${after}
+      ORDER BY ${sql(key)} LIMIT ${limit} FOR UPDATE`
+  })
+
+/**
+ * Deletes locked rows where they are. By key, a planner that last saw a small table takes whatever index it has for the one
+ * that suits.
+ */
+const remove = (table: string, rows: ReadonlyArray<Doomed>) =>
+  rows.length === 0
+    ? Effect.void
+    : Effect.flatMap(SqlClient.SqlClient, (sql) => {
+        const places = rows.map(({ place }) => place)
+        return Effect.asVoid(sql`DELETE FROM ${sql(table)} WHERE ctid = ANY(${places}::text[]::tid[])`)
+      })
+
+/** Deletes what hangs on rows, in a table that knows them as `column`. */
+const removeOf = (table: string, column: string, deletion: Deletion, rows: ReadonlyArray<Doomed>) =>
+  rows.length === 0
+    ? Effect.void
+    : Effect.flatMap(SqlClient.SqlClient, (sql) => {
+        const keys = rows.map(({ key }) => key)
+        return Effect.asVoid(
+          sql`DELETE FROM ${sql(table)} WHERE ${ofTenant(sql, deletion)} AND ${sql(column)} = ANY(${keys}::text[])`,
+        )
+      })
 
 /** Rows that nothing hangs on but what their foreign keys take along. */
 export const rowsOf = (of: Of): Step => ({
   name: of.name ?? of.table,
   run: Effect.fnUntraced(function* (deletion, after, limit) {
-    const sql = yield* SqlClient.SqlClient
-    const { table, key = "id" } = of
-    const [gone] = yield* sql<{ rows: number; last: string | null }>`
-      WITH next AS MATERIALIZED (${nextKeys(sql, of, deletion, after, limit)}),
-        gone AS (DELETE FROM ${sql(table)} t USING next WHERE ${ofTenant(sql, deletion, "t")} AND t.${sql(key)} = next.${sql(key)})
-      SELECT count(*) AS rows, max(${sql(key)}) AS last FROM next`
-    const { rows, last } = gone!
-    return { rows, to: rows < limit ? null : last } satisfies Deleted
+    const rows = yield* next(of, deletion, after, limit)
+    yield* remove(of.table, rows)
+    return { rows: rows.length, to: rows.length < limit ? null : rows.at(-1)!.key } satisfies Deleted
   }),
 })
 
-interface Actor {
-  readonly id: string
+interface Actor extends Doomed {
   readonly version: number
 }
 
-const ACTOR = { id: "text", version: "integer" } as const
-
 /** The actors that are deleted whole within `limit` rows, those of their journals counted. */
 const wholeWithin = (actors: ReadonlyArray<Actor>, limit: number) => {
+  const whole: Array<Actor> = []
   let rows = 0
-  const end = actors.findIndex(({ version }) => {
-    rows += version + 1
-    return rows > limit
-  })
-  const whole = end === -1 ? actors : actors.slice(0, end)
-  return { whole, rows: whole.reduce((sum, { version }) => sum + version + 1, 0) }
+  for (const actor of actors) {
+    if (rows + actor.version + 1 > limit) break
+    rows += actor.version + 1
+    whole.push(actor)
+  }
+  return { whole, rows }
 }
 
 /**
@@ -79,25 +95,22 @@ export const actorsOf = (of: Of): Step => ({
   name: of.name ?? of.table,
   run: Effect.fnUntraced(function* (deletion, after, limit) {
     const sql = yield* SqlClient.SqlClient
-    const actors = yield* sql<Actor>`${nextKeys(sql, of, deletion, after, limit, "id, version")}`
+    const actors = yield* next<Actor>(of, deletion, after, limit, ", version")
     const { whole, rows } = wholeWithin(actors, limit)
     const [first] = actors
     if (first !== undefined && whole.length === 0) {
+      const version = first.version - limit
       yield* sql`
-        DELETE FROM lifecycle_journal WHERE ${ofTenant(sql, deletion)} AND actor_id = ${first.id}
-          AND version > ${first.version - limit} AND version <= ${first.version}`
-      yield* sql`
-        UPDATE ${sql(of.table)} SET version = ${first.version - limit} WHERE ${ofTenant(sql, deletion)} AND id = ${first.id}`
+        DELETE FROM lifecycle_journal
+        WHERE ${ofTenant(sql, deletion)} AND actor_id = ${first.key} AND version > ${version} AND version <= ${first.version}`
+      yield* sql`UPDATE ${sql(of.table)} SET version = ${version} WHERE ctid = ${first.place}::text::tid`
       return { rows: limit, to: after } satisfies Deleted
     }
-    const gone = records(sql, whole, ACTOR)
-    yield* sql`
-      DELETE FROM lifecycle_journal j USING ${gone} g
-      WHERE ${ofTenant(sql, deletion, "j")} AND j.actor_id = g.id AND j.version <= g.version`
-    yield* sql`DELETE FROM timer t USING ${gone} g WHERE ${ofTenant(sql, deletion, "t")} AND t.actor_id = g.id`
-    yield* sql`DELETE FROM ${sql(of.table)} t USING ${gone} g WHERE ${ofTenant(sql, deletion, "t")} AND t.id = g.id`
+    yield* removeOf("lifecycle_journal", "actor_id", deletion, whole)
+    yield* removeOf("timer", "actor_id", deletion, whole)
+    yield* remove(of.table, whole)
     const isEnd = whole.length === actors.length && actors.length < limit
-    return { rows, to: isEnd ? null : (whole.at(-1)?.id ?? after) } satisfies Deleted
+    return { rows, to: isEnd ? null : (whole.at(-1)?.key ?? after) } satisfies Deleted
   }),
 })
 
@@ -108,12 +121,9 @@ export const ledgerEntries: Step = {
     const sql = yield* SqlClient.SqlClient
     // The database lets nobody else take anything out of the books (migrations/0006_lifecycle_complete.sql).
     yield* sql`SELECT set_config('billing.sandbox_reset', ${deletion.account_id}, true)`
-    const [gone] = yield* sql<{ rows: number; last: string | null }>`
-      WITH next AS MATERIALIZED (${nextKeys(sql, { table: "ledger_entry" }, deletion, after, limit)}),
-        lines AS (DELETE FROM ledger_line l USING next WHERE ${ofTenant(sql, deletion, "l")} AND l.entry_id = next.id),
-        gone AS (DELETE FROM ledger_entry e USING next WHERE ${ofTenant(sql, deletion, "e")} AND e.id = next.id)
-      SELECT count(*) AS rows, max(id) AS last FROM next`
-    const { rows, last } = gone!
-    return { rows, to: rows < limit ? null : last } satisfies Deleted
+    const rows = yield* next({ table: "ledger_entry" }, deletion, after, limit)
+    yield* removeOf("ledger_line", "entry_id", deletion, rows)
+    yield* remove("ledger_entry", rows)
+    return { rows: rows.length, to: rows.length < limit ? null : rows.at(-1)!.key } satisfies Deleted
   }),
 }
