@@ -7,8 +7,14 @@ import { onNotify, orElseUnlessStopped } from "../process/workers.ts"
 import { takeTurns } from "../turns.ts"
 import { DELETED_CHANNEL, DELETION_CHANNEL, type Deletion, payloadOf, type Step } from "./deletion.ts"
 
-/** Rows that one transaction deletes, beside what hangs on them (deliveries, payment methods): some milliseconds of work. */
+/**
+ * Rows that one transaction deletes, beside what hangs on them (deliveries, payment methods): some milliseconds of work. It is
+ * more where foreign keys are looked after in an index full of what was deleted before, which nothing can clean while an old
+ * transaction is open (a backup, say): then batches get smaller, so that each stays short.
+ */
 const MAX_ROWS = 1_000
+const MIN_ROWS = 10
+const SLOW_MS = 250
 /** Batches under way at once in a process: deletions are to get done, and to leave the database to others. */
 const FIBERS = 2
 /** Finds what a lost notice, a dead process or a failure left; a look costs one statement. */
@@ -69,12 +75,18 @@ const postpone = Effect.fnUntraced(function* (deletion: Deletion, cause: Cause.C
   }
 })
 
+/** How many rows the next batch may have after one of `rows` that took so long. */
+export const nextSize = (rows: number, ms: number, maxRows = MAX_ROWS): number =>
+  ms > SLOW_MS ? Math.max(Math.ceil(rows / 4), MIN_ROWS) : Math.min(rows * 2, maxRows)
+
 /** A program that deletes one batch, of what is next in turn, and returns whether there was anything to delete. */
 export const deletionBatches = (stepsOf: StepsOf, maxRows = MAX_ROWS) => {
   const nextTurn = takeTurns()
+  let rows = maxRows
   return Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     let taken: Deletion | undefined
+    const startedAt = performance.now()
     const batch = Effect.gen(function* () {
       yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_LIMIT_MS)}, true)`
       taken = yield* nextTurn(
@@ -83,11 +95,12 @@ export const deletionBatches = (stepsOf: StepsOf, maxRows = MAX_ROWS) => {
           WHERE account_id > ${account} AND (turn_at IS NULL OR turn_at <= now())
           ORDER BY account_id, turn_at NULLS FIRST LIMIT 1 FOR UPDATE SKIP LOCKED`,
       )
-      if (taken !== undefined) yield* deleteSome(stepsOf, taken, maxRows)
+      if (taken !== undefined) yield* deleteSome(stepsOf, taken, rows)
     })
     yield* sql
       .withTransaction(batch)
       .pipe(orElseUnlessStopped((cause) => (taken === undefined ? Effect.failCause(cause) : postpone(taken, cause))))
+    rows = nextSize(rows, performance.now() - startedAt, maxRows)
     return taken !== undefined
   })
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { CLOCK_STEPS, expireClocks } from "../../src/clock/deletion.ts"
 import { SANDBOX } from "../../src/deletion/deletion.ts"
-import { deletionBatches } from "../../src/deletion/worker.ts"
+import { deletionBatches, nextSize } from "../../src/deletion/worker.ts"
 import { checkLedger } from "../../src/ledger/ledger.ts"
 import { SANDBOX_STEPS } from "../../src/sandbox/reset.ts"
 import { createApi } from "../support/api.ts"
@@ -152,6 +152,12 @@ describe("batches", () => {
     expect([await total(huge), await total(hugeToo)]).toEqual([0, 0])
     expect(await database.run(() => rowsLeft(kept))).toEqual(before)
     for (const answer of answers) expect((await answer).status).toBe(200)
+  })
+
+  it("get smaller where one takes long, and larger again", () => {
+    expect([nextSize(1_000, 251), nextSize(15, 60_000), nextSize(10, 10), nextSize(800, 10)]).toEqual([
+      250, 10, 20, 1_000,
+    ])
   })
 
   it("read what they delete and no more, however much there is beside it", async () => {
