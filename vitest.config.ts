@@ -12,6 +12,7 @@ const ORDER = [
   "nudge/messengers",
   "webhook/delivery",
   "webhook/backlog",
+  "isolation/secrets",
   "faults/idempotency",
   "faults/races",
   "faults/operations",

@@ -1,13 +1,25 @@
 /** A server process of one's own: for the demo, the benchmarks and the tests. */
 import { type ChildProcess, spawn } from "node:child_process"
 import { join } from "node:path"
+import { Redacted } from "effect"
+import type { EncryptionKey } from "../src/config/Config.ts"
 
 const MAIN = join(import.meta.dirname, "../src/main.ts")
 /** A start takes a second; on a machine that has much else to do, many. */
 const START_LIMIT_MS = 180_000
 
 /** Tests and benchmarks ask for more than a merchant does. */
-const UNLIMITED = { RATE_LIMIT_LIVE: "100000", RATE_LIMIT_SANDBOX: "100000", RATE_LIMIT_PUBLIC: "100000" }
+const UNLIMITED = {
+  RATE_LIMIT_LIVE: "100000",
+  RATE_LIMIT_SANDBOX: "100000",
+  RATE_LIMIT_PUBLIC: "100000",
+  IN_FLIGHT: "100000",
+}
+
+/** Any key will do: what is encrypted under it is gone afterwards. */
+const KEY = Buffer.alloc(32, "of databases for an hour")
+export const KEYS: ReadonlyArray<EncryptionKey> = [Redacted.make(KEY)]
+export const ENCRYPTION_KEY = KEY.toString("base64")
 
 /** Where Node keeps what it has compiled, if the parent has such a place: a start takes two thirds of the time. */
 export const compileCache = (): Readonly<Record<string, string>> =>
@@ -16,6 +28,8 @@ export const compileCache = (): Readonly<Record<string, string>> =>
 export interface Server {
   readonly origin: string
   readonly process: ChildProcess
+  /** What it has said so far. */
+  readonly output: () => string
   /** Ends it as an operator does; returns its exit code. */
   readonly stop: () => Promise<number | null>
   /** Ends it as a power cut does. */
@@ -27,11 +41,23 @@ const exited = (child: ChildProcess): Promise<number | null> =>
     ? Promise.resolve(child.exitCode)
     : new Promise((resolve) => child.once("exit", (code) => resolve(code)))
 
-/** Starts `entry` with nothing but `env`, and waits until it says where it listens. */
-export const startServer = (env: Readonly<Record<string, string>>, entry = MAIN): Promise<Server> =>
+/** Starts `entry` with nothing but `env` and `args`, and waits until it says where it listens. */
+export const startServer = (
+  env: Readonly<Record<string, string>>,
+  entry = MAIN,
+  args: ReadonlyArray<string> = [],
+): Promise<Server> =>
   new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry], {
-      env: { PATH: process.env.PATH, PORT: "0", ALLOW_INSECURE_HTTP: "true", ...compileCache(), ...UNLIMITED, ...env },
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry, ...args], {
+      env: {
+        PATH: process.env.PATH,
+        PORT: "0",
+        ALLOW_INSECURE_HTTP: "true",
+        ENCRYPTION_KEY,
+        ...compileCache(),
+        ...UNLIMITED,
+        ...env,
+      },
       // The channel tells the server that its parent is gone, however that ended.
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     })
@@ -54,7 +80,7 @@ export const startServer = (env: Readonly<Record<string, string>>, entry = MAIN)
         child.kill("SIGKILL")
         await exited(child)
       }
-      resolve({ origin, process: child, stop, kill })
+      resolve({ origin, process: child, output: () => output, stop, kill })
     })
     child.once("exit", () => {
       clearTimeout(limit)

@@ -11,3 +11,19 @@ export const canonical = (value: unknown): string => {
     .sort(([a], [b]) => (a < b ? -1 : 1))
   return `{${entries.map(([key, inner]) => `${JSON.stringify(key)}:${canonical(inner)}`).join()}}`
 }
+
+/** The zeros that a number takes where it is written without its exponent, none where it has none. */
+const zerosOf = (value: number): number => Math.abs(Number(/e([+-]\d+)$/.exec(String(value))?.[1] ?? 0))
+
+/**
+ * The bytes of a value as JSON in UTF-8, numbers written without exponents: so Postgres writes what it keeps as jsonb, and
+ * 1e308 comes back from there in 309 digits.
+ */
+export const jsonBytes = (value: unknown): number => {
+  let zeros = 0
+  const text = JSON.stringify(value, (_, inner: unknown) => {
+    if (typeof inner === "number") zeros += zerosOf(inner)
+    return inner
+  })
+  return Buffer.byteLength(text) + zeros
+}

@@ -1,14 +1,6 @@
 /** The server: the only place where all layers meet. */
-
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
-import { createServer, type Server } from "node:http"
-import { createServer as createTlsServer } from "node:https"
-import { join } from "node:path"
-import { NodeHttpServer } from "@effect/platform-node"
-import { Cause, Effect, Exit, Fiber, Layer, Redacted, Result } from "effect"
-import { HttpMiddleware } from "effect/http"
-import { SqlClient } from "effect/sql"
-import { createAccount, listAccounts } from "./account/accounts.ts"
+import { Cause, Effect, Exit, Fiber, Layer, type Redacted, Result } from "effect"
+import { demoKey } from "./account/demo.ts"
 import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, publicRoutes } from "./api.ts"
 import { clockWorker } from "./clock/clockWorker.ts"
@@ -22,15 +14,14 @@ import { TenantDatabase } from "./db/TenantDatabase.ts"
 import { Deletions } from "./deletion/Deletions.ts"
 import { SANDBOX } from "./deletion/deletion.ts"
 import { deletionWorker } from "./deletion/worker.ts"
-import { respondToBroken } from "./http/broken.ts"
-import { purge } from "./http/idempotency.ts"
+import { PURGE_EVERY_MS, purge } from "./http/idempotency.ts"
+import { listen } from "./http/listener.ts"
 import { Origin } from "./http/Origin.ts"
+import { becomesReady } from "./http/readiness.ts"
 import { createApp } from "./http/server.ts"
 import { drawLastMonth, invoiceTimers } from "./invoice/invoices.ts"
 import { Links } from "./invoice/Links.ts"
 import { Pdfs } from "./invoice/Pdfs.ts"
-import { createKey } from "./key/apiKeys.ts"
-import { hashKey } from "./key/key.ts"
 import { messengerLayer } from "./messenger/layer.ts"
 import { nudgeWorker, sendOnClock } from "./nudge/send.ts"
 import { nudgeTimers } from "./nudge/timers.ts"
@@ -39,6 +30,7 @@ import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { every } from "./process/workers.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
 import { SANDBOX_STEPS } from "./sandbox/reset.ts"
+import { encryptionKeys } from "./secret/encryptionKeys.ts"
 import { servicesLayer } from "./services.ts"
 import { reminderWorker } from "./subscription/reschedule.ts"
 import { subscriptionTimers } from "./subscription/timers.ts"
@@ -46,51 +38,11 @@ import { MINUTE_MS } from "./time.ts"
 import { deliveryWorker } from "./webhook/deliveryWorker.ts"
 import { Sender } from "./webhook/Sender.ts"
 
-/** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
-const HEADERS_LIMIT_MS = 10_000
-const REQUEST_LIMIT_MS = 30_000
-const CHECK_EVERY_MS = 1_000
-/** Longer than proxies keep theirs, so that it is they who close. */
-const KEEP_ALIVE_MS = 65_000
+/** What is not finished this long after SIGTERM is left to the next start. */
 const SHUTDOWN_LIMIT_MS = 20_000
-
-const SERVER_OPTIONS = {
-  // A request without Host is answered by us, in the envelope, like any other.
-  requireHostHeader: false,
-  headersTimeout: HEADERS_LIMIT_MS,
-  requestTimeout: REQUEST_LIMIT_MS,
-  connectionsCheckingInterval: CHECK_EVERY_MS,
-  keepAliveTimeout: KEEP_ALIVE_MS,
-}
-
-/** Listens, with TLS where that is set; the scope's end closes it. */
-const listen = Effect.fnUntraced(function* (config: Config) {
-  const { tls } = config.transport
-  let origin = config.publicUrl ?? ""
-  const make = (): Server => {
-    const server =
-      tls === undefined
-        ? createServer(SERVER_OPTIONS)
-        : createTlsServer({ ...SERVER_OPTIONS, cert: tls.cert, key: Redacted.value(tls.key) })
-    respondToBroken(server, () => origin)
-    return server
-  }
-  const http = yield* NodeHttpServer.make(make, {
-    port: config.port,
-    host: config.host,
-    gracefulShutdownTimeout: SHUTDOWN_LIMIT_MS,
-  })
-  const port = "port" in http.address ? http.address.port : config.port
-  const scheme = tls === undefined ? "http" : "https"
-  origin ||= `${scheme}://${config.host.includes(":") ? `[${config.host}]` : config.host}:${port}`
-  return { http, origin }
-})
 
 /** Charges first: what a rail knows by now comes before what is decided on it. */
 const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, nudgeTimers] as const
-
-/** What dead processes, and dropped work of this one, left behind, and what is over. */
-const recover = recoverCharges({}).pipe(Effect.andThen(purge))
 
 /** Background work, for as long as the scope is open. */
 const startWorkers = Effect.gen(function* () {
@@ -111,8 +63,9 @@ const startWorkers = Effect.gen(function* () {
 
 /** Serves until the scope closes; returns the origin. */
 const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacted<string>) {
-  const { http, origin } = yield* listen(config)
-  yield* every("recovery", MINUTE_MS, recover)
+  const { origin, serve, stop } = yield* listen(config)
+  yield* every("recovery", MINUTE_MS, recoverCharges({}))
+  yield* every("idempotency records", PURGE_EVERY_MS, purge)
   const requests = yield* Layer.build(
     Layer.mergeAll(
       Deletions.layer,
@@ -123,35 +76,13 @@ const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacte
       messengerLayer(config.messaging),
     ).pipe(Layer.provideMerge(Origin.layer(origin))),
   )
+  const { transport, rateLimits, inFlight } = config
+  const app = yield* createApp({ endpoints, publicRoutes, expanders, transport, rateLimits, inFlight, origin })
+  yield* serve(Effect.provideContext(app, requests))
   if (config.workers > 0) yield* Effect.provideContext(startWorkers, requests)
-  const { transport, rateLimits } = config
-  const app = yield* createApp({ endpoints, publicRoutes, expanders, transport, rateLimits, inFlight: 50, origin })
-  yield* http
-    .serve(Effect.provideContext(app, requests))
-    .pipe(Effect.provideService(HttpMiddleware.TracerDisabledWhen, () => true))
+  // At the end nothing new comes in first of all; then the workers stop, while requests at work finish.
+  yield* Effect.addFinalizer(() => stop)
   return origin
-})
-
-const DEMO_NAME = "Demo merchant"
-
-/** The demo account's sandbox key: made on the first run, kept for its owner's eyes beside the data. */
-const demoKey = Effect.fnUntraced(function* (config: Config) {
-  const sql = yield* SqlClient.SqlClient
-  const file = join(config.dataDir, "demo-key")
-  if (existsSync(file)) {
-    const key = readFileSync(file, "utf8").trim()
-    const known = yield* sql`SELECT 1 FROM api_key WHERE hash = ${hashKey(key)} AND revoked_at IS NULL`
-    if (known.length > 0) return key
-  }
-  const accounts = yield* listAccounts
-  const demo = accounts.find(({ business_name }) => business_name === DEMO_NAME)
-  if (demo === undefined && accounts.length > 0) return undefined
-  const key =
-    demo === undefined
-      ? (yield* createAccount({ businessName: DEMO_NAME })).keys.sk_test
-      : (yield* createKey({ account_id: demo.id, livemode: false }, "secret")).key
-  yield* Effect.sync(() => writeFileSync(file, `${key}\n`, { mode: 0o600 }))
-  return key
 })
 
 const greeting = (origin: string, key: string | undefined): string =>
@@ -173,20 +104,22 @@ const greeting = (origin: string, key: string | undefined): string =>
 
 const program = (config: Config, development: boolean) =>
   Effect.gen(function* () {
+    const keys = yield* encryptionKeys(config)
     const url = yield* databaseUrl(config)
     yield* Effect.provide(migrate, poolLayer(url, 1))
     yield* Effect.gen(function* () {
+      const key = development && !config.production ? yield* demoKey(config.dataDir) : undefined
       const origin = yield* serve(config, url)
       const { metricsPort, metricsHost } = config.observability
       if (metricsPort !== undefined) yield* serveMetrics(metricsPort, metricsHost)
-      const key = development && !config.production ? yield* demoKey(config) : undefined
+      yield* becomesReady
       yield* Effect.sync(() => process.stdout.write(greeting(origin, key)))
       return yield* Effect.never
       // The workers stop before what they work with.
     }).pipe(
       Effect.scoped,
       Effect.provide(
-        servicesLayer(url, config.messaging.quietHours).pipe(
+        servicesLayer(url, keys, config.messaging.quietHours).pipe(
           Layer.provideMerge(observabilityLayer(config.observability)),
         ),
       ),
@@ -194,19 +127,13 @@ const program = (config: Config, development: boolean) =>
   }).pipe(Effect.scoped)
 
 /** What stopped the start, in one line. */
-const oneLine = (cause: Cause.Cause<unknown>, config: Config): string => {
+const oneLine = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause) as {
     readonly _tag?: string
     readonly message?: string
     readonly cause?: { readonly code?: string; readonly message?: string }
   }
   if (error instanceof ConfigProblem) return error.message
-  if (error._tag === "ServeError") {
-    const code = error.cause?.code
-    return code === "EADDRINUSE"
-      ? `PORT ${config.port} on ${config.host} is in use: stop the other program or set PORT.`
-      : `Cannot listen on HOST ${config.host}, PORT ${config.port}: ${code ?? error.cause?.message ?? "unknown reason"}.`
-  }
   if (error._tag === "SqlError") {
     const reason = error.cause?.message ?? error.message ?? "unknown reason"
     const inner = (
@@ -226,14 +153,20 @@ const start = (): void => {
   }
   const config = read.success
   const fiber = Effect.runFork(program(config, development))
-  const stop = () => Effect.runFork(Fiber.interrupt(fiber))
+  let stopping = false
+  const stop = () => {
+    if (stopping) return
+    stopping = true
+    setTimeout(() => process.exit(0), SHUTDOWN_LIMIT_MS).unref()
+    Effect.runFork(Fiber.interrupt(fiber))
+  }
   process.on("SIGTERM", stop)
   process.on("SIGINT", stop)
   // Started by a parent that is gone.
   process.on("disconnect", stop)
   fiber.addObserver((exit) => {
     if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
-      process.stderr.write(`${oneLine(exit.cause, config)}\n`)
+      process.stderr.write(`${oneLine(exit.cause)}\n`)
       process.exit(1)
     }
     process.exit(0)

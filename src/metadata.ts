@@ -1,12 +1,15 @@
 /** What callers note on their objects (decision B6). */
 import { Effect } from "effect"
+import { jsonBytes } from "./json.ts"
 import { invalid, type Problem } from "./problem.ts"
 
 export type Metadata = Readonly<Record<string, string>>
 
 export const MAX_METADATA_KEYS = 20
+/** Half of an event. All keys and values at their full length fit in ASCII, and in most other scripts with two bytes. */
+export const MAX_METADATA_BYTES = 32 * 1024
 
-/** Keys merge one by one; `""` removes one, null clears all. The limit holds for the result. */
+/** Keys merge one by one; `""` removes one, null clears all. The limits hold for the result. */
 export const mergeMetadata = (
   before: Metadata,
   patch: Metadata | null | undefined,
@@ -15,13 +18,12 @@ export const mergeMetadata = (
   const merged = Object.fromEntries(
     Object.entries(patch === null ? {} : { ...before, ...patch }).filter(([, value]) => value !== ""),
   )
+  const refuse = (limit: string, has: string) =>
+    Effect.fail(invalid("metadata", `metadata may hold at most ${limit}; merged with what is there it has ${has}.`))
   const keys = Object.keys(merged).length
-  return keys <= MAX_METADATA_KEYS
-    ? Effect.succeed(merged)
-    : Effect.fail(
-        invalid(
-          "metadata",
-          `metadata may hold at most ${MAX_METADATA_KEYS} keys; merged with what is there it has ${keys}.`,
-        ),
-      )
+  if (keys > MAX_METADATA_KEYS) return refuse(`${MAX_METADATA_KEYS} keys`, `${keys}`)
+  const bytes = jsonBytes(merged)
+  return bytes > MAX_METADATA_BYTES
+    ? refuse(`32 KiB (${MAX_METADATA_BYTES} bytes) as JSON in UTF-8`, `${bytes}`)
+    : Effect.succeed(merged)
 }

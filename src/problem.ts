@@ -125,6 +125,11 @@ export const CATALOGUE = {
     "idempotency_error",
     "The first request with this Idempotency-Key is still being processed. Try again in a moment.",
   ),
+  idempotency_response_not_kept: entry(
+    409,
+    "idempotency_error",
+    "The first request with this Idempotency-Key succeeded. Its response was too large to keep: the message names the object to fetch.",
+  ),
   lock_timeout: entry(
     409,
     "state_error",

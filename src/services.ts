@@ -3,13 +3,16 @@ import { Effect, Layer, type Redacted } from "effect"
 import type { QuietHours } from "../machines/reminders.ts"
 import { ChargeOwners } from "./collecting/ChargeOwners.ts"
 import { oneOffOwner } from "./collecting/oneOff.ts"
+import type { EncryptionKey } from "./config/Config.ts"
 import { poolLayer } from "./db/database.ts"
+import { RecordKeys } from "./http/RecordKeys.ts"
 import { Keys } from "./key/Keys.ts"
 import { Nudging } from "./nudge/Nudging.ts"
 import { Runner } from "./process/Runner.ts"
 import { simulatorLayer } from "./rail/simulator/simulator.ts"
 import { Wakeups } from "./runtime/Wakeups.ts"
 import { attemptsLayer } from "./sandbox/attempts.ts"
+import { Vault } from "./secret/Vault.ts"
 import { methodUsersLayer } from "./subscription/methodUsers.ts"
 import { nudgeSubjectsLayer } from "./subscription/nudgeSubjects.ts"
 import { subscriptionOwner } from "./subscription/owner.ts"
@@ -27,17 +30,23 @@ const ports = methodUsersLayer.pipe(
   ),
 )
 
-export const servicesLayer = (url: Redacted.Redacted<string>, quietHours: QuietHours | null = null) =>
+/** `encryptionKeys`: newest first. */
+export const servicesLayer = (
+  url: Redacted.Redacted<string>,
+  encryptionKeys: ReadonlyArray<EncryptionKey>,
+  quietHours: QuietHours | null = null,
+) =>
   ports.pipe(
     Layer.provideMerge(
       Layer.mergeAll(
         Keys.layer,
         meteringLayer,
         Nudging.layer(quietHours),
+        RecordKeys.layer,
         Runner.layer,
         simulatorLayer.pipe(Layer.provide(attemptsLayer)),
         Wakeups.layer(url),
       ),
     ),
-    Layer.provideMerge(poolLayer(url)),
+    Layer.provideMerge(Layer.merge(poolLayer(url), Vault.layer(encryptionKeys))),
   )

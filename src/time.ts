@@ -13,17 +13,19 @@ export const formatInstantOrNull = (ms: number | null): string | null => (ms ===
 const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,3})?Z$/
 
 /** Years that both the calendar and the database's dates can hold, renewals included. */
-const EARLIEST = Date.UTC(1970, 0, 1)
-const LATEST = Date.UTC(9000, 0, 1)
+export const FIRST_YEAR = 1970
+export const LAST_YEAR = 8999
+const EARLIEST = Date.UTC(FIRST_YEAR, 0, 1)
+const TOO_LATE = Date.UTC(LAST_YEAR + 1, 0, 1)
 
-/** The instant that `text` names, or undefined where it is not a real one ending in `Z` (decision A8). */
+/** The instant that `text` names; undefined where it is not a real one ending in `Z`, or of another year (decision A8). */
 export const parseInstant = (text: string): number | undefined => {
   if (!INSTANT.test(text)) return undefined
   const ms = Date.parse(text)
   // Date.parse reads 31 February as 3 March: the day must come back as it was written.
   return Number.isNaN(ms) ||
     ms < EARLIEST ||
-    ms >= LATEST ||
+    ms >= TOO_LATE ||
     new Date(ms).toISOString().slice(0, 19) !== text.slice(0, 19)
     ? undefined
     : ms

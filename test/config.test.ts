@@ -1,5 +1,6 @@
 /** Settings: what is wrong stops the start with one line that names it (docs/operating.md). */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import type { BlockList } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
@@ -18,6 +19,11 @@ const WHATSAPP = {
   WHATSAPP_VERIFY_TOKEN: "v",
 }
 
+const KEY = Buffer.alloc(32, 1).toString("base64")
+/** Production, with what it needs, all on this machine. */
+const PRODUCTION = { NODE_ENV: "production", DATABASE_URL: "postgres://localhost/billing", ENCRYPTION_KEY: KEY }
+const TERMII = { TERMII_API_KEY: "k", TERMII_SECRET: "s", TERMII_SENDER: "FitLagos" }
+
 describe("a setting that cannot be", () => {
   it.each([
     [{ PORT: "http" }, "PORT"],
@@ -25,13 +31,19 @@ describe("a setting that cannot be", () => {
     [{ HOST: "example.com" }, "HOST"],
     [{ WORKERS: "-1" }, "WORKERS"],
     [{ TRUST_PROXY: "yes" }, "TRUST_PROXY"],
+    [{ TRUST_PROXY: "10.0.0.0/33" }, "TRUST_PROXY"],
+    [{ TRUST_PROXY: "fd00::/129" }, "TRUST_PROXY"],
+    [{ TRUST_PROXY: "10.0.0.0/8,,fd00::/8" }, "TRUST_PROXY"],
+    [{ TRUST_PROXY: "10.0.0.0/8,proxy.internal" }, "TRUST_PROXY"],
+    [{ TRUST_PROXY: "fe80::1%eth0" }, "TRUST_PROXY"],
+    [{ IN_FLIGHT: "0" }, "IN_FLIGHT"],
+    [{ IN_FLIGHT: "100001" }, "IN_FLIGHT"],
     [{ HOST: "0.0.0.0", ALLOW_INSECURE_HTTP: "true" }, "ALLOW_INSECURE_HTTP"],
-    [{ NODE_ENV: "production", DATABASE_URL: "postgres://x/y", ALLOW_INSECURE_HTTP: "true" }, "ALLOW_INSECURE_HTTP"],
-    [
-      { NODE_ENV: "production", DATABASE_URL: "postgres://x/y", ALLOW_LOOPBACK_WEBHOOKS: "true" },
-      "ALLOW_LOOPBACK_WEBHOOKS",
-    ],
+    [{ ...PRODUCTION, ALLOW_INSECURE_HTTP: "true" }, "ALLOW_INSECURE_HTTP"],
+    [{ ...PRODUCTION, ALLOW_LOOPBACK_WEBHOOKS: "true" }, "ALLOW_LOOPBACK_WEBHOOKS"],
     [{ NODE_ENV: "production", DATABASE_URL: "" }, "DATABASE_URL"],
+    [{ NODE_ENV: "production", DATABASE_URL: "postgres://x/y" }, "ENCRYPTION_KEY"],
+    [{ ENCRYPTION_KEY_FILE: "/nowhere/key" }, "ENCRYPTION_KEY_FILE"],
     [{ DATABASE_URL: "mysql://localhost/x" }, "DATABASE_URL"],
     [{ TLS_CERT: "/nowhere/cert.pem" }, "TLS_CERT"],
     [{ WEBHOOK_DNS_SERVERS: "dns.example" }, "WEBHOOK_DNS_SERVERS"],
@@ -40,7 +52,7 @@ describe("a setting that cannot be", () => {
     [{ QUIET_HOURS: "20-24" }, "QUIET_HOURS"],
     [{ WHATSAPP_TOKEN: "t" }, "WHATSAPP_APP_SECRET"],
     [{ ...WHATSAPP, WHATSAPP_URL: "graph.facebook.com" }, "WHATSAPP_URL"],
-    [{ TERMII_API_KEY: "k", TERMII_SECRET: "s", TERMII_SENDER: "much too long a name" }, "TERMII_SENDER"],
+    [{ ...TERMII, TERMII_SENDER: "much too long a name" }, "TERMII_SENDER"],
     [{ SMTP_URL: "smtp://localhost" }, "EMAIL_FROM"],
     [{ SMTP_URL: "http://localhost", EMAIL_FROM: "a@b.example" }, "SMTP_URL"],
     [{ SMTP_URL: "smtp://localhost", EMAIL_FROM: "nobody" }, "EMAIL_FROM"],
@@ -54,7 +66,8 @@ describe("a setting that cannot be", () => {
 
   it.each([
     [{ PORT: "1e3" }, 'PORT must be a whole number from 0 to 65535, not "1e3".'],
-    [{ TRUST_PROXY: "1" }, 'TRUST_PROXY must be true or false, not "1".'],
+    [{ TRUST_PROXY: "1" }, 'TRUST_PROXY must be true, false, or networks such as 10.0.0.0/8,fd00::/8, not "1".'],
+    [{ IN_FLIGHT: "many" }, 'IN_FLIGHT must be a whole number from 1 to 100000, not "many".'],
     [{ LOG_LEVEL: "loud" }, 'LOG_LEVEL must be one of error, warn, info, debug, not "loud".'],
     [{ PUBLIC_URL: "ftp://user:hunter2@x" }, "PUBLIC_URL must be a URL starting with http:// or https://."],
     [{ TLS_KEY: import.meta.filename }, "TLS_CERT and TLS_KEY go together: set both or neither."],
@@ -64,9 +77,94 @@ describe("a setting that cannot be", () => {
   ])("is told of in one line: %j", (env, line) => {
     expect(refusal(env as Record<string, string>).message).toBe(line)
   })
+
+  it.each(["short", `${KEY}=`, `${KEY},`, `${KEY},short`, Array.from({ length: 9 }, () => KEY).join()])(
+    "is told of without its value: ENCRYPTION_KEY=%s",
+    (ENCRYPTION_KEY) =>
+      expect(refusal({ ENCRYPTION_KEY }).message).toBe(
+        "ENCRYPTION_KEY must be 32 bytes in base64, or up to 8 such keys, newest first, separated by commas.",
+      ),
+  )
+})
+
+describe("in production", () => {
+  const tls = "DATABASE_URL must ask for TLS where NODE_ENV=production: add ?sslmode=verify-full to it."
+  const smtp = "SMTP_URL must ask for TLS where NODE_ENV=production: begin it with smtps://, or add ?requireTLS=true."
+  const https = (name: string) => `${name} must begin with https:// where NODE_ENV=production.`
+  const mail = (url: string) => ({ SMTP_URL: url, EMAIL_FROM: "a@b.example" })
+
+  const READABLE: ReadonlyArray<readonly [Readonly<Record<string, string>>, string]> = [
+    [{ DATABASE_URL: "postgres://db.internal/billing" }, tls],
+    [{ DATABASE_URL: "postgres://db.internal/billing?sslmode=prefer" }, tls],
+    [{ DATABASE_URL: "postgres://db.internal/billing?sslmode=require&sslmode=disable" }, tls],
+    [{ DATABASE_URL: "postgres://localhost/billing?host=10.0.0.1" }, tls],
+    [{ DATABASE_URL: "postgres://127.0.0.1.example/billing" }, tls],
+    [{ DATABASE_URL: "postgres:///billing" }, tls],
+    [mail("smtp://mail.example:587"), smtp],
+    [mail("smtp://mail.example:587?requireTLS=false"), smtp],
+    [mail("smtp://mail.example?requireTLS=true&requireTLS=false"), smtp],
+    [mail("smtp:///?host=mail.example"), smtp],
+    [{ ...WHATSAPP, WHATSAPP_URL: "http://graph.example" }, https("WHATSAPP_URL")],
+    [{ ...TERMII, TERMII_URL: "http://termii.example" }, https("TERMII_URL")],
+    [{ PUBLIC_URL: "http://pay.example" }, https("PUBLIC_URL")],
+  ]
+
+  it.each(READABLE)("nothing crosses a network that others can read: %j", (env, line) => {
+    expect(refusal({ ...PRODUCTION, ...env }).message).toBe(line)
+  })
+
+  it.each(READABLE)("is what elsewhere is allowed: %j", (env) => {
+    expect(read(env).production).toBe(false)
+  })
+
+  it.each([
+    { DATABASE_URL: "postgres://db.internal/billing?sslmode=require" },
+    { DATABASE_URL: "postgres://db.internal/billing?sslmode=verify-ca" },
+    { DATABASE_URL: "postgresql://db.internal/billing?sslmode=verify-full" },
+    { DATABASE_URL: "postgres://127.0.0.1:5433/billing" },
+    { DATABASE_URL: "postgres://[::1]/billing" },
+    { DATABASE_URL: "postgres:///billing?host=/var/run/postgresql" },
+    { DATABASE_URL: "postgres://%2Fvar%2Frun%2Fpostgresql/billing" },
+    mail("smtps://mail.example"),
+    mail("smtp://user:p%40ss@mail.example:587?requireTLS=true"),
+    mail("smtp://localhost:25"),
+    { ...WHATSAPP, WHATSAPP_URL: "https://graph.example" },
+    { ...TERMII, TERMII_URL: "http://127.0.0.1:8080" },
+    { PUBLIC_URL: "https://pay.example" },
+    { PUBLIC_URL: "http://[::1]:3000" },
+  ])("what is private by TLS, or stays on the machine, is taken: %j", (env) => {
+    expect(read({ ...PRODUCTION, ...env }).production).toBe(true)
+  })
+})
+
+describe("TRUST_PROXY", () => {
+  it("is everybody, nobody, or networks and single addresses", () => {
+    expect(read({}).transport.trustProxy).toBe(false)
+    expect(read({ TRUST_PROXY: "false" }).transport.trustProxy).toBe(false)
+    expect(read({ TRUST_PROXY: "true" }).transport.trustProxy).toBe(true)
+    const networks = read({ TRUST_PROXY: "10.0.0.0/8, 192.0.2.7,fd00::/8,2001:DB8::1" }).transport
+      .trustProxy as BlockList
+    const inside = ["10.255.0.1", "192.0.2.7", "fd12::1", "2001:db8::1"]
+    const outside = ["11.0.0.1", "192.0.2.8", "fe00::1", "2001:db8::2"]
+    const among = (addresses: ReadonlyArray<string>) =>
+      addresses.filter((address) => networks.check(address, address.includes(":") ? "ipv6" : "ipv4"))
+    expect(among([...inside, ...outside])).toEqual(inside)
+  })
 })
 
 describe("settings", () => {
+  it("limit requests at once to 50 of an account, and to 1,000 under npm start", () => {
+    expect(read({}).inFlight).toBe(50)
+    expect(read({ IN_FLIGHT: "100000" }).inFlight).toBe(100_000)
+    const npmStart = (env: Readonly<Record<string, string>>) => Effect.runSync(readConfig(env, { development: true }))
+    expect(npmStart({})).toMatchObject({
+      inFlight: 1_000,
+      rateLimits: { live: 10_000, sandbox: 10_000, public: 10_000 },
+    })
+    expect(npmStart({ IN_FLIGHT: "7" }).inFlight).toBe(7)
+    expect(npmStart(PRODUCTION)).toMatchObject({ inFlight: 50, rateLimits: { live: 100, sandbox: 50, public: 10 } })
+  })
+
   it("count as absent where they are empty, and without the spaces around them", () => {
     expect(read({ PORT: " 80 ", HOST: " ", WORKERS: "" })).toMatchObject({ port: 80, host: "127.0.0.1", workers: 1 })
   })
@@ -84,10 +182,23 @@ describe("settings", () => {
     expect(JSON.stringify(messaging)).not.toMatch(/hunter2|"t"|"s"|"v"/)
   })
 
+  it("take several keys, newest first, from a variable or a file, and none outside production", () => {
+    const other = Buffer.alloc(32, 2).toString("base64")
+    const folder = mkdtempSync(join(tmpdir(), "recurring-billing-secret-"))
+    const file = join(folder, "keys")
+    writeFileSync(file, `${other}, ${KEY}\n`)
+    for (const env of [{ ENCRYPTION_KEY: `${other},${KEY}` }, { ENCRYPTION_KEY_FILE: file }]) {
+      const { encryptionKeys } = read(env as Record<string, string>)
+      expect(encryptionKeys!.map((key) => Redacted.value(key)[0])).toEqual([2, 1])
+      expect(JSON.stringify(encryptionKeys)).not.toMatch(/[12]/)
+    }
+    rmSync(folder, { recursive: true })
+    expect(read({}).encryptionKeys).toBeUndefined()
+  })
+
   it("remind between 08:00 and 20:00 in Lagos unless told otherwise, and simulate live outside production only", () => {
     expect(read({}).messaging).toMatchObject({ quietHours: { from: 20, to: 8 }, simulateLive: true })
     expect(read({ QUIET_HOURS: "off" }).messaging.quietHours).toBeNull()
-    const production = { NODE_ENV: "production", DATABASE_URL: "postgres://x/y" }
-    expect(read(production).messaging.simulateLive).toBe(false)
+    expect(read(PRODUCTION).messaging.simulateLive).toBe(false)
   })
 })

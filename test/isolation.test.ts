@@ -169,6 +169,7 @@ describe("the role of requests", () => {
       "SELECT * FROM administrator_key",
       "SELECT * FROM service_secret",
       "SELECT secret FROM webhook_secret",
+      "SELECT sealed FROM webhook_secret",
       "UPDATE ledger_line SET amount_kobo = 1",
       "DELETE FROM ledger_entry",
       "ALTER TABLE customer DISABLE ROW LEVEL SECURITY",

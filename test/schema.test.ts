@@ -98,6 +98,7 @@ const DECLARED = [
 
 /** What no row in the source has: the database fills it in by itself, or a statement of its own does. */
 const NOT_IN_ROWS = new Set([
+  "customer.email_key",
   "event.recorded_at",
   "nudge.taken_at",
   "payment_method.attached_no",

@@ -45,19 +45,20 @@ export const startInstance = async (): Promise<Instance> => {
   }
 }
 
-/** Whole numbers from the command line: `--due 50000`. */
-export const sizes = <const D extends Readonly<Record<string, number>>>(
+/** Whole numbers from the command line, such as `--due 50000`, and words where a benchmark takes any: `--only locks`. */
+export const sizes = <const D extends Readonly<Record<string, number>>, const W extends string = never>(
   defaults: D,
-): { readonly [K in keyof D]: number } => {
-  const options = Object.fromEntries(Object.keys(defaults).map((name) => [name, { type: "string" as const }]))
+  words: ReadonlyArray<W> = [],
+): { readonly [K in keyof D]: number } & { readonly [K in W]?: string } => {
+  const names = [...Object.keys(defaults), ...words]
+  const options = Object.fromEntries(names.map((name) => [name, { type: "string" as const }]))
   const { values } = parseArgs({ args: process.argv.slice(2).filter((arg) => arg !== "--"), options })
-  return Object.fromEntries(
-    Object.entries(defaults).map(([name, value]) => {
-      const given = values[name]
-      if (given !== undefined && !/^\d{1,9}$/.test(String(given))) throw new Error(`--${name} must be a whole number.`)
-      return [name, given === undefined ? value : Number(given)]
-    }),
-  ) as { readonly [K in keyof D]: number }
+  const numbers = Object.entries(defaults).map(([name, value]) => {
+    const given = values[name]
+    if (given !== undefined && !/^\d{1,9}$/.test(String(given))) throw new Error(`--${name} must be a whole number.`)
+    return [name, given === undefined ? value : Number(given)]
+  })
+  return { ...values, ...Object.fromEntries(numbers) }
 }
 
 export const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`

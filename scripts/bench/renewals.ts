@@ -11,6 +11,7 @@ import { poolLayer } from "../../src/db/database.ts"
 import { sweep } from "../../src/runtime/fire.ts"
 import { servicesLayer } from "../../src/services.ts"
 import { subscriptionTimers } from "../../src/subscription/timers.ts"
+import { KEYS } from "../server.ts"
 import { type Instance, rate, seconds, sizes, startInstance } from "./instance.ts"
 import { rowAtATime, setBased } from "./renewals-reference.ts"
 import { seed } from "./renewals-seed.ts"
@@ -54,7 +55,7 @@ const engine = (url: Redacted.Redacted<string>): Promise<number> => {
       yield* sweep([chargeTimers, subscriptionTimers])
       ms = performance.now() - before
       return ms
-    }).pipe(Effect.provide(servicesLayer(url)), Effect.scoped),
+    }).pipe(Effect.provide(servicesLayer(url, KEYS)), Effect.scoped),
   )
 }
 

@@ -1,5 +1,10 @@
-/** What benchmarks deliver to: answers 200 at once, `/hang` never; `/count` says how many arrived and when the last did. */
+/**
+ * What benchmarks deliver to: answers 200 at once, `/slow` after a while, `/hang` never; `/count` says how many arrived and when
+ * the last did.
+ */
 import { createServer } from "node:http"
+
+const SLOW_MS = 10_000
 
 let count = 0
 let lastAt = 0
@@ -16,6 +21,10 @@ const server = createServer((request, response) => {
   request.resume()
   request.on("end", () => {
     if (request.url === "/hang") return
+    if (request.url === "/slow") {
+      setTimeout(() => response.writeHead(200).end(), SLOW_MS)
+      return
+    }
     count++
     lastAt = Date.now()
     if (request.url === "/timed") arrivals.set(String(request.headers["webhook-id"]), lastAt)

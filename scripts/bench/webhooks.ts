@@ -15,7 +15,7 @@ import { deliveryWorker } from "../../src/webhook/deliveryWorker.ts"
 import { createEndpoint } from "../../src/webhook/endpoints.ts"
 import { Sender } from "../../src/webhook/Sender.ts"
 import { signedHeaders } from "../../src/webhook/signature.ts"
-import { startServer } from "../server.ts"
+import { KEYS, startServer } from "../server.ts"
 import { rate, sizes, startInstance } from "./instance.ts"
 
 const { events, endpoints, backlog, timed } = sizes({ events: 20_000, endpoints: 20, backlog: 200_000, timed: 200 })
@@ -40,7 +40,7 @@ const charge = {
   metadata: { order: "1234" },
 }
 
-const services = Layer.merge(servicesLayer(url), Sender.layer({ allowLoopback: true, dnsServers: [] }))
+const services = Layer.merge(servicesLayer(url, KEYS), Sender.layer({ allowLoopback: true, dnsServers: [] }))
 
 /** An account of its own with one endpoint at `path`. */
 const addEndpoint = (path: string) =>

@@ -4,6 +4,8 @@ import type { Config } from "../config/Config.ts"
 import { readConfig } from "../config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../db/database.ts"
 import { migrate } from "../db/migrate.ts"
+import { encryptionKeys } from "../secret/encryptionKeys.ts"
+import { Vault } from "../secret/Vault.ts"
 
 /** A command does one thing at a time; a second connection is for what it does outside of its transaction. */
 const MAX_CONNECTIONS = 2
@@ -32,3 +34,8 @@ export const connected = Layer.unwrap(Effect.map(Installation, ({ url }) => pool
 
 /** The installation and its database, which has all the tables that this version knows. */
 export const migrated = Layer.effectDiscard(migrate).pipe(Layer.provideMerge(connected))
+
+/** What opens the installation's secrets. */
+export const vault = Layer.unwrap(
+  Effect.flatMap(Installation, ({ config }) => Effect.map(encryptionKeys(config), Vault.layer)),
+)

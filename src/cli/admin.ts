@@ -1,7 +1,8 @@
 /** `admin …`: the service's own people. */
 import { Effect } from "effect"
-import { Command } from "effect/cli"
-import { createAdministrator } from "../key/apiKeys.ts"
+import { Argument, Command } from "effect/cli"
+import { createAdministrator, listAdministrators, renderAdministrator, revokeAdministrator } from "../key/apiKeys.ts"
+import { found } from "./failures.ts"
 import { migrated } from "./Installation.ts"
 import { show } from "./output.ts"
 import { text } from "./parameters.ts"
@@ -14,4 +15,23 @@ const create = Command.make(
   }),
 )
 
-export const admin = Command.make("admin").pipe(Command.withSubcommands([create]), Command.provide(migrated))
+const list = Command.make(
+  "list",
+  {},
+  Effect.fn("admin.list")(function* () {
+    yield* show((yield* listAdministrators()).map(renderAdministrator))
+  }),
+)
+
+const revoke = Command.make(
+  "revoke",
+  { id: Argument.String("ID") },
+  Effect.fn("admin.revoke")(function* ({ id }) {
+    yield* show(yield* Effect.flatMap(revokeAdministrator(id), found("administrator", id)))
+  }),
+)
+
+export const admin = Command.make("admin").pipe(
+  Command.withSubcommands([create, list, revoke]),
+  Command.provide(migrated),
+)

@@ -1,19 +1,16 @@
 /** What the `invoice` commands do: the service's invoices with links to their PDFs, and timers for the days they are due. */
 import { Effect, Layer } from "effect"
-import type { Config } from "../config/Config.ts"
-import { Origin } from "../http/Origin.ts"
+import { Origin, originOf } from "../http/Origin.ts"
 import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
 import { drawInvoices, moveInvoice } from "../invoice/invoices.ts"
 import { Links } from "../invoice/Links.ts"
 import { found, Refused } from "./failures.ts"
-import { Installation } from "./Installation.ts"
-
-/** Where the server of these settings is reached. */
-const originOf = ({ publicUrl, transport, host, port }: Config): string =>
-  publicUrl ?? `${transport.tls === undefined ? "http" : "https"}://${host}:${port}`
+import { Installation, vault } from "./Installation.ts"
 
 const links = Layer.unwrap(
-  Effect.map(Installation, ({ config }) => Links.layer.pipe(Layer.provide(Origin.layer(originOf(config))))),
+  Effect.map(Installation, ({ config }) =>
+    Links.layer.pipe(Layer.provide([Origin.layer(originOf(config, config.port)), vault])),
+  ),
 )
 
 const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row.id)))

@@ -1,11 +1,13 @@
 /** The settings of a process (docs/operating.md lists them). */
+import type { BlockList } from "node:net"
 import { Data, type Redacted } from "effect"
 import type { QuietHours } from "../../machines/reminders.ts"
 
 /** How requests reach us: decides what counts as HTTPS (decision A2) and which host is which environment (A1). */
 export interface Transport {
   readonly tls: { readonly cert: string; readonly key: Redacted.Redacted<string> } | undefined
-  readonly trustProxy: boolean
+  /** Whose X-Forwarded headers are believed: every peer's, nobody's, or those of peers in these networks. */
+  readonly trustProxy: boolean | BlockList
   readonly allowInsecureHttp: boolean
   readonly liveHost: string | undefined
   readonly sandboxHost: string | undefined
@@ -84,6 +86,9 @@ export interface Messaging extends MessengerSettings {
   readonly quietHours: QuietHours | null
 }
 
+/** 32 bytes under which secrets are encrypted at rest. */
+export type EncryptionKey = Redacted.Redacted<Uint8Array>
+
 /** Every setting of a process, validated. */
 export interface Config {
   readonly host: string
@@ -91,6 +96,8 @@ export interface Config {
   /** Absent: the embedded Postgres under `dataDir`. */
   readonly databaseUrl: Redacted.Redacted<string> | undefined
   readonly dataDir: string
+  /** Newest first: it encrypts, all decrypt. Absent: the key that is kept in `dataDir`. */
+  readonly encryptionKeys: ReadonlyArray<EncryptionKey> | undefined
   /** Origin in links and `doc_url`, without a trailing slash. Absent: the address listened on. */
   readonly publicUrl: string | undefined
   readonly production: boolean
@@ -98,6 +105,8 @@ export interface Config {
   readonly workers: number
   readonly transport: Transport
   readonly rateLimits: RateLimits
+  /** Requests of an account and environment that a process works on at once (decision J6). */
+  readonly inFlight: number
   readonly observability: Observability
   readonly webhooks: Webhooks
   readonly messaging: Messaging

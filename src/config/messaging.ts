@@ -8,7 +8,7 @@ import {
   type TermiiSettings,
   type WhatsAppSettings,
 } from "./Config.ts"
-import { secret, text, together, url } from "./settings.ts"
+import { isLoopback, secret, text, together, webUrl } from "./settings.ts"
 
 /** Two hours of the day, 0 to 23. */
 const HOURS = /^(\d|1\d|2[0-3])-(\d|1\d|2[0-3])$/
@@ -29,7 +29,9 @@ const quietHours = Effect.gen(function* (): Effect.fn.Return<QuietHours | null, 
   return { from: Number(from), to: Number(to) }
 })
 
-const whatsapp = Effect.gen(function* (): Effect.fn.Return<WhatsAppSettings | undefined, ConfigProblem> {
+const whatsapp = Effect.fnUntraced(function* (
+  production: boolean,
+): Effect.fn.Return<WhatsAppSettings | undefined, ConfigProblem> {
   const found = yield* together({
     WHATSAPP_PHONE_NUMBER_ID: yield* text("WHATSAPP_PHONE_NUMBER_ID"),
     WHATSAPP_TOKEN: yield* secret("WHATSAPP_TOKEN"),
@@ -38,7 +40,7 @@ const whatsapp = Effect.gen(function* (): Effect.fn.Return<WhatsAppSettings | un
   })
   if (found === undefined) return undefined
   return {
-    url: (yield* url("WHATSAPP_URL", ["http:", "https:"])) ?? "https://graph.facebook.com/v23.0",
+    url: (yield* webUrl("WHATSAPP_URL", production)) ?? "https://graph.facebook.com/v23.0",
     phoneNumberId: found.WHATSAPP_PHONE_NUMBER_ID,
     token: found.WHATSAPP_TOKEN,
     appSecret: found.WHATSAPP_APP_SECRET,
@@ -47,7 +49,9 @@ const whatsapp = Effect.gen(function* (): Effect.fn.Return<WhatsAppSettings | un
   }
 })
 
-const termii = Effect.gen(function* (): Effect.fn.Return<TermiiSettings | undefined, ConfigProblem> {
+const termii = Effect.fnUntraced(function* (
+  production: boolean,
+): Effect.fn.Return<TermiiSettings | undefined, ConfigProblem> {
   const found = yield* together({
     TERMII_API_KEY: yield* secret("TERMII_API_KEY"),
     TERMII_SECRET: yield* secret("TERMII_SECRET"),
@@ -57,18 +61,33 @@ const termii = Effect.gen(function* (): Effect.fn.Return<TermiiSettings | undefi
   if (!SENDER.test(found.TERMII_SENDER))
     return yield* new ConfigProblem({ message: "TERMII_SENDER must be 3 to 11 letters and digits." })
   return {
-    url: (yield* url("TERMII_URL", ["http:", "https:"])) ?? "https://v3.api.termii.com",
+    url: (yield* webUrl("TERMII_URL", production)) ?? "https://v3.api.termii.com",
     apiKey: found.TERMII_API_KEY,
     secret: found.TERMII_SECRET,
     from: found.TERMII_SENDER,
   }
 })
 
-const smtp = Effect.gen(function* (): Effect.fn.Return<SmtpSettings | undefined, ConfigProblem> {
+/** Whether mail cannot be read on its way: TLS from the start, or nothing said before STARTTLS, or no way at all. */
+const isPrivate = (url: string): boolean => {
+  if (url.startsWith("smtps:")) return true
+  if (!URL.canParse(url)) return false
+  const { hostname, searchParams } = new URL(url)
+  return isLoopback(hostname) || searchParams.getAll("requireTLS").join() === "true"
+}
+
+const smtp = Effect.fnUntraced(function* (
+  production: boolean,
+): Effect.fn.Return<SmtpSettings | undefined, ConfigProblem> {
   const found = yield* together({ SMTP_URL: yield* secret("SMTP_URL"), EMAIL_FROM: yield* text("EMAIL_FROM") })
   if (found === undefined) return undefined
   if (!SMTP_URL.test(Redacted.value(found.SMTP_URL)))
     return yield* new ConfigProblem({ message: "SMTP_URL must begin with smtp:// or smtps://." })
+  if (production && !isPrivate(Redacted.value(found.SMTP_URL))) {
+    return yield* new ConfigProblem({
+      message: "SMTP_URL must ask for TLS where NODE_ENV=production: begin it with smtps://, or add ?requireTLS=true.",
+    })
+  }
   if (!EMAIL.test(found.EMAIL_FROM))
     return yield* new ConfigProblem({ message: "EMAIL_FROM must be an e-mail address." })
   return { url: found.SMTP_URL, from: found.EMAIL_FROM }
@@ -78,9 +97,9 @@ export const readMessaging = Effect.fnUntraced(function* (
   production: boolean,
 ): Effect.fn.Return<Messaging, ConfigProblem> {
   return {
-    whatsapp: yield* whatsapp,
-    termii: yield* termii,
-    smtp: yield* smtp,
+    whatsapp: yield* whatsapp(production),
+    termii: yield* termii(production),
+    smtp: yield* smtp(production),
     quietHours: yield* quietHours,
     simulateLive: !production,
   }

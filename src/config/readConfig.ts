@@ -4,12 +4,14 @@
  */
 import { isIP } from "node:net"
 import { resolve } from "node:path"
-import { ConfigProvider, Effect, Redacted } from "effect"
+import { ConfigProvider, Effect } from "effect"
 import { type Config, ConfigProblem } from "./Config.ts"
+import { readDatabaseUrl } from "./database.ts"
+import { readEncryptionKeys } from "./encryption.ts"
 import { readMessaging } from "./messaging.ts"
 import { readObservability } from "./observability.ts"
-import { integer, MAX_PORT, text, textLike, url } from "./settings.ts"
-import { readRateLimits, readTransport } from "./transport.ts"
+import { integer, MAX_PORT, text, textLike, webUrl } from "./settings.ts"
+import { readInFlight, readRateLimits, readTransport } from "./transport.ts"
 import { readWebhooks } from "./webhooks.ts"
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -39,17 +41,6 @@ const readHost = Effect.map(
   (host = "127.0.0.1") => host,
 )
 
-const readDatabaseUrl = Effect.fnUntraced(function* (production: boolean) {
-  const found = yield* url("DATABASE_URL", ["postgres:", "postgresql:"])
-  if (found !== undefined) return Redacted.make(found)
-  if (production) {
-    return yield* new ConfigProblem({
-      message: "DATABASE_URL is needed where NODE_ENV=production: the embedded Postgres is for development.",
-    })
-  }
-  return undefined
-})
-
 /** The environment as settings are read from it: without the spaces around values, what is empty being absent. */
 const provider = (env: Environment): ConfigProvider.ConfigProvider =>
   ConfigProvider.fromEnvRecord(Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value?.trim()])))
@@ -66,7 +57,7 @@ export const readConfig = Effect.fnUntraced(
       databaseUrl: yield* readDatabaseUrl(production),
       port: yield* integer("PORT", 0, MAX_PORT, 3000),
       dataDir: resolve((yield* text("DATA_DIR")) ?? ".data"),
-      publicUrl: (yield* url("PUBLIC_URL", ["http:", "https:"]))?.replace(/\/+$/, ""),
+      publicUrl: (yield* webUrl("PUBLIC_URL", production))?.replace(/\/+$/, ""),
       production,
       workers: yield* integer("WORKERS", 0, MAX_WORKERS, 1),
       transport: yield* readTransport(host, development, production),
@@ -74,6 +65,8 @@ export const readConfig = Effect.fnUntraced(
       webhooks: yield* readWebhooks(development, production),
       messaging: yield* readMessaging(production),
       rateLimits: yield* readRateLimits(development),
+      inFlight: yield* readInFlight(development),
+      encryptionKeys: yield* readEncryptionKeys(production),
     }
   },
   (reading, env) => Effect.provideService(reading, ConfigProvider.ConfigProvider, provider(env)),

@@ -82,6 +82,22 @@ export const url = (name: string, protocols: ReadonlyArray<string>): Effect.Effe
     () => `${name} must be a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(" or ")}.`,
   )
 
+/** Whether a host is this machine itself: what goes there crosses no network. IPv6 may stand in brackets, as in URLs. */
+export const isLoopback = (host: string): boolean =>
+  /^(localhost|::1|\[::1\])$/.test(host) || /^127(\.\d{1,3}){3}$/.test(host)
+
+/** A URL of https, or of http too where nobody can listen in or this is not production. */
+export const webUrl = Effect.fnUntraced(function* (
+  name: string,
+  production: boolean,
+): Effect.fn.Return<string | undefined, ConfigProblem> {
+  const found = yield* url(name, ["http:", "https:"])
+  if (found === undefined || !production) return found
+  const { protocol, hostname } = new URL(found)
+  if (protocol === "https:" || isLoopback(hostname)) return found
+  return yield* new ConfigProblem({ message: `${name} must begin with https:// where NODE_ENV=production.` })
+})
+
 /** What is in the file that a setting names, or undefined where it names none. */
 export const file = Effect.fnUntraced(function* (name: string): Effect.fn.Return<string | undefined, ConfigProblem> {
   const path = yield* text(name)

@@ -1,14 +1,17 @@
 /** Settings of how requests reach us, and of how many may. */
+import { BlockList, isIP } from "node:net"
 import { Effect, Redacted } from "effect"
 import { ConfigProblem, type RateLimits, type Transport } from "./Config.ts"
-import { file, flag, integer, text } from "./settings.ts"
+import { file, flag, integer, isLoopback, text } from "./settings.ts"
 
 /** More than one process can serve, so that a higher limit would limit nobody. */
 const MAX_RATE = 100_000
 /** Nobody is to be slowed down who tries the service on a machine of their own. */
 const DEVELOPMENT_RATE = 10_000
-
-const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+/** More than a merchant's workers have under way, and little beside what a process has memory for (decision J6). */
+const IN_FLIGHT = 50
+const DEVELOPMENT_IN_FLIGHT = 1_000
+const MAX_IN_FLIGHT = 100_000
 
 /** What TLS is terminated with here, or undefined where it is not. */
 const tls = Effect.gen(function* () {
@@ -33,6 +36,35 @@ const insecureHttp = Effect.fnUntraced(function* (host: string, development: boo
   return allowed
 })
 
+/** An address, or a network by the bits that its addresses share. */
+const NETWORK = /^([0-9a-f.:]+)(?:\/(\d{1,3}))?$/i
+
+/** The networks that a text names, with commas between; undefined where one of them is none. */
+const networksIn = (value: string): BlockList | undefined => {
+  const networks = new BlockList()
+  for (const network of value.split(",")) {
+    const [, address = "", shared] = NETWORK.exec(network.trim()) ?? []
+    const family = isIP(address)
+    const bits = family === 4 ? 32 : 128
+    if (family === 0 || Number(shared ?? bits) > bits) return undefined
+    networks.addSubnet(address, Number(shared ?? bits), family === 4 ? "ipv4" : "ipv6")
+  }
+  return networks
+}
+
+/** Whose X-Forwarded headers are believed (decision A2). */
+const trustProxy = Effect.gen(function* () {
+  const value = yield* text("TRUST_PROXY")
+  if (value === undefined || value === "false") return false
+  if (value === "true") return true
+  return (
+    networksIn(value) ??
+    (yield* new ConfigProblem({
+      message: `TRUST_PROXY must be true, false, or networks such as 10.0.0.0/8,fd00::/8, not "${value}".`,
+    }))
+  )
+})
+
 export const readTransport = Effect.fnUntraced(function* (
   host: string,
   development: boolean,
@@ -41,7 +73,7 @@ export const readTransport = Effect.fnUntraced(function* (
   return {
     tls: yield* tls,
     allowInsecureHttp: yield* insecureHttp(host, development, production),
-    trustProxy: yield* flag("TRUST_PROXY", false),
+    trustProxy: yield* trustProxy,
     liveHost: (yield* text("LIVE_HOST"))?.toLowerCase(),
     sandboxHost: (yield* text("SANDBOX_HOST"))?.toLowerCase(),
   }
@@ -56,3 +88,6 @@ export const readRateLimits = Effect.fnUntraced(function* (
     public: yield* integer("RATE_LIMIT_PUBLIC", 1, MAX_RATE, development ? DEVELOPMENT_RATE : 10),
   }
 })
+
+export const readInFlight = (development: boolean): Effect.Effect<number, ConfigProblem> =>
+  integer("IN_FLIGHT", 1, MAX_IN_FLIGHT, development ? DEVELOPMENT_IN_FLIGHT : IN_FLIGHT)

@@ -1,12 +1,21 @@
 import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
 import { bind } from "../http/Endpoint.ts"
-import { equals, holds, listOf, page } from "../http/lists.ts"
+import { equals, type Finder, holds, listOf, page } from "../http/lists.ts"
 import { deleted } from "../http/response.ts"
 import { detach, getPaymentMethod, paymentMethods, renderPaymentMethod } from "../payment_method/paymentMethods.ts"
 import { customerApi } from "./api.ts"
 import { type CustomerRow, customers, renderCustomers } from "./customer.ts"
 import { createCustomer, lockForChange, updateCustomer } from "./customers.ts"
 import { MethodUsers } from "./MethodUsers.ts"
+
+/** Customers with a key and its value in their metadata: a row for each is kept for this. */
+const havingPair =
+  ([key, value]: readonly [string, string]): Finder =>
+  ({ sql, mine, beyond }) => {
+    const pair = sql`digest = metadata_digest(${key}, ${value})`
+    return sql`SELECT customer_id AS id FROM customer_metadata_pair WHERE ${sql.and([mine, pair, ...beyond("customer_id")])}`
+  }
 
 const one = (row: CustomerRow) => Effect.map(renderCustomers([row]), ([customer]) => customer!)
 
@@ -16,11 +25,15 @@ export const customerEndpoints = [
     kind: "read",
     run: Effect.fnUntraced(function* (request) {
       const { email, phone, metadata } = request.query
-      const rows = yield* page(customers, request, request.query, [
-        email === undefined ? undefined : (sql) => sql`lower(email) = lower(${email})`,
+      const [pair] = Object.entries(metadata ?? {})
+      // Those with an e-mail address or phone number are few: their metadata is looked at.
+      const finder = pair === undefined || email !== undefined || phone !== undefined ? undefined : havingPair(pair)
+      const filters = [
+        email === undefined ? undefined : (sql: SqlClient.SqlClient) => sql`email_key = lower(${email})`,
         equals("phone", phone),
         holds("metadata", metadata),
-      ])
+      ]
+      const rows = yield* page(customers, request, request.query, filters, { finder })
       return { ...rows, data: yield* renderCustomers(rows.data) }
     }),
   }),
@@ -41,13 +54,9 @@ export const customerEndpoints = [
     run: Effect.fnUntraced(function* (request) {
       const customer = yield* customers.get(request, request.id)
       // Sandbox IDs are in no order of time.
-      return yield* listOf(
-        paymentMethods,
-        request,
-        renderPaymentMethod,
-        [equals("customer_id", customer.id)],
-        "attached_no",
-      )
+      return yield* listOf(paymentMethods, request, renderPaymentMethod, [equals("customer_id", customer.id)], {
+        order: "attached_no",
+      })
     }),
   }),
   bind(customerApi.deleteMethod, {

@@ -6,8 +6,11 @@ import { Deferred, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { type Problem, problem } from "../problem.ts"
 
-/** Requests that share a connection. The statements of one run one after the other. */
-const MAX_USERS = 8
+/**
+ * Requests that share a connection, on which their statements run one after the other: as many as keep it busy while answers
+ * are on their way.
+ */
+const MAX_USERS = 32
 /** A read that has waited longer for its turn is refused. */
 const WAIT_LIMIT_MS = 5_000
 

@@ -19,13 +19,13 @@ import type { Tenant } from "./tenant.ts"
 /** Tenants whose reads are under way at once; the others wait their turn. */
 const READING_SESSIONS = 8
 /** Writes under way at once, and of one tenant. */
-const WRITING_CONNECTIONS = 12
-const WRITING_SHARE = 4
+const WRITING_CONNECTIONS = 18
+const WRITING_SHARE = 6
 
 /** A list that takes longer is refused: all that lists are meant to be filtered by is answered from an index. */
 const READ_LIMIT_MS = 2_000
 /** Rows are held for milliseconds; who waits longer for one than this is refused. */
-const LOCK_LIMIT_MS = 2_000
+const LOCK_LIMIT_MS = 5_000
 const WRITE_LIMIT_MS = 15_000
 
 /** A connection is of this role from its first moment: one that was lost and opened again is no other. */
@@ -100,7 +100,8 @@ const CurrentEntering = Context.Reference<Entering | undefined>("billing/db/Ente
   defaultValue: () => undefined,
 })
 
-const createWriting = (sql: SqlClient.SqlClient, places: Places) => {
+/** Transactions on the writer's connections, to which all statements of `sql` in them go. */
+const createWriting = (sql: SqlClient.SqlClient, writer: SqlClient.SqlClient, places: Places) => {
   const run = (statement: string) => (connection: Connection) =>
     Effect.asVoid(connection.executeUnprepared(statement, [], undefined))
   const begin = (connection: Connection) =>
@@ -114,7 +115,7 @@ const createWriting = (sql: SqlClient.SqlClient, places: Places) => {
   const transaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,
     spanAttributes: [],
-    acquireConnection: (restore) => restore(sql.reserve),
+    acquireConnection: (restore) => restore(writer.reserve),
     begin,
     savepoint: (connection, id) => run(`SAVEPOINT nested_${id}`)(connection),
     releaseSavepoint: (connection, id) => run(`RELEASE SAVEPOINT nested_${id}`)(connection),
@@ -130,7 +131,6 @@ const createWriting = (sql: SqlClient.SqlClient, places: Places) => {
       const entering: Entering = { tenant, open: false }
       const running = transaction(Effect.suspend(() => work(entering.open))).pipe(
         Effect.provideService(CurrentEntering, entering),
-        Effect.provideService(SqlClient.SqlClient, sql),
       )
       return places.within(nameOf(tenant), running)
     }).pipe(Effect.mapError(orRefuse("LockTimeoutError", LOCKED)))
@@ -138,10 +138,10 @@ const createWriting = (sql: SqlClient.SqlClient, places: Places) => {
 
 /** Statements of the service's own on a tenant's behalf: as the owner of the tables, in one of the tenant's places. */
 const createKeeping =
-  (sql: SqlClient.SqlClient, places: Places) =>
+  (writer: SqlClient.SqlClient, places: Places) =>
   <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | Problem, R> =>
     places
-      .within(nameOf(tenant), Effect.provideService(work, SqlClient.SqlClient, sql))
+      .within(nameOf(tenant), Effect.provideService(work, SqlClient.SqlClient, writer))
       .pipe(Effect.mapError(orRefuse("LockTimeoutError", LOCKED)))
 
 export class TenantDatabase extends Context.Service<
@@ -164,7 +164,9 @@ export class TenantDatabase extends Context.Service<
     readonly keeping: <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Problem, R>
   }
 >()("billing/db/TenantDatabase") {
-  static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<TenantDatabase, SqlError.SqlError> =>
+  static readonly layer = (
+    url: Redacted.Redacted<string>,
+  ): Layer.Layer<TenantDatabase, SqlError.SqlError, SqlClient.SqlClient> =>
     Layer.effect(
       TenantDatabase,
       Effect.gen(function* () {
@@ -178,7 +180,7 @@ export class TenantDatabase extends Context.Service<
         const places = new Places(WRITING_CONNECTIONS, WRITING_SHARE)
         return TenantDatabase.of({
           reading: createReading(new Sessions(readers)),
-          writing: createWriting(writer, places),
+          writing: createWriting(yield* SqlClient.SqlClient, writer, places),
           keeping: createKeeping(writer, places),
         })
       }),

@@ -4,6 +4,7 @@ import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { instant, text } from "../http/parameters.ts"
 import { common, exampleId, open } from "../http/response.ts"
+import { MAX_EVENT_BYTES } from "./data.ts"
 
 const { String: Text, Struct } = Schema
 
@@ -11,7 +12,12 @@ export const Event = Struct({
   ...common("event"),
   type: Text,
   api_version: Text,
-  data: Struct({ object: open, previous_attributes: open }),
+  data: Struct({
+    object: open.annotate({ description: "The object as the API shows it right after the change" }),
+    previous_attributes: open.annotate({
+      description: `The former values of what changed, without the largest ones where the event would have more than 64 KiB (${MAX_EVENT_BYTES} bytes) with them`,
+    }),
+  }),
 }).annotate({
   identifier: "event",
   examples: [

@@ -9,6 +9,7 @@ import { newId } from "../ids.ts"
 import type { Json } from "../json.ts"
 import { formatInstant } from "../time.ts"
 import type { Event } from "./api.ts"
+import { eventData } from "./data.ts"
 import type { EventType } from "./types.ts"
 
 const API_VERSION = "v1"
@@ -16,7 +17,7 @@ const API_VERSION = "v1"
 export interface NewEvent<Type extends string = EventType> extends Tenant {
   readonly type: Type
   readonly object: Readonly<Record<string, unknown>>
-  /** The former values of what changed; `{}` for `.created` (decision I6). */
+  /** The former values of what changed; `{}` for `.created` (decision I6). Of large ones not all are told (data.ts). */
   readonly previous: Readonly<Record<string, unknown>>
   readonly test_clock_id: string | null
   /** In the object's own clock. */
@@ -50,6 +51,13 @@ const INSERTED = {
   created_at: "timestamptz",
 } as const
 
+/** No ID of ours is longer. */
+const MAX_OBJECT_ID = 64
+
+/** What the events of one object have in common: its ID. What has none, or what a test calls one, is in order by its type. */
+const orderOf = ({ object: { id }, type }: NewEvent<string>): string =>
+  typeof id === "string" && id.length <= MAX_OBJECT_ID ? id : type
+
 const append = Effect.fnUntraced(function* (appended: ReadonlyArray<NewEvent<string>>, deliver: boolean) {
   if (appended.length === 0) return []
   const sql = yield* SqlClient.SqlClient
@@ -59,10 +67,9 @@ const append = Effect.fnUntraced(function* (appended: ReadonlyArray<NewEvent<str
       livemode: event.livemode,
       id: newId("event"),
       type: event.type,
-      // What has no ID of its own is in order by its type.
-      object_id: typeof event.object.id === "string" ? event.object.id : event.type,
+      object_id: orderOf(event),
       test_clock_id: event.test_clock_id,
-      data: JSON.stringify({ object: event.object, previous_attributes: event.previous }),
+      data: eventData(event.object, event.previous),
       created_at: event.at,
     }),
   )
@@ -95,7 +102,7 @@ export const appendUndelivered = (event: NewEvent) => Effect.map(append([event],
 /** Appends an event of any type for a merchant's own tests (decision I9), delivered like any other. */
 export const appendTestEvent = (event: NewEvent<string>) => Effect.map(append([event], true), ([row]) => row!)
 
-/** What changed between two renderings of an object: the former values of the fields that differ now. */
+/** What changed between two renderings of an object: the former values of the fields that differ now, however large. */
 export const previousAttributes = (before: Json, after: Json): Json =>
   Object.fromEntries(
     Object.entries(before).filter(

@@ -1,26 +1,19 @@
-import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { bind } from "../http/Endpoint.ts"
-import { equals, type Filter, listOf } from "../http/lists.ts"
+import { between, equals, listOf } from "../http/lists.ts"
 import { parseInstant } from "../time.ts"
 import { eventApi } from "./api.ts"
 import { events, renderEvent } from "./events.ts"
 
-const created = (side: ">" | "<", instant: string | undefined): Filter =>
-  instant === undefined
-    ? undefined
-    : (sql) => sql`created_at ${sql.literal(side)} ${PgTypes.timestamptz(parseInstant(instant)!)}`
+const millis = (instant: string | undefined) => (instant === undefined ? undefined : parseInstant(instant)!)
 
 export const eventEndpoints = [
   bind(eventApi.list, {
     kind: "read",
     run: (request) => {
       const { type, created_after, created_before } = request.query
-      return listOf(events, request, renderEvent, [
-        equals("type", type),
-        created(">", created_after),
-        created("<", created_before),
-      ])
+      const finder = between("created_at", millis(created_after), millis(created_before))
+      return listOf(events, request, renderEvent, [equals("type", type)], { finder })
     },
   }),
   bind(eventApi.get, { kind: "read", run: (request) => Effect.map(events.get(request, request.id), renderEvent) }),

@@ -28,8 +28,10 @@ export interface Page<T> {
   readonly data: ReadonlyArray<T>
   readonly hasMore: boolean
   readonly limit: number
-  /** Where the next page starts; the last object's ID where nothing else is said. */
-  readonly cursor?: string | null
+  /** Whether it was read from its end: what lies next to the cursor comes last. */
+  readonly backwards?: boolean
+  /** Where the page after this object starts; its ID where nothing else is said. */
+  cursorOf?(last: T): string
 }
 
 type Result<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>

@@ -2,7 +2,6 @@
 import { HttpServerResponse } from "effect/http"
 import type { Json } from "../json.ts"
 import { CATALOGUE, type Problem } from "../problem.ts"
-import type { Page } from "./Endpoint.ts"
 
 /** A database that restarts is back within seconds. */
 const RETRY_AFTER_SECONDS = 2
@@ -23,8 +22,11 @@ export const json = (
 
 export const success = (data: Json): string => JSON.stringify({ success: true, data })
 
-export const listSuccess = ({ data, hasMore, limit, cursor = data.at(-1)?.id as string | null }: Page<Json>): string =>
-  JSON.stringify({ success: true, data, meta: { has_more: hasMore, next_cursor: hasMore ? cursor : null, limit } })
+/** A page of objects that are rendered already. */
+export const listSuccess = (
+  objects: ReadonlyArray<string>,
+  meta: { readonly has_more: boolean; readonly next_cursor: string | null; readonly limit: number },
+): string => `{"success":true,"data":[${objects.join()}],"meta":${JSON.stringify(meta)}}`
 
 export const failureBody = (problem: Problem, requestId: string, origin: string): string => {
   const error = {

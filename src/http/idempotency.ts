@@ -2,13 +2,15 @@
  * Idempotency-Key: the first request claims the key, its response is stored in the transaction of its work, and every later
  * one with the same method, path and body gets that response. A claim whose process has died is taken over.
  */
-import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes, randomUUID } from "node:crypto"
-import { Effect, Exit } from "effect"
+import { randomUUID } from "node:crypto"
+import { PgTypes } from "@effect/sql-pg"
+import { Effect, Exit, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { ofTenant, type Tenant } from "../db/tenant.ts"
-import { canonical } from "../json.ts"
 import { problem } from "../problem.ts"
 import { hold, type Lease, release, takingOf } from "../process/lease.ts"
+import { SECOND_MS } from "../time.ts"
+import { type Claimed, keyBefore, type RecordKey, RecordKeys } from "./RecordKeys.ts"
 
 const MAX_KEY_LENGTH = 255
 
@@ -16,8 +18,7 @@ const MAX_KEY_LENGTH = 255
 const claimLease: Lease = { name: "idempotency_record", key: "token" }
 
 export interface Claim {
-  /** As the caller sent it. */
-  readonly key: string
+  readonly key: RecordKey
   /** Of this try alone: a try that was taken over can store nothing any more. */
   readonly held: { readonly id: string }
   /** What an earlier try had made before its process died; finish that. */
@@ -29,7 +30,13 @@ export interface Stored {
   readonly body: string
 }
 
+/** A response that is to be stored, and the object in it, if it is one. */
+export interface Storing extends Stored {
+  readonly id: string | null
+}
+
 interface RecordRow {
+  readonly key: string
   readonly fingerprint: Uint8Array
   readonly resource_id: string | null
   readonly response_status: number | null
@@ -38,42 +45,12 @@ interface RecordRow {
   readonly free: boolean
 }
 
-const fingerprint = (method: string, path: string, body: unknown): Uint8Array =>
-  createHash("sha256")
-    .update(`${method} ${path}\n${canonical(body)}`)
-    .digest()
-
-/** What a record is found by: the key itself is kept nowhere. */
-const nameOf = (key: string): string => createHash("sha256").update(key).digest("base64url")
-
-const CIPHER = "aes-256-gcm"
-const KEY_BYTES = 32
-const IV_BYTES = 12
-const TAG_BYTES = 16
-
-/** Responses may hold secrets, so they are kept encrypted, with what only the caller knows: the key of the request. */
-const cipherKey = ({ account_id }: Tenant, key: string): Uint8Array =>
-  new Uint8Array(hkdfSync("sha256", key, account_id, "idempotency", KEY_BYTES))
-
-const seal = (tenant: Tenant, key: string, body: string): Uint8Array => {
-  const iv = randomBytes(IV_BYTES)
-  const cipher = createCipheriv(CIPHER, cipherKey(tenant, key), iv)
-  const text = Buffer.concat([cipher.update(body, "utf8"), cipher.final()])
-  return Buffer.concat([iv, cipher.getAuthTag(), text])
-}
-
-const unseal = (tenant: Tenant, key: string, sealed: Uint8Array): string => {
-  const text = sealed.subarray(IV_BYTES + TAG_BYTES)
-  const decipher = createDecipheriv(CIPHER, cipherKey(tenant, key), sealed.subarray(0, IV_BYTES))
-  decipher.setAuthTag(sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES))
-  return Buffer.concat([decipher.update(text), decipher.final()]).toString("utf8")
-}
-
-interface Claimed {
-  readonly method: string
-  readonly path: string
-  readonly body: unknown
-}
+/**
+ * A response that is longer is not kept: whoever asks again is sent to the object instead. Responses are shorter, being of
+ * one object, or of 16 deliveries at most (operating.md has the sizes); this holds should that ever change.
+ */
+const MAX_STORED_BYTES = 256 * 1024
+const NOT_KEPT = ""
 
 /** Claims `key` for a request, or returns the response that the request got before. */
 export const claim = Effect.fnUntraced(function* (tenant: Tenant, key: string, request: Claimed) {
@@ -84,20 +61,29 @@ export const claim = Effect.fnUntraced(function* (tenant: Tenant, key: string, r
       "Idempotency-Key",
     )
   }
+  const recordKey = (yield* RecordKeys).of(tenant, key)
   const held = { id: randomUUID() }
   // Before the row says so: to another request the claim would look dropped in between.
   yield* hold(claimLease, [held])
-  return yield* claimAs(tenant, key, request, held).pipe(
+  return yield* claimAs(tenant, { key: recordKey, before: keyBefore(tenant, key) }, request, held).pipe(
     Effect.onExit((exit) =>
       Exit.isFailure(exit) || "status" in exit.value ? release(claimLease, [held]) : Effect.void,
     ),
   )
 })
 
+/** A key as records are named now, and as they were before. */
+interface Names {
+  readonly key: RecordKey
+  readonly before: ReturnType<typeof keyBefore>
+}
+
+const IS_OVER = "created_at < now() - interval '24 hours'"
+
 /** Claims a key that nobody has claimed within the last day. */
 const insertClaim = Effect.fnUntraced(function* (
   tenant: Tenant,
-  name: string,
+  { key, before }: Names,
   print: Uint8Array,
   runner: number,
   token: string,
@@ -105,45 +91,58 @@ const insertClaim = Effect.fnUntraced(function* (
   const sql = yield* SqlClient.SqlClient
   const inserted = yield* sql`
     INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token)
-    VALUES (${tenant.account_id}, ${tenant.livemode}, ${name}, ${print}, ${runner}, ${token})
+    SELECT ${tenant.account_id}, ${tenant.livemode}::boolean, ${key.name}, ${print}::bytea, ${runner}::integer, ${token}
+    WHERE NOT EXISTS (SELECT 1 FROM idempotency_record b WHERE ${ofTenant(sql, tenant, "b")} AND b.key = ${before.name} AND NOT b.${sql.literal(IS_OVER)})
     ON CONFLICT (account_id, livemode, key) DO UPDATE SET fingerprint = excluded.fingerprint, runner = excluded.runner,
       token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, created_at = now()
-      WHERE idempotency_record.created_at < now() - interval '24 hours'
+      WHERE idempotency_record.${sql.literal(IS_OVER)}
     RETURNING 1`
   return inserted.length > 0
 })
 
+/** The response that a record has; undefined where it has none yet. */
+const storedIn = Effect.fnUntraced(function* (found: RecordRow, { open }: Pick<RecordKey, "open">) {
+  if (found.response_status === null) return undefined
+  const body = open(found.response_body!)
+  if (body !== NOT_KEPT) return { status: found.response_status, body } satisfies Stored
+  return yield* problem(
+    "idempotency_response_not_kept",
+    `The first request with this Idempotency-Key succeeded, and its response was too large to keep: fetch ${found.resource_id ?? "what it made"} instead.`,
+  )
+})
+
 const claimAs = Effect.fnUntraced(function* (
   tenant: Tenant,
-  key: string,
+  names: Names,
   request: Claimed,
   held: { readonly id: string },
 ) {
   const sql = yield* SqlClient.SqlClient
-  const print = fingerprint(request.method, request.path, request.body)
-  const name = nameOf(key)
+  const { key, before } = names
+  const print = key.fingerprint(request)
   const claimed = (resourceId: string | null): Claim => ({ key, held, resourceId })
   const { runner } = yield* takingOf(claimLease)
-  if (yield* insertClaim(tenant, name, print, runner, held.id)) return claimed(null)
-  const mine = sql`${ofTenant(sql, tenant, "r")} AND r.key = ${name}`
+  if (yield* insertClaim(tenant, names, print, runner, held.id)) return claimed(null)
   // Its process is dead, or it is ours and we dropped it: by what is in hand at this moment.
   const { isDropped } = yield* takingOf(claimLease)
   const [found] = yield* sql<RecordRow>`
-    SELECT fingerprint, resource_id, response_status, response_body, token, ${isDropped("r")} AS free FROM idempotency_record r WHERE ${mine}`
+    SELECT key, fingerprint, resource_id, response_status, response_body, token, ${isDropped("r")} AS free FROM idempotency_record r
+    WHERE ${ofTenant(sql, tenant, "r")} AND r.key IN (${key.name}, ${before.name}) ORDER BY r.key = ${key.name} DESC LIMIT 1`
   // The first request was refused this instant and let go of the key.
   if (found === undefined) return yield* inProgress
-  if (!Buffer.from(found.fingerprint).equals(Buffer.from(print))) {
+  const own = found.key === key.name ? key : before
+  if (!Buffer.from(found.fingerprint).equals(own.fingerprint(request))) {
     return yield* problem(
       "idempotency_key_reused",
       "This Idempotency-Key was used with another request: use a fresh key for this one.",
     )
   }
-  if (found.response_status !== null)
-    return { status: found.response_status, body: unseal(tenant, key, found.response_body!) } satisfies Stored
+  const stored = yield* storedIn(found, own)
+  if (stored !== undefined) return stored
   if (!found.free) return yield* inProgress
   const taken = yield* sql`
-    UPDATE idempotency_record r SET runner = ${runner}, token = ${held.id}
-    WHERE ${mine} AND response_status IS NULL AND token = ${found.token} RETURNING 1`
+    UPDATE idempotency_record r SET runner = ${runner}, token = ${held.id}, key = ${key.name}, fingerprint = ${print}
+    WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${found.key} AND response_status IS NULL AND token = ${found.token} RETURNING 1`
   return taken.length > 0 ? claimed(found.resource_id) : yield* inProgress
 })
 
@@ -154,13 +153,13 @@ const inProgress = problem(
 
 /** The record of a claim, as long as it holds. */
 const isHeld = (sql: SqlClient.SqlClient, tenant: Tenant, { key, held }: Claim) =>
-  sql`${ofTenant(sql, tenant)} AND key = ${nameOf(key)} AND token = ${held.id}`
+  sql`${ofTenant(sql, tenant)} AND key = ${key.name} AND token = ${held.id}`
 
 /** Writes to the record of a claim that still holds; one that was taken over fails, and its transaction with it. */
 const write = Effect.fnUntraced(function* (
   tenant: Tenant,
   claim: Claim,
-  columns: { readonly [name: string]: string | number | Uint8Array },
+  columns: { readonly [name: string]: string | number | Uint8Array | null },
 ) {
   const sql = yield* SqlClient.SqlClient
   const written = yield* sql`
@@ -173,21 +172,42 @@ export const noteResource = (tenant: Tenant, claim: Claim, resourceId: string) =
   write(tenant, claim, { resource_id: resourceId })
 
 /** Stores the response, in the transaction of the work where there is one. */
-export const store = (tenant: Tenant, claim: Claim, { status, body }: Stored) =>
-  write(tenant, claim, { response_status: status, response_body: seal(tenant, claim.key, body) })
+export const store = (tenant: Tenant, claim: Claim, { status, body, id }: Storing) => {
+  const response_status = status
+  return Buffer.byteLength(body) <= MAX_STORED_BYTES
+    ? write(tenant, claim, { response_status, response_body: claim.key.seal(body) })
+    : write(tenant, claim, { response_status, response_body: claim.key.seal(NOT_KEPT), resource_id: id })
+}
 
 /** Says that this process is through with a claim, however it went. */
 export const drop = ({ held }: Claim) => release(claimLease, [held])
 
-/** Records deleted in one go. */
-const MAX_PURGED = 5_000
+/** How often records are purged. */
+export const PURGE_EVERY_MS = 10 * SECOND_MS
+/** Records deleted in one transaction: of the largest responses 256 MiB, usually a megabyte. */
+const MAX_PURGED = 1_000
 
-/** Deletes records that are over a day old. */
-export const purge = Effect.gen(function* () {
+/** Deletes the oldest records that are over, from `from` on; returns where the next ones begin, if there may be some. */
+const purgeBatch = Effect.fnUntraced(function* (from: number) {
   const sql = yield* SqlClient.SqlClient
-  yield* sql`
-    DELETE FROM idempotency_record WHERE ctid = ANY(ARRAY(
-      SELECT ctid FROM idempotency_record WHERE created_at < now() - interval '24 hours' ORDER BY created_at LIMIT ${MAX_PURGED}))`
+  const [batch] = yield* sql<{ count: number; last: number | null }>`
+    WITH gone AS (
+      DELETE FROM idempotency_record WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM idempotency_record WHERE created_at >= ${PgTypes.timestamptz(from)} AND ${sql.literal(IS_OVER)}
+        ORDER BY created_at LIMIT ${MAX_PURGED} FOR UPDATE SKIP LOCKED))
+      RETURNING created_at
+    )
+    SELECT count(*) AS count, max(created_at) AS last FROM gone`
+  return batch!.count < MAX_PURGED ? Option.none() : Option.some(batch!.last!)
+})
+
+/**
+ * Deletes all records that are over a day old: however fast they come, they go as fast. Processes that purge at once take
+ * different ones. Each batch begins where the one before it ended, so that none walks over what is deleted already.
+ */
+export const purge = Effect.gen(function* () {
+  let from = Option.some(0)
+  while (Option.isSome(from)) from = yield* purgeBatch(from.value)
 })
 
 /**

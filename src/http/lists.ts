@@ -1,4 +1,5 @@
 /** Cursor lists: newest first, by ID (decision B2). */
+import { PgTypes } from "@effect/sql-pg"
 import { Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
@@ -37,11 +38,57 @@ export type Filter = ((sql: SqlClient.SqlClient) => Fragment) | undefined
 export const equals = (column: string, value: string | undefined): Filter =>
   value === undefined ? undefined : (sql) => sql`${sql(column)} = ${value}`
 
-/** A JSON column that holds these fields. */
+/** A JSON column that holds these fields. No index finds them for a request: it is for rows that are found already. */
 export const holds = (column: string, fields: Readonly<Record<string, string>> | undefined): Filter =>
-  fields === undefined
-    ? undefined
-    : (sql) => sql`${sql(column)} @> ${JSON.stringify(fields)}::text::jsonb AND ${sql(column)} <> '{}'`
+  fields === undefined ? undefined : (sql) => sql`${sql(column)} @> ${JSON.stringify(fields)}::text::jsonb`
+
+/** The part of a list that lies beyond a page's cursor. */
+export interface Rest {
+  readonly sql: SqlClient.SqlClient
+  readonly table: string
+  /** The tenant's rows, of any table. */
+  readonly mine: Fragment
+  /** The filters by columns of the list's own table. */
+  readonly conditions: ReadonlyArray<Fragment>
+  /** What lies beyond the cursor, by the column that has the list's order; none where the page begins the list. */
+  readonly beyond: (column: string) => ReadonlyArray<Fragment>
+  readonly backwards: boolean
+  readonly direction: Fragment
+  /** How many rows are read: one more than the page shows. */
+  readonly count: number
+}
+
+/** Finds the IDs of a list's rows, as a SELECT of `id`, where its own columns and their indexes would not do. */
+export type Finder = (rest: Rest) => Fragment
+
+/** A page of a wide range lies within them; reading them takes a millisecond. */
+const WALKED = 1_000
+
+/**
+ * Rows whose `column`, an instant of any clock, lies between two others. A wide range fills its page from the next rows by ID;
+ * if not, the range is read whole from its index (account_id, livemode, column, id) and sorted: 20 ms for 100,000 rows.
+ */
+export const between = (column: string, after: number | undefined, before: number | undefined): Finder | undefined => {
+  if (after === undefined && before === undefined) return undefined
+  return ({ sql, table, mine, conditions, beyond, backwards, direction, count }) => {
+    const by = sql(column)
+    const within = sql.and([
+      ...(after === undefined ? [] : [sql`${by} > ${PgTypes.timestamptz(after)}`]),
+      ...(before === undefined ? [] : [sql`${by} < ${PgTypes.timestamptz(before)}`]),
+    ])
+    const beyondNear = sql.literal(backwards ? "id > (SELECT max(id) FROM near)" : "id < (SELECT min(id) FROM near)")
+    return sql`
+      WITH near AS MATERIALIZED (
+        SELECT id, ${by} FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions, ...beyond("id")])} ORDER BY id ${direction} LIMIT ${WALKED}
+      ), whole AS (
+        SELECT id FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions, within])}
+          AND (SELECT count(*) = ${WALKED} AND count(*) FILTER (WHERE ${within}) < ${count} FROM near)
+        ORDER BY ${by} ${direction} OFFSET 0
+      )
+      SELECT id FROM (SELECT id FROM near WHERE ${within} UNION ALL SELECT id FROM whole WHERE ${beyondNear}) found
+      ORDER BY id ${direction} LIMIT ${count}`
+  }
+}
 
 const exclusive = invalid("ending_before", "ending_before and starting_after exclude each other: send one of them.")
 
@@ -60,13 +107,32 @@ const cursorOf = Effect.fnUntraced(function* (
   return from?.at ?? (yield* noSuchCursor(param, cursor))
 })
 
-/** One page of a tenant's rows. IDs are in order of creation; where they are not, `order` is the column that is. */
+interface Listing {
+  /** The column of the list's order: another than the ID where IDs are not in order of creation. */
+  readonly order?: string
+  readonly finder?: Finder | undefined
+}
+
+/** The rows of a page, and one more where there is one. */
+const select = <Row extends object>(rest: Rest, order: string, finder: Finder | undefined) => {
+  const { sql, table, mine, conditions, beyond, direction, count } = rest
+  if (finder === undefined)
+    return sql<Row>`
+      SELECT * FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions, ...beyond(order)])} ORDER BY ${sql(order)} ${direction} LIMIT ${count}`
+  // OFFSET 0: what was found is looked up one by one, whatever the planner thinks of the table.
+  return sql<Row>`
+    SELECT r.* FROM (${finder(rest)}) f
+    CROSS JOIN LATERAL (SELECT * FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions])} AND id = f.id OFFSET 0) r
+    ORDER BY f.id ${direction} LIMIT ${count}`
+}
+
+/** One page of a tenant's rows. */
 export const page = Effect.fnUntraced(function* <Row extends Ref>(
   { name: table }: Table<Row>,
   tenant: Tenant,
   query: PageQuery,
   filters: ReadonlyArray<Filter> = [],
-  order = "id",
+  { order = "id", finder }: Listing = {},
 ) {
   const sql = yield* SqlClient.SqlClient
   const size = query.limit === undefined ? DEFAULT_LIMIT : Number(query.limit)
@@ -75,16 +141,17 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
   const backwards = param === "ending_before"
   const conditions = filters.flatMap((filter) => (filter === undefined ? [] : [filter(sql)]))
   const mine = ofTenant(sql, tenant)
-  const by = sql(order)
   // Where IDs are not the order they are not unique in the table either, but in the list.
   const listed = order === "id" ? mine : sql.and([mine, ...conditions])
   const from = yield* cursorOf(table, param, query[param], listed, order)
-  const beyond = from === undefined ? [] : [backwards ? sql`${by} > ${from}` : sql`${by} < ${from}`]
+  const beyond = (column: string) =>
+    from === undefined ? [] : [backwards ? sql`${sql(column)} > ${from}` : sql`${sql(column)} < ${from}`]
   const direction = sql.literal(backwards ? "ASC" : "DESC")
-  const rows = yield* sql<Row>`
-    SELECT * FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions, ...beyond])} ORDER BY ${by} ${direction} LIMIT ${size + 1}`
+  const rest = { sql, table, mine, conditions, beyond, backwards, direction, count: size + 1 }
+  const rows = yield* select<Row>(rest, order, finder)
   const shown = rows.slice(0, size)
-  return { data: backwards ? shown.reverse() : shown, hasMore: rows.length > size, limit: size } satisfies Page<Row>
+  const data = backwards ? shown.reverse() : shown
+  return { data, hasMore: rows.length > size, limit: size, backwards } satisfies Page<Row>
 })
 
 /** One page of a request's list, as the API shows its rows. */
@@ -93,8 +160,8 @@ export const listOf = <Row extends Ref, A>(
   request: Tenant & { readonly query: PageQuery },
   render: (row: Row) => A,
   filters?: ReadonlyArray<Filter>,
-  order?: string,
-) => Effect.map(page(table, request, request.query, filters, order), (rows) => mapPage(rows, render))
+  listing?: Listing,
+) => Effect.map(page(table, request, request.query, filters, listing), (rows) => mapPage(rows, render))
 
 /** One page of what is listed already. */
 export const pageOf = <T extends { readonly id: string }>(
@@ -110,7 +177,10 @@ export const pageOf = <T extends { readonly id: string }>(
   if (cursor !== undefined && at === -1) return Effect.fail(noSuchCursor(param, cursor))
   const rest = param === "ending_before" ? listed.slice(0, at).slice(-limit - 1) : listed.slice(at + 1)
   const data = param === "ending_before" ? rest.slice(-limit) : rest.slice(0, limit)
-  return Effect.succeed({ data, hasMore: rest.length > limit, limit })
+  return Effect.succeed({ data, hasMore: rest.length > limit, limit, backwards: param === "ending_before" })
 }
 
-export const mapPage = <A, B>(page: Page<A>, f: (row: A) => B): Page<B> => ({ ...page, data: page.data.map(f) })
+export const mapPage = <A, B>({ data, ...page }: Omit<Page<A>, "cursorOf">, f: (row: A) => B): Page<B> => ({
+  ...page,
+  data: data.map(f),
+})

@@ -36,7 +36,11 @@ const OF_WRITES: ReadonlyArray<ProblemCode> = [
   "reset_in_progress",
   "lock_timeout",
 ]
-const WITH_KEY: ReadonlyArray<ProblemCode> = ["idempotency_key_reused", "idempotency_request_in_progress"]
+const WITH_KEY: ReadonlyArray<ProblemCode> = [
+  "idempotency_key_reused",
+  "idempotency_request_in_progress",
+  "idempotency_response_not_kept",
+]
 
 /** The refusals of keys that may not call an endpoint. */
 const accessCodes = ({ access }: Declaration): ReadonlyArray<ProblemCode> => {

@@ -1,13 +1,20 @@
-/** The kinds of parameters that bodies and queries are made of. Descriptions say what a value must be. */
+/**
+ * The kinds of parameters that bodies and queries are made of. Descriptions say what a value must be. Where a check is one
+ * that JSON Schema has no word for, the OpenAPI document leaves it out with its description: there the schema itself has
+ * the description as well.
+ */
 import { Schema } from "effect"
-import { MAX_METADATA_KEYS } from "../metadata.ts"
+import { jsonBytes } from "../json.ts"
+import { MAX_METADATA_BYTES, MAX_METADATA_KEYS } from "../metadata.ts"
 import { MAX_AMOUNT_KOBO } from "../money.ts"
-import { parseInstant } from "../time.ts"
+import { FIRST_YEAR, LAST_YEAR, parseInstant } from "../time.ts"
 
 const MAX_ID = 64
 const MAX_METADATA_KEY = 40
 const MAX_METADATA_VALUE = 500
 const MAX_COUNT = 2_147_483_647
+/** Of what merchants fill freely (decision C7): twice fits into an event. */
+const MAX_FREE_BYTES = 16 * 1024
 
 export const text = (max: number) =>
   Schema.String.check(Schema.isBetweenCodePoints(1, max)).annotate({
@@ -39,10 +46,12 @@ export const flag = Schema.Boolean.annotate({ description: "true or false" })
 
 export const currency = Schema.Literal("NGN").annotate({ description: "NGN, the only currency" })
 
-/** An instant as milliseconds since the epoch (decision A8). */
-export const instant = Schema.String.check(
-  Schema.makeFilter((value: string) => parseInstant(value) !== undefined),
-).annotate({ description: "a timestamp in UTC such as 2026-01-31T09:00:00Z" })
+const INSTANT = `a timestamp in UTC such as 2026-01-31T09:00:00Z, from ${FIRST_YEAR} to ${LAST_YEAR}`
+
+/** A real instant, as text (decision A8). */
+export const instant = Schema.String.annotate({ description: INSTANT })
+  .check(Schema.makeFilter((value: string) => parseInstant(value) !== undefined))
+  .annotate({ description: INSTANT })
 
 export const email = Schema.NullOr(
   Schema.String.check(
@@ -57,6 +66,13 @@ export const phone = Schema.NullOr(Schema.String.check(Schema.isPattern(/^\+[1-9
   description: "a phone number in E.164 form such as +2348031234567, or null",
 })
 
+/** At most `max` bytes as JSON in UTF-8; the message also says how many there are. */
+const atMostBytes = (max: number, description: string) =>
+  Schema.makeFilter((value: object) => {
+    const bytes = jsonBytes(value)
+    return bytes <= max || `${description}; it has ${bytes} bytes`
+  })
+
 const metadataValue = Schema.String.check(Schema.isBetweenCodePoints(0, MAX_METADATA_VALUE)).annotate({
   description: `a string of at most ${MAX_METADATA_VALUE} characters`,
 })
@@ -64,16 +80,45 @@ const metadataKeys = Schema.makeFilter((value: object) =>
   Object.keys(value).every((key) => key !== "" && [...key].length <= MAX_METADATA_KEY),
 )
 
-const METADATA = `an object of at most ${MAX_METADATA_KEYS} keys of at most ${MAX_METADATA_KEY} characters, each with a string of at most ${MAX_METADATA_VALUE} characters`
+const METADATA = `an object of at most ${MAX_METADATA_KEYS} keys of at most ${MAX_METADATA_KEY} characters, each with a string of at most ${MAX_METADATA_VALUE} characters, of at most 32 KiB (${MAX_METADATA_BYTES} bytes) as JSON in UTF-8`
 
 export const metadata = Schema.Record(Schema.String, metadataValue)
+  .annotate({ description: METADATA })
   .check(
     metadataKeys,
     Schema.makeFilter((value: object) => Object.keys(value).length <= MAX_METADATA_KEYS),
+    atMostBytes(MAX_METADATA_BYTES, METADATA),
   )
   .annotate({ description: METADATA })
 
-/** In a PATCH keys merge, `""` removes one, and null clears all; the limit holds for the result (decision B6). */
+/** In a PATCH keys merge, `""` removes one, and null clears all; the limits hold for the result (decision B6). */
 export const metadataPatch = Schema.NullOr(Schema.Record(Schema.String, metadataValue).check(metadataKeys)).annotate({
   description: `${METADATA}, or null`,
 })
+
+/** The path of the first number that no double holds: `parseBody` gives Infinity for it. */
+const unheldNumber = (value: unknown): ReadonlyArray<PropertyKey> | undefined => {
+  if (typeof value === "number") return Number.isFinite(value) ? undefined : []
+  if (typeof value !== "object" || value === null) return undefined
+  for (const [key, inner] of Object.entries(value)) {
+    const path = unheldNumber(inner)
+    if (path !== undefined) return [Array.isArray(value) ? Number(key) : key, ...path]
+  }
+  return undefined
+}
+
+const heldNumbers = Schema.makeFilter((value: object) => {
+  const path = unheldNumber(value)
+  return path === undefined
+    ? true
+    : { path, issue: "a number that a double (64-bit floating point) holds unchanged: send it as a string" }
+})
+
+/** An object that merchants fill freely, which comes back as it was sent (decision C7). */
+export const freeObject = (what: string) => {
+  const description = `${what} of at most 16 KiB (${MAX_FREE_BYTES} bytes) as JSON in UTF-8, in which every number is one that a double holds unchanged`
+  return Schema.Record(Schema.String, Schema.Unknown)
+    .annotate({ description })
+    .check(heldNumbers, atMostBytes(MAX_FREE_BYTES, description))
+    .annotate({ description })
+}

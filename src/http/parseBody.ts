@@ -25,7 +25,43 @@ const fault = (value: unknown, level: number, seen: { values: number }): string 
   return undefined
 }
 
-/** The object that a body holds; an empty body is `{}`. */
+/** Numerals that a double may not hold: of 16 characters and more, or with an exponent. Text may look so too. */
+const SUSPICIOUS = /[\d.]{16}|\d[eE][-+]?\d/
+/** The strings and the suspicious numerals of a JSON text. */
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?(?=[\d.]{16}|[\d.]*[eE])\d[\d.eE+-]*/g
+/** A double holds any 15 digits, other than near the ends of its range. */
+const SURELY_HELD = /^-?[\d.]{1,15}(?:[eE][-+]?\d{1,2})?$/
+const NUMERAL = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/
+
+/** A numeral's value as a decimal, written in one way: its significant digits and the power of ten of the last one. */
+const decimal = (numeral: string): string => {
+  const [, sign, whole, fraction = "", power = "0"] = NUMERAL.exec(numeral)!
+  const digits = `${whole}${fraction}`.replace(/^0+/, "")
+  let significant = digits.length
+  while (digits[significant - 1] === "0") significant--
+  const last = Number(power) - fraction.length + digits.length - significant
+  return significant === 0 ? "0" : `${sign}${digits.slice(0, significant)}e${last}`
+}
+
+/** Whether a numeral still says the same number when it was read into a double and written again. */
+const isHeld = (numeral: string): boolean => {
+  const held = Number(numeral)
+  return Number.isFinite(held) && decimal(String(held)) === decimal(numeral)
+}
+
+/** JSON for a number that no double holds: read as Infinity. */
+const UNHELD = "1e999"
+
+/** The value again, with Infinity for every number that no double holds: no parameter takes that (decision C7). */
+const withoutUnheld = (value: unknown, body: string): unknown => {
+  if (!SUSPICIOUS.test(body)) return value
+  const marked = body.replace(TOKENS, (token) =>
+    token.startsWith('"') || SURELY_HELD.test(token) || isHeld(token) ? token : UNHELD,
+  )
+  return marked === body ? value : JSON.parse(marked)
+}
+
+/** The object that a body holds; an empty body is `{}`. A number that would not come back as it was sent is Infinity. */
 export const parseBody = (body: string): Effect.Effect<Readonly<Record<string, unknown>>, Problem> =>
   Effect.suspend(() => {
     if (body === "") return Effect.succeed({})
@@ -38,5 +74,7 @@ export const parseBody = (body: string): Effect.Effect<Readonly<Record<string, u
     if (typeof value !== "object" || value === null || Array.isArray(value))
       return Effect.fail(refuse("must be a JSON object"))
     const found = fault(value, 1, { values: 0 })
-    return found === undefined ? Effect.succeed(value as Readonly<Record<string, unknown>>) : Effect.fail(refuse(found))
+    return found === undefined
+      ? Effect.succeed(withoutUnheld(value, body) as Readonly<Record<string, unknown>>)
+      : Effect.fail(refuse(found))
   })

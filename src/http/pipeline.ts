@@ -16,7 +16,7 @@ import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import { parseQuery } from "./query.ts"
 import { createRoutes, type Match } from "./routes.ts"
-import { type Reply, runHandler } from "./runHandler.ts"
+import { type Reply, replay, runHandler } from "./runHandler.ts"
 import { addressOf, environment, isSecure } from "./transport.ts"
 import { decodersOf } from "./validation.ts"
 
@@ -132,18 +132,19 @@ const decode = Effect.fnUntraced(function* (call: Call, match: Match<Endpoint<un
 
 const isStored = (found: Claim | Stored): found is Stored => "status" in found
 
-/** Runs `work` once for each idempotency key; a replay gets the first response. */
-const once = Effect.fnUntraced(function* <E, R>(
+/** Runs `work` once for each idempotency key; a replay gets the first response, as `again` shows it. */
+const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   { node, url }: Call,
   tenant: Tenant,
   raw: Json,
   work: (held: Claim | undefined) => Effect.Effect<Reply, E, R>,
+  again: (stored: Stored) => Effect.Effect<Reply, E2, R2>,
 ) {
   const name = node.method === "POST" ? node.headers["idempotency-key"] : undefined
   if (name === undefined) return yield* work(undefined)
   const { keeping } = yield* TenantDatabase
   const held = yield* keeping(tenant, claim(tenant, String(name), { method: "POST", path: url.pathname, body: raw }))
-  if (isStored(held)) return { ...held, headers: { "idempotent-replayed": "true" } } satisfies Reply
+  if (isStored(held)) return { ...(yield* again(held)), headers: { "idempotent-replayed": "true" } } satisfies Reply
   return yield* work(held).pipe(
     Effect.tapCause(() =>
       keeping(tenant, unclaim(tenant, held)).pipe(
@@ -181,7 +182,11 @@ export const createPipeline = <R>(
       const request = { ...tenant, caller, id: params.id ?? "", params, body, query }
       return yield* runHandler({ endpoint, request, key, held, fields, expanders })
     })
-    const reply: Reply = yield* once(call, tenant, raw, run)
+    const again = Effect.fnUntraced(function* (stored: Stored) {
+      const fields = yield* expansions(url.searchParams.getAll("expand[]"), endpoint.declaration)
+      return yield* replay(tenant, stored, fields, expanders)
+    })
+    const reply: Reply = yield* once(call, tenant, raw, run, again)
     const counted = isWrite(node) && reply.headers?.["x-service-billable"] === undefined
     const standing = counted ? yield* metering.standing(key) : {}
     return { ...reply, headers: { ...call.headers, ...standing, ...reply.headers } }

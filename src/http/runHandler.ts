@@ -6,11 +6,12 @@ import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
 import { problem } from "../problem.ts"
 import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
-import { listSuccess, success } from "./envelope.ts"
+import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import type { Failure } from "./failures.ts"
-import { type Claim, noteResource, store } from "./idempotency.ts"
+import { type Claim, noteResource, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
+import { renderPage } from "./renderPage.ts"
 
 type Headers = Readonly<Record<string, string>>
 
@@ -40,17 +41,45 @@ const tenantInDatabase = ({ key, request: { account_id, livemode } }: Run<never>
 /** What the handler returned, as the response has it. */
 const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
   const { status, list } = run.endpoint.declaration
-  const expanded = (data: ReadonlyArray<Json>) => expandAll(run.request, data, run.fields, run.expanders)
-  if (list !== true) return { status, body: success((yield* expanded([returned as Json]))[0]!) } satisfies Reply
-  const page = returned as Page<Json>
-  return { status, body: listSuccess({ ...page, data: yield* expanded(page.data) }) } satisfies Reply
+  const expand = (objects: ReadonlyArray<Json>) => expandAll(run.request, objects, run.fields, run.expanders)
+  if (list === true) return { status, body: yield* renderPage(returned as Page<Json>, expand) } satisfies Reply
+  return { status, body: success((yield* expand([returned as Json]))[0]!) } satisfies Reply
 })
 
-/** Renders what was returned, and stores the response where the request is claimed. */
+/**
+ * Renders what was returned, and stores the response where the request is claimed: with nothing expanded, since whoever asks
+ * again may read less.
+ */
 const reply = Effect.fnUntraced(function* <R>(run: Run<R>, work: Effect.Effect<Returned, Failure, R>) {
-  const response = yield* render(run, yield* work)
-  if (run.held !== undefined) yield* store(run.request, run.held, response)
+  const returned = yield* work
+  const response = yield* render(run, returned)
+  if (run.held !== undefined) {
+    const plain = run.fields.length === 0 ? response : yield* render({ ...run, fields: [] }, returned)
+    const id = "id" in returned && typeof returned.id === "string" ? returned.id : null
+    yield* store(run.request, run.held, { ...plain, id })
+  }
   return response
+})
+
+/**
+ * A stored response for a key that asks again: the object as it was then, byte for byte. What this request asks to expand
+ * (the first one's `expand[]` does not count) shows the objects as they are now.
+ */
+export const replay = Effect.fnUntraced(function* (
+  tenant: Tenant,
+  stored: Stored,
+  fields: ReadonlyArray<string>,
+  expanders: Expanders,
+) {
+  if (fields.length === 0) return stored satisfies Reply
+  const response = JSON.parse(stored.body) as { readonly data: Json | ReadonlyArray<Json> }
+  const isList = Array.isArray(response.data)
+  const database = yield* TenantDatabase
+  const objects = yield* database.reading(
+    tenant,
+    expandAll(tenant, [response.data].flat() as Array<Json>, fields, expanders),
+  )
+  return { ...stored, body: JSON.stringify({ ...response, data: isList ? objects : objects[0] }) }
 })
 
 /** Runs one transaction as the tenant, unless its sandbox is being reset. */

@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { NodeHttpServerRequest } from "@effect/platform-node"
 import { type Cause, Effect, Option, Tracer } from "effect"
 import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
-import { SqlClient } from "effect/sql"
 import type { RateLimits, Transport } from "../config/Config.ts"
 import { newId } from "../ids.ts"
 import { preflight } from "./access.ts"
@@ -18,6 +17,7 @@ import { Metering } from "./Metering.ts"
 import { observe } from "./observe.ts"
 import { type Call, createPipeline, isWrite, requireHttps } from "./pipeline.ts"
 import { findPublicRoute, type PublicRoute } from "./publicRoutes.ts"
+import { createReadiness } from "./readiness.ts"
 import { createRoutes } from "./routes.ts"
 import { addressOf, environment, isFromTrustedProxy, isSecure } from "./transport.ts"
 
@@ -42,30 +42,6 @@ const HEALTH = "/healthz"
 const READINESS = "/readyz"
 
 type Response = HttpServerResponse.HttpServerResponse
-
-/** For how long what was found of the database is said again. */
-const READINESS_AGE_MS = 1_000
-
-/** Whether the database can be reached and is migrated. */
-const isReady = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  yield* sql`SELECT 1 FROM schema_migration LIMIT 1`
-  return true
-}).pipe(
-  Effect.timeout("2 seconds"),
-  Effect.catchCause((cause) => Effect.as(Effect.logWarning("not ready", cause), false)),
-)
-
-/** Asks the database once in a while, however many ask us; who hangs up takes nothing from the others. */
-const createReadiness = Effect.gen(function* () {
-  const context = yield* Effect.context<SqlClient.SqlClient>()
-  let [askedAt, asked] = [Number.NEGATIVE_INFINITY, Promise.resolve(false)]
-  return Effect.promise(() => {
-    const now = performance.now()
-    if (now - askedAt >= READINESS_AGE_MS) [askedAt, asked] = [now, Effect.runPromiseWith(context)(isReady)]
-    return asked
-  })
-})
 
 const readiness = (ready: boolean, requestId: string): Response =>
   ready

@@ -8,6 +8,8 @@ type Path = ReadonlyArray<PropertyKey>
 interface Fault {
   readonly path: Path
   readonly kind: "missing" | "unknown" | "invalid"
+  /** What the value must be, where the check that failed says more than the description. */
+  readonly must?: string | undefined
 }
 
 /** The faults of an issue tree. A union that no member fits is one fault: its members' reasons would contradict each other. */
@@ -19,9 +21,15 @@ const faults = (issue: SchemaIssue.Issue, path: Path): ReadonlyArray<Fault> => {
       return issue.issues.flatMap((inner) => faults(inner, path))
     case "AnyOf": {
       // `null | object`: the object's own faults say more than "not an object".
-      const inner = issue.issues.flatMap((one) => faults(one, path)).filter((fault) => fault.path.length > path.length)
+      const inner = issue.issues
+        .flatMap((one) => faults(one, path))
+        .filter((fault) => fault.path.length > path.length || fault.must !== undefined)
       return inner.length > 0 ? inner : [{ path, kind: "invalid" }]
     }
+    case "Filter":
+      return faults(issue.issue, path)
+    case "InvalidValue":
+      return [{ path, kind: "invalid", must: issue.annotations?.message }]
     case "MissingKey":
       return [{ path, kind: "missing" }]
     case "UnexpectedKey":
@@ -100,7 +108,7 @@ const first = (all: ReadonlyArray<Fault>, document: unknown): Fault =>
 
 const toProblem = (fault: Fault, ast: SchemaAST.AST): Problem => {
   const param = paramName(fault.path)
-  const must = description(ast, fault.path)
+  const must = fault.must ?? description(ast, fault.path)
   switch (fault.kind) {
     case "missing":
       return problem("parameter_missing", `${param} is required${must === undefined ? "" : `: ${must}`}.`, param)

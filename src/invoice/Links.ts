@@ -1,13 +1,15 @@
 /** Signed links to invoices' PDFs: whoever has one may read that one document, for a day. */
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto"
-import { Context, Effect, Layer } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { createHmac, timingSafeEqual } from "node:crypto"
+import { Context, Effect, Layer, Redacted } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import type { ConfigProblem } from "../config/Config.ts"
 import { Origin } from "../http/Origin.ts"
+import { serviceSecret } from "../secret/serviceSecrets.ts"
+import type { Vault } from "../secret/Vault.ts"
 import { DAY_MS } from "../time.ts"
 
 const LIFETIME_MS = DAY_MS
 const SECRET = "invoice_links"
-const SECRET_BYTES = 32
 
 export class Links extends Context.Service<
   Links,
@@ -18,30 +20,28 @@ export class Links extends Context.Service<
     readonly isGood: (invoice: string, search: URLSearchParams) => boolean
   }
 >()("billing/invoice/Links") {
-  static readonly layer: Layer.Layer<Links, SqlError.SqlError, SqlClient.SqlClient | Origin> = Layer.effect(
-    Links,
-    Effect.gen(function* () {
-      const { url: origin } = yield* Origin
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`INSERT INTO service_secret (name, value) VALUES (${SECRET}, ${randomBytes(SECRET_BYTES)}) ON CONFLICT DO NOTHING`
-      const [row] = yield* sql<{ value: Uint8Array }>`SELECT value FROM service_secret WHERE name = ${SECRET}`
-      const secret = row!.value
-      const sign = (invoice: string, expires: number) =>
-        createHmac("sha256", secret).update(`${invoice} ${expires}`).digest("base64url")
-      return Links.of({
-        pdf: (invoice) => {
-          const expires = Math.ceil((Date.now() + LIFETIME_MS) / 1000)
-          return `${origin}/invoices/${invoice}.pdf?expires=${expires}&signature=${sign(invoice, expires)}`
-        },
-        isGood: (invoice, search) => {
-          const expires = Number(search.get("expires"))
-          if (!Number.isSafeInteger(expires) || expires * 1000 < Date.now()) return false
-          const [given, right] = [search.get("signature") ?? "", sign(invoice, expires)].map((text) =>
-            Buffer.from(text),
-          )
-          return given!.length === right!.length && timingSafeEqual(given!, right!)
-        },
-      })
-    }),
-  )
+  static readonly layer: Layer.Layer<Links, SqlError.SqlError | ConfigProblem, SqlClient.SqlClient | Origin | Vault> =
+    Layer.effect(
+      Links,
+      Effect.gen(function* () {
+        const { url: origin } = yield* Origin
+        const secret = yield* serviceSecret(SECRET)
+        const sign = (invoice: string, expires: number) =>
+          createHmac("sha256", Redacted.value(secret)).update(`${invoice} ${expires}`).digest("base64url")
+        return Links.of({
+          pdf: (invoice) => {
+            const expires = Math.ceil((Date.now() + LIFETIME_MS) / 1000)
+            return `${origin}/invoices/${invoice}.pdf?expires=${expires}&signature=${sign(invoice, expires)}`
+          },
+          isGood: (invoice, search) => {
+            const expires = Number(search.get("expires"))
+            if (!Number.isSafeInteger(expires) || expires * 1000 < Date.now()) return false
+            const [given, right] = [search.get("signature") ?? "", sign(invoice, expires)].map((text) =>
+              Buffer.from(text),
+            )
+            return given!.length === right!.length && timingSafeEqual(given!, right!)
+          },
+        })
+      }),
+    )
 }

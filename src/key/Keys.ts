@@ -5,147 +5,71 @@
  */
 import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import type { ApiPlan } from "../apiPlans.ts"
 import { records } from "../db/records.ts"
 import { type Problem, problem } from "../problem.ts"
 import { every, listen } from "../process/workers.ts"
-import { MINUTE_MS, SECOND_MS } from "../time.ts"
-import { type KeyType, type ParsedKey, parseKey } from "./key.ts"
-import type { Scopes } from "./scopes.ts"
+import { MINUTE_MS } from "../time.ts"
+import { type ParsedKey, parseKey } from "./key.ts"
+import { type AccountKey, type AdministratorKey, type KnownKey, Remembered } from "./Remembered.ts"
 
-export interface AccountKey {
-  readonly kind: "account"
-  readonly id: string
-  readonly account_id: string
-  readonly livemode: boolean
-  readonly type: KeyType
-  readonly scopes: Scopes
-  readonly origins: ReadonlyArray<string>
-  readonly expires_at: number | null
-  readonly revoked_at: number | null
-  readonly live_access: string
-  readonly api_plan: ApiPlan
-}
-
-export interface AdministratorKey {
-  readonly kind: "administrator"
-  readonly id: string
-  readonly name: string
-  readonly revoked_at: number | null
-}
-
-export type KnownKey = AccountKey | AdministratorKey
+export type { AccountKey, KnownKey } from "./Remembered.ts"
 
 export interface Authenticated {
   readonly key: KnownKey
   readonly refusal: Problem | undefined
 }
 
-/** Keys in memory; past it, all are forgotten: an installation has thousands at most. */
-const MAX_REMEMBERED = 20_000
+/** Keys whose last use is known to be written down; past it, they are written again. */
+const MAX_NOTED = 20_000
 /** How often uses are written down: "last used" is exact to a minute (decision J1). */
 const NOTE_USES_EVERY_MS = 5_000
 
-/** What was looked up is looked up again after this, heard of or not. */
-const MAX_AGE_MS = 5 * SECOND_MS
+/** A key and the minute in which it was last used. */
+type Use = KnownKey & { readonly at: number }
 
-interface Memory {
-  readonly key: KnownKey
-  /** `performance.now()` before it was looked up. */
-  readonly at: number
-}
-
-/** Keys by the hash of their text. */
-class Remembered {
-  readonly #keys = new Map<string, Memory>()
-  /** The names of each account's keys. */
-  readonly #byAccount = new Map<string, Set<string>>()
-  /** Counts the changes heard of: a look-up that one overtakes is not remembered. */
-  #changes = 0
-  #listening = false
-
-  get changes(): number {
-    return this.#changes
-  }
-
-  /** A key that was looked up, however long ago; it may be too old to be believed. */
-  get(name: string): Memory | undefined {
-    return this.#keys.get(name)
-  }
-
-  /** Remembers what was looked up since `changes`, unless something changed meanwhile. */
-  set(name: string, memory: Memory, changes: number): void {
-    if (!this.#listening || changes !== this.#changes) return
-    if (this.#keys.size >= MAX_REMEMBERED) this.#clear()
-    this.#keys.set(name, memory)
-    if (memory.key.kind !== "account") return
-    const names = this.#byAccount.get(memory.key.account_id) ?? new Set()
-    this.#byAccount.set(memory.key.account_id, names.add(name))
-  }
-
-  #clear(): void {
-    this.#keys.clear()
-    this.#byAccount.clear()
-  }
-
-  #forget(name: string): void {
-    const key = this.#keys.get(name)?.key
-    this.#keys.delete(name)
-    if (key?.kind !== "account") return
-    const names = this.#byAccount.get(key.account_id)
-    names?.delete(name)
-    if (names?.size === 0) this.#byAccount.delete(key.account_id)
-  }
-
-  /** A key changed (by the hash of its text), or an account (by its ID) and with it all of its keys. */
-  changed(what: string): void {
-    this.#changes++
-    for (const name of this.#byAccount.get(what) ?? [what]) this.#forget(name)
-  }
-
-  /** Everything announced is heard from now on, or nothing is. */
-  listening(now: boolean): void {
-    this.#changes++
-    this.#listening = now
-    this.#clear()
-  }
-}
-
-/** The minute in which each key was last used, where that is not written down yet. */
+/** The last uses of keys that are not written down yet. */
 class Uses {
-  readonly #waiting = new Map<string, AccountKey & { readonly at: number }>()
+  readonly #waiting = new Map<string, Use>()
   readonly #noted = new Map<string, number>()
 
-  note(key: AccountKey): void {
+  note(key: KnownKey): void {
     const at = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
     if (this.#noted.get(key.id) === at) return
-    if (this.#noted.size >= MAX_REMEMBERED) this.#noted.clear()
+    if (this.#noted.size >= MAX_NOTED) this.#noted.clear()
     this.#noted.set(key.id, at)
     this.#waiting.set(key.id, { ...key, at })
   }
 
-  take() {
+  take(): ReadonlyArray<Use> {
     const rows = [...this.#waiting.values()]
     this.#waiting.clear()
     return rows
   }
 
-  putBack(rows: ReadonlyArray<AccountKey & { readonly at: number }>): void {
+  putBack(rows: ReadonlyArray<Use>): void {
     for (const row of rows) if (!this.#waiting.has(row.id)) this.#waiting.set(row.id, row)
   }
 }
 
-const USE = { account_id: "text", livemode: "boolean", id: "text", at: "timestamptz" } as const
+const ADMINISTRATOR_USE = { id: "text", at: "timestamptz" } as const
+const ACCOUNT_USE = { account_id: "text", livemode: "boolean", ...ADMINISTRATOR_USE } as const
 
 const writeUses = Effect.fnUntraced(function* (uses: Uses) {
   const rows = uses.take()
   if (rows.length === 0) return
   const sql = yield* SqlClient.SqlClient
-  yield* sql`
-    UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(sql, rows, USE)} r
-    WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id)`.pipe(
-    Effect.tapError(() => Effect.sync(() => uses.putBack(rows))),
-  )
+  const accounts = rows.filter(({ kind }) => kind === "account")
+  const administrators = rows.filter(({ kind }) => kind === "administrator")
+  const write = Effect.gen(function* () {
+    yield* sql`
+      UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(sql, accounts, ACCOUNT_USE)} r
+      WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id)`
+    yield* sql`
+      UPDATE administrator_key k SET last_used_at = greatest(k.last_used_at, r.at)
+      FROM ${records(sql, administrators, ADMINISTRATOR_USE)} r WHERE k.id = r.id`
+  })
+  // Written twice they say the same.
+  yield* Effect.tapError(write, () => Effect.sync(() => uses.putBack(rows)))
 })
 
 const read = Effect.fnUntraced(function* ({ kind, hash }: ParsedKey) {
@@ -166,13 +90,13 @@ const find = Effect.fnUntraced(function* (
   admit: Effect.Effect<void, Problem>,
 ) {
   const name = Buffer.from(parsed.hash).toString("hex")
-  const memory = remembered.get(name)
   const now = performance.now()
-  if (memory !== undefined && now - memory.at < MAX_AGE_MS) return memory.key
-  if (memory === undefined) yield* admit
+  const known = remembered.get(name, now)
+  if (known !== undefined) return known
+  if (!remembered.has(name)) yield* admit
   const { changes } = remembered
   const key = yield* read(parsed)
-  if (key !== undefined) remembered.set(name, { key, at: now }, changes)
+  if (key !== undefined) remembered.set(name, key, { at: now, changes })
   return key
 })
 
@@ -202,7 +126,10 @@ const authenticate = Effect.fnUntraced(function* (
   if (key === undefined)
     return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
   if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
-  if (key.kind === "administrator") return { key, refusal: undefined }
+  if (key.kind === "administrator") {
+    uses.note(key)
+    return { key, refusal: undefined }
+  }
   if (key.expires_at !== null && key.expires_at <= Date.now())
     return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
   const refusal = refusalOf(key, livemode)

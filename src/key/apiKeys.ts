@@ -109,10 +109,40 @@ export const revokeKey = Effect.fn("key.revoke")(function* (id: string) {
   return row === undefined ? undefined : { id, status: statusOf(row, Date.now()) }
 })
 
+export interface AdministratorRow {
+  readonly id: string
+  readonly name: string
+  readonly last4: string
+  readonly last_used_at: number | null
+  readonly revoked_at: number | null
+}
+
+export const renderAdministrator = ({ id, name, last4, last_used_at, revoked_at }: AdministratorRow) => ({
+  id,
+  name,
+  last4,
+  status: revoked_at === null ? "active" : "revoked",
+  last_used_at: formatInstantOrNull(last_used_at),
+})
+
 /** A key for one of the service's own people (decision J3). */
 export const createAdministrator = Effect.fn("administrator.create")(function* (name: string) {
   const sql = yield* SqlClient.SqlClient
   const { key, hash, last4 } = generateAdministratorKey()
-  yield* sql`INSERT INTO administrator_key ${sql.insert({ id: newId("key"), name, hash, last4, created_at: new Date() })}`
-  return { key: Redacted.value(key) }
+  const id = newId("key")
+  yield* sql`INSERT INTO administrator_key ${sql.insert({ id, name, hash, last4, created_at: new Date() })}`
+  return { id, key: Redacted.value(key) }
+})
+
+export const listAdministrators = Effect.fn("administrator.list")(function* () {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<AdministratorRow>`SELECT * FROM administrator_key ORDER BY id`
+})
+
+/** Stops an administrator's key at once, on every node. Undefined: no such administrator. */
+export const revokeAdministrator = Effect.fn("administrator.revoke")(function* (id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<AdministratorRow>`
+    UPDATE administrator_key SET revoked_at = coalesce(revoked_at, ${new Date()}) WHERE id = ${id} RETURNING *`
+  return row === undefined ? undefined : { id, status: renderAdministrator(row).status }
 })

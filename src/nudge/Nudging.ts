@@ -1,12 +1,14 @@
 /** What nudges are made with: payment links that nobody can guess, and the hours in which none are sent. */
-import { createHash, createHmac, randomBytes } from "node:crypto"
-import { Context, Effect, Layer } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { createHash, createHmac } from "node:crypto"
+import { Context, Effect, Layer, Redacted } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
 import type { QuietHours } from "../../machines/reminders.ts"
+import type { ConfigProblem } from "../config/Config.ts"
 import { Origin } from "../http/Origin.ts"
+import { serviceSecret } from "../secret/serviceSecrets.ts"
+import type { Vault } from "../secret/Vault.ts"
 
 const SECRET = "payment_links"
-const SECRET_BYTES = 32
 
 /** What is kept of a token. */
 export const hashToken = (token: string): string => createHash("sha256").update(token).digest("hex")
@@ -22,18 +24,15 @@ export class Nudging extends Context.Service<
 >()("billing/nudge/Nudging") {
   static readonly layer = (
     quietHours: QuietHours | null,
-  ): Layer.Layer<Nudging, SqlError.SqlError, SqlClient.SqlClient> =>
+  ): Layer.Layer<Nudging, SqlError.SqlError | ConfigProblem, SqlClient.SqlClient | Vault> =>
     Layer.effect(
       Nudging,
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        yield* sql`INSERT INTO service_secret (name, value) VALUES (${SECRET}, ${randomBytes(SECRET_BYTES)}) ON CONFLICT DO NOTHING`
-        const [row] = yield* sql<{ value: Uint8Array }>`SELECT value FROM service_secret WHERE name = ${SECRET}`
-        return Nudging.of({
-          token: (nudge) => createHmac("sha256", row!.value).update(nudge).digest("base64url"),
+      Effect.map(serviceSecret(SECRET), (secret) =>
+        Nudging.of({
+          token: (nudge) => createHmac("sha256", Redacted.value(secret)).update(nudge).digest("base64url"),
           quietHours,
-        })
-      }),
+        }),
+      ),
     )
 }
 

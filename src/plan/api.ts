@@ -9,6 +9,7 @@ import {
   amount,
   currency,
   flag,
+  freeObject,
   integer,
   metadata,
   metadataPatch,
@@ -74,7 +75,7 @@ export type Reminders = typeof Reminders.Type
 const overage = NullOr(integer(0, MAX_AMOUNT_KOBO, "an integer number of kobo")).annotate({
   description: `an integer number of kobo from 0 to ${MAX_AMOUNT_KOBO}, or null`,
 })
-const serviceConfig = Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "an object" })
+const serviceConfig = freeObject("an object")
 const cycle = oneOf(BILLING_CYCLES)
 
 export const Plan = Schema.Struct({

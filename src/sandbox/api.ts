@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { Event } from "../event/api.ts"
 import { declare } from "../http/Endpoint.ts"
-import { id, text } from "../http/parameters.ts"
+import { freeObject, id, text } from "../http/parameters.ts"
 
 export const SandboxReset = Schema.Struct({ status: Schema.Literal("resetting") }).annotate({
   identifier: "sandbox_reset",
@@ -12,9 +12,7 @@ export const SandboxReset = Schema.Struct({ status: Schema.Literal("resetting") 
 const EventTrigger = Schema.Struct({
   type: text(100),
   object: Schema.optionalKey(id("an object of the sandbox")),
-  overrides: Schema.optionalKey(
-    Schema.Record(Schema.String, Schema.Unknown).annotate({ description: "an object, laid over the event's object" }),
-  ),
+  overrides: Schema.optionalKey(freeObject("an object, laid over the event's object,")),
 })
 
 const Reset = Schema.Struct({

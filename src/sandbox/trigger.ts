@@ -2,10 +2,11 @@
 import { Effect } from "effect"
 import { knownClocks } from "../clock/clock.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
+import { leastBytes, MAX_DATA_BYTES } from "../event/data.ts"
 import { appendTestEvent } from "../event/events.ts"
 import type { Json } from "../json.ts"
 import { findObject } from "../objects.ts"
-import { noSuchReference } from "../problem.ts"
+import { invalid, noSuchReference } from "../problem.ts"
 import { sampleFor } from "./samples.ts"
 
 const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
@@ -36,5 +37,11 @@ export const triggerEvent = Effect.fn("sandbox.trigger")(function* (
   const at = yield* timeOf(tenant, testClockId)
   if (at === undefined) return yield* noSuchReference("object", id!, "object")
   const object = merge(found?.object ?? sampleFor(type, at), overrides)
+  const bytes = leastBytes(object)
+  if (bytes > MAX_DATA_BYTES)
+    return yield* invalid(
+      "overrides",
+      `overrides must leave the event's data at most ${MAX_DATA_BYTES} bytes as JSON in UTF-8; merged into the object they make it ${bytes} bytes.`,
+    )
   return yield* appendTestEvent({ ...tenantOf(tenant), type, object, previous: {}, at, test_clock_id: testClockId })
 })

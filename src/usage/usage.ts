@@ -111,5 +111,10 @@ export const usageHistory = Effect.fn("usage.history")(function* (
   const data = periods
     .slice(0, limit)
     .map((period) => render(livemode, planBefore(account, changes, period.end), period, rows.get(period.start)))
-  return { data, hasMore: periods.length > limit, limit, cursor: data.at(-1)?.period.start ?? null }
+  return {
+    data,
+    hasMore: periods.length > limit,
+    limit,
+    cursorOf: ({ period }: typeof UsageShown.Type) => period.start,
+  }
 })

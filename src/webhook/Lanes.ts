@@ -1,4 +1,5 @@
 /** The lanes that a process works, and the tries that are over and not written down yet. In memory only. */
+import { Bodies } from "./Bodies.ts"
 import { type Outcome, tryDelivery, type Waiting } from "./deliver.ts"
 import type { EndpointRow } from "./endpoint.ts"
 import { Lane } from "./Lane.ts"
@@ -13,15 +14,19 @@ export interface Tried {
 }
 
 export class Lanes {
+  /** Of all lanes. */
+  readonly bodies: Bodies
   readonly #sender: Sender["Service"]
   /** By endpoint ID; with the row that the endpoint was taken as. */
   readonly #lanes = new Map<string, { readonly lane: Lane; readonly taken: EndpointRow }>()
   #tried: Array<Tried> = []
   #underWay = 0
   #stopping = false
+  #turns = 0
 
-  constructor(sender: Sender["Service"]) {
+  constructor(sender: Sender["Service"], bodies = new Bodies()) {
     this.#sender = sender
+    this.bodies = bodies
   }
 
   get size(): number {
@@ -54,7 +59,7 @@ export class Lanes {
   }
 
   add(endpoint: EndpointRow): void {
-    this.#lanes.set(endpoint.id, { lane: new Lane({ endpoint, secrets: [] }), taken: endpoint })
+    this.#lanes.set(endpoint.id, { lane: new Lane({ endpoint, secrets: [] }, this.bodies), taken: endpoint })
   }
 
   /** Gives a lane up; returns the endpoint as it was taken. */
@@ -64,13 +69,21 @@ export class Lanes {
     return found === undefined ? [] : [found.taken]
   }
 
+  /** Takes room for the bodies of what waits: of one delivery of each lane in turn, and each time of another lane first. */
+  takeRoom(): void {
+    const { all } = this
+    const first = this.#turns++ % Math.max(1, all.length)
+    let asking = [...all.slice(first), ...all.slice(0, first)]
+    while (asking.length > 0) asking = asking.filter((lane) => lane.takeRoom())
+  }
+
   /** Begins what the lane has to try now, and goes on with it as tries end. */
   start(lane: Lane): void {
     for (let next = lane.next(); next !== undefined && !this.#stopping; next = lane.next()) {
-      const delivery = next
+      const { delivery, body } = next
       const { target } = lane
       this.#underWay++
-      void tryDelivery(this.#sender, delivery, target).then((outcome) => {
+      void tryDelivery(this.#sender, delivery, body, target).then((outcome) => {
         this.#underWay--
         this.#tried.push({ lane, endpoint: target.endpoint, delivery, outcome })
         lane.tried(delivery)

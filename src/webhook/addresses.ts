@@ -3,6 +3,7 @@
  * can reach. Checked by address, never by name: on saving, and again of the very address that is connected to.
  */
 import { BlockList, isIP } from "node:net"
+import { HEXTETS, hextets, withoutZone } from "../ip.ts"
 
 const list = (ranges: ReadonlyArray<string>): BlockList => {
   const made = new BlockList()
@@ -40,21 +41,6 @@ const PUBLIC_V6 = list(["2000::/3"])
 /** Protocol assignments with Teredo, documentation, 6to4. */
 const PRIVATE_V6 = list(["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"])
 
-const HEXTETS = 8
-
-/** The eight numbers of an IPv6 address in any spelling. */
-const hextets = (address: string): ReadonlyArray<number> => {
-  const dotted = /^(.*:)(\d+)\.(\d+)\.(\d+)\.(\d+)$/.exec(address)
-  const hex =
-    dotted === null
-      ? address
-      : `${dotted[1]}${((Number(dotted[2]) << 8) | Number(dotted[3])).toString(16)}:${((Number(dotted[4]) << 8) | Number(dotted[5])).toString(16)}`
-  const [head = "", tail] = hex.split("::")
-  const parse = (text: string) => (text === "" ? [] : text.split(":").map((part) => Number.parseInt(part, 16)))
-  const [before, after] = [parse(head), tail === undefined ? [] : parse(tail)]
-  return [...before, ...Array.from({ length: HEXTETS - before.length - after.length }, () => 0), ...after]
-}
-
 /** The IPv4 address inside an IPv6 one: mapped (::ffff:0:0/96), compatible (::/96) or translated by NAT64 (64:ff9b::/96). */
 const embeddedV4 = (address: string): string | undefined => {
   const parts = hextets(address)
@@ -66,8 +52,6 @@ const embeddedV4 = (address: string): string | undefined => {
   const [high, low] = [parts[6]!, parts[7]!]
   return `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`
 }
-
-const withoutZone = (address: string): string => address.replace(/%.*$/, "")
 
 const isLoopback = (address: string): boolean => {
   if (isIP(address) === 4) return LOOPBACK_V4.check(address)

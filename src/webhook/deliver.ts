@@ -5,11 +5,11 @@ import { decide, restore, stateName } from "../../machines/decide.ts"
 import { type DeliveryEvent, deliveryMachine } from "../../machines/delivery.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { isRef, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
-import { type EventRow, eventBody } from "../event/events.ts"
+import { type EventRow, eventBody, events } from "../event/events.ts"
 import type { DeliveryRow } from "./delivery.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
-import { readSecrets } from "./endpoints.ts"
 import { Sender, type Tried } from "./Sender.ts"
+import { readSecrets } from "./secrets.ts"
 
 /** An endpoint as it was read last, with what to sign by. */
 export interface Target {
@@ -17,7 +17,7 @@ export interface Target {
   readonly secrets: ReadonlyArray<Redacted.Redacted<string>>
 }
 
-/** A delivery with the event that it delivers. */
+/** A delivery that waits. The body of its event is loaded as there is room (Bodies.ts). */
 export interface Waiting extends Ref {
   /** Order of creation. */
   readonly seq: number
@@ -25,7 +25,9 @@ export interface Waiting extends Ref {
   readonly object_id: string
   readonly once: boolean
   readonly attempt: number
-  readonly event: Pick<EventRow, "account_id" | "livemode" | "id" | "type" | "data" | "created_at">
+  readonly event_id: string
+  /** Of its event's data; what stands beside it is little. */
+  readonly bytes: number
 }
 
 /** A try that was made, and where it leaves the delivery. */
@@ -62,14 +64,15 @@ const decided = (delivery: Waiting, { delivered, retryAfterMs }: Tried): Decided
   return known
 }
 
-/** Tries a delivery; returns the outcome, which is to be recorded. */
+/** Tries a delivery of `body`; returns the outcome, which is to be recorded. */
 export const tryDelivery = async (
   { send }: Sender["Service"],
   delivery: Waiting,
+  body: string,
   { endpoint, secrets }: Target,
 ): Promise<Outcome> => {
-  const { livemode, event } = delivery
-  const tried = await send({ url: endpoint.url, livemode, id: event.id, body: eventBody(event), secrets })
+  const { livemode, event_id } = delivery
+  const tried = await send({ url: endpoint.url, livemode, id: event_id, body, secrets })
   return {
     account_id: delivery.account_id,
     livemode: delivery.livemode,
@@ -104,29 +107,30 @@ export const recordOutcomes = Effect.fnUntraced(function* (outcomes: ReadonlyArr
       WHERE (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id) AND d.status = 'pending' AND d.attempt = r.attempt - 1`
 })
 
-/** A delivery's columns with those of its event, as one row. */
-export const WITH_EVENT =
-  "d.account_id, d.livemode, d.id, d.seq, d.webhook_endpoint_id, d.object_id, d.once, d.attempt, event.id AS event_id, event.type, event.data, event.created_at"
+/** The columns of a delivery `d` of an `event`. */
+export const DELIVERY =
+  "d.account_id, d.livemode, d.id, d.seq, d.webhook_endpoint_id, d.object_id, d.once, d.attempt, d.event_id, octet_length(event.data) AS bytes"
 
-export interface WithEvent extends Omit<Waiting, "event">, Pick<EventRow, "type" | "data" | "created_at"> {
-  readonly event_id: string
-}
-
-export const waitingOf = ({ type, data, created_at, event_id, ...delivery }: WithEvent): Waiting => ({
-  ...delivery,
-  event: { account_id: delivery.account_id, livemode: delivery.livemode, id: event_id, type, data, created_at },
+/** The bodies of events that there are, by ID: one statement. */
+export const readBodies = Effect.fnUntraced(function* (wanted: ReadonlyArray<Ref>) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<Pick<EventRow, "livemode" | "id" | "type" | "data" | "created_at">>`
+    SELECT e.livemode, e.id, e.type, e.data, e.created_at FROM ${records(sql, wanted, REF_COLUMNS)} r
+    JOIN event e ON (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id)`
+  return new Map(rows.map((row) => [row.id, eventBody(row)]))
 })
 
 /** Sends a test, unless that was done: once, whatever comes of it (decision I8). */
 export const sendTest = Effect.fnUntraced(function* (tenant: Tenant, deliveryId: string) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<WithEvent>`
-    SELECT ${sql.literal(WITH_EVENT)} FROM webhook_delivery d
+  const [delivery] = yield* sql<Waiting>`
+    SELECT ${sql.literal(DELIVERY)} FROM webhook_delivery d
     JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
     WHERE ${isRef(sql, { ...tenantOf(tenant), id: deliveryId }, "d")} AND d.status = 'pending'`
-  if (row === undefined) return
-  const endpoint = yield* endpoints.get(tenant, row.webhook_endpoint_id)
+  if (delivery === undefined) return
+  const endpoint = yield* endpoints.get(tenant, delivery.webhook_endpoint_id)
   const target = { endpoint, secrets: yield* readSecrets(endpoint) }
+  const body = eventBody(yield* events.get(tenant, delivery.event_id))
   const sender = yield* Sender
-  yield* recordOutcomes([yield* Effect.promise(() => tryDelivery(sender, waitingOf(row), target))])
+  yield* recordOutcomes([yield* Effect.promise(() => tryDelivery(sender, delivery, body, target))])
 })

@@ -10,7 +10,7 @@ import { refOf } from "../db/tenant.ts"
 import { release, releasing } from "../process/lease.ts"
 import { every } from "../process/workers.ts"
 import { DAY_MS, MINUTE_MS } from "../time.ts"
-import { recordOutcomes } from "./deliver.ts"
+import { readBodies, recordOutcomes } from "./deliver.ts"
 import { type EndpointRow, endpointLease, endpoints } from "./endpoint.ts"
 import { moveEndpoint } from "./endpoints.ts"
 import { giveUpEnded, purgeEvents } from "./housekeeping.ts"
@@ -18,6 +18,7 @@ import type { Lane } from "./Lane.ts"
 import { Lanes, type Tried } from "./Lanes.ts"
 import { leaveEndpoints, readTargets, readWaiting, recordHealth, takeEndpoints } from "./queue.ts"
 import { Sender } from "./Sender.ts"
+import { reportUnopened } from "./secrets.ts"
 
 /** How often outcomes are written, and lanes that got emptier are filled. */
 const ROUND_MS = 20
@@ -30,7 +31,7 @@ const GIVE_UP_EVERY_MS = 1_000
 const FINISH_WITHIN_MS = 3_000
 
 const MAX_LANES = 5_000
-/** Deliveries that a process has in hand: of one endpoint, and of all together. */
+/** Deliveries that a process has in hand, of which few have their bodies (Bodies.ts): of one endpoint, and of all together. */
 const MAX_OF_LANE = 256
 const MAX_IN_HAND = 20_000
 
@@ -143,17 +144,35 @@ const refresh = Effect.fnUntraced(function* ({ lanes }: Rounds, which: ReadonlyA
   }
 })
 
+/** Reads what waits for lanes that have room. */
+const read = Effect.fnUntraced(function* (
+  { lanes }: Rounds,
+  roomy: ReadonlyArray<{ readonly lane: Lane; readonly room: number }>,
+) {
+  if (roomy.length === 0) return
+  for (const delivery of yield* readWaiting(roomy)) lanes.get(delivery.webhook_endpoint_id)?.add(delivery)
+})
+
+/** Loads bodies as there is room for them, and begins to send them. */
+const load = Effect.fnUntraced(function* ({ lanes }: Rounds) {
+  lanes.takeRoom()
+  for (let { missing } = lanes.bodies; missing.length > 0; { missing } = lanes.bodies)
+    lanes.bodies.load(missing, yield* readBodies(missing))
+  for (const lane of lanes.all) lanes.start(lane)
+})
+
 /** Fills lanes that have room, and lets go of those for which nothing is left to do. */
-const fill = Effect.fnUntraced(function* ({ lanes }: Rounds, which: ReadonlyArray<Lane>) {
+const fill = Effect.fnUntraced(function* (rounds: Rounds, which: ReadonlyArray<Lane>) {
+  const { lanes } = rounds
   const window = Math.min(MAX_OF_LANE, Math.ceil(MAX_IN_HAND / Math.max(1, lanes.size)))
   const roomy = which.flatMap((lane) => {
     const room = lanes.get(lane.target.endpoint.id) === lane ? lane.room(window) : 0
     return room > 0 ? [{ lane, room }] : []
   })
-  if (roomy.length === 0) return
-  for (const delivery of yield* readWaiting(roomy)) lanes.get(delivery.webhook_endpoint_id)?.add(delivery)
-  for (const { lane } of roomy) lanes.start(lane)
+  yield* read(rounds, roomy)
+  yield* load(rounds)
   const over = roomy.filter(({ lane }) => lane.idle).map(({ lane }) => lane.target.endpoint)
+  if (over.length === 0) return
   const taken = over.flatMap(({ id }) => lanes.remove(id))
   yield* releasing(endpointLease, taken, leaveEndpoints(over))
 })
@@ -197,4 +216,5 @@ export const deliveryWorker = Effect.gen(function* () {
   yield* every("webhooks", () => (rounds.lanes.isIdle ? LOOK_EVERY_MS : ROUND_MS), round(rounds))
   yield* every("webhooks given up", GIVE_UP_EVERY_MS, giveUpEnded)
   yield* every("events purged", MINUTE_MS, purgeEvents)
+  yield* every("webhook secrets", MINUTE_MS, reportUnopened)
 })

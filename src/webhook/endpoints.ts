@@ -1,11 +1,11 @@
 /** Webhook endpoints: the verbs of the API (decisions I1, I2, I7). */
 import { PgTypes } from "@effect/sql-pg"
-import { Effect, Redacted } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { hasEffect } from "../../machines/decide.ts"
 import type { WebhookEndpointEvent } from "../../machines/webhook_endpoint.ts"
 import { emailOwner } from "../account/ownerEmail.ts"
-import { isRef, ofTenant, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
+import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { isEventPattern } from "../event/types.ts"
 import { deleted } from "../http/response.ts"
 import { newId } from "../ids.ts"
@@ -16,14 +16,12 @@ import { amended, born, moved } from "../runtime/outcome.ts"
 import { DAY_MS, formatInstant } from "../time.ts"
 import type { EndpointCreate, EndpointPatch } from "./api.ts"
 import { type EndpointRow, endpointLifecycle, endpoints } from "./endpoint.ts"
-import { newSecret } from "./signature.ts"
+import { insertSecret } from "./secrets.ts"
 
 /** An account's endpoints in an environment (decision I7); the table has as many slots. */
 const MAX_ENDPOINTS = 16
 /** How long a rolled secret signs on beside its successor. */
 const OVERLAP_MS = DAY_MS
-/** Secrets that sign at once: whoever rolls more often than that knows what for. */
-const MAX_SECRETS = 5
 /** Any number of our own: the class of the locks under which endpoints are added. */
 const SLOT_LOCKS = 7_301_006
 
@@ -50,15 +48,6 @@ export const validate = (
         ),
       )
 }
-
-const insertSecret = Effect.fnUntraced(function* (endpoint: Ref) {
-  const sql = yield* SqlClient.SqlClient
-  const secret = newSecret()
-  yield* sql`
-    INSERT INTO webhook_secret (account_id, livemode, webhook_endpoint_id, secret)
-    VALUES (${endpoint.account_id}, ${endpoint.livemode}, ${endpoint.id}, ${secret})`
-  return secret
-})
 
 /** A place for one more endpoint, taken by whoever asks first; fails where there is none. */
 const takeSlot = Effect.fnUntraced(function* (tenant: Tenant) {
@@ -173,18 +162,4 @@ export const rollSecret = Effect.fn("webhookEndpoint.rollSecret")(function* (ten
     UPDATE webhook_secret SET expires_at = ${PgTypes.timestamptz(expiresAt)}
     WHERE ${ofTenant(sql, tenant)} AND webhook_endpoint_id = ${id} AND expires_at IS NULL`
   return { row, secret: yield* insertSecret(row), previousExpiresAt: expiresAt }
-})
-
-/** What deliveries to the endpoint `e` are signed with now, the newest first: a query. */
-export const LIVE_SECRETS = `
-  SELECT secret FROM webhook_secret s
-  WHERE (s.account_id, s.livemode, s.webhook_endpoint_id) = (e.account_id, e.livemode, e.id) AND (expires_at IS NULL OR expires_at > now())
-  ORDER BY s.id DESC LIMIT ${MAX_SECRETS}`
-
-export const readSecrets = Effect.fnUntraced(function* (endpoint: Ref) {
-  const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<{ secret: string }>`
-    SELECT l.secret FROM webhook_endpoint e CROSS JOIN LATERAL (${sql.literal(LIVE_SECRETS)}) l
-    WHERE ${isRef(sql, endpoint, "e")}`
-  return rows.map(({ secret }) => Redacted.make(secret))
 })

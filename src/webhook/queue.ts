@@ -1,19 +1,24 @@
 /** What the delivery worker reads and writes: a few statements for all endpoints, however many they are. */
-import { Effect, Redacted } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import { take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
-import { type Target, WITH_EVENT, type WithEvent, waitingOf } from "./deliver.ts"
+import { Vault } from "../secret/Vault.ts"
+import { DELIVERY, type Target, type Waiting } from "./deliver.ts"
 import { type EndpointRow, endpointLease } from "./endpoint.ts"
-import { LIVE_SECRETS } from "./endpoints.ts"
 import type { Lane } from "./Lane.ts"
+import { LIVE_SECRETS, openSecrets, opensSecrets } from "./secrets.ts"
 import { WAITING, waitingEndpoints } from "./waiting.ts"
 
-/** Takes endpoints that something waits for and nobody delivers to; `held` are those that this process delivers to. */
+/**
+ * Takes endpoints that something waits for and nobody delivers to; `held` are those that this process delivers to. Those that
+ * it cannot sign for are left to others.
+ */
 export const takeEndpoints = Effect.fnUntraced(function* (held: ReadonlyArray<string>, limit: number) {
   const sql = yield* SqlClient.SqlClient
+  const vault = yield* Vault
   return yield* take(
     endpointLease,
     ({ runner, isFree }) => sql<EndpointRow>`
@@ -23,6 +28,7 @@ export const takeEndpoints = Effect.fnUntraced(function* (held: ReadonlyArray<st
         SELECT e.account_id, e.livemode, e.id
         FROM waiting w JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (w.account_id, w.livemode, w.id)
         WHERE (w.due_at IS NULL OR w.due_at <= now()) AND e.state = 'enabled' AND NOT e.id = ANY(${held}::text[]) AND ${isFree("e")}
+          AND ${opensSecrets(sql, vault)}
         LIMIT ${limit} FOR UPDATE OF e SKIP LOCKED
       ) free
       WHERE (webhook_endpoint.account_id, webhook_endpoint.livemode, webhook_endpoint.id) = (free.account_id, free.livemode, free.id)
@@ -30,7 +36,7 @@ export const takeEndpoints = Effect.fnUntraced(function* (held: ReadonlyArray<st
   )
 })
 
-/** The endpoints as they are now, those that this process has still. */
+/** The endpoints as they are now, those that this process has still. It lets go of those that it cannot sign for (any more). */
 export const readTargets = Effect.fnUntraced(function* (lanes: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* Runner
@@ -39,12 +45,15 @@ export const readTargets = Effect.fnUntraced(function* (lanes: ReadonlyArray<Ref
     FROM ${records(sql, lanes, REF_COLUMNS)} l
     JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
     WHERE e.runner = ${runner}`
-  return new Map(
-    rows.map(({ secrets, ...endpoint }): [string, Target] => [
-      endpoint.id,
-      { endpoint, secrets: secrets.map((secret) => Redacted.make(secret)) },
-    ]),
+  const [targets, unsigned] = yield* Effect.partition(rows, ({ secrets: stored, ...endpoint }) =>
+    openSecrets(endpoint, stored).pipe(
+      Effect.map((secrets): Target => ({ endpoint, secrets })),
+      Effect.tapError(({ message }) => Effect.logError(message)),
+      Effect.mapError(() => endpoint),
+    ),
   )
+  yield* leaveEndpoints(unsigned)
+  return new Map(targets.map((target) => [target.endpoint.id, target]))
 })
 
 const ROOM = { ...REF_COLUMNS, room: "integer", in_hand: "text" } as const
@@ -66,15 +75,14 @@ export const readWaiting = Effect.fnUntraced(function* (
     WHERE webhook_endpoint_id = e.id AND account_id = e.account_id AND livemode = e.livemode
       AND ${sql.literal(`${WAITING} AND ${which}`)} AND seq > e.given_up_to AND NOT seq = ANY(l.in_hand::bigint[])
     ORDER BY webhook_endpoint_id, due_at NULLS FIRST, seq LIMIT ${sql.literal(limit)})`
-  const rows = yield* sql<WithEvent>`
-    SELECT ${sql.literal(WITH_EVENT)} FROM ${records(sql, rooms, ROOM)} l
+  return yield* sql<Waiting>`
+    SELECT ${sql.literal(DELIVERY)} FROM ${records(sql, rooms, ROOM)} l
     JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
     CROSS JOIN LATERAL (${some("due_at <= now()", "(l.room + 1) / 2")} UNION ALL ${some("due_at IS NULL", "l.room")}) d
     JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
     WHERE e.state = 'enabled'
     -- Retries first, then in order of creation, on which the order of each object's rests.
     ORDER BY d.due_at, d.seq`
-  return rows.map(waitingOf)
 })
 
 const HEALTH = { ...REF_COLUMNS, failures: "integer", failing_since: "timestamptz" } as const

@@ -7,6 +7,8 @@ const SECRET_BYTES = 32
 
 export const newSecret = (): string => `${PREFIX}${randomBytes(SECRET_BYTES).toString("base64")}`
 
+export const isSecret = (text: string): boolean => text.startsWith(PREFIX)
+
 /** The headers that a delivery carries beside its body: `at` is when it is sent (ms), the secrets are those that are live. */
 export const signedHeaders = (
   id: string,

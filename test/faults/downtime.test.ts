@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
+import { KEYS } from "../../scripts/server.ts"
 import { createAccount } from "../../src/account/accounts.ts"
 import { chargeTimers } from "../../src/collecting/collect.ts"
 import { sweep } from "../../src/runtime/fire.ts"
@@ -69,7 +70,7 @@ describe("after months of downtime", () => {
     await database.run(() => seed(account.id))
     await Effect.runPromise(
       Effect.asVoid(sweep([chargeTimers, subscriptionTimers])).pipe(
-        Effect.provide(servicesLayer(database.url())),
+        Effect.provide(servicesLayer(database.url(), KEYS)),
         Effect.scoped,
       ),
     )

@@ -1,20 +1,28 @@
-import { createHash } from "node:crypto"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
+import type { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
+import { KEYS } from "../../scripts/server.ts"
+import { RecordKeys } from "../../src/http/RecordKeys.ts"
+import { Vault } from "../../src/secret/Vault.ts"
 import { createApi } from "../support/api.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
-const { api, live, database, keys } = useOwnInstance()
+const { api, live, database, keys, accountId } = useOwnInstance()
 
 const PARALLEL = 20
 
 const withKey = (key: string) => ({ "idempotency-key": key })
 
-/** What is kept of a key. */
-const kept = (key: string): string => createHash("sha256").update(key).digest("base64url")
+/** Runs a program that works on records, as a process of the service does. */
+const withRecords = <A, E>(program: Effect.Effect<A, E, SqlClient.SqlClient | RecordKeys>) =>
+  database.run(() => Effect.provide(program, RecordKeys.layer.pipe(Layer.provide(Vault.layer(KEYS)))))
+
+/** What the record of a key is found by. */
+const kept = (key: string): Promise<string> =>
+  withRecords(Effect.map(RecordKeys, (keys) => keys.of({ account_id: accountId(), livemode: false }, key).name))
 
 describe("Idempotency-Key", () => {
   it.each(["/customers", "/plans"])("20 identical POSTs to %s at once make one object", async (path) => {
@@ -85,6 +93,7 @@ describe("Idempotency-Key", () => {
   it("makes one object though its process looks dead for a moment", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     const post = () => api.post("/customers", { name: "Slow", test_clock: clock }, withKey("lost lock"))
+    const name = await kept("lost lock")
     const answers = await database.run((sql) =>
       sql.withTransaction(
         Effect.gen(function* () {
@@ -93,9 +102,7 @@ describe("Idempotency-Key", () => {
           const first = post()
           yield* Effect.promise(() =>
             eventually(() =>
-              database
-                .run((other) => other`SELECT 1 FROM idempotency_record WHERE key = ${kept("lost lock")}`)
-                .then(([row]) => row),
+              database.run((other) => other`SELECT 1 FROM idempotency_record WHERE key = ${name}`).then(([row]) => row),
             ),
           )
           yield* sql`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 7301002`
@@ -113,9 +120,10 @@ describe("Idempotency-Key", () => {
   it("is not kept, nor is the answer in the clear", async () => {
     const name = `Secret name ${Math.trunc(performance.now())}`
     const first = await api.post("/customers", { name }, withKey("a key of mine"))
+    const key = await kept("a key of mine")
     const [row] = await database.run(
       (sql) => sql<{ text: string; body: Uint8Array }>`
-        SELECT r::text AS text, response_body AS body FROM idempotency_record r WHERE key = ${kept("a key of mine")}`,
+        SELECT r::text AS text, response_body AS body FROM idempotency_record r WHERE key = ${key}`,
     )
     expect(row!.text).not.toContain("a key of mine")
     expect(Buffer.from(row!.body).toString("latin1")).not.toContain("Secret")
@@ -128,9 +136,10 @@ describe("Idempotency-Key", () => {
     const answered = data(await api.post("/subscriptions", body, withKey("crash")), 201)
     // As a process leaves it that dies between its first transaction and its answer.
     const dead = 424_242
+    const key = await kept("crash")
     await database.run(
       (sql) =>
-        sql`UPDATE idempotency_record SET response_status = NULL, response_body = NULL, runner = ${dead}, resource_id = ${answered.id} WHERE key = ${kept("crash")}`,
+        sql`UPDATE idempotency_record SET response_status = NULL, response_body = NULL, runner = ${dead}, resource_id = ${answered.id} WHERE key = ${key}`,
     )
     const again = await api.post("/subscriptions", body, withKey("crash"))
     expect(data(again, 201)).toEqual(answered)

@@ -1,11 +1,14 @@
 /** What an operator sees: logs, metrics, traces. */
-import { createServer } from "node:http"
-import type { AddressInfo } from "node:net"
+import { once } from "node:events"
+import { Agent, createServer, request as httpRequest, type IncomingMessage } from "node:http"
+import { type AddressInfo, connect } from "node:net"
+import { Deferred, Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { startServer } from "../support/server.ts"
+import { closed } from "../support/sockets.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
 const database = useDatabase()
@@ -50,7 +53,9 @@ describe("a server in operation", () => {
     const body = { customer, plan: await createPlan(api), payment_method: "pm_test_success" }
     const created = await api.post("/subscriptions", body, { "x-request-id": "caller-7" })
     data(created, 201)
-    await api.get("/customers?email=ada%40example.com")
+    const foreign = "4bf92f3577b34da6a3ce929d0e0e4736"
+    const traceparent = `00-${foreign}-00f067aa0ba902b7-01`
+    await api.request("GET", "/customers?email=ada%40example.com", undefined, { traceparent })
 
     const requestId = created.headers.get("x-request-id")
     const line = await eventually(async () =>
@@ -92,8 +97,72 @@ describe("a server in operation", () => {
       ),
     )
     expect(trace.body).toContain("recurring-billing")
-    expect(trace.body).not.toContain(keys.sk_test)
     expect(await server.stop()).toBe(0)
+    // Spans name routes as they are declared; neither what is asked for nor who else's trace it should be counts.
+    const sent = collector.received.map(({ body }) => body).join()
+    expect(sent).toContain('"http.route"')
+    for (const secret of [keys.sk_test, "ada@example.com", "ada%40example.com", "email=", foreign])
+      expect(sent).not.toContain(secret)
     await collector.close()
+  })
+})
+
+/** A connection on which `text` has been sent. */
+const dial = async (origin: string, text: string) => {
+  const { port, hostname } = new URL(origin)
+  const socket = connect(Number(port), hostname)
+  await once(socket, "connect")
+  if (text !== "") await new Promise((resolve) => socket.write(text, resolve))
+  return { closed: closed(socket) }
+}
+
+describe("a server that gets SIGTERM", () => {
+  it("closes what is silent at once, and lets what is at work finish", async () => {
+    const { keys } = await database.run(() => createAccount({ businessName: "At work" }))
+    const server = await startServer(database.url())
+    const api = createApi(server.origin, keys.sk_test)
+    const customer = await createCustomer(api)
+    const head = `Host: localhost\r\nAuthorization: Bearer ${keys.sk_test}\r\nContent-Type: application/json\r\n`
+    const silent = await dial(server.origin, "")
+    const headless = await dial(server.origin, "GET /healthz HTTP/1.1\r\nHost: ")
+    const bodiless = await dial(
+      server.origin,
+      `POST /sandbox/v1/customers HTTP/1.1\r\n${head}Content-Length: 20\r\n\r\n{`,
+    )
+    const agent = new Agent({ keepAlive: true })
+    const idle = httpRequest(`${server.origin}/healthz`, { agent }).end()
+    const [response] = (await once(idle, "response")) as [IncomingMessage]
+    expect(response.headers.connection).toBe("keep-alive")
+    await once(response.resume(), "end")
+    const idleClosed = closed(idle.socket!)
+
+    const letGo = Deferred.makeUnsafe<void>()
+    const holding = database.run((sql) =>
+      sql.withTransaction(
+        Effect.andThen(sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`, Deferred.await(letGo)),
+      ),
+    )
+    const atWork = api.patch(`/customers/${customer}`, { name: "Ada Eze" })
+    await eventually(async () => {
+      const [row] = await database.run(
+        (sql) => sql<{ waiting: number }>`
+          SELECT count(*) AS waiting FROM pg_stat_activity
+          WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%customer%'`,
+      )
+      return row!.waiting > 0 ? true : undefined
+    })
+
+    const code = server.stop()
+    // One that is told twice has been told once.
+    server.process.kill("SIGTERM")
+    await Promise.all([silent.closed, idleClosed])
+    await expect(fetch(server.origin)).rejects.toThrow()
+    Deferred.doneUnsafe(letGo, Effect.void)
+    await holding
+    const answer = await atWork
+    expect(data(answer).name).toBe("Ada Eze")
+    expect(answer.headers.get("connection")).toBe("close")
+    await Promise.all([headless.closed, bodiless.closed])
+    expect(await code).toBe(0)
   })
 })

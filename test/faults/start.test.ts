@@ -1,12 +1,15 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Redacted } from "effect"
-import { describe, expect, it } from "vitest"
+import { Effect, Redacted } from "effect"
+import { afterAll, describe, expect, it } from "vitest"
+import { startServer as startWith } from "../../scripts/server.ts"
 import { createAccount } from "../../src/account/accounts.ts"
+import { demoKey } from "../../src/account/demo.ts"
+import { hashKey } from "../../src/key/key.ts"
 import { createApi } from "../support/api.ts"
-import { useDatabase } from "../support/database.ts"
+import { type TestDatabase, useDatabase } from "../support/database.ts"
 import { startProxy } from "../support/proxy.ts"
 import { runToEnd, startServer } from "../support/server.ts"
 import { createCustomer, eventually } from "../support/story.ts"
@@ -21,11 +24,20 @@ describe.concurrent("a start that cannot be", () => {
     // What is wrong with settings themselves: test/config.test.ts.
     [{ BILLING_COLOR: "red" }, "BILLING_COLOR"],
     [{ DATABASE_URL: "postgres://127.0.0.1:9/none" }, "DATABASE_URL"],
+    [{ NODE_ENV: "production", ENCRYPTION_KEY: "" }, "ENCRYPTION_KEY"],
   ])("says in one line what to change: %j", async (env, name) => {
     const { code, errors } = await start(env as Record<string, string>)
     expect(code).toBe(1)
     expect(errors.trim().split("\n")).toHaveLength(1)
     expect(errors).toContain(name)
+  })
+
+  it("refuses a database without TLS where DATABASE_URL asks for it", async () => {
+    const { code, errors } = await start({ DATABASE_URL: `${Redacted.value(database.url())}?sslmode=require` })
+    expect([code, errors.trim()]).toEqual([
+      1,
+      "The database cannot be used (DATABASE_URL): The server does not support TLS",
+    ])
   })
 
   it("names the port that is in use", async () => {
@@ -46,6 +58,95 @@ describe.concurrent("a start that cannot be", () => {
     const { code, errors } = await runToEnd("src/main.ts", [], { DATA_DIR: join(file, "data") })
     rmSync(folder, { recursive: true })
     expect([code, errors.trim()]).toEqual([1, `DATA_DIR cannot be written: ${join(file, "data")}.`])
+  })
+})
+
+/** The sandbox's secret keys that work, by their hashes. */
+const liveKeys = async (database: TestDatabase): Promise<ReadonlyArray<string>> => {
+  const rows = await database.run(
+    (sql) => sql<{ hash: Uint8Array }>`
+      SELECT hash FROM api_key WHERE type = 'secret' AND NOT livemode AND revoked_at IS NULL`,
+  )
+  return rows.map(({ hash }) => Buffer.from(hash).toString("hex"))
+}
+const hashOf = (key: string): string => Buffer.from(hashKey(key)).toString("hex")
+
+/** A folder that is not there yet. */
+const useFolder = () => {
+  const parent = mkdtempSync(join(tmpdir(), "recurring-billing-demo-"))
+  afterAll(() => rmSync(parent, { recursive: true }))
+  return join(parent, "data")
+}
+
+describe("npm start with a database of its own", () => {
+  const own = useDatabase()
+  const folder = useFolder()
+
+  it("needs no DATA_DIR, is ready when it says so, and has one key from then on", async () => {
+    const env = { DATABASE_URL: Redacted.value(own.url()), DATA_DIR: folder }
+    const keys: Array<string> = []
+    for (let started = 0; started < 2; started++) {
+      const server = await startWith(env, undefined, ["--development"])
+      expect((await fetch(`${server.origin}/readyz`)).status).toBe(200)
+      keys.push(await eventually(async () => /Demo key: +(\S+)/.exec(server.output())?.[1]))
+      expect((await createApi(server.origin, keys[0]).get("/account")).status).toBe(200)
+      expect(await server.stop()).toBe(0)
+    }
+    expect(keys[1]).toBe(keys[0])
+    expect(await liveKeys(own)).toEqual([hashOf(keys[0]!)])
+  })
+})
+
+describe("the demo account's key", () => {
+  const first = useDatabase()
+  const second = useDatabase()
+  const third = useDatabase()
+  const folder = useFolder()
+  const file = join(folder, "demo-key")
+
+  it("is known to somebody if it works, wherever the process died", async () => {
+    const died = await first.run((sql) =>
+      Effect.flip(sql.withTransaction(Effect.andThen(demoKey(folder), Effect.fail("died" as const)))),
+    )
+    expect(died).toBe("died")
+    expect(await liveKeys(first)).toEqual([])
+    // In the middle of a line.
+    writeFileSync(file, readFileSync(file, "utf8").slice(0, -10))
+    const key = (await first.run(() => demoKey(folder)))!
+    expect(await liveKeys(first)).toEqual([hashOf(key)])
+    expect(await first.run(() => demoKey(folder))).toBe(key)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+  })
+
+  it("is another in another database with the same DATA_DIR, and back again", async () => {
+    const key = await first.run(() => demoKey(folder))
+    const other = (await second.run(() => demoKey(folder)))!
+    expect(other).not.toBe(key)
+    expect(await first.run(() => demoKey(folder))).toBe(key)
+    expect(await second.run(() => demoKey(folder))).toBe(other)
+    expect(await liveKeys(second)).toEqual([hashOf(other)])
+  })
+
+  it("is the same for processes that start at once", async () => {
+    const keys = await third.run(() =>
+      Effect.all([demoKey(folder), demoKey(folder), demoKey(folder)], { concurrency: "unbounded" }),
+    )
+    expect(new Set(keys).size).toBe(1)
+    expect(await liveKeys(third)).toEqual([hashOf(keys[0]!)])
+  })
+
+  it("is new where the one before was revoked, and none where it cannot be kept", async () => {
+    const before = await third.run(() => demoKey(folder))
+    await third.run((sql) => sql`UPDATE api_key SET revoked_at = now() WHERE hash = ${hashKey(before!)}`)
+    const blocked = join(folder, "blocked")
+    mkdirSync(blocked)
+    symlinkSync(join(folder, "nowhere", "demo-key"), join(blocked, "demo-key"))
+    const problem = await third.run(() => Effect.flip(demoKey(blocked)))
+    expect(problem.message).toBe(`DATA_DIR cannot be written: ${join(blocked, "demo-key")}.`)
+    expect(await liveKeys(third)).toEqual([])
+    const after = (await third.run(() => demoKey(folder)))!
+    expect(after).not.toBe(before)
+    expect(await liveKeys(third)).toEqual([hashOf(after)])
   })
 })
 

@@ -1,12 +1,14 @@
 import { describe, expect, it } from "vitest"
 import { endpoints } from "../../src/api.ts"
-import { createKey, revokeKey, rollKey } from "../../src/key/apiKeys.ts"
+import { createAdministrator, createKey, revokeKey, rollKey } from "../../src/key/apiKeys.ts"
 import { SCOPE_NAMES, type Scopes } from "../../src/key/scopes.ts"
 import { createApi } from "../support/api.ts"
+import { useCommandLine } from "../support/commandLine.ts"
 import { useInstance } from "../support/instance.ts"
 import { createCustomer, createPlan, data, eventually, refusal } from "../support/story.ts"
 
 const { api, live, stranger, administrator, database, keys, accountId, server } = useInstance()
+const cli = useCommandLine(database)
 
 const keyed = async (type: "secret" | "publishable" | "restricted", may: object = {}, livemode = false) => {
   const made = await database.run(() => createKey({ account_id: accountId(), livemode }, type, may))
@@ -63,6 +65,41 @@ describe("scopes of restricted keys", () => {
     expect((await half.post("/subscriptions", subscription, retry)).status).toBe(201)
     const refused = await half.post("/subscriptions?expand[]=customer", subscription, retry)
     expect(refusal(refused)).toEqual([403, "insufficient_scope", null])
+  })
+
+  it("hold for what a retry shows, whoever asked first and whatever they expanded", async () => {
+    const subscription = {
+      customer: await createCustomer(api, { name: "Ada Obi" }),
+      plan: await createPlan(api),
+      payment_method: "pm_test_success",
+    }
+    const retry = { "idempotency-key": "expanded by another" }
+    const first = await api.post("/subscriptions?expand[]=customer&expand[]=plan", subscription, retry)
+    expect(data(first, 201).customer.name).toBe("Ada Obi")
+    const { api: half } = await keyed("restricted", { scopes: { subscriptions: "write", plans: "read" } })
+    const replayed = async (query: string, caller = half) => {
+      const answer = await caller.post(`/subscriptions${query}`, subscription, retry)
+      expect(answer.headers.get("idempotent-replayed")).toBe("true")
+      return answer.body
+    }
+    const plain = { ...first.body.data, customer: subscription.customer, plan: subscription.plan }
+    expect(JSON.stringify(await replayed(""))).toBe(JSON.stringify({ success: true, data: plain }))
+    expect((await replayed("?expand[]=plan")).data).toEqual({ ...plain, plan: first.body.data.plan })
+    const all = "?expand[]=customer&expand[]=plan"
+    expect(JSON.stringify(await replayed(all, api))).toBe(JSON.stringify(first.body))
+    // Objects in it are those of now; the subscription is that of then.
+    data(await api.patch(`/customers/${subscription.customer}`, { name: "Ada Eze" }))
+    data(await api.patch(`/subscriptions/${plain.id}`, { quantity: 7 }))
+    const later = (await replayed(all, api)).data
+    expect([later.customer.name, later.quantity]).toEqual(["Ada Eze", plain.quantity])
+    expect(refusal(await half.post("/subscriptions?expand[]=customer", subscription, retry))[1]).toBe(
+      "insufficient_scope",
+    )
+    expect(refusal(await half.post("/subscriptions?expand[]=charges", subscription, retry))).toEqual([
+      400,
+      "parameter_invalid",
+      "expand[]",
+    ])
   })
 
   it("do not open what needs a secret key", async () => {
@@ -144,19 +181,28 @@ describe("keys over their life", () => {
     expect(refusal(await gone.api.get("/plans"))[1]).toBe("key_revoked")
   })
 
-  it("say when they were last used, to the minute", async () => {
+  it("say when they were last used, to the minute, administrators' as well", async () => {
     const { id, api: used } = await keyed("secret")
-    const lastUse = async () =>
+    const lastUse = async (table: "api_key" | "administrator_key", key: string) =>
       (
-        await database.run((sql) => sql<{ at: number | null }>`SELECT last_used_at AS at FROM api_key WHERE id = ${id}`)
+        await database.run(
+          (sql) => sql<{ at: number | null }>`SELECT last_used_at AS at FROM ${sql(table)} WHERE id = ${key}`,
+        )
       )[0]!.at
-    expect(await lastUse()).toBeNull()
+    const person = await database.run(() => createAdministrator("Last used"))
+    expect([await lastUse("api_key", id), await lastUse("administrator_key", person.id)]).toEqual([null, null])
     const before = Date.now()
     await used.get("/account")
-    const at = await eventually(async () => (await lastUse()) ?? undefined)
-    expect(at % 60_000).toBe(0)
-    expect(at).toBeGreaterThanOrEqual(before - (before % 60_000))
-    expect(at).toBeLessThanOrEqual(Date.now())
+    await createApi(server().origin, person.key).get("/account")
+    for (const [table, key] of [
+      ["api_key", id],
+      ["administrator_key", person.id],
+    ] as const) {
+      const at = await eventually(async () => (await lastUse(table, key)) ?? undefined)
+      expect(at % 60_000).toBe(0)
+      expect(at).toBeGreaterThanOrEqual(before - (before % 60_000))
+      expect(at).toBeLessThanOrEqual(Date.now())
+    }
   })
 
   it("are kept as hashes, and none is in the database", async () => {
@@ -173,6 +219,35 @@ describe("keys over their life", () => {
       )
       expect(found, name).toEqual([])
     }
+  })
+})
+
+describe("administrators' keys", () => {
+  const admin = async (...args: ReadonlyArray<string>) => {
+    const { code, output, errors } = await cli("admin", ...args, "--json")
+    return code === 0 ? JSON.parse(output) : [code, output, errors]
+  }
+
+  it("are made, listed and revoked by the command line, at once everywhere", async () => {
+    const { id, key, ...rest } = await admin("create", "--name", "Ngozi")
+    expect([rest, key]).toEqual([{}, expect.stringMatching(/^adm_\w{38}$/)])
+    const listed = async () => (await admin("list")).find((one: { id: string }) => one.id === id)
+    const ngozi = { id, name: "Ngozi", last4: key.slice(-4), status: "active", last_used_at: null }
+    expect(await listed()).toEqual(ngozi)
+    await database.run(
+      (sql) => sql`UPDATE administrator_key SET last_used_at = '2026-11-21T11:43:00Z' WHERE id = ${id}`,
+    )
+    expect(await listed()).toEqual({ ...ngozi, last_used_at: "2026-11-21T11:43:00.000Z" })
+
+    const api = createApi(server().origin, key)
+    const ask = () => api.get(`/providers/${accountId()}/history`)
+    data(await ask())
+    expect(await admin("revoke", id)).toEqual({ id, status: "revoked" })
+    await eventually(async () => ((await ask()).status === 401 ? true : undefined))
+    expect(refusal(await ask())).toEqual([401, "key_revoked", null])
+    expect((await listed()).status).toBe("revoked")
+    expect(await admin("revoke", id)).toEqual({ id, status: "revoked" })
+    expect(await admin("revoke", "key_nowhere")).toEqual([1, "", "No such administrator: key_nowhere.\n"])
   })
 })
 

@@ -347,6 +347,16 @@ describe("test clocks", () => {
     expect(data(await api.get(`/test/clocks/${clock}`)).frozen_time).toBe("2026-01-31T00:00:00.000Z")
   })
 
+  it("are of the years 1970 to 8999, and the message of what is refused says so", async () => {
+    const at = (frozen_time: string) => api.post("/test/clocks", { frozen_time })
+    for (const time of ["1969-12-31T23:59:59.999Z", "9000-01-01T00:00:00Z", "2025-02-30T00:00:00Z"]) {
+      const { code, message } = await error(at(time))
+      expect(code).toBe("parameter_invalid")
+      expect(message).toBe("frozen_time must be a timestamp in UTC such as 2026-01-31T09:00:00Z, from 1970 to 8999.")
+    }
+    for (const time of ["1970-01-01T00:00:00Z", "8999-12-31T23:59:59.999Z"]) data(await at(time), 201)
+  })
+
   it("are deleted when their time is over", async () => {
     const [expired, other] = [
       await createClock(api, "2025-01-31T00:00:00Z"),

@@ -176,7 +176,14 @@ describe("deleting a clock", () => {
 
 describe("POST /test/reset (decision M2)", () => {
   /** What goes with rows of other tables. */
-  const TAKEN_ALONG = ["ledger_line", "lifecycle_journal", "payment_method", "timer", "webhook_delivery"]
+  const TAKEN_ALONG = [
+    "customer_metadata_pair",
+    "ledger_line",
+    "lifecycle_journal",
+    "payment_method",
+    "timer",
+    "webhook_delivery",
+  ]
   /** Tables of tenants that a reset leaves alone, each for its reason; `deletion` is its own. */
   const KEPT = ["api_key", "deletion", "webhook_endpoint", "webhook_secret"]
   /** Tables that hold live data only. */

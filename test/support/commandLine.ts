@@ -3,20 +3,26 @@ import { fork } from "node:child_process"
 import { join } from "node:path"
 import { Redacted } from "effect"
 import { afterAll } from "vitest"
-import { compileCache } from "../../scripts/server.ts"
+import { compileCache, ENCRYPTION_KEY } from "../../scripts/server.ts"
 import type { TestDatabase } from "./database.ts"
 import type { Finished } from "./server.ts"
 
 const HOST = join(import.meta.dirname, "commandLineHost.ts")
 
 /** Call at the top of a test file. One command at a time. */
-export const useCommandLine = (database: TestDatabase) => {
+export const useCommandLine = (database: TestDatabase, env: Readonly<Record<string, string>> = {}) => {
   let host: ReturnType<typeof fork> | undefined
   let last: Promise<unknown> = Promise.resolve()
   afterAll(() => void host?.disconnect())
   const start = () =>
     fork(HOST, [], {
-      env: { PATH: process.env.PATH, ...compileCache(), DATABASE_URL: Redacted.value(database.url()) },
+      env: {
+        PATH: process.env.PATH,
+        ENCRYPTION_KEY,
+        ...compileCache(),
+        DATABASE_URL: Redacted.value(database.url()),
+        ...env,
+      },
       execArgv: ["--disable-warning=ExperimentalWarning"],
     })
   const run = (args: ReadonlyArray<string>) =>

@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process"
 import { join } from "node:path"
 import { Redacted } from "effect"
-import { compileCache, startServer as start } from "../../scripts/server.ts"
+import { compileCache, ENCRYPTION_KEY, startServer as start } from "../../scripts/server.ts"
 
 export type { Server } from "../../scripts/server.ts"
 
@@ -26,7 +26,7 @@ export const runToEnd = (
       process.execPath,
       ["--disable-warning=ExperimentalWarning", join(import.meta.dirname, "../..", entry), ...args],
       {
-        env: { PATH: process.env.PATH, ...compileCache(), ...env },
+        env: { PATH: process.env.PATH, ENCRYPTION_KEY, ...compileCache(), ...env },
         stdio: ["ignore", "pipe", "pipe"],
       },
     )

@@ -1,0 +1,303 @@
+/**
+ * What hostile tenants do: one load for each thing by which one could reach others. A further load is an entry of `loads`.
+ */
+import { join } from "node:path"
+import { Effect, Redacted } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { appendEvents } from "../../src/event/events.ts"
+import { generateKey } from "../../src/key/key.ts"
+import { startServer } from "../server.ts"
+import { type Client, FRESH, prepare, type Running, startClients } from "./isolation-clients.ts"
+import { clockId, firstSubscription, seedClocks, seedExpired, seedLists } from "./isolation-seed.ts"
+
+export interface Tenant {
+  readonly id: string
+  readonly keys: Readonly<Record<"sk_test" | "pk_test" | "sk_live" | "pk_live", string>>
+}
+
+export type Run = <A>(work: Effect.Effect<A, SqlError.SqlError, SqlClient.SqlClient>) => Promise<A>
+
+/** Where a load finds what it is let loose on. */
+export interface Place {
+  readonly origin: string
+  readonly quiet: Tenant
+  readonly hostile: Tenant
+  readonly accomplices: ReadonlyArray<Tenant>
+  /** Runs statements beside the server. */
+  readonly run: Run
+  /** POSTs to the sandbox as the hostile tenant; returns the answer's status. */
+  readonly post: (path: string, body: object) => Promise<number>
+}
+
+export interface Load {
+  /** For `--only`. */
+  readonly name: string
+  /** For the table. */
+  readonly what: string
+  /** What is in the tables before the server starts. */
+  readonly seed?: (
+    tenants: Pick<Place, "hostile" | "accomplices">,
+  ) => Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>
+  /** Starts it; what it returns stops it. */
+  readonly start: (place: Place) => Promise<Running>
+}
+
+/** What a tenant may send in a second at the production limits. */
+const SANDBOX_RATE = 50
+const LIVE_RATE = 100
+const CLOCKS_START = new Date("2025-01-01T00:00:00Z")
+/** Deleted one after the other: enough of them to be at it while the quiet tenant is measured. */
+const LARGE = { clocks: 4, customersEach: 10_000, eventsEach: 300_000, startAt: CLOCKS_START }
+const DAILY = { clocks: 8, customersEach: 50, eventsEach: 0, startAt: CLOCKS_START }
+const LISTED_ROWS = 100_000
+const EXPIRED_ROWS = 200_000
+const ENDPOINTS = 16
+const PLANS = 100
+const CONFIG_BYTES = [245_000, 16_000]
+const EVENT_BYTES = [255_000, 60_000, 15_000]
+/** Events that wait already, as they do after a restart. */
+const BACKLOG = 300
+
+const range = (count: number): ReadonlyArray<number> => Array.from({ length: count }, (_, n) => n)
+/** Text that takes twice as much memory as it has bytes, for the sake of one letter. */
+const filler = (bytes: number) => ({ filler: `₦${"x".repeat(bytes)}` })
+
+/** A client that asks for as much as it may. */
+const asks = (
+  requests: ReadonlyArray<Buffer>,
+  rest: { readonly connections: number; readonly perSecond?: number },
+): Client => ({
+  manner: "asks",
+  requests,
+  ...rest,
+})
+
+/** What a load begins with must have come about, or it would be less of a load than it says. */
+const created = async (status: Promise<number>): Promise<void> => {
+  if ((await status) !== 201) throw new Error(`not created, but ${await status}`)
+}
+
+/** The largest of `sizes` that the service takes in this place. */
+const largestTaken = async (
+  sizes: ReadonlyArray<number>,
+  post: (bytes: number) => Promise<number>,
+): Promise<number> => {
+  for (const bytes of sizes) if ((await post(bytes)) === 201) return bytes
+  throw new Error("not even the smallest is taken")
+}
+
+const createCustomer = (key: string, metadata: object) =>
+  prepare({
+    method: "POST",
+    path: key.startsWith("sk_live_") ? "/v1/customers" : "/sandbox/v1/customers",
+    key,
+    headers: { "idempotency-key": FRESH },
+    body: JSON.stringify({ name: "Eve", metadata }),
+  })
+
+const trigger = (bytes: number) => ({ type: "charge.failed", overrides: filler(bytes) })
+
+/** Appends events of an account all at once. */
+const append = (account_id: string, count: number, bytes: number) => {
+  const event = { account_id, livemode: false, type: "charge.failed", previous: {}, test_clock_id: null } as const
+  return Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    sql.withTransaction(
+      Effect.forEach(range(count), (n) =>
+        appendEvents([{ ...event, object: { id: `chg_${n}`, ...filler(bytes) }, at: Date.now() }]),
+      ),
+    ),
+  )
+}
+
+export const loads: ReadonlyArray<Load> = [
+  {
+    name: "validation",
+    what: "H1: bodies of 5,500 unknown keys (63 KB), queries of 2,400 parameters (15 KB)",
+    start: ({ origin, hostile: { keys } }) => {
+      const key = keys.sk_test
+      const body = JSON.stringify(Object.fromEntries(range(5_500).map((n) => [`key${n}`, 0])))
+      const query = range(2_400).map((n) => `${n.toString(36)}=1`)
+      const requests = [
+        prepare({ method: "POST", path: "/sandbox/v1/customers", key, body }),
+        prepare({ path: `/sandbox/v1/customers?${query.join("&")}`, key }),
+      ]
+      return startClients(origin, [asks(requests, { connections: 8, perSecond: SANDBOX_RATE })])
+    },
+  },
+  {
+    name: "deliveries",
+    what: "H2: 300 events as large as allowed, and ever more, to 16 endpoints that answer late or never",
+    start: async ({ origin, hostile, run, post }) => {
+      const receiver = await startServer({}, join(import.meta.dirname, "webhook-receiver.ts"))
+      for (const n of range(ENDPOINTS)) {
+        const url = `${receiver.origin}/${n % 2 === 0 ? "slow" : "hang"}`
+        await created(post("/webhook-endpoints", { url, enabled_events: ["*"] }))
+      }
+      const bytes = await largestTaken(EVENT_BYTES, (size) => post("/test/events/trigger", trigger(size)))
+      await run(append(hostile.id, BACKLOG, bytes))
+      const request = prepare({
+        method: "POST",
+        path: "/sandbox/v1/test/events/trigger",
+        key: hostile.keys.sk_test,
+        body: JSON.stringify(trigger(bytes)),
+      })
+      const clients = await startClients(origin, [asks([request], { connections: 8, perSecond: SANDBOX_RATE })])
+      return {
+        stop: async () => {
+          await receiver.kill()
+          return clients.stop()
+        },
+      }
+    },
+  },
+  {
+    name: "pages",
+    what: "H3: lists of 100 plans with the largest service_config, by clients that do not read",
+    start: async ({ origin, hostile, post }) => {
+      const create = (bytes: number) =>
+        post("/plans", {
+          name: "Large",
+          amount: 10_000,
+          currency: "NGN",
+          billing_cycle: "monthly",
+          service_config: filler(bytes),
+        })
+      const bytes = await largestTaken(CONFIG_BYTES, create)
+      for (const _ of range(PLANS - 1)) await created(create(bytes))
+      const request = prepare({ path: "/sandbox/v1/plans?limit=100", key: hostile.keys.sk_test })
+      return startClients(origin, [
+        { manner: "ignores", requests: [request], connections: 300, perSecond: SANDBOX_RATE },
+      ])
+    },
+  },
+  {
+    name: "locks",
+    what: "H4: four clocks of 340,000 rows deleted, and 20 PATCHes at a time of a subscription on one",
+    seed: ({ hostile }) => seedClocks(hostile.id, LARGE),
+    start: ({ origin, hostile }) => {
+      const key = hostile.keys.sk_test
+      const deletions = range(LARGE.clocks).map((n) =>
+        prepare({ method: "DELETE", path: `/sandbox/v1/test/clocks/${clockId(n + 1)}`, key }),
+      )
+      const changes = range(LARGE.clocks).map((n) =>
+        prepare({
+          method: "PATCH",
+          path: `/sandbox/v1/subscriptions/${firstSubscription(n + 1, LARGE)}`,
+          key,
+          body: '{"quantity":2}',
+        }),
+      )
+      return startClients(origin, [
+        asks(deletions, { connections: 1, perSecond: 1 }),
+        asks(changes, { connections: 20, perSecond: SANDBOX_RATE - 1 }),
+      ])
+    },
+  },
+  {
+    name: "publishable",
+    what: "H6: a flood with the quiet tenant's publishable keys, and with others, from one address",
+    start: ({ origin, quiet, hostile, accomplices }) => {
+      const sandbox = ({ keys }: Tenant) => prepare({ path: "/sandbox/v1/client/config", key: keys.pk_test })
+      const live = ({ keys }: Tenant) => prepare({ path: "/v1/client/config", key: keys.pk_live })
+      return startClients(origin, [
+        asks([sandbox(quiet)], { connections: 12 }),
+        asks([live(quiet)], { connections: 12 }),
+        asks([hostile, ...accomplices].map(sandbox), { connections: 8 }),
+      ])
+    },
+  },
+  {
+    name: "lists",
+    what: "M1: four tenants list 100,000 customers and events by what is nowhere",
+    seed: ({ hostile, accomplices }) =>
+      Effect.forEach([hostile, ...accomplices], ({ id }) => seedLists(id, LISTED_ROWS), { discard: true }),
+    start: ({ origin, hostile, accomplices }) => {
+      const paths = [
+        "customers?metadata[tier]=none",
+        "customers?email=nobody@example.com",
+        "events?created_after=2020-01-01T00:00:00Z&created_before=2020-01-02T00:00:00Z",
+        "events?created_after=2020-01-01T00:00:00Z&type=charge.none",
+      ]
+      return startClients(
+        origin,
+        [hostile, ...accomplices].map(({ keys }) =>
+          asks(
+            paths.map((path) => prepare({ path: `/sandbox/v1/${path}`, key: keys.sk_test })),
+            { connections: 16, perSecond: SANDBOX_RATE },
+          ),
+        ),
+      )
+    },
+  },
+  {
+    name: "clocks",
+    what: "M3: eight clocks with 50 daily subscriptions each, advanced by a year",
+    seed: ({ hostile }) => seedClocks(hostile.id, DAILY),
+    start: ({ origin, hostile }) => {
+      const advances = range(DAILY.clocks).map((n) =>
+        prepare({
+          method: "POST",
+          path: `/sandbox/v1/test/clocks/${clockId(n + 1)}/advance`,
+          key: hostile.keys.sk_test,
+          body: '{"frozen_time":"2026-01-01T00:00:00Z"}',
+        }),
+      )
+      return startClients(origin, [asks(advances, { connections: DAILY.clocks, perSecond: DAILY.clocks })])
+    },
+  },
+  {
+    name: "refused",
+    what: "M4: unknown keys, bad signatures of callbacks and /readyz",
+    start: ({ origin }) => {
+      const unknown = range(100).map(() =>
+        prepare({ path: "/sandbox/v1/customers", key: Redacted.value(generateKey("secret", false).key) }),
+      )
+      const callback = prepare({
+        method: "POST",
+        path: "/callbacks/whatsapp/all",
+        headers: { "x-hub-signature-256": `sha256=${"0".repeat(64)}` },
+        body: JSON.stringify(filler(1_000)),
+      })
+      return startClients(origin, [
+        asks(unknown, { connections: 12 }),
+        asks([callback], { connections: 10 }),
+        asks([prepare({ path: "/readyz" })], { connections: 10 }),
+      ])
+    },
+  },
+  {
+    name: "idempotency",
+    what: "M8: POSTs with fresh Idempotency-Keys, beside 200,000 records that are over",
+    seed: ({ hostile }) => seedExpired(hostile.id, EXPIRED_ROWS),
+    start: ({ origin, hostile: { keys } }) => {
+      const metadata = Object.fromEntries(range(20).map((n) => [`key${n}`, "x".repeat(500)]))
+      const large = prepare({
+        method: "POST",
+        path: "/sandbox/v1/test/events/trigger",
+        key: keys.sk_test,
+        headers: { "idempotency-key": FRESH },
+        body: JSON.stringify(trigger(200_000)),
+      })
+      return startClients(origin, [
+        asks([createCustomer(keys.sk_live, metadata)], { connections: 16, perSecond: LIVE_RATE }),
+        asks([createCustomer(keys.sk_test, metadata), large], { connections: 16, perSecond: SANDBOX_RATE }),
+      ])
+    },
+  },
+  {
+    name: "connections",
+    what: "half of a 256 KB body to /callbacks/… on 1,000 connections, nothing at all on 2,000",
+    start: ({ origin }) => {
+      const half = prepare({
+        method: "POST",
+        path: "/callbacks/whatsapp/all",
+        length: 256 * 1024,
+        body: "x".repeat(128 * 1024),
+      })
+      return startClients(origin, [
+        { manner: "waits", requests: [half], connections: 1_000, perSecond: 500 },
+        { manner: "waits", requests: [Buffer.alloc(0)], connections: 2_000, perSecond: 1_000 },
+      ])
+    },
+  },
+]

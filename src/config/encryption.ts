@@ -1,0 +1,40 @@
+/** The setting under which secrets are encrypted at rest. */
+import { Effect, Redacted } from "effect"
+import { ConfigProblem, type EncryptionKey } from "./Config.ts"
+import { secret } from "./settings.ts"
+
+/** 32 bytes in base64. */
+const KEY = /^[A-Za-z0-9+/]{43}=$/
+/** A rotation takes two; more than a few are a file that was never tidied up. */
+const MAX_KEYS = 8
+
+/** Keys as a setting or a file writes them: newest first, separated by commas. `from` is what a refusal names. */
+export const parseKeys = (
+  from: string,
+  written: Redacted.Redacted<string>,
+): Effect.Effect<ReadonlyArray<EncryptionKey>, ConfigProblem> => {
+  const keys = Redacted.value(written)
+    .split(",")
+    .map((key) => key.trim())
+  return keys.length <= MAX_KEYS && keys.every((key) => KEY.test(key))
+    ? Effect.succeed(keys.map((key) => Redacted.make(Buffer.from(key, "base64"))))
+    : Effect.fail(
+        new ConfigProblem({
+          message: `${from} must be 32 bytes in base64, or up to ${MAX_KEYS} such keys, newest first, separated by commas.`,
+        }),
+      )
+}
+
+/** The keys that are set; undefined where none is, which production refuses. */
+export const readEncryptionKeys = Effect.fnUntraced(function* (
+  production: boolean,
+): Effect.fn.Return<ReadonlyArray<EncryptionKey> | undefined, ConfigProblem> {
+  const written = yield* secret("ENCRYPTION_KEY")
+  if (written !== undefined) return yield* parseKeys("ENCRYPTION_KEY", written)
+  if (production) {
+    return yield* new ConfigProblem({
+      message: "ENCRYPTION_KEY is needed where NODE_ENV=production: 32 bytes in base64 (openssl rand -base64 32).",
+    })
+  }
+  return undefined
+})

@@ -1,0 +1,74 @@
+/**
+ * What idempotency records are named by and encrypted with. It follows from the caller's Idempotency-Key, which is kept
+ * nowhere, and from a secret of the service, which lies in the database sealed under ENCRYPTION_KEY. So a dump alone allows
+ * no guess: neither of a key by its name, nor of a body by its fingerprint, nor of an answer.
+ *
+ * The secret stays when ENCRYPTION_KEY is rotated, and only its seal is renewed: every process that starts at all has
+ * opened it, whichever of its keys is the newest. So all processes name a record alike at all times. While a rotation
+ * restarts them one by one, two that get the same request at once still meet in one row, whose primary key lets one of
+ * them claim it; and records from before a rotation are found after it, even where the old key is taken away within a
+ * day. Names that followed from ENCRYPTION_KEY itself would differ between processes with different newest keys.
+ */
+import { createHash, createHmac } from "node:crypto"
+import { Context, Effect, Layer, Redacted } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import type { ConfigProblem } from "../config/Config.ts"
+import type { Tenant } from "../db/tenant.ts"
+import { canonical } from "../json.ts"
+import { decrypt, deriveKey, encrypt } from "../secret/cipher.ts"
+import { serviceSecret } from "../secret/serviceSecrets.ts"
+import type { Vault } from "../secret/Vault.ts"
+
+const SECRET = "idempotency_records"
+
+/** What a record belongs to beside its key: another request may not use it. */
+export interface Claimed {
+  readonly method: string
+  readonly path: string
+  readonly body: unknown
+}
+
+/** One Idempotency-Key of one tenant. */
+export interface RecordKey {
+  /** What its record is found by. */
+  readonly name: string
+  readonly fingerprint: (request: Claimed) => Uint8Array
+  readonly seal: (response: string) => Uint8Array
+  readonly open: (sealed: Uint8Array) => string
+}
+
+const textOf = ({ method, path, body }: Claimed): string => `${method} ${path}\n${canonical(body)}`
+
+/** The key as records were written before the service had a secret for them. A day after the upgrade there are none. */
+export const keyBefore = ({ account_id }: Tenant, key: string): Omit<RecordKey, "seal"> => ({
+  name: createHash("sha256").update(key).digest("base64url"),
+  fingerprint: (request) => createHash("sha256").update(textOf(request)).digest(),
+  open: (sealed) => decrypt(deriveKey(key, "idempotency", account_id), sealed, "").toString(),
+})
+
+export class RecordKeys extends Context.Service<
+  RecordKeys,
+  { readonly of: (tenant: Tenant, key: string) => RecordKey }
+>()("billing/http/RecordKeys") {
+  static readonly layer: Layer.Layer<RecordKeys, SqlError.SqlError | ConfigProblem, SqlClient.SqlClient | Vault> =
+    Layer.effect(
+      RecordKeys,
+      Effect.gen(function* () {
+        const secret = Redacted.value(yield* serviceSecret(SECRET))
+        const [naming, printing, sealing] = ["name", "fingerprint", "response"].map((use) => deriveKey(secret, use))
+        const mac = (of: Uint8Array, text: string) => createHmac("sha256", of).update(text).digest()
+        return RecordKeys.of({
+          of: ({ account_id, livemode }, key) => {
+            const name = mac(naming!, JSON.stringify([account_id, livemode, key])).toString("base64url")
+            const cipherKey = () => deriveKey(key, name, sealing)
+            return {
+              name,
+              fingerprint: (request) => mac(printing!, `${name}\n${textOf(request)}`),
+              seal: (response) => encrypt(cipherKey(), response, name),
+              open: (sealed) => decrypt(cipherKey(), sealed, name).toString(),
+            }
+          },
+        })
+      }),
+    )
+}

@@ -1,0 +1,94 @@
+/** Where requests come in. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import { createServer as createTlsServer } from "node:https"
+import type { AddressInfo } from "node:net"
+import { NodeHttpServer } from "@effect/platform-node"
+import { Effect, Redacted, Scope } from "effect"
+import { HttpMiddleware, type HttpServerResponse } from "effect/http"
+import { type Config, ConfigProblem } from "../config/Config.ts"
+import { respondToBroken } from "./broken.ts"
+import { CONNECTION_LIMITS, type ConnectionLimits, limitConnections } from "./connections.ts"
+import { originOf } from "./Origin.ts"
+import { isProxied, networkOf } from "./transport.ts"
+
+/** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
+const HEADERS_LIMIT_MS = 10_000
+const REQUEST_LIMIT_MS = 30_000
+const CHECK_EVERY_MS = 1_000
+/** Longer than proxies keep theirs, so that it is they who close. */
+const KEEP_ALIVE_MS = 65_000
+
+const SERVER_OPTIONS = {
+  // A request without Host is answered by us, in the envelope, like any other.
+  requireHostHeader: false,
+  headersTimeout: HEADERS_LIMIT_MS,
+  requestTimeout: REQUEST_LIMIT_MS,
+  connectionsCheckingInterval: CHECK_EVERY_MS,
+  keepAliveTimeout: KEEP_ALIVE_MS,
+}
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void
+
+const createHttpServer = ({ tls }: Config["transport"], { handshakeMs }: ConnectionLimits): Server =>
+  tls === undefined
+    ? createServer(SERVER_OPTIONS)
+    : createTlsServer({
+        ...SERVER_OPTIONS,
+        cert: tls.cert,
+        key: Redacted.value(tls.key),
+        handshakeTimeout: handshakeMs,
+      })
+
+/** Begins to listen; returns where. */
+const bind = (server: Server, config: Config): Effect.Effect<string, ConfigProblem> =>
+  Effect.callback((resume) => {
+    const { host, port } = config
+    const refused = ({ code, message }: NodeJS.ErrnoException) => {
+      const line =
+        code === "EADDRINUSE"
+          ? `PORT ${port} on ${host} is in use: stop the other program or set PORT.`
+          : `Cannot listen on HOST ${host}, PORT ${port}: ${code ?? message}.`
+      resume(Effect.fail(new ConfigProblem({ message: line })))
+    }
+    server.once("error", refused)
+    server.listen({ host, port }, () => {
+      server.off("error", refused)
+      const origin = originOf(config, (server.address() as AddressInfo).port)
+      respondToBroken(server, origin)
+      resume(Effect.succeed(origin))
+    })
+  })
+
+/**
+ * Listens, with TLS where that is set, until `stop` or the scope's end. Requests that come before `serve` wait for it: the
+ * origin, which is known only now where the port is any, is in what serves them.
+ */
+export const listen = Effect.fnUntraced(function* (config: Config, limits = CONNECTION_LIMITS) {
+  const { transport } = config
+  const server = createHttpServer(transport, limits)
+  const callerOf = (socket: IncomingMessage["socket"]) => (isProxied(socket, transport) ? undefined : networkOf(socket))
+  const connections = limitConnections(server, callerOf, limits)
+  const early: Array<Parameters<Handler>> = []
+  let respond: Handler = (...request) => void early.push(request)
+  server.on("request", (request, response) => respond(request, response))
+
+  const origin = yield* bind(server, config)
+  const stop = Effect.sync(() => void connections.stop())
+  yield* Effect.addFinalizer(() => stop)
+
+  /** Responds by `app`. The scope closes after the last response. */
+  const serve = Effect.fnUntraced(function* <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) {
+    const requests = yield* Scope.fork(yield* Effect.scope, "parallel")
+    const handler = yield* NodeHttpServer.makeHandler(app, { scope: requests }).pipe(
+      // Its spans would carry paths and queries; ours do not (server.ts).
+      Effect.provideService(HttpMiddleware.TracerDisabledWhen, () => true),
+    )
+    yield* Effect.addFinalizer(() => Effect.promise(connections.stop))
+    yield* Effect.sync(() => {
+      respond = handler
+      for (const request of early.splice(0)) handler(...request)
+    })
+  })
+
+  return { origin, serve, stop }
+})

@@ -1,0 +1,30 @@
+/** Whether the database can be reached and is migrated: what `GET /readyz` tells, and what a start waits for. */
+import { Effect, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+
+/** Who asks is a machine with a time limit of its own. */
+const LIMIT = "2 seconds"
+const ASK_AGAIN_MS = 500
+/** For how long what was found is said again: anybody may ask, as often as they like. */
+const AGE_MS = 1_000
+
+const look = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 FROM schema_migration LIMIT 1`).pipe(
+  Effect.timeout(LIMIT),
+  Effect.tapError((error) => Effect.logWarning("not ready", error)),
+)
+
+/** Done as soon as the process is ready. */
+export const becomesReady = Effect.retry(look, Schedule.spaced(ASK_AGAIN_MS))
+
+/** Makes what tells whether the process is ready; it looks once for all who ask within a second. */
+export const createReadiness = Effect.gen(function* () {
+  const context = yield* Effect.context<SqlClient.SqlClient>()
+  const isReady = Effect.match(look, { onSuccess: () => true, onFailure: () => false })
+  let [askedAt, asked] = [Number.NEGATIVE_INFINITY, Promise.resolve(false)]
+  // Of its own fiber: who hangs up takes nothing from the others.
+  return Effect.promise(() => {
+    const now = performance.now()
+    if (now - askedAt >= AGE_MS) [askedAt, asked] = [now, Effect.runPromiseWith(context)(isReady)]
+    return asked
+  })
+})

@@ -1,0 +1,62 @@
+/**
+ * The keys of this process: those that are set, else (development only) one that is made and kept in DATA_DIR, which all
+ * processes that name that DATA_DIR share.
+ */
+import { randomBytes } from "node:crypto"
+import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Effect, Redacted } from "effect"
+import { type Config, ConfigProblem } from "../config/Config.ts"
+import { parseKeys } from "../config/encryption.ts"
+import { KEY_BYTES } from "./cipher.ts"
+
+const FILE = "encryption-key"
+
+/**
+ * Makes a key at `path` unless there is one. It gets its name once it is whole and on disk, and only if the name is
+ * free: processes that start together agree on the first, and nobody reads half of one.
+ */
+export const createKey = (path: string): void => {
+  const draft = `${path}.${process.pid}.${randomBytes(4).toString("hex")}`
+  try {
+    const file = openSync(draft, "wx", 0o600)
+    writeFileSync(file, `${randomBytes(KEY_BYTES).toString("base64")}\n`)
+    fsyncSync(file)
+    closeSync(file)
+    linkSync(draft, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error
+  } finally {
+    rmSync(draft, { force: true })
+  }
+}
+
+const read = (path: string): string | undefined => {
+  try {
+    return readFileSync(path, "utf8")
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error
+    return undefined
+  }
+}
+
+/** The keys to use, newest first. */
+export const encryptionKeys = Effect.fnUntraced(function* ({
+  encryptionKeys: configured,
+  dataDir,
+}: Pick<Config, "encryptionKeys" | "dataDir">) {
+  if (configured !== undefined) return configured
+  const path = join(dataDir, FILE)
+  const written = yield* Effect.try({
+    try: () => {
+      const kept = read(path)
+      if (kept !== undefined) return kept
+      // With DATABASE_URL nothing else has made the folder.
+      mkdirSync(dataDir, { recursive: true, mode: 0o755 })
+      createKey(path)
+      return readFileSync(path, "utf8")
+    },
+    catch: () => new ConfigProblem({ message: `DATA_DIR cannot be written: ${dataDir}.` }),
+  })
+  return yield* parseKeys(path, Redacted.make(written))
+})

@@ -1,0 +1,323 @@
+/** Deliveries are bounded in bytes: one account's large events take no memory without bound, and leave room for others'. */
+import fc from "fast-check"
+import { describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/accounts.ts"
+import { appendEvents, eventBody } from "../../src/event/events.ts"
+import { Bodies } from "../../src/webhook/Bodies.ts"
+import type { Waiting } from "../../src/webhook/deliver.ts"
+import type { EndpointRow } from "../../src/webhook/endpoint.ts"
+import { Lanes } from "../../src/webhook/Lanes.ts"
+import type { Outgoing, Tried } from "../../src/webhook/Sender.ts"
+import { createApi } from "../support/api.ts"
+import { useDatabase } from "../support/database.ts"
+import { useReceiver } from "../support/receiver.ts"
+import { startServer } from "../support/server.ts"
+import { data, eventually } from "../support/story.ts"
+
+const KIB = 1024
+const MIB = 1024 * KIB
+const MAX_BYTES = 64 * MIB
+/** An eighth of what is free, while one account alone takes: x = (64 MiB - x) / 8. */
+const ALONE_BYTES = MAX_BYTES / 9
+
+let seq = 0
+const waiting = (account: number, endpoint: number, event: number, bytes: number, object = event): Waiting => ({
+  account_id: `acct_${account}`,
+  livemode: false,
+  id: `dlv_${++seq}`,
+  seq,
+  webhook_endpoint_id: `we_${account}_${endpoint}`,
+  object_id: `obj_${account}_${object}`,
+  once: false,
+  attempt: 0,
+  event_id: `evt_${account}_${event}`,
+  bytes,
+})
+
+/** Loads what is missing, as the worker does. */
+const loadAll = (bodies: Bodies, bodyOf = (id: string) => `body of ${id}`) => {
+  let reads = 0
+  for (let { missing } = bodies; missing.length > 0; { missing } = bodies, reads++)
+    bodies.load(missing, new Map(missing.map(({ id }) => [id, bodyOf(id)])))
+  return reads
+}
+
+describe("the room for bodies", () => {
+  it("is never more than there is, is given back whole, and holds one body for each event", () => {
+    const met = { refused: 0, alone: 0, shared: 0 }
+    const steps = fc.array(
+      fc.record({
+        account: fc.nat(3),
+        endpoint: fc.nat(3),
+        event: fc.nat(5),
+        bytes: fc.oneof(fc.integer({ min: 1, max: 500 }), fc.integer({ min: 1, max: 12_000 })),
+        releases: fc.boolean(),
+      }),
+      { maxLength: 100 },
+    )
+    fc.assert(
+      fc.property(steps, (all) => {
+        const bodies = new Bodies(10_000)
+        const held: Array<Waiting> = []
+        const sizes = new Map<number, number>()
+        for (const { account, endpoint, event, bytes, releases } of all) {
+          if (releases) {
+            const [first] = held.splice(0, 1)
+            if (first !== undefined) bodies.release(first)
+          } else {
+            // An event has one size.
+            const known = sizes.get(event) ?? bytes
+            sizes.set(event, known)
+            const delivery = waiting(account, endpoint, event, known)
+            const wasFree = held.length === 0
+            const taken = bodies.take(delivery)
+            if (wasFree) expect(taken).toBe(true)
+            if (taken) held.push(delivery)
+            else met.refused++
+          }
+          const total = held.reduce((sum, one) => sum + one.bytes, 0)
+          expect(bodies.bytes).toBe(total)
+          if (total > 10_000) {
+            met.alone++
+            expect(held).toHaveLength(1)
+          }
+          loadAll(bodies)
+          const events = new Set(held.map(({ event_id }) => event_id))
+          expect(bodies.size).toBe(events.size)
+          if (events.size < held.length) met.shared++
+          for (const one of held) expect(bodies.of(one)).toBe(`body of ${one.event_id}`)
+        }
+        for (const one of held) bodies.release(one)
+        expect([bodies.bytes, bodies.size, bodies.heldBy("acct_0"), bodies.heldBy("we_0_0")]).toEqual([0, 0, 0, 0])
+      }),
+    )
+    expect(Math.min(...Object.values(met))).toBeGreaterThan(0)
+  })
+
+  it("leaves some for whoever has little, though fifty accounts take as much as they may", () => {
+    const bodies = new Bodies()
+    let event = 0
+    const takeAll = (account: number) => {
+      for (let refused = 0, endpoint = 0; refused < 32; endpoint++)
+        refused = bodies.take(waiting(account, endpoint % 32, event++, 64 * KIB)) ? 0 : refused + 1
+    }
+    takeAll(0)
+    expect(bodies.heldBy("acct_0")).toBeGreaterThan(5 * MIB)
+    expect(bodies.heldBy("acct_0")).toBeLessThanOrEqual(ALONE_BYTES)
+    for (let account = 1; account < 50; account++) takeAll(account)
+    expect(bodies.bytes).toBeLessThanOrEqual(MAX_BYTES)
+    expect(bodies.take(waiting(50, 0, event++, 64 * KIB))).toBe(true)
+  })
+
+  it("that an endpoint takes leaves some for the account's others", () => {
+    const bodies = new Bodies()
+    let taken = 0
+    while (bodies.take(waiting(0, 0, taken, 64 * KIB))) taken++
+    // A 256th of what is free.
+    expect(taken).toBe(3)
+    for (let endpoint = 1; endpoint < 32; endpoint++)
+      expect(bodies.take(waiting(0, endpoint, endpoint, 64 * KIB))).toBe(true)
+  })
+
+  it("is given to an event larger than any share when its account holds nothing, and than all when nobody does", () => {
+    const bodies = new Bodies()
+    const [small, large] = [waiting(0, 0, 1, 1), waiting(0, 0, 2, 20 * MIB)]
+    expect(bodies.take(small)).toBe(true)
+    expect(bodies.take(large)).toBe(false)
+    bodies.release(small)
+    expect(bodies.take(large)).toBe(true)
+    const huge = waiting(1, 0, 3, 100 * MIB)
+    expect(bodies.take(huge)).toBe(false)
+    bodies.release(large)
+    expect(bodies.take(huge)).toBe(true)
+  })
+
+  it("is filled by few statements, none of which reads much", () => {
+    const bodies = new Bodies()
+    for (let account = 0; account < 40; account++)
+      for (let event = 0; event < 10; event++) bodies.take(waiting(account, 0, event, 20 * KIB))
+    const { missing } = bodies
+    expect(missing.length * 20 * KIB).toBeLessThanOrEqual(8 * MIB)
+    expect(missing.length).toBeGreaterThan(300)
+    expect(loadAll(bodies)).toBe(1)
+    expect(bodies.take(waiting(50, 0, 0, 9 * MIB))).toBe(true)
+    expect(bodies.missing).toHaveLength(1)
+  })
+})
+
+const endpointRow = (account: number, endpoint: number): EndpointRow => ({
+  account_id: `acct_${account}`,
+  livemode: false,
+  id: `we_${account}_${endpoint}`,
+  slot: endpoint + 1,
+  url: `https://shop.example/${account}/${endpoint}`,
+  description: null,
+  enabled_events: ["*"],
+  state: "enabled",
+  version: 0,
+  disabled_reason: null,
+  given_up_to: 0,
+  runner: null,
+  failures: 0,
+  failing_since: null,
+  created_at: 0,
+})
+
+/** Lanes that send to nobody: tries stay under way until they are ended. */
+const createLanes = () => {
+  const underWay: Array<{ readonly sent: Outgoing; readonly end: () => void }> = []
+  const sent: Array<Outgoing> = []
+  const fine: Tried = { delivered: true, status: 200, body: "", failure: null, durationMs: 1, retryAfterMs: null }
+  const send = (outgoing: Outgoing) =>
+    new Promise<Tried>((resolve) => {
+      sent.push(outgoing)
+      underWay.push({ sent: outgoing, end: () => resolve(fine) })
+    })
+  const lanes = new Lanes({ send, check: () => expect.unreachable() })
+  /** A round of the worker, without its database. */
+  const round = () => {
+    for (const { lane, delivery } of lanes.tried) lane.recorded(delivery.seq)
+    lanes.recorded(lanes.tried.length)
+    lanes.takeRoom()
+    loadAll(lanes.bodies, (id) => `${id} ${"x".repeat(10)}`)
+    for (const lane of lanes.all) lanes.start(lane)
+  }
+  /** Ends tries under way, and lets what follows from that happen. */
+  const end = async (which: (outgoing: Outgoing) => boolean) => {
+    for (const one of underWay.filter(({ sent }) => which(sent))) {
+      underWay.splice(underWay.indexOf(one), 1)
+      one.end()
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return { lanes, sent, underWay, round, end }
+}
+
+describe("lanes", () => {
+  it("send 300 events of 255 KB to 16 endpoints in order, with 7.1 MiB in memory at most", async () => {
+    const { lanes, sent, underWay, round, end } = createLanes()
+    for (let endpoint = 0; endpoint < 16; endpoint++) lanes.add(endpointRow(0, endpoint))
+    for (let event = 0; event < 300; event++)
+      for (let endpoint = 0; endpoint < 16; endpoint++)
+        lanes.get(`we_0_${endpoint}`)!.add(waiting(0, endpoint, event, 255_000, event % 7))
+    let most = 0
+    for (round(); lanes.all.some((lane) => !lane.idle); round()) {
+      most = Math.max(most, lanes.bodies.bytes)
+      // Of several endpoints the same event is under way, in one copy.
+      expect(lanes.bodies.size).toBeLessThanOrEqual(Math.ceil(ALONE_BYTES / 255_000))
+      expect(underWay.length).toBeGreaterThan(0)
+      await end(() => true)
+    }
+    expect(most).toBeGreaterThan(ALONE_BYTES / 2)
+    expect(most).toBeLessThanOrEqual(ALONE_BYTES)
+    expect([lanes.bodies.bytes, lanes.bodies.size]).toEqual([0, 0])
+    for (let endpoint = 0; endpoint < 16; endpoint++) {
+      const ids = sent.filter(({ url }) => url.endsWith(`/${endpoint}`)).map(({ id }) => Number(id.split("_")[2]))
+      expect(ids.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, n) => n))
+      for (let object = 0; object < 7; object++) {
+        const its = ids.filter((id) => id % 7 === object)
+        expect(its).toEqual(its.toSorted((a, b) => a - b))
+      }
+    }
+  })
+
+  it("go on beside accounts whose endpoints do not answer", async () => {
+    const { lanes, sent, round, end } = createLanes()
+    // Ten accounts with all endpoints that there may be, each with more than it may hold.
+    for (let account = 1; account <= 10; account++)
+      for (let endpoint = 0; endpoint < 32; endpoint++) {
+        lanes.add(endpointRow(account, endpoint))
+        for (let event = 0; event < 50; event++)
+          lanes.get(`we_${account}_${endpoint}`)!.add(waiting(account, endpoint, 100 * endpoint + event, 64 * KIB))
+      }
+    for (let n = 0; n < 5; n++) round()
+    const silent = lanes.bodies.bytes
+    expect(silent).toBeLessThanOrEqual((MAX_BYTES * 10) / 18)
+    lanes.add(endpointRow(0, 0))
+    for (let event = 0; event < 40; event++) lanes.get("we_0_0")!.add(waiting(0, 0, event, 64 * KIB))
+    const isQuiet = ({ url }: Outgoing) => url.includes("/0/0")
+    for (let n = 0; n < 40; n++) {
+      round()
+      await end(isQuiet)
+    }
+    expect(sent.filter(isQuiet).map(({ id }) => id)).toEqual(Array.from({ length: 40 }, (_, n) => `evt_0_${n}`))
+    expect(lanes.bodies.bytes).toBe(silent)
+  })
+
+  it("take turns where there is room for one at a time", async () => {
+    const { lanes, sent, round, end } = createLanes()
+    for (const account of [0, 1, 2]) {
+      lanes.add(endpointRow(account, 0))
+      for (let event = 0; event < 3; event++) lanes.get(`we_${account}_0`)!.add(waiting(account, 0, event, 60 * MIB))
+    }
+    for (let n = 0; n < 9; n++) {
+      round()
+      await end(() => true)
+    }
+    expect(sent).toHaveLength(9)
+    for (const first of [0, 3, 6]) {
+      const accounts = sent.slice(first, first + 3).map(({ id }) => id.split("_")[1])
+      expect(accounts.toSorted()).toEqual(["0", "1", "2"])
+    }
+  })
+
+  it("let go of deliveries whose event is deleted meanwhile, and of all bodies when they are cleared", () => {
+    const { lanes, sent } = createLanes()
+    lanes.add(endpointRow(0, 0))
+    const lane = lanes.get("we_0_0")!
+    for (const event of [1, 2, 3]) lane.add(waiting(0, 0, event, 10, 1))
+    lanes.takeRoom()
+    // Nothing is sent before what is in front of it is there.
+    lanes.bodies.load([{ account_id: "acct_0", livemode: false, id: "evt_0_2" }], new Map([["evt_0_2", "two"]]))
+    lanes.start(lane)
+    expect(sent).toEqual([])
+    const { missing } = lanes.bodies
+    lanes.bodies.load(missing, new Map([["evt_0_3", "three"]]))
+    lanes.start(lane)
+    expect(sent.map(({ body }) => body)).toEqual(["two"])
+    expect(lane.inHand).toHaveLength(2)
+    lane.clear()
+    expect(lanes.bodies.bytes).toBe(10)
+    expect(lane.inHand).toHaveLength(1)
+  })
+})
+
+describe("large events", () => {
+  const database = useDatabase()
+  const receiver = useReceiver()
+
+  it("of several endpoints all arrive, in order for each object, byte for byte", async () => {
+    const { keys, account } = await database.run(() => createAccount({ businessName: "Large" }))
+    const server = await startServer(database.url(), { ALLOW_LOOPBACK_WEBHOOKS: "true" })
+    const api = createApi(server.origin, keys.sk_test)
+    const paths = ["/a", "/b", "/c"]
+    for (const path of paths)
+      data(await api.post("/webhook-endpoints", { url: receiver.url(path), enabled_events: ["*"] }), 201)
+    const events = await database.run(() =>
+      appendEvents(
+        Array.from({ length: 40 }, (_, n) => ({
+          account_id: account.id,
+          livemode: false,
+          type: "charge.failed",
+          object: { id: `chg_${n % 3}`, object: "charge", n, text: "₦".repeat(n % 2 === 0 ? 20_000 : 10) },
+          previous: {},
+          test_clock_id: null,
+          at: Date.now(),
+        })),
+      ),
+    )
+    const bodies = new Map(events.map((event) => [event.id, eventBody(event)]))
+    for (const path of paths) {
+      const received = await eventually(async () => {
+        const all = receiver.at(path)
+        return all.length >= events.length ? all : undefined
+      })
+      expect(new Map(received.map(({ headers, body }) => [String(headers["webhook-id"]), body]))).toEqual(bodies)
+      for (const object of ["chg_0", "chg_1", "chg_2"]) {
+        const its = received.filter(({ event }) => event.data.object.id === object).map(({ event }) => event.id)
+        expect(its).toEqual(its.toSorted())
+      }
+    }
+    expect(await server.stop()).toBe(0)
+  })
+})

@@ -1,0 +1,132 @@
+/** Idempotency records: how large they get, how they go, and what became of those from before names had a secret. */
+import { createCipheriv, createHash, hkdfSync, randomBytes } from "node:crypto"
+import { Effect } from "effect"
+import { describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/accounts.ts"
+import type { Tenant } from "../../src/db/tenant.ts"
+import { claim, drop, purge, store } from "../../src/http/idempotency.ts"
+import { useDatabase } from "../support/database.ts"
+import { useServices } from "../support/services.ts"
+
+const database = useDatabase()
+const run = useServices(database)
+
+const REQUEST = { method: "POST", path: "/v1/plans", body: { name: "Gym" } }
+
+const newTenant = async (): Promise<Tenant> => {
+  const { account } = await database.run(() => createAccount({ businessName: "Idempotent" }))
+  return { account_id: account.id, livemode: true }
+}
+
+/** What a request with this key gets before it does anything: a claim, a stored response or a refusal. */
+const ask = (tenant: Tenant, key: string, request: object = REQUEST) =>
+  run(Effect.result(claim(tenant, key, { ...REQUEST, ...request })))
+
+/** A request that does its work, with this response. */
+const work = (tenant: Tenant, key: string, response: { body: string; id: string | null }) =>
+  run(
+    Effect.gen(function* () {
+      const held = yield* claim(tenant, key, REQUEST)
+      if ("status" in held) throw new Error("It was done before.")
+      yield* store(tenant, held, { status: 201, ...response })
+      yield* drop(held)
+    }),
+  )
+
+const stored = (tenant: Tenant) =>
+  database.run(
+    (sql) => sql<{ key: string; bytes: number }>`
+      SELECT key, octet_length(response_body) AS bytes FROM idempotency_record WHERE account_id = ${tenant.account_id} ORDER BY key`,
+  )
+
+describe("a stored response", () => {
+  it("has at most 256 KiB; where it would have more, the work is done once and the object is named", async () => {
+    const tenant = await newTenant()
+    const largest = "x".repeat(256 * 1024)
+    await work(tenant, "largest", { body: largest, id: "plan_1" })
+    expect(await ask(tenant, "largest")).toMatchObject({ success: { status: 201, body: largest } })
+    await work(tenant, "larger", { body: `${largest}x`, id: "plan_2" })
+    await work(tenant, "no object", { body: `${largest}x`, id: null })
+    expect(Math.max(...(await stored(tenant)).map(({ bytes }) => bytes))).toBe(256 * 1024 + 28)
+    for (const [key, named] of [
+      ["larger", "plan_2"],
+      ["no object", "what it made"],
+    ] as const) {
+      const { failure } = (await ask(tenant, key)) as { failure?: unknown }
+      expect(failure).toMatchObject({ code: "idempotency_response_not_kept", status: 409 })
+      expect((failure as { message: string }).message).toContain(`fetch ${named}`)
+    }
+    expect(await ask(tenant, "larger", { body: {} })).toMatchObject({ failure: { code: "idempotency_key_reused" } })
+    const larger = database.run(
+      (sql) => sql`UPDATE idempotency_record SET response_body = ${randomBytes(256 * 1024 + 29)}`,
+    )
+    await expect(larger).rejects.toMatchObject({
+      reason: { cause: { constraint: "idempotency_record_bounded" } },
+    })
+  })
+})
+
+describe("records that are over", () => {
+  const MANY = 2_500
+
+  it("go at once, however many there are; those that somebody works on stay, and hold nothing up", async () => {
+    const tenant = await newTenant()
+    await database.run(
+      (sql) => sql`
+        INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token, created_at)
+        SELECT ${tenant.account_id}, true, n::text, ''::bytea, 1, n::text, now() - interval '24 hours' - n * interval '1 second' FROM generate_series(1, ${MANY}::integer) n
+        UNION ALL SELECT ${tenant.account_id}, true, 'young', '', 1, 'young', now() - interval '23 hours 59 minutes'`,
+    )
+    const left = await database.run((sql) =>
+      sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`SELECT 1 FROM idempotency_record WHERE key IN ('2', '1234') FOR UPDATE`
+          // On other connections.
+          yield* Effect.promise(() => Promise.all([run(purge), run(purge)]))
+          return yield* Effect.promise(() => stored(tenant))
+        }),
+      ),
+    )
+    expect(left.map(({ key }) => key)).toEqual(["1234", "2", "young"])
+    await run(purge)
+    expect((await stored(tenant)).map(({ key }) => key)).toEqual(["young"])
+  })
+})
+
+describe("records from before names had a secret", () => {
+  const nameOf = (key: string) => createHash("sha256").update(key).digest("base64url")
+  const PRINT = createHash("sha256").update('POST /v1/plans\n{"name":"Gym"}').digest()
+
+  const seal = ({ account_id }: Tenant, key: string, body: string) => {
+    const iv = randomBytes(12)
+    const cipherKey = new Uint8Array(hkdfSync("sha256", key, account_id, "idempotency", 32))
+    const cipher = createCipheriv("aes-256-gcm", cipherKey, iv)
+    const text = Buffer.concat([cipher.update(body, "utf8"), cipher.final()])
+    return Buffer.concat([iv, cipher.getAuthTag(), text])
+  }
+
+  /** As the version before left it. */
+  const insert = (tenant: Tenant, key: string, age: string, response: Uint8Array | null, resource: string | null) =>
+    database.run(
+      (sql) => sql`
+        INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token, resource_id, response_status, response_body, created_at)
+        VALUES (${tenant.account_id}, true, ${nameOf(key)}, ${PRINT}, 424242, ${key}, ${resource}, ${response === null ? null : 201}, ${response}, now() - ${age}::interval)`,
+    )
+
+  it("are found for a day: the work is not done again", async () => {
+    const tenant = await newTenant()
+    await insert(tenant, "answered", "1 hour", seal(tenant, "answered", "the answer"), null)
+    await insert(tenant, "dropped", "1 hour", null, "sub_1")
+    await insert(tenant, "over", "25 hours", seal(tenant, "over", "the answer"), null)
+    expect(await ask(tenant, "answered")).toMatchObject({ success: { status: 201, body: "the answer" } })
+    expect(await ask(tenant, "answered", { body: {} })).toMatchObject({ failure: { code: "idempotency_key_reused" } })
+    const [taken, ...others] = await Promise.all(Array.from({ length: 5 }, () => ask(tenant, "dropped"))).then((all) =>
+      all.sort((a) => ("success" in a ? -1 : 1)),
+    )
+    expect(taken).toMatchObject({ success: { resourceId: "sub_1" } })
+    for (const other of others) expect(other).toMatchObject({ failure: { code: "idempotency_request_in_progress" } })
+    expect(await ask(tenant, "over")).toMatchObject({ success: { resourceId: null } })
+    // What is taken over is named as all records are now.
+    expect((await stored(tenant)).map(({ key }) => key)).not.toContain(nameOf("dropped"))
+  })
+})

@@ -1,0 +1,74 @@
+import { describe, expect, it } from "vitest"
+import { type AccountKey, Remembered } from "../../src/key/Remembered.ts"
+
+const key = (id: string, account_id: string): AccountKey => ({
+  kind: "account",
+  id,
+  account_id,
+  livemode: false,
+  type: "secret",
+  scopes: {},
+  origins: [],
+  expires_at: null,
+  revoked_at: null,
+  live_access: "not_requested",
+  api_plan: "starter",
+})
+
+const listening = (): Remembered => {
+  const remembered = new Remembered()
+  remembered.listening(true)
+  return remembered
+}
+
+describe("what is remembered of keys (decision J5)", () => {
+  const [mine, theirs] = [key("key_1", "acct_1"), key("key_2", "acct_2")]
+
+  it("is believed for five seconds, and known of after that", () => {
+    const remembered = listening()
+    remembered.set("a", mine, { at: 1_000, changes: remembered.changes })
+    expect(remembered.get("a", 5_999)).toBe(mine)
+    expect(remembered.get("a", 6_000)).toBeUndefined()
+    expect([remembered.has("a"), remembered.has("b")]).toEqual([true, false])
+  })
+
+  it("is nothing while changes are not heard of", () => {
+    const remembered = new Remembered()
+    remembered.set("a", mine, { at: 0, changes: remembered.changes })
+    expect(remembered.has("a")).toBe(false)
+    remembered.listening(true)
+    remembered.set("a", mine, { at: 0, changes: remembered.changes })
+    expect(remembered.get("a", 1)).toBe(mine)
+    remembered.listening(false)
+    expect(remembered.has("a")).toBe(false)
+  })
+
+  it("is not what a change overtook while it was looked up", () => {
+    const remembered = listening()
+    const { changes } = remembered
+    remembered.changed("a")
+    remembered.set("a", mine, { at: 0, changes })
+    expect(remembered.has("a")).toBe(false)
+  })
+
+  it("goes with a change of the key, or of its account, and stays with one of another's", () => {
+    const remembered = listening()
+    const remember = () => {
+      for (const [name, known] of [
+        ["a", mine],
+        ["b", mine],
+        ["c", theirs],
+      ] as const)
+        remembered.set(name, known, { at: 0, changes: remembered.changes })
+    }
+    const left = () => ["a", "b", "c"].filter((name) => remembered.get(name, 1) !== undefined)
+    remember()
+    remembered.changed("b")
+    expect(left()).toEqual(["a", "c"])
+    remember()
+    remembered.changed("acct_1")
+    expect(left()).toEqual(["c"])
+    remembered.changed("acct_1")
+    expect(left()).toEqual(["c"])
+  })
+})

@@ -1,0 +1,455 @@
+/** Secrets at rest: what a dump of the database shows, and what becomes of it as ENCRYPTION_KEY changes. */
+import { createHash, randomBytes } from "node:crypto"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect, Layer, Logger, Redacted } from "effect"
+import type { SqlClient } from "effect/sql"
+import { Webhook } from "standardwebhooks"
+import { afterAll, describe, expect, it } from "vitest"
+import { KEYS } from "../../scripts/server.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { ConfigProblem, type EncryptionKey } from "../../src/config/Config.ts"
+import { appendEvents } from "../../src/event/events.ts"
+import { RecordKeys } from "../../src/http/RecordKeys.ts"
+import { createKey, encryptionKeys } from "../../src/secret/encryptionKeys.ts"
+import { rotate } from "../../src/secret/rotate.ts"
+import { serviceSecret, serviceSecrets } from "../../src/secret/serviceSecrets.ts"
+import { Vault } from "../../src/secret/Vault.ts"
+import { createEndpoint } from "../../src/webhook/endpoints.ts"
+import { takeEndpoints } from "../../src/webhook/queue.ts"
+import { reportUnopened } from "../../src/webhook/secrets.ts"
+import { createApi } from "../support/api.ts"
+import { useCommandLine } from "../support/commandLine.ts"
+import { type TestDatabase, useDatabase } from "../support/database.ts"
+import { useOwnInstance } from "../support/instance.ts"
+import { type Received, useReceiver } from "../support/receiver.ts"
+import { runToEnd, startServer } from "../support/server.ts"
+import { useServices } from "../support/services.ts"
+import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
+
+const receiver = useReceiver()
+const LOOPBACK = { ALLOW_LOOPBACK_WEBHOOKS: "true" }
+
+const newKey = (): EncryptionKey => Redacted.make(randomBytes(32))
+const setting = (...keys: ReadonlyArray<EncryptionKey>) => ({
+  ENCRYPTION_KEY: keys.map((key) => Buffer.from(Redacted.value(key)).toString("base64")).join(),
+})
+
+/** Runs a program that opens and seals secrets on a database. */
+const sealing =
+  (database: TestDatabase) =>
+  <A, E>(keys: ReadonlyArray<EncryptionKey>, program: Effect.Effect<A, E, SqlClient.SqlClient | Vault>) =>
+    database.run(() => Effect.provide(program, Vault.layer(keys)))
+
+/** Every row of every table, as `pg_dump` would have it; bytes are in hexadecimal. */
+const dump = (database: TestDatabase) =>
+  database.run((sql) =>
+    Effect.gen(function* () {
+      const tables = yield* sql<{ name: string }>`
+        SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`
+      const rows = yield* Effect.forEach(tables, ({ name }) =>
+        sql.unsafe<{ row: string }>(`SELECT '${name} ' || t::text AS row FROM ${name} t`),
+      )
+      return rows.flat().map(({ row }) => row)
+    }),
+  )
+
+/** The ways in which bytes or a text may be written. */
+const spellings = (secret: string | Uint8Array): ReadonlyArray<string> => {
+  const bytes = Buffer.from(secret as string)
+  const written = [bytes.toString("hex"), bytes.toString("base64"), bytes.toString("base64url")]
+  return typeof secret === "string" ? [...written, secret] : written
+}
+
+const verified = (secret: string, { body, headers }: Received) =>
+  new Webhook(secret).verify(body, headers as Record<string, string>)
+
+const { api, database, accountId } = useOwnInstance(() => LOOPBACK)
+
+describe("a dump of the database", () => {
+  it("shows no secret, and allows no guess of an Idempotency-Key, a body or an answer", async () => {
+    const KEY = "order-1234"
+    const hook = { url: receiver.url("/dump"), enabled_events: ["*"] }
+    const made = await api.post("/webhook-endpoints", hook, { "idempotency-key": KEY })
+    const { id, secret } = data(made, 201)
+    const { secret: rolled } = data(await api.post(`/webhook-endpoints/${id}/roll-secret`))
+    const customer = await createCustomer(api, { email: "ada@example.com" })
+    await api.post("/subscriptions", { customer, plan: await createPlan(api), payment_method: "pm_test_success" })
+    data(await api.post("/nudges", { customer, template: "payment_due" }), 201)
+    const [{ payment_link }] = await eventually(async () => {
+      const { data: sent } = (await api.get("/test/nudge-outbox")).body
+      return sent.length > 0 ? sent : undefined
+    })
+    const own = await sealing(database)(
+      KEYS,
+      Effect.forEach(["payment_links", "invoice_links", "idempotency_records"], serviceSecret),
+    )
+    const rows = await dump(database)
+
+    const request = 'POST /sandbox/v1/webhook-endpoints\n{"enabled_events":["*"],"url":'
+    const sha256 = (text: string) => createHash("sha256").update(text).digest()
+    const hidden = [
+      secret,
+      rolled,
+      ...[secret, rolled].map((whsec: string) => Buffer.from(whsec.slice("whsec_".length), "base64")),
+      ...own.map(Redacted.value),
+      payment_link.split("/").at(-1),
+      KEY,
+      sha256(KEY),
+      sha256(`${request}${JSON.stringify(hook.url)}}`),
+    ].flatMap(spellings)
+    for (const spelling of hidden) {
+      const found = rows.filter((row) => row.includes(spelling)).map((row) => row.split(" ")[0])
+      expect([spelling, found]).toEqual([spelling, []])
+    }
+    // What was looked through is all there is: what is no secret is found in the same way.
+    for (const plain of [id, hook.url, customer, accountId()])
+      expect(rows.filter((row) => row.includes(plain)).length).toBeGreaterThan(0)
+    expect(rows.filter((row) => row.startsWith("public.webhook_secret "))).toHaveLength(2)
+    expect(rows.filter((row) => row.startsWith("public.service_secret "))).toHaveLength(3)
+  })
+})
+
+describe("a rotation", () => {
+  const database = useDatabase()
+  const [old, fresh] = [newKey(), newKey()]
+  const cliOf = (...keys: ReadonlyArray<EncryptionKey>) => useCommandLine(database, setting(...keys))
+  const both = cliOf(fresh, old)
+  const oldOnly = cliOf(old)
+  const withKey = { "idempotency-key": "rotated" }
+  const order = { name: "Ordered once" }
+
+  /** Puts secrets back as they were written before they were sealed. */
+  const unseal = (webhookSecret: string) =>
+    sealing(database)(
+      [old],
+      Effect.gen(function* () {
+        const links = Redacted.value(yield* serviceSecret("payment_links"))
+        yield* Effect.promise(() =>
+          database.run(
+            (sql) => sql`UPDATE service_secret SET value = ${links}, sealed = NULL WHERE name = 'payment_links'`,
+          ),
+        )
+        yield* Effect.promise(() =>
+          database.run((sql) => sql`UPDATE webhook_secret SET secret = ${webhookSecret}, sealed = NULL`),
+        )
+      }),
+    )
+
+  const forms = () =>
+    database.run(
+      (sql) => sql<{ clear: boolean; mark: string | null }>`
+        SELECT DISTINCT secret IS NOT NULL AS clear, encode(substring(sealed FROM 1 FOR 9), 'hex') AS mark FROM webhook_secret
+        UNION SELECT value IS NOT NULL, encode(substring(sealed FROM 1 FOR 9), 'hex') FROM service_secret`,
+    )
+
+  const start = async (...keys: ReadonlyArray<EncryptionKey>) => {
+    const server = await startServer(database.url(), { ...LOOPBACK, ...setting(...keys) })
+    return { server, ...callerOf(server.origin) }
+  }
+  let key = ""
+  const callerOf = (origin: string) => {
+    const api = createApi(origin, key)
+    return {
+      api,
+      order: () => api.post("/customers", order, withKey),
+      link: async (): Promise<string> => (await api.get("/test/nudge-outbox")).body.data[0]?.payment_link,
+      /** The delivery of an event that happens now. */
+      delivery: async (type: string) => {
+        const { id } = data(await api.post("/test/events/trigger", { type }), 201)
+        return eventually(async () => receiver.at("/rotated").find(({ event }) => event.id === id))
+      },
+    }
+  }
+
+  it("keeps everything open, sealed anew beside a running server, until the old key is gone", async () => {
+    const { keys } = await database.run(() => createAccount({ businessName: "Rotated" }))
+    key = keys.sk_test
+    const first = await start(old)
+    const hook = { url: receiver.url("/rotated"), enabled_events: ["*"] }
+    const { secret } = data(await first.api.post("/webhook-endpoints", hook), 201)
+    const customer = await createCustomer(first.api, { email: "ada@example.com" })
+    data(await first.api.post("/nudges", { customer, template: "payment_due" }), 201)
+    const pathOf = (link: string) => new URL(link).pathname
+    const link = pathOf(await eventually(first.link))
+    const ordered = data(await first.order(), 201)
+    await unseal(secret)
+
+    // Processes with different newest keys, as while they are restarted one by one, agree on who works on a key.
+    const second = await start(fresh, old)
+    const body = { name: "Asked of both" }
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        [first, second][n % 2]!.api.post("/customers", body, { "idempotency-key": "asked of both" }),
+      ),
+    )
+    const created = answers.filter(({ status }) => status === 201)
+    expect(new Set(created.map(({ body }) => body.data.id)).size).toBe(1)
+    expect(created.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1)
+    expect((await second.api.all("/customers")).filter(({ name }) => name === body.name)).toHaveLength(1)
+    await first.server.stop()
+
+    const marks = async () => (await sealing(database)([fresh], Vault)).marks
+    verified(secret, await second.delivery("before.rotation"))
+    expect(await forms()).toContainEqual({ clear: true, mark: null })
+    const rotated = await both("secrets", "rotate", "--json")
+    expect([rotated.code, JSON.parse(rotated.output)]).toEqual([0, { rotated: 4 }])
+    expect(await forms()).toEqual([{ clear: false, mark: (await marks())[0] }])
+    expect(JSON.parse((await both("secrets", "rotate", "--json")).output)).toEqual({ rotated: 0 })
+    verified(secret, await second.delivery("after.rotation"))
+    expect((await second.order()).body.data).toEqual(ordered)
+    await second.server.stop()
+
+    const third = await start(fresh)
+    const replayed = await third.order()
+    expect([replayed.headers.get("idempotent-replayed"), replayed.body.data]).toEqual(["true", ordered])
+    expect(pathOf(await third.link())).toBe(link)
+    verified(secret, await third.delivery("without.old"))
+    await third.server.stop()
+
+    const wrong = await runToEnd("src/main.ts", [], {
+      DATABASE_URL: Redacted.value(database.url()),
+      PORT: "0",
+      ...setting(old),
+    })
+    expect([wrong.code, wrong.errors.trim().split("\n")]).toEqual([
+      1,
+      [expect.stringMatching(/^No ENCRYPTION_KEY of this process opens .* service_secret \w+: /)],
+    ])
+    const refused = await oldOnly("secrets", "rotate", "--json")
+    expect([refused.code, refused.output]).toEqual([1, ""])
+    expect(refused.errors).toMatch(
+      /^No ENCRYPTION_KEY of this process opens 4 secrets, such as .*; 0 were written anew\.$/m,
+    )
+  })
+})
+
+describe("secrets written anew", () => {
+  const database = useDatabase()
+  const run = sealing(database)
+  const MANY = 1_100
+
+  it("go in batches that stay when a later one fails, and past one that no key opens", async () => {
+    const [old, fresh] = [newKey(), newKey()]
+    await run([newKey()], serviceSecret("s0300"))
+    await run([old], serviceSecret("s0301"))
+    await database.run(
+      (sql) =>
+        sql`INSERT INTO service_secret (name, value) SELECT 's' || to_char(n, 'FM0000'), int4send(n) FROM generate_series(1, ${MANY}::integer) n ON CONFLICT DO NOTHING`,
+    )
+    await database.run(
+      (sql) => sql`ALTER TABLE service_secret ADD CONSTRAINT crash CHECK (name < 's0600' OR sealed IS NULL)`.unprepared,
+    )
+    const rotated = () => run([fresh, old], rotate(serviceSecrets))
+    await expect(rotated()).rejects.toMatchObject({ reason: { cause: { code: "23514" } } })
+    const left = async () =>
+      (
+        await database.run((sql) => sql<{ n: number }>`SELECT count(*) AS n FROM service_secret WHERE sealed IS NULL`)
+      )[0]!.n
+    expect(await left()).toBe(MANY - 500)
+    await database.run((sql) => sql`ALTER TABLE service_secret DROP CONSTRAINT crash`.unprepared)
+    const unopened = { unopened: 1, named: [["service_secret", "s0300"]] }
+    // Two at once share the work.
+    const [one, other] = await Promise.all([rotated(), rotated()])
+    expect(one.rotated + other.rotated).toBe(MANY - 500)
+    expect([one, other]).toMatchObject([unopened, unopened])
+    expect(await left()).toBe(0)
+    const value = await run([fresh], serviceSecret("s1099"))
+    expect(Redacted.value(value)).toEqual(Buffer.from([0, 0, 1099 >> 8, 1099 & 255]))
+  })
+})
+
+describe("an endpoint whose secret no key opens", () => {
+  const idle = useDatabase()
+  const idleServices = useServices(idle)
+
+  it("is left alone by that process, its deliveries with it, and served by one that has the key", async () => {
+    const lost = newKey()
+    const add = async (path: string) => {
+      const endpoint = { url: receiver.url(path), enabled_events: ["*"] }
+      return data(await api.post("/webhook-endpoints", endpoint), 201) as { id: string; secret: string }
+    }
+    const [locked, open] = [await add("/locked"), await add("/open")]
+    const { seal } = await sealing(database)([lost], Vault)
+    const place = ["webhook_secret", accountId(), false, locked.id] as const
+    const sealed = seal(place, Redacted.make(locked.secret))
+    await database.run(
+      (sql) => sql`UPDATE webhook_secret SET sealed = ${sealed} WHERE webhook_endpoint_id = ${locked.id}`,
+    )
+    const { id } = data(await api.post("/test/events/trigger", { type: "locked.out" }), 201)
+    const delivered = (path: string) => eventually(async () => receiver.at(path).find(({ event }) => event.id === id))
+    verified(open.secret, await delivered("/open"))
+    const waiting = () =>
+      database.run(
+        (sql) => sql`
+          SELECT status, attempt, runner FROM webhook_delivery d JOIN webhook_endpoint e ON e.id = d.webhook_endpoint_id
+          WHERE e.id = ${locked.id} AND event_id = ${id}`,
+      )
+    expect(await waiting()).toEqual([{ status: "pending", attempt: 0, runner: null }])
+    const lines: Array<unknown> = []
+    const told = (...keys: ReadonlyArray<EncryptionKey>) =>
+      sealing(database)(
+        keys,
+        Effect.provide(reportUnopened, Logger.layer([Logger.make(({ message }) => lines.push(message))])),
+      )
+    await told(...KEYS, lost)
+    await told(...KEYS)
+    expect(lines.flat()).toEqual([
+      `No ENCRYPTION_KEY of this process opens the secrets of 1 webhook endpoints, such as ${locked.id}: it delivers nothing to them.`,
+    ])
+    const other = await startServer(database.url(), {
+      ...LOOPBACK,
+      ...setting(...KEYS, lost),
+    })
+    verified(locked.secret, await delivered("/locked"))
+    await other.stop()
+  })
+
+  it("is not even taken", async () => {
+    const { account } = await idle.run(() => createAccount({ businessName: "Nobody delivers" }))
+    const tenant = { account_id: account.id, livemode: false }
+    const hook = { url: "https://93.184.215.14/hook", enabled_events: ["*"] as [string] }
+    const { row, secret } = await idleServices(createEndpoint(tenant, hook))
+    const event = {
+      type: "charge.failed" as const,
+      object: { id: "chg_1" },
+      previous: {},
+      test_clock_id: null,
+      at: Date.now(),
+    }
+    await idle.run(() => appendEvents([{ ...tenant, ...event }]))
+    const taken = async (key: EncryptionKey) => {
+      const { seal } = await sealing(idle)([key], Vault)
+      const sealed = seal(["webhook_secret", account.id, false, row.id], Redacted.make(secret))
+      await idle.run((sql) => sql`UPDATE webhook_secret SET sealed = ${sealed}`)
+      return (await idleServices(takeEndpoints([], 10))).map(({ id }) => id)
+    }
+    expect(await taken(newKey())).toEqual([])
+    expect(await taken(KEYS[0]!)).toEqual([row.id])
+  })
+
+  it("that was let go of while it was delivered to goes to the process that has the key, too", async () => {
+    const lost = newKey()
+    let answer = () => {}
+    const asked = new Promise<void>((resolve) =>
+      receiver.answer("/changed", (_, response) => {
+        answer = () => void response.writeHead(500).end()
+        resolve()
+      }),
+    )
+    const endpoint = { url: receiver.url("/changed"), enabled_events: ["*"] }
+    const { id, secret } = data(await api.post("/webhook-endpoints", endpoint), 201)
+    data(await api.post("/test/events/trigger", { type: "changed.key" }), 201)
+    await asked
+    const { seal } = await sealing(database)([lost], Vault)
+    const sealed = seal(["webhook_secret", accountId(), false, id], Redacted.make(secret))
+    await database.run((sql) => sql`UPDATE webhook_secret SET sealed = ${sealed} WHERE webhook_endpoint_id = ${id}`)
+    answer()
+    await eventually(async () => {
+      const [row] = await database.run(
+        (sql) => sql<{ runner: number | null }>`SELECT runner FROM webhook_endpoint WHERE id = ${id}`,
+      )
+      return row!.runner === null ? true : undefined
+    })
+    expect(data(await api.delete(`/webhook-endpoints/${id}`)).deleted).toBe(true)
+  })
+})
+
+describe("a sealed secret", () => {
+  const place = ["webhook_secret", "acct_1", false, "we_1"] as const
+  const vaultOf = (...keys: ReadonlyArray<EncryptionKey>) =>
+    Effect.runSync(Effect.provide(Vault, Layer.fresh(Vault.layer(keys))))
+
+  it("opens in its own place, under any of the keys, and nowhere else", () => {
+    const [old, fresh] = [newKey(), newKey()]
+    const sealed = vaultOf(old).seal(place, Redacted.make("whsec_1"))
+    const open = (vault: Vault["Service"], at: Parameters<typeof vault.open>[0] = place, bytes = sealed) =>
+      Effect.runSync(
+        Effect.match(vault.open(at, bytes), {
+          onSuccess: (found) => Redacted.value(found).toString(),
+          onFailure: ({ message }) => message,
+        }),
+      )
+    expect(open(vaultOf(fresh, old))).toBe("whsec_1")
+    expect(vaultOf(old).seal(place, Redacted.make("whsec_1"))).not.toEqual(sealed)
+    const refused =
+      /^No ENCRYPTION_KEY of this process opens what is sealed in webhook_secret acct_\d (true|false) we_\d: /
+    expect(open(vaultOf(fresh))).toMatch(refused)
+    expect(open(vaultOf(old), ["webhook_secret", "acct_2", false, "we_1"])).toMatch(refused)
+    expect(open(vaultOf(old), ["webhook_secret", "acct_1", true, "we_1"])).toMatch(refused)
+    expect(open(vaultOf(old), ["webhook_secret", "acct_1", false, "we_2"])).toMatch(refused)
+    for (const length of [0, 8, 9, 20, 36, sealed.length - 1])
+      expect(open(vaultOf(old), place, sealed.subarray(0, length))).toMatch(refused)
+    for (let at = 0; at < sealed.length; at++)
+      expect(
+        open(
+          vaultOf(old),
+          place,
+          sealed.map((byte, index) => (index === at ? byte ^ 1 : byte)),
+        ),
+      ).toMatch(refused)
+  })
+})
+
+describe("the key of a DATA_DIR", () => {
+  const folder = mkdtempSync(join(tmpdir(), "recurring-billing-key-"))
+  afterAll(() => rmSync(folder, { recursive: true }))
+  const keysOf = (dataDir: string, configured?: ReadonlyArray<EncryptionKey>) =>
+    Effect.runSync(encryptionKeys({ dataDir, encryptionKeys: configured })).map(Redacted.value)
+
+  it("is made where there is none, with its folder, and read by nobody else", () => {
+    const dataDir = join(folder, "not", "there", "yet")
+    const [made, ...more] = keysOf(dataDir)
+    expect([made!.length, more]).toEqual([32, []])
+    expect(keysOf(dataDir)).toEqual([made])
+    expect(readdirSync(dataDir)).toEqual(["encryption-key"])
+    expect(statSync(join(dataDir, "encryption-key")).mode & 0o777).toBe(0o600)
+    expect(readFileSync(join(dataDir, "encryption-key"), "utf8").trim()).toBe(Buffer.from(made!).toString("base64"))
+  })
+
+  it("stays where another process has made it meanwhile", () => {
+    const path = join(folder, "encryption-key")
+    createKey(path)
+    const made = readFileSync(path, "utf8")
+    createKey(path)
+    expect(readFileSync(path, "utf8")).toBe(made)
+    expect(readdirSync(folder).filter((name) => name.startsWith("encryption-key"))).toEqual(["encryption-key"])
+  })
+
+  it("is not made where one is set, and refused by its name where it is none", () => {
+    const dataDir = join(folder, "wrong")
+    const configured = newKey()
+    expect(keysOf(dataDir, [configured])).toEqual([Redacted.value(configured)])
+    keysOf(dataDir)
+    writeFileSync(join(dataDir, "encryption-key"), "half a key")
+    const refusal = Effect.runSync(Effect.flip(encryptionKeys({ dataDir, encryptionKeys: undefined })))
+    expect(refusal).toBeInstanceOf(ConfigProblem)
+    expect(refusal.message).toMatch(/encryption-key must be 32 bytes in base64/)
+    expect(refusal.message).not.toContain("half")
+  })
+})
+
+describe("a record's key", () => {
+  const database = useDatabase()
+
+  it("opens nothing of another tenant's, key's or service's", async () => {
+    const of = (keys: ReadonlyArray<EncryptionKey>) =>
+      sealing(database)(keys, Effect.provide(RecordKeys, Layer.fresh(RecordKeys.layer)))
+    const tenant = { account_id: "acct_1", livemode: true }
+    const records = await of(KEYS)
+    const record = records.of(tenant, "k")
+    const sealed = record.seal("answer")
+    expect(records.of(tenant, "k").open(sealed)).toBe("answer")
+    const request = { method: "POST", path: "/v1/plans", body: {} }
+    for (const other of [
+      records.of({ ...tenant, account_id: "acct_2" }, "k"),
+      records.of({ ...tenant, livemode: false }, "k"),
+      records.of(tenant, "l"),
+    ]) {
+      expect(other.name).not.toBe(record.name)
+      expect(other.fingerprint(request)).not.toEqual(record.fingerprint(request))
+      expect(() => other.open(sealed)).toThrow()
+    }
+  })
+})

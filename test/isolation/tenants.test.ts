@@ -1,0 +1,185 @@
+/** What one tenant does reaches nobody else: what is held up, refused and used up is the tenant's own. */
+import { Effect } from "effect"
+import { describe, expect, it } from "vitest"
+import { createKey, revokeKey } from "../../src/key/apiKeys.ts"
+import { createApi } from "../support/api.ts"
+import { useOwnInstance } from "../support/instance.ts"
+import { type Server, startServer } from "../support/server.ts"
+import { createCustomer, createPlan, data, eventually, refusal } from "../support/story.ts"
+
+const { api, stranger, database, keys, accountId, server } = useOwnInstance()
+
+/** Holds what `lock` locks while `work` goes on. */
+const holding = <A>(lock: string, work: () => Promise<A>): Promise<A> =>
+  database.run((sql) =>
+    sql.withTransaction(
+      Effect.andThen(
+        sql.unsafe(lock).unprepared,
+        Effect.promise(() => work()),
+      ),
+    ),
+  )
+
+const codes = (answers: ReadonlyArray<{ readonly status: number; readonly body: unknown }>) =>
+  new Set(answers.map(({ status, body }) => `${status} ${(body as { error?: { code: string } }).error?.code ?? ""}`))
+
+describe("writes that wait for a row", () => {
+  it("are refused in time, and leave others their connections", async () => {
+    const customer = await createCustomer(api)
+    const subscription = {
+      customer,
+      plan: await createPlan(api),
+      payment_method: "pm_test_success",
+    }
+    const { id } = data(await api.post("/subscriptions", subscription), 201)
+    const answers = await holding(`SELECT 1 FROM subscription WHERE id = '${id}' FOR UPDATE`, async () => {
+      let answered = 0
+      const patches = Array.from({ length: 20 }, async (_, n) => {
+        const answer = await api.patch(`/subscriptions/${id}`, { metadata: { n: String(n) } })
+        answered++
+        return answer
+      })
+      // Twenty wait, more than there are connections.
+      await eventually(async () => {
+        const [row] = await database.run(
+          (sql) => sql<{ n: number }>`SELECT count(*)::int AS n FROM pg_locks WHERE NOT granted`,
+        )
+        return row!.n >= 6 ? true : undefined
+      })
+      await createCustomer(stranger)
+      data(await stranger.get("/customers"))
+      expect(answered).toBe(0)
+      return Promise.all(patches)
+    })
+    expect(codes(answers)).toEqual(new Set(["409 lock_timeout"]))
+    data(await api.patch(`/subscriptions/${id}`, { metadata: { n: "free" } }))
+  })
+
+  it("keep their idempotency key free for another try", async () => {
+    const { id } = data(await api.post("/test/clocks", { frozen_time: "2025-01-01T00:00:00Z" }), 201)
+    const join = () => api.post("/customers", { name: "Ada", test_clock: id }, { "idempotency-key": "waiting" })
+    const refused = await holding(`SELECT 1 FROM test_clock WHERE id = '${id}' FOR UPDATE`, join)
+    expect(refusal(refused)).toEqual([409, "lock_timeout", null])
+    data(await join(), 201)
+  })
+})
+
+describe("lists that take too long", () => {
+  it("are refused, and leave others their reading sessions", async () => {
+    const { first, slow } = await holding("LOCK TABLE customer IN ACCESS EXCLUSIVE MODE", async () => {
+      const slow = Array.from({ length: 20 }, () => api.get("/customers"))
+      await eventually(async () => {
+        const found = await database.run(
+          (sql) => sql`SELECT 1 FROM pg_locks WHERE relation = 'customer'::regclass AND NOT granted`,
+        )
+        return found.length > 0 ? true : undefined
+      })
+      // One tenant has one session, whatever it waits for.
+      expect(
+        await database.run(
+          (sql) => sql`SELECT count(*)::int AS n FROM pg_locks WHERE relation = 'customer'::regclass AND NOT granted`,
+        ),
+      ).toEqual([{ n: 1 }])
+      data(await stranger.get("/plans"))
+      return { slow, first: await Promise.race(slow) }
+    })
+    expect(refusal(first)).toEqual([503, "query_too_slow", null])
+    expect(Number(first.headers.get("retry-after"))).toBeGreaterThan(0)
+    await Promise.all(slow)
+    data(await api.get("/customers"))
+  })
+})
+
+describe("a process with low limits", () => {
+  const withServer = async (env: Readonly<Record<string, string>>, work: (low: Server) => Promise<void>) => {
+    const low = await startServer(database.url(), env)
+    try {
+      await work(low)
+    } finally {
+      await low.stop()
+    }
+  }
+  const many = <A>(count: number, one: () => Promise<A>) => Promise.all(Array.from({ length: count }, one))
+
+  it("counts a publishable key's requests by key and address, and leaves the account its own", () =>
+    withServer({ RATE_LIMIT_SANDBOX: "5", RATE_LIMIT_PUBLIC: "2" }, async (low) => {
+      const shown = createApi(low.origin, keys().pk_test)
+      const answers = await many(40, () => shown.get("/client/config"))
+      expect(codes(answers)).toEqual(new Set(["200 ", "429 rate_limited"]))
+      expect(answers[0]!.headers.get("ratelimit-limit")).toBe("4")
+      const mine = await createApi(low.origin, keys().sk_test).get("/account")
+      expect([mine.status, mine.headers.get("ratelimit-limit"), mine.headers.get("ratelimit-remaining")]).toEqual([
+        200,
+        "10",
+        "9",
+      ])
+      // Another key of the account, at the same address, has a rate of its own.
+      const other = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "publishable"))
+      data(await createApi(low.origin, other.key).get("/client/config"))
+    }))
+
+  it("takes a request of the address for each key that is none and each signature that is wrong", () =>
+    withServer({ RATE_LIMIT_PUBLIC: "2" }, async (low) => {
+      const mine = createApi(low.origin, keys().sk_test)
+      data(await mine.get("/account"))
+      const { key } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
+      const wrong = createApi(low.origin, `sk_test_${"a".repeat(38)}`)
+      expect(codes(await many(40, () => wrong.get("/account")))).toEqual(
+        new Set(["401 key_invalid", "429 rate_limited"]),
+      )
+      // A key that was seen lately is not looked for among the wrong ones.
+      data(await mine.get("/account"))
+      expect(key).toMatch(/^sk_test_/)
+    }))
+
+  it("bounds what is under way at once of one account, and of nobody else", () =>
+    withServer({ IN_FLIGHT: "3" }, async (low) => {
+      const mine = createApi(low.origin, keys().sk_test)
+      await holding("LOCK TABLE customer IN ACCESS EXCLUSIVE MODE", async () => {
+        const waiting = many(3, () => mine.get("/customers"))
+        const refused = await eventually(async () => {
+          const answer = await mine.get("/account")
+          return answer.status === 429 ? answer : undefined
+        })
+        expect(refusal(refused)).toEqual([429, "too_many_in_flight", null])
+        data(await createApi(low.origin, await strangersKey()).get("/plans"))
+        await waiting
+      })
+      data(await mine.get("/account"))
+    }))
+})
+
+const strangersKey = async () => {
+  const { body } = await stranger.get("/account")
+  const { key } = await database.run(() => createKey({ account_id: body.data.id, livemode: false }, "secret"))
+  return key
+}
+
+describe("a revoked key", () => {
+  it("stops though the line on which its end is announced has died without a word", async () => {
+    const { id, key } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
+    const revoked = createApi(server().origin, key)
+    data(await revoked.get("/account"))
+    const lines = await database.run(
+      (sql) =>
+        sql<{
+          pid: number
+        }>`SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN "api_key_changed"%'`,
+    )
+    expect(lines.length).toBeGreaterThan(0)
+    const send = (signal: NodeJS.Signals) => {
+      for (const { pid } of lines) process.kill(pid, signal)
+    }
+    send("SIGSTOP")
+    try {
+      await database.run(() => revokeKey(id))
+      const refused = await eventually(async () => {
+        const answer = await revoked.get("/account")
+        return answer.status === 401 ? answer : undefined
+      })
+      expect(refusal(refused)).toEqual([401, "key_revoked", null])
+    } finally {
+      send("SIGCONT")
+    }
+  })
+})
