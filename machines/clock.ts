@@ -1,8 +1,13 @@
-/** A test clock (decision M1): stands still, moves to a target timer by timer, or is out of order. */
+/** A test clock (decision M1): stands still, moves to a target timer by timer, is out of order, or is being deleted. */
 import { assign, setup } from "xstate"
 
+/** What the API shows of a clock. */
 export const CLOCK_STATUSES = ["ready", "advancing", "internal_failure"] as const
 export type ClockStatus = (typeof CLOCK_STATUSES)[number]
+
+/** One that is being deleted is gone for the API already. */
+export const CLOCK_STATES = [...CLOCK_STATUSES, "deleting"] as const
+export type ClockState = (typeof CLOCK_STATES)[number]
 
 export interface ClockContext {
   /** Where an advance is going; null while standing still. */
@@ -16,6 +21,8 @@ export type ClockEvent =
   | { readonly type: "step.failed"; readonly at: number }
   /** A step that had failed went through after all. */
   | { readonly type: "step.recovered"; readonly at: number }
+  /** By request, at the end of its time, or with the whole sandbox: that alone takes a clock that moves. */
+  | { readonly type: "delete"; readonly at: number }
 
 /** A step that fails this often leaves the clock in `internal_failure`. */
 export const MAX_FAILED_STEPS = 3
@@ -35,6 +42,7 @@ export const clockMachine = setup({
           target: "advancing",
           actions: assign({ targetAt: ({ event }) => event.targetAt, failedSteps: 0 }),
         },
+        delete: { target: "deleting" },
       },
     },
     advancing: {
@@ -48,8 +56,10 @@ export const clockMachine = setup({
           { guard: "lastChance", target: "internal_failure", actions: assign({ failedSteps: MAX_FAILED_STEPS }) },
           { actions: assign({ failedSteps: ({ context }) => context.failedSteps + 1 }) },
         ],
+        delete: { target: "deleting" },
       },
     },
-    internal_failure: {},
+    internal_failure: { on: { delete: { target: "deleting" } } },
+    deleting: {},
   },
 })

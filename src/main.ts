@@ -3,14 +3,17 @@ import { Cause, Effect, Exit, Fiber, Layer, type Redacted, Result } from "effect
 import { demoKey } from "./account/demo.ts"
 import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, publicRoutes } from "./api.ts"
-import { deleteExpiredClocks } from "./clock/clocks.ts"
 import { clockWorker } from "./clock/clockWorker.ts"
+import { CLOCK_STEPS, expiryWorker } from "./clock/deletion.ts"
 import { chargeTimers, recoverCharges } from "./collecting/collect.ts"
 import { type Config, ConfigProblem } from "./config/Config.ts"
 import { readConfig } from "./config/readConfig.ts"
 import { databaseUrl, poolLayer } from "./db/database.ts"
 import { migrate } from "./db/migrate.ts"
 import { TenantDatabase } from "./db/TenantDatabase.ts"
+import { Deletions } from "./deletion/Deletions.ts"
+import { SANDBOX } from "./deletion/deletion.ts"
+import { deletionWorker } from "./deletion/worker.ts"
 import { PURGE_EVERY_MS, purge } from "./http/idempotency.ts"
 import { listen } from "./http/listener.ts"
 import { Origin } from "./http/Origin.ts"
@@ -26,7 +29,7 @@ import { expanders } from "./objects.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { every } from "./process/workers.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
-import { resetWorker } from "./sandbox/reset.ts"
+import { SANDBOX_STEPS } from "./sandbox/reset.ts"
 import { encryptionKeys } from "./secret/encryptionKeys.ts"
 import { servicesLayer } from "./services.ts"
 import { reminderWorker } from "./subscription/reschedule.ts"
@@ -41,12 +44,10 @@ const SHUTDOWN_LIMIT_MS = 20_000
 /** Charges first: what a rail knows by now comes before what is decided on it. */
 const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, nudgeTimers] as const
 
-/** What dead processes, and dropped work of this one, left behind, and what is over. */
-const recover = recoverCharges({}).pipe(Effect.andThen(deleteExpiredClocks))
-
 /** Background work, for as long as the scope is open. */
 const startWorkers = Effect.gen(function* () {
-  yield* resetWorker
+  yield* deletionWorker(({ id }) => (id === SANDBOX ? SANDBOX_STEPS : CLOCK_STEPS))
+  yield* expiryWorker
   yield* reminderWorker
   yield* timerWorker([chargeTimers, subscriptionTimers, invoiceTimers, nudgeTimers])
   yield* every("invoices", MINUTE_MS, drawLastMonth)
@@ -63,10 +64,11 @@ const startWorkers = Effect.gen(function* () {
 /** Serves until the scope closes; returns the origin. */
 const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacted<string>) {
   const { origin, serve, stop } = yield* listen(config)
-  yield* every("recovery", MINUTE_MS, recover)
+  yield* every("recovery", MINUTE_MS, recoverCharges({}))
   yield* every("idempotency records", PURGE_EVERY_MS, purge)
   const requests = yield* Layer.build(
     Layer.mergeAll(
+      Deletions.layer,
       Links.layer,
       Pdfs.layer,
       TenantDatabase.layer(url),

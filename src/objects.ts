@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { charges, renderCharge } from "./charge/charge.ts"
-import { clocks, renderClock } from "./clock/clock.ts"
+import { knownClocks, renderClock } from "./clock/clock.ts"
 import { customers, renderCustomers } from "./customer/customer.ts"
 import type { Table } from "./db/table.ts"
 import type { Ref, Tenant } from "./db/tenant.ts"
@@ -28,7 +28,7 @@ type Find = (
 /** How the objects of a table are found. */
 const findIn =
   <Row extends Ref>(
-    table: Table<Row>,
+    table: Pick<Table<Row>, "find">,
     clockOf: (row: Row) => string | null,
     render: (rows: ReadonlyArray<Row>) => Effect.Effect<ReadonlyArray<Json>, SqlError.SqlError, SqlClient.SqlClient>,
   ): Find =>
@@ -57,7 +57,7 @@ const FIND: Partial<Readonly<Record<IdKind, Find>>> &
   charge: findIn(charges, onClock, each(renderCharge)),
   unit_record: findIn(unitRecords, onClock, each(renderUnitRecord)),
   nudge: findIn(nudges, onClock, each(renderNudge)),
-  test_clock: findIn(clocks, ({ id }) => id, each(renderClock)),
+  test_clock: findIn(knownClocks, ({ id }) => id, each(renderClock)),
 }
 
 /** The object with this ID, of whatever kind it is; undefined where there is none. */

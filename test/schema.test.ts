@@ -103,6 +103,7 @@ const NOT_IN_ROWS = new Set([
   "nudge.taken_at",
   "payment_method.attached_no",
   "plan.reminders_rescheduled_to",
+  "plan.reminders_turn_at",
   "webhook_delivery.seq",
 ])
 

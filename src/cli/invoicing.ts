@@ -4,16 +4,12 @@ import { Origin, originOf } from "../http/Origin.ts"
 import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
 import { drawInvoices, moveInvoice } from "../invoice/invoices.ts"
 import { Links } from "../invoice/Links.ts"
-import { Wakeups } from "../runtime/Wakeups.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, vault } from "./Installation.ts"
 
-const linksAndTimers = Layer.unwrap(
-  Effect.map(Installation, ({ config, url }) =>
-    Layer.merge(
-      Links.layer.pipe(Layer.provide([Origin.layer(originOf(config, config.port)), vault])),
-      Wakeups.layer(url),
-    ),
+const links = Layer.unwrap(
+  Effect.map(Installation, ({ config }) =>
+    Links.layer.pipe(Layer.provide([Origin.layer(originOf(config, config.port)), vault])),
   ),
 )
 
@@ -25,7 +21,7 @@ export const drawUp = Effect.fnUntraced(function* (
   accountId: string | undefined,
 ) {
   return yield* Effect.forEach(yield* drawInvoices(period, accountId), rendered)
-}, Effect.provide(linksAndTimers))
+}, Effect.provide(links))
 
 /** Notes that an invoice is paid, or takes it back, and returns it. */
 export const close = Effect.fnUntraced(function* (id: string, move: "pay" | "void") {
@@ -35,4 +31,4 @@ export const close = Effect.fnUntraced(function* (id: string, move: "pay" | "voi
     return yield* new Refused({ message })
   }
   return yield* rendered(invoice)
-}, Effect.provide(linksAndTimers))
+}, Effect.provide(links))

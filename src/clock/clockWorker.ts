@@ -1,21 +1,25 @@
 /**
  * Moves clocks that are advancing: from one due instant to the next, each step a transaction, until the target. A worker
- * that dies is noticed by the next one, which finishes its charges and goes on from where the clock stands.
+ * that dies is noticed by the next one, which finishes its charges and goes on from where the clock stands. Clocks take
+ * turns: one that others wait for goes back into the queue after a second or so.
  */
-import { Effect, Schedule } from "effect"
+import { Effect, Schedule, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
-import { ofTenant, refOf } from "../db/tenant.ts"
-import { releasing, take } from "../process/lease.ts"
+import { isRef, ofTenant, refOf } from "../db/tenant.ts"
+import { releasing, take, takingOf } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { onNotify, orElseUnlessStopped } from "../process/workers.ts"
 import { fireOnClock, nextOnClock, type TimerHandler } from "../runtime/fire.ts"
+import { SECOND_MS } from "../time.ts"
 import { type ClockRow, clockLease, clocks } from "./clock.ts"
 import { CLOCK_CHANNEL, moveClock } from "./clocks.ts"
 
 /** Clocks moved at once by one process: a step is mostly waiting for the database. */
-const CLOCKS_AT_ONCE = 4
-/** So that a long advance does not keep a short one waiting. */
-const FIBERS = 2
+const SLOTS = 8
+/** Of these, as many are one account's while others have clocks to move. */
+const SHARE = 2
+/** A clock that others wait for makes room after it, between two steps. */
+const SLICE_MS = SECOND_MS
 /** Finds clocks whose notice was lost or whose worker died. */
 const LOOK_EVERY_MS = 5_000
 const RETRY_AFTER_MS = 200
@@ -29,21 +33,52 @@ export interface ClockWork<R, E, R2, R3> {
   readonly send: (clockId: string) => Effect.Effect<unknown, E, R3>
 }
 
-/** Takes the clocks that nobody moves. */
-const takeClocks = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-  take(
+/**
+ * Takes up to so many clocks that nobody moves: those of accounts with the fewest moving clocks first, then those that have
+ * waited longest. No more than its share of any account, unless nobody else has clocks to move.
+ */
+export const takeClocks = Effect.fnUntraced(function* (free: number) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* take(
     clockLease,
     ({ runner, isFree }) => sql<ClockRow>`
+      WITH advancing AS MATERIALIZED (
+        SELECT c.account_id, c.livemode, c.id, c.waiting_since, c.runner, ${isFree("c")} AS free FROM test_clock c WHERE c.state = 'advancing'
+      ), queue AS MATERIALIZED (
+        SELECT *, row_number() OVER (PARTITION BY account_id, free ORDER BY waiting_since NULLS FIRST) AS place,
+          count(*) FILTER (WHERE NOT free) OVER (PARTITION BY account_id) AS moving,
+          count(*) FILTER (WHERE NOT free AND runner = ${runner}) OVER (PARTITION BY account_id) AS here,
+          min(account_id) OVER () = max(account_id) OVER () AS alone
+        FROM advancing
+      )
       UPDATE test_clock SET runner = ${runner}
       FROM (
-        SELECT c.account_id, c.livemode, c.id FROM test_clock c
-        WHERE c.state = 'advancing' AND ${isFree("c")}
-        ORDER BY c.id LIMIT ${CLOCKS_AT_ONCE} FOR UPDATE SKIP LOCKED
-      ) free
-      WHERE (test_clock.account_id, test_clock.livemode, test_clock.id) = (free.account_id, free.livemode, free.id)
+        SELECT c.account_id, c.livemode, c.id
+        FROM queue q JOIN test_clock c ON (c.account_id, c.livemode, c.id) = (q.account_id, q.livemode, q.id)
+        WHERE q.free AND (q.alone OR q.here + q.place <= ${SHARE}) AND c.state = 'advancing' AND ${isFree("c")}
+        ORDER BY q.moving + q.place, q.waiting_since NULLS FIRST LIMIT ${free} FOR UPDATE OF c SKIP LOCKED
+      ) next
+      WHERE (test_clock.account_id, test_clock.livemode, test_clock.id) = (next.account_id, next.livemode, next.id)
       RETURNING test_clock.*`,
-  ),
-)
+  )
+})
+
+/** Whether a clock is waiting to be moved. */
+const isAnyWaiting = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const { isFree } = yield* takingOf(clockLease)
+  const waiting = yield* sql`SELECT 1 FROM test_clock c WHERE c.state = 'advancing' AND ${isFree("c")} LIMIT 1`
+  return waiting.length > 0
+})
+
+/** Puts a clock back into the queue, as the last of its account's. */
+const giveBack = Effect.fnUntraced(function* (clock: ClockRow) {
+  const sql = yield* SqlClient.SqlClient
+  const { id } = yield* Runner
+  yield* sql`
+    UPDATE test_clock SET runner = NULL, waiting_since = clock_timestamp()
+    WHERE ${isRef(sql, clock)} AND runner = ${id} AND state = 'advancing'`
+})
 
 /**
  * Time does not move while a rail or a messenger is being talked to: charges and nudges of requests that were under way
@@ -106,13 +141,22 @@ const stepFailed = Effect.fnUntraced(function* (clock: ClockRow) {
   return yield* sql.withTransaction(work)
 })
 
-/** Moves one clock until it arrives, or until a step has failed too often. */
+/** Moves one clock until it arrives, until a step has failed too often, or until its time is over and others wait. */
 const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(work: ClockWork<R, E, R2, R3>, clock: ClockRow) {
+  let sliceEndsAt = Date.now() + SLICE_MS
+  const isOver = Effect.suspend(() => {
+    if (Date.now() < sliceEndsAt) return Effect.succeed(false)
+    sliceEndsAt = Date.now() + SLICE_MS
+    return isAnyWaiting
+  })
   const whole = Effect.uninterruptible(Effect.tap(step(work.handlers, clock), () => work.send(clock.id)))
+  const steps = Effect.gen(function* () {
+    while (yield* whole) if (yield* isOver) return yield* giveBack(clock)
+  })
   let more = true
   while (more) {
     more = yield* awaitSent(work, clock).pipe(
-      Effect.andThen(Effect.repeat(whole, { until: (again) => !again })),
+      Effect.andThen(steps),
       Effect.as(false),
       orElseUnlessStopped((cause) =>
         Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
@@ -124,17 +168,26 @@ const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(work: ClockWork<R, E
   }
 })
 
-const runAll = Effect.fnUntraced(function* <R, E, R2, R3>(work: ClockWork<R, E, R2, R3>) {
-  for (;;) {
-    const taken = yield* takeClocks
-    if (taken.length === 0) return
-    yield* Effect.forEach(taken, (clock) => releasing(clockLease, [clock], run(work, clock)), {
-      concurrency: CLOCKS_AT_ONCE,
-      discard: true,
-    })
-  }
+/** Moves clocks for as long as the scope is open: a slot that is free is filled at once. */
+export const clockWorker = Effect.fnUntraced(function* <R, E, R2, R3>(work: ClockWork<R, E, R2, R3>) {
+  const scope = yield* Effect.scope
+  const turn = yield* Semaphore.make(1)
+  let free = SLOTS
+  const move = (clock: ClockRow): Effect.Effect<void, never, R | R2 | R3 | SqlClient.SqlClient | Runner> =>
+    releasing(clockLease, [clock], run(work, clock)).pipe(
+      Effect.ensuring(Effect.sync(() => free++)),
+      Effect.andThen(Effect.suspend(() => fill)),
+      // Whatever is left is found at the next look.
+      orElseUnlessStopped((cause) => Effect.logError("a clock is left for later", { clock: clock.id }, cause)),
+      Effect.ignoreCause,
+    )
+  const fill = turn.withPermits(1)(
+    Effect.gen(function* () {
+      if (free === 0) return
+      const taken = yield* takeClocks(free)
+      free -= taken.length
+      for (const clock of taken) yield* Effect.forkIn(move(clock), scope)
+    }),
+  )
+  yield* onNotify("clocks", CLOCK_CHANNEL, LOOK_EVERY_MS, fill)
 })
-
-/** Moves clocks for as long as the scope is open. */
-export const clockWorker = <R, E, R2, R3>(work: ClockWork<R, E, R2, R3>) =>
-  onNotify("clocks", CLOCK_CHANNEL, LOOK_EVERY_MS, runAll(work), FIBERS)

@@ -4,15 +4,14 @@ import { SqlClient } from "effect/sql"
 import { addMonths } from "../../machines/calendar.ts"
 import type { ClockEvent } from "../../machines/clock.ts"
 import { allParamsOf } from "../../machines/decide.ts"
-import { isRef, ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
-import { deleted } from "../http/response.ts"
+import { isRef, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { asReference, invalid, noSuch, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { amended, moved } from "../runtime/outcome.ts"
 import { DAY_MS, formatInstant, parseInstant } from "../time.ts"
-import { type ClockRow, clockLifecycle, clocks, renderClock } from "./clock.ts"
+import { CLOCK_NOUN, type ClockRow, clockLifecycle, clocks, knownClocks, renderClock } from "./clock.ts"
 
 const LIFETIME_DAYS = 30
 /** How far ahead a clock can be sent in one go (decision M1). */
@@ -33,6 +32,7 @@ export const createClock = Effect.fn("clock.create")(function* (
     frozen_at: parseInstant(input.frozen_time)!,
     version: 0,
     runner: null,
+    waiting_since: null,
     customer_count: 0,
     created_at: now,
     deletes_at: now + LIFETIME_DAYS * DAY_MS,
@@ -51,8 +51,8 @@ export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<Pick<ClockRow, "frozen_at" | "state">>`
     SELECT frozen_at, state FROM test_clock WHERE ${isRef(sql, { ...tenantOf(tenant), id: clockId })} FOR SHARE`
-  // Deleted this instant, and its customers with it.
-  if (row === undefined) return yield* noSuch("test clock", clockId)
+  // Being deleted, and its customers with it.
+  if (row === undefined || row.state === "deleting") return yield* noSuch(CLOCK_NOUN, clockId)
   if (row.state === "advancing")
     return yield* problem(
       "test_clock_advancing",
@@ -65,7 +65,7 @@ export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId
 
 /** Takes a place for one more customer on a clock; returns the clock's time (decision C6). */
 export const joinClock = Effect.fnUntraced(function* (tenant: Tenant, clockId: string, param: string) {
-  const clock = yield* asReference(clocks.lockOne(tenant, clockId), param)
+  const clock = yield* asReference(knownClocks.lockOne(tenant, clockId), param)
   if (clock.state !== "ready")
     return yield* problem("test_clock_not_ready", `The test clock is ${clock.state}: only a ready one takes customers.`)
   if (clock.customer_count >= MAX_CUSTOMERS)
@@ -108,7 +108,7 @@ export const advanceClock = Effect.fn("clock.advance")(function* (
   input: { readonly frozen_time: string },
 ) {
   const sql = yield* SqlClient.SqlClient
-  const clock = yield* clocks.lockOne(tenant, id)
+  const clock = yield* knownClocks.lockOne(tenant, id)
   const targetAt = parseInstant(input.frozen_time)!
   if (targetAt <= clock.frozen_at)
     return yield* invalid(
@@ -122,43 +122,8 @@ export const advanceClock = Effect.fn("clock.advance")(function* (
     return yield* problem("test_clock_advancing", "The test clock is advancing already: wait for test_clock.ready.")
   if (clock.state !== "ready")
     return yield* problem("test_clock_not_ready", "The test clock is in internal_failure: it can only be deleted.")
-  const moved = yield* moveClock(clock, { type: "advance", at: clock.frozen_at, targetAt }, clock.frozen_at, null)
+  const waiting = { ...clock, waiting_since: Date.now() }
+  const moved = yield* moveClock(waiting, { type: "advance", at: clock.frozen_at, targetAt }, clock.frozen_at, null)
   yield* sql`SELECT pg_notify(${CLOCK_CHANNEL}, ${id})`
   return moved
-})
-
-/** Deletes a clock with its customers and all that is theirs, silently. The books keep their entries: they are append-only. */
-export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, id: string) {
-  const sql = yield* SqlClient.SqlClient
-  const clock = yield* clocks.lockOne(tenant, id)
-  if (clock.state === "advancing")
-    return yield* problem("test_clock_advancing", "The test clock is advancing: wait for test_clock.ready.")
-  const mine = ofTenant(sql, clock)
-  // In the order in which everybody locks: whoever is settling one of them is through, or finds it gone.
-  yield* sql`SELECT 1 FROM subscription WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
-  yield* sql`SELECT 1 FROM charge WHERE ${mine} AND test_clock_id = ${id} ORDER BY id FOR UPDATE`
-  // By customer: there is no index of all nudges by clock, lest it be taken for that of the few that are to be sent.
-  const nudges = sql`${mine} AND customer_id IN (SELECT id FROM customer WHERE ${mine} AND test_clock_id = ${id})`
-  yield* sql`SELECT 1 FROM nudge WHERE ${nudges} ORDER BY id FOR UPDATE`
-  const actors = sql`SELECT id FROM subscription WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM charge WHERE ${mine} AND test_clock_id = ${id} UNION ALL SELECT id FROM nudge WHERE ${nudges} UNION ALL SELECT ${id}`
-  yield* sql`DELETE FROM lifecycle_journal WHERE ${mine} AND actor_id IN (${actors})`
-  yield* sql`DELETE FROM nudge WHERE ${nudges}`
-  for (const table of ["timer", "event", "simulator_attempt", "unit_record", "charge", "subscription"]) {
-    yield* sql`DELETE FROM ${sql(table)} WHERE ${mine} AND test_clock_id = ${id}`
-  }
-  yield* sql`UPDATE customer SET default_payment_method_id = NULL WHERE ${mine} AND test_clock_id = ${id}`
-  yield* sql`DELETE FROM customer WHERE ${mine} AND test_clock_id = ${id}`
-  yield* sql`DELETE FROM test_clock WHERE ${mine} AND id = ${id}`
-  return deleted("test_clock", clock)
-})
-
-/** Clocks deleted in one go: each takes its customers with it. */
-const MAX_EXPIRED = 20
-
-/** Deletes the clocks whose time is over (`deletes_at`, decision M1). */
-export const deleteExpiredClocks = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const expired = yield* sql<Pick<ClockRow, "account_id" | "livemode" | "id">>`
-    SELECT account_id, livemode, id FROM test_clock WHERE deletes_at < now() AND state <> 'advancing' ORDER BY deletes_at LIMIT ${MAX_EXPIRED}`
-  for (const clock of expired) yield* sql.withTransaction(deleteClock(clock, clock.id))
 })

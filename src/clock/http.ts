@@ -1,20 +1,30 @@
 import { Effect } from "effect"
 import { bind } from "../http/Endpoint.ts"
-import { listOf } from "../http/lists.ts"
+import { type Filter, listOf } from "../http/lists.ts"
+import { deleted } from "../http/response.ts"
 import { clockApi } from "./api.ts"
-import { clocks, renderClock } from "./clock.ts"
-import { advanceClock, createClock, deleteClock } from "./clocks.ts"
+import { clocks, knownClocks, renderClock } from "./clock.ts"
+import { advanceClock, createClock } from "./clocks.ts"
+import { deleteClock, whenDeleted } from "./deletion.ts"
+
+/** The clocks that are not being deleted. */
+const known: Filter = (sql) => sql`state <> 'deleting'`
 
 export const clockEndpoints = [
   bind(clockApi.create, {
     kind: "write",
     run: (request) => Effect.map(createClock(request, request.body), renderClock),
   }),
-  bind(clockApi.list, { kind: "read", run: (request) => listOf(clocks, request, renderClock) }),
-  bind(clockApi.get, { kind: "read", run: (request) => Effect.map(clocks.get(request, request.id), renderClock) }),
+  bind(clockApi.list, { kind: "read", run: (request) => listOf(clocks, request, renderClock, [known]) }),
+  bind(clockApi.get, { kind: "read", run: (request) => Effect.map(knownClocks.get(request, request.id), renderClock) }),
   bind(clockApi.advance, {
     kind: "write",
     run: (request) => Effect.map(advanceClock(request, request.id, request.body), renderClock),
   }),
-  bind(clockApi.delete, { kind: "write", run: (request) => deleteClock(request, request.id) }),
+  bind(clockApi.delete, {
+    kind: "staged",
+    begin: (request) => deleteClock(request, request.id),
+    finish: ({ account_id, livemode }, id) => whenDeleted({ account_id, livemode, id }),
+    reply: ({ livemode }, id) => Effect.succeed(deleted("test_clock", { livemode, id })),
+  }),
 ]

@@ -9,7 +9,6 @@ import type { Tenant } from "../db/tenant.ts"
 import type { Problem } from "../problem.ts"
 import type { Runner } from "../process/Runner.ts"
 import type { Outcome, Parts } from "../runtime/outcome.ts"
-import type { Wakeups } from "../runtime/Wakeups.ts"
 
 /** A charge before and after a rail's answer, and when the answer counts from. */
 export interface Answered {
@@ -41,7 +40,7 @@ export interface Attempt {
 }
 
 /** What owners may use when a charge is retried. */
-type RetryServices = SqlClient.SqlClient | Runner | Wakeups
+type RetryServices = SqlClient.SqlClient | Runner
 
 export interface ChargeOwner {
   readonly owns: (charge: ChargeRow) => boolean

@@ -2,10 +2,9 @@
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Runner } from "../process/Runner.ts"
-import type { Wakeups } from "../runtime/Wakeups.ts"
 import type { CustomerRow } from "./customer.ts"
 
-type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | Runner | Wakeups>
+type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | Runner>
 
 export class MethodUsers extends Context.Service<
   MethodUsers,
@@ -15,7 +14,7 @@ export class MethodUsers extends Context.Service<
       customer: CustomerRow,
       methodId: string,
       now: number,
-    ) => Effect.Effect<Work, SqlError.SqlError, SqlClient.SqlClient | Runner | Wakeups>
+    ) => Effect.Effect<Work, SqlError.SqlError, SqlClient.SqlClient | Runner>
     /** A method is about to be removed (decision C4). */
     readonly methodRemoved: (customer: CustomerRow, methodId: string, now: number) => Work
     /** Finishes the charges of a request that a crash cut short. */

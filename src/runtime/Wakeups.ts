@@ -1,35 +1,40 @@
 /**
- * Jobs that wake the sweep of due timers, inserted in the transaction that sets the timers and folded per second:
- * a million subscriptions due at midnight are one job. A lost or doubled job is harmless: the sweep looks at the rows,
- * and runs every minute anyway.
+ * Jobs that wake the sweep of due timers, inserted in the transaction that sets the timers and folded per second. Only for
+ * the next minutes: what is due later the sweeps find by themselves, as they look ahead (timerWorker.ts), so that a million
+ * subscriptions with due instants of their own are no jobs at all. A lost or doubled job is harmless.
  */
-
 import type { Redacted } from "effect"
 import { Context, Effect, Layer, Redacted as Secret } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { PgBoss } from "pg-boss"
-import { SECOND_MS } from "../time.ts"
+import { columnParameter } from "../db/records.ts"
+import { MINUTE_MS, SECOND_MS } from "../time.ts"
 
 export const TIMERS_DUE = "timers.due"
 /** pg-boss's own pool: it polls one queue and keeps its house. */
 const BOSS_CONNECTIONS = 2
 const POLL_SECONDS = 0.5
+/** Twice as far as a sweep looks ahead: one that takes a minute itself is still in time. */
+const NEAR_MS = 2 * MINUTE_MS
 
-/** Requests insert jobs in their own transactions, in the role that is theirs (migrations/0010_isolation.sql). */
-const GRANT = `DO $$ BEGIN
-  IF NOT has_table_privilege('billing_request', 'pgboss.job', 'INSERT') THEN
-    PERFORM pg_advisory_xact_lock(7301005);
-    GRANT USAGE ON SCHEMA pgboss TO billing_request;
-    GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA pgboss TO billing_request;
-    GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgboss TO billing_request;
-  END IF;
-END $$`
+/** The seconds at which somebody has to be woken for these instants; what is past is one. */
+const nearSeconds = (instants: ReadonlyArray<number>, now: number): ReadonlyArray<number> => {
+  const near = instants.filter((at) => at <= now + NEAR_MS)
+  return [...new Set(near.map((at) => (at <= now ? Math.floor(now / SECOND_MS) : Math.ceil(at / SECOND_MS))))]
+}
+
+/** Has the sweep woken at these instants (ms since the epoch, wall clock), once the running transaction is committed. */
+export const wakeAt = Effect.fnUntraced(function* (instants: ReadonlyArray<number>) {
+  const seconds = nearSeconds(instants, Date.now())
+  if (seconds.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  const starts = seconds.map((second) => ({ at: second * SECOND_MS }))
+  yield* sql`SELECT add_wakeups(${TIMERS_DUE}, ${columnParameter(starts, "at", "timestamptz")})`
+})
 
 export class Wakeups extends Context.Service<
   Wakeups,
   {
-    /** Wakes the sweep at these instants (ms since the epoch, wall clock). Runs in the caller's transaction. */
-    readonly at: (instants: ReadonlyArray<number>) => Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>
     /** Calls `sweep` whenever a job is due, until the scope closes. */
     readonly onWake: (sweep: () => Promise<unknown>) => Effect.Effect<void>
   }
@@ -56,29 +61,7 @@ export class Wakeups extends Context.Service<
         yield* Effect.promise(() =>
           boss.createQueue(TIMERS_DUE, { retryLimit: 0, deleteAfterSeconds: 3600, expireInSeconds: 600 }),
         )
-        yield* Effect.promise(() => boss.getDb().executeSql(GRANT))
         return Wakeups.of({
-          at: (instants) =>
-            Effect.gen(function* () {
-              const seconds = [...new Set(instants.map((at) => Math.ceil(at / SECOND_MS)))]
-              if (seconds.length === 0) return
-              const sql = yield* SqlClient.SqlClient
-              const starts = seconds.map((second) => new Date(second * SECOND_MS))
-              const standing = yield* sql<{ start_after: number }>`
-                SELECT DISTINCT start_after FROM pgboss.job
-                WHERE name = ${TIMERS_DUE} AND state = 'created' AND start_after = ANY(${starts}::timestamptz[])`
-              const known = new Set(standing.map((job) => job.start_after))
-              const jobs = starts.filter((start) => !known.has(start.getTime())).map((startAfter) => ({ startAfter }))
-              if (jobs.length === 0) return
-              const context = yield* Effect.context<never>()
-              const db = {
-                executeSql: (text: string, values: Array<unknown> = []) =>
-                  Effect.runPromiseWith(context)(
-                    Effect.map(sql.unsafe<object>(text, values), (rows) => ({ rows: [...rows] })),
-                  ),
-              }
-              yield* Effect.promise(() => boss.insert(TIMERS_DUE, jobs, { db }))
-            }),
           onWake: (sweep) =>
             Effect.promise(() =>
               boss.work(

@@ -1,19 +1,46 @@
-/** Fires wall-clock timers: woken by jobs, and every minute in case one was lost. */
+/**
+ * Fires wall-clock timers. A sweep looks ahead: the next one comes when the next timer is due, within a minute. What is set
+ * after that look to fall due before the next one has a job, which wakes a sweep of any process (Wakeups.ts).
+ */
+import { PgTypes } from "@effect/sql-pg"
 import { Effect, Semaphore } from "effect"
-import type { SqlClient } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { every } from "../process/workers.ts"
-import { MINUTE_MS } from "../time.ts"
+import { MINUTE_MS, SECOND_MS } from "../time.ts"
 import { sweep, type TimerHandler } from "./fire.ts"
+import type { ActorKind } from "./lifecycle.ts"
 import { Wakeups } from "./Wakeups.ts"
+
+/** When the next timer of these kinds is due that was not due at `since`; undefined where there is none. */
+export const nextDue = Effect.fnUntraced(function* (kinds: ReadonlyArray<ActorKind>, since: number) {
+  const sql = yield* SqlClient.SqlClient
+  const [next] = yield* sql<{ due_at: number }>`
+    SELECT n.due_at FROM unnest(${kinds}::text[]) AS k (kind) CROSS JOIN LATERAL (
+      SELECT due_at FROM timer
+      WHERE actor_kind = k.kind AND test_clock_id IS NULL AND due_at > ${PgTypes.timestamptz(since)} ORDER BY due_at LIMIT 1
+    ) n ORDER BY n.due_at LIMIT 1`
+  return next?.due_at
+})
+
+/** How long from `now` until the next sweep: until the second is full in which the next timer is due, a minute at most. */
+export const pauseMs = (due: number | undefined, now: number): number =>
+  due === undefined ? MINUTE_MS : Math.min(Math.max(Math.ceil(due / SECOND_MS) * SECOND_MS - now, 0), MINUTE_MS)
 
 /** Fires wall-clock timers for as long as the scope is open. */
 export const timerWorker = Effect.fnUntraced(function* <R>(handlers: ReadonlyArray<TimerHandler<R>>) {
   const wakeups = yield* Wakeups
+  const kinds = handlers.map(({ kind }) => kind)
   const context = yield* Effect.context<R | SqlClient.SqlClient>()
   // One sweep at a time in a process: a second one would only race the first for the same rows.
   const turn = yield* Semaphore.make(1)
   const once = turn.withPermits(1)(sweep(handlers))
   const woken = once.pipe(Effect.catchCause((cause) => Effect.logError("timer sweep", cause)))
   yield* wakeups.onWake(() => Effect.runPromiseWith(context)(woken))
-  yield* every("timer sweep", MINUTE_MS, once)
+  let due: number | undefined
+  const ahead = Effect.gen(function* () {
+    const since = Date.now()
+    yield* once
+    due = yield* nextDue(kinds, since)
+  })
+  yield* every("timer sweep", () => pauseMs(due, Date.now()), ahead)
 })

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
-import { Wakeups } from "./Wakeups.ts"
+import { wakeAt } from "./Wakeups.ts"
 
 export interface TimerRow extends Tenant {
   readonly actor_id: string
@@ -40,8 +40,7 @@ export const setTimers = Effect.fnUntraced(function* (timers: ReadonlyArray<Time
     INSERT INTO timer (${names(sql, TIMER)}) SELECT * FROM ${records(sql, timers, TIMER)} r
     ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
       SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`
-  const wakeups = yield* Wakeups
-  yield* wakeups.at(timers.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : [])))
+  yield* wakeAt(timers.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : [])))
 })
 
 /** Removes timers; ones that are not there are no matter. */

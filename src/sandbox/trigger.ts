@@ -1,6 +1,6 @@
 /** Test events (decision I9): an event of any type around a given or a made-up object. No state changes. */
 import { Effect } from "effect"
-import { clocks } from "../clock/clock.ts"
+import { knownClocks } from "../clock/clock.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { leastBytes, MAX_DATA_BYTES } from "../event/data.ts"
 import { appendTestEvent } from "../event/events.ts"
@@ -21,11 +21,10 @@ const merge = (object: Json, over: Json): Json => {
   return merged
 }
 
-/** Now, by the clock that an object belongs to. */
+/** Now, by the clock that an object belongs to; undefined where that is being deleted, and the object with it. */
 const timeOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   if (clockId === null) return Date.now()
-  const clock = (yield* clocks.find(tenant, [clockId])).get(clockId)
-  return clock?.frozen_at ?? Date.now()
+  return (yield* knownClocks.find(tenant, [clockId])).get(clockId)?.frozen_at
 })
 
 export const triggerEvent = Effect.fn("sandbox.trigger")(function* (
@@ -36,6 +35,7 @@ export const triggerEvent = Effect.fn("sandbox.trigger")(function* (
   if (id !== undefined && found === undefined) return yield* noSuchReference("object", id, "object")
   const testClockId = found?.testClockId ?? null
   const at = yield* timeOf(tenant, testClockId)
+  if (at === undefined) return yield* noSuchReference("object", id!, "object")
   const object = merge(found?.object ?? sampleFor(type, at), overrides)
   const bytes = leastBytes(object)
   if (bytes > MAX_DATA_BYTES)

@@ -5,8 +5,9 @@ import type { Fragment } from "effect/sql/Statement"
 import { isRef, ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
 import { RemindersFollow } from "../plan/RemindersFollow.ts"
 import { every } from "../process/workers.ts"
-import { Wakeups } from "../runtime/Wakeups.ts"
+import { wakeAt } from "../runtime/Wakeups.ts"
 import { SECOND_MS } from "../time.ts"
+import { takeTurns } from "../turns.ts"
 import { REMINDER, subscriptionLifecycle } from "./subscription.ts"
 
 /** Subscriptions rescheduled in one transaction. */
@@ -54,31 +55,40 @@ interface Changed extends Ref {
   readonly reminders_rescheduled_to: string
 }
 
-/** Reschedules the next subscriptions of a plan whose rules changed; returns whether there was one. */
-const rescheduleNext = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const wakeups = yield* Wakeups
-  return yield* sql.withTransaction(
-    Effect.gen(function* () {
-      const [plan] = yield* sql<Changed>`
-        SELECT account_id, livemode, id, reminders_rescheduled_to FROM plan
-        WHERE reminders_rescheduled_to IS NOT NULL LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`
-      if (plan === undefined) return false
-      const rescheduled = yield* rescheduleSome(
-        sql`s.plan_id = ${plan.id} AND ${ofTenant(sql, plan, "s")} AND s.test_clock_id IS NULL AND s.id > ${plan.reminders_rescheduled_to}`,
-        sql`s.id LIMIT ${MAX_BATCH}`,
-      )
-      const to = rescheduled.length < MAX_BATCH ? null : rescheduled.at(-1)!
-      yield* sql`UPDATE plan SET reminders_rescheduled_to = ${to} WHERE ${isRef(sql, plan)}`
-      yield* wakeups.at([Date.now()])
-      return true
-    }),
+/**
+ * A program that reschedules the next subscriptions of a plan whose rules changed, and returns whether there was one: account
+ * after account, and of an account's plans the one that has waited longest. A plan that is changed again meanwhile begins
+ * again with its subscriptions, and keeps nobody waiting by that.
+ */
+export const rescheduleNext = (maxBatch = MAX_BATCH) => {
+  const nextTurn = takeTurns()
+  return Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    sql.withTransaction(
+      Effect.gen(function* () {
+        const plan = yield* nextTurn(
+          (account) => sql<Changed>`
+            SELECT account_id, livemode, id, reminders_rescheduled_to FROM plan
+            WHERE reminders_rescheduled_to IS NOT NULL AND account_id > ${account}
+            ORDER BY account_id, reminders_turn_at NULLS FIRST LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`,
+        )
+        if (plan === undefined) return false
+        const rescheduled = yield* rescheduleSome(
+          sql`s.plan_id = ${plan.id} AND ${ofTenant(sql, plan, "s")} AND s.test_clock_id IS NULL AND s.id > ${plan.reminders_rescheduled_to}`,
+          sql`s.id LIMIT ${maxBatch}`,
+        )
+        const to = rescheduled.length < maxBatch ? null : rescheduled.at(-1)!
+        yield* sql`
+          UPDATE plan SET reminders_rescheduled_to = ${to}, reminders_turn_at = clock_timestamp() WHERE ${isRef(sql, plan)}`
+        yield* wakeAt([Date.now()])
+        return true
+      }),
+    ),
   )
-})
+}
 
 /** Lets subscriptions follow their plans' rules for as long as the scope is open. */
 export const reminderWorker = every(
   "reminders",
   LOOK_EVERY_MS,
-  Effect.repeat(rescheduleNext, { while: (found) => found }),
+  Effect.repeat(rescheduleNext(), { while: (found) => found }),
 )

@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
-import { EMPTIED } from "../../src/sandbox/reset.ts"
+import { SANDBOX_STEPS } from "../../src/sandbox/reset.ts"
 import { createApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
 import { RESPONSES } from "../support/responses.ts"
@@ -175,12 +175,19 @@ describe("deleting a clock", () => {
 })
 
 describe("POST /test/reset (decision M2)", () => {
-  /** Tables of tenants that a reset leaves alone, each for its reason. */
-  const KEPT = ["api_key", "idempotency_record", "sandbox_reset", "webhook_endpoint", "webhook_secret"]
+  /** What goes with rows of other tables. */
+  const TAKEN_ALONG = [
+    "customer_metadata_pair",
+    "ledger_line",
+    "lifecycle_journal",
+    "payment_method",
+    "timer",
+    "webhook_delivery",
+  ]
+  /** Tables of tenants that a reset leaves alone, each for its reason; `deletion` is its own. */
+  const KEPT = ["api_key", "deletion", "webhook_endpoint", "webhook_secret"]
   /** Tables that hold live data only. */
   const LIVE_ONLY = ["account_plan_change", "invoice", "owner_email", "provider_history", "usage_counter"]
-  /** Tables whose rows go with those of another, by its triggers. */
-  const FOLLOWING = ["customer_metadata_pair"]
 
   it("empties every table of the sandbox but keys and webhook endpoints", async () => {
     const tables = await database.run(
@@ -188,7 +195,8 @@ describe("POST /test/reset (decision M2)", () => {
         SELECT table_name AS name FROM information_schema.columns
         WHERE table_schema = 'public' AND column_name = 'livemode' ORDER BY 1`,
     )
-    expect([...EMPTIED, ...KEPT, ...LIVE_ONLY, ...FOLLOWING].sort()).toEqual(tables.map(({ name }) => name))
+    const emptied = SANDBOX_STEPS.map(({ name }) => name).filter((name) => name !== "close")
+    expect([...emptied, ...TAKEN_ALONG, ...KEPT, ...LIVE_ONLY].sort()).toEqual(tables.map(({ name }) => name))
   })
 
   it("deletes the account's sandbox and nothing else; writes meanwhile are refused", async () => {
