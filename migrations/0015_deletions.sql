@@ -27,6 +27,7 @@ INSERT INTO deletion (account_id, livemode, id, requested_at) SELECT account_id,
 -- A clock that is being deleted is gone for the API.
 ALTER TABLE test_clock DROP CONSTRAINT test_clock_state_known;
 ALTER TABLE test_clock ADD CONSTRAINT test_clock_state_known CHECK (state IN ('ready', 'advancing', 'internal_failure', 'deleting'));
+CREATE INDEX test_clock_known ON test_clock (account_id, livemode, id) WHERE state <> 'deleting';
 DROP INDEX test_clock_deletes_at;
 CREATE INDEX test_clock_expiring ON test_clock (deletes_at) WHERE state IN ('ready', 'internal_failure');
 

@@ -223,7 +223,7 @@ const CASES: Readonly<Record<string, readonly [asked: Asked, index: string, colu
   "/events created_before": [{ query: { created_before: "2020-01-05T00:00:00Z" } }, "event_created", "created_at"],
   "/events/:id/deliveries :id": [{ id: idOf("evt", 7) }, "webhook_delivery_event", "event_id"],
   "/webhook-endpoints": [{}, "webhook_endpoint_pkey", "account_id"],
-  "/test/clocks": [{}, "test_clock_pkey", "account_id"],
+  "/test/clocks": [{}, "test_clock_known", "account_id"],
   "/usage/history": [{}, "usage_counter_pkey", "account_id"],
   "/account/invoices": [{}, "invoice_pkey", "account_id"],
   "/account/invoices status": [{ query: { status: "overdue" } }, "invoice_state", "state"],
