@@ -16,8 +16,8 @@ import { CLOCK_CHANNEL, moveClock } from "./clocks.ts"
 
 /** Clocks moved at once by one process: a step is mostly waiting for the database. */
 const SLOTS = 8
-/** Of these, as many are one account's while others have clocks to move. */
-const SHARE = 2
+/** Of these, as many are one account's at most: the others have room at once, and the database has time for requests. */
+const SHARE = 3
 /** A clock that others wait for makes room after it, between two steps. */
 const SLICE_MS = SECOND_MS
 /** Finds clocks whose notice was lost or whose worker died. */
@@ -35,7 +35,7 @@ export interface ClockWork<R, E, R2, R3> {
 
 /**
  * Takes up to so many clocks that nobody moves: those of accounts with the fewest moving clocks first, then those that have
- * waited longest. No more than its share of any account, unless nobody else has clocks to move.
+ * waited longest. No more than its share of any account.
  */
 export const takeClocks = Effect.fnUntraced(function* (free: number) {
   const sql = yield* SqlClient.SqlClient
@@ -47,15 +47,14 @@ export const takeClocks = Effect.fnUntraced(function* (free: number) {
       ), queue AS MATERIALIZED (
         SELECT *, row_number() OVER (PARTITION BY account_id, free ORDER BY waiting_since NULLS FIRST) AS place,
           count(*) FILTER (WHERE NOT free) OVER (PARTITION BY account_id) AS moving,
-          count(*) FILTER (WHERE NOT free AND runner = ${runner}) OVER (PARTITION BY account_id) AS here,
-          min(account_id) OVER () = max(account_id) OVER () AS alone
+          count(*) FILTER (WHERE NOT free AND runner = ${runner}) OVER (PARTITION BY account_id) AS here
         FROM advancing
       )
       UPDATE test_clock SET runner = ${runner}
       FROM (
         SELECT c.account_id, c.livemode, c.id
         FROM queue q JOIN test_clock c ON (c.account_id, c.livemode, c.id) = (q.account_id, q.livemode, q.id)
-        WHERE q.free AND (q.alone OR q.here + q.place <= ${SHARE}) AND c.state = 'advancing' AND ${isFree("c")}
+        WHERE q.free AND q.here + q.place <= ${SHARE} AND c.state = 'advancing' AND ${isFree("c")}
         ORDER BY q.moving + q.place, q.waiting_since NULLS FIRST LIMIT ${free} FOR UPDATE OF c SKIP LOCKED
       ) next
       WHERE (test_clock.account_id, test_clock.livemode, test_clock.id) = (next.account_id, next.livemode, next.id)

@@ -51,14 +51,10 @@ export const requireHttps = (node: IncomingMessage, transport: Transport): Effec
 /** Refusals that say that nobody known has asked. */
 const isUnknown = ({ code }: Problem): boolean => code.startsWith("key_")
 
-/** The key of a request. An address that sends many wrong ones is not let look for more of them (decision J6). */
+/** The key of a request. One that is none costs its address a public request (decision J6). */
 const findKey = Effect.fnUntraced(function* (call: Call, place: Place, address: string, limits: Limits) {
   const keys = yield* Keys
-  const found = keys.authenticate(
-    call.node.headers.authorization,
-    place?.livemode,
-    limits.look(call, "public", address),
-  )
+  const found = keys.authenticate(call.node.headers.authorization, place?.livemode)
   return yield* Effect.tapError(found, (error) =>
     error._tag === "Problem" && isUnknown(error) ? limits.take(call, "public", address) : Effect.void,
   )

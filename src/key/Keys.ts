@@ -10,7 +10,8 @@ import { type Problem, problem } from "../problem.ts"
 import { every, listen } from "../process/workers.ts"
 import { MINUTE_MS } from "../time.ts"
 import { type ParsedKey, parseKey } from "./key.ts"
-import { type AccountKey, type AdministratorKey, type KnownKey, Remembered } from "./Remembered.ts"
+import { LookUps } from "./LookUps.ts"
+import { type AccountKey, type KnownKey, Remembered } from "./Remembered.ts"
 
 export type { AccountKey, KnownKey } from "./Remembered.ts"
 
@@ -72,30 +73,14 @@ const writeUses = Effect.fnUntraced(function* (uses: Uses) {
   yield* Effect.tapError(write, () => Effect.sync(() => uses.putBack(rows)))
 })
 
-const read = Effect.fnUntraced(function* ({ kind, hash }: ParsedKey) {
-  const sql = yield* SqlClient.SqlClient
-  const rows: ReadonlyArray<KnownKey> =
-    kind === "administrator"
-      ? yield* sql<AdministratorKey>`SELECT 'administrator' AS kind, id, name, revoked_at FROM administrator_key WHERE hash = ${hash}`
-      : yield* sql<AccountKey>`
-          SELECT 'account' AS kind, k.id, k.account_id, k.livemode, k.type, k.scopes, k.origins, k.expires_at, k.revoked_at, a.live_access, a.api_plan
-          FROM api_key k JOIN account a ON a.id = k.account_id WHERE k.hash = ${hash}`
-  return rows[0]
-})
-
-/** A key, from memory where that is young enough; `admit` is asked before one that was never seen is looked for. */
-const find = Effect.fnUntraced(function* (
-  remembered: Remembered,
-  parsed: ParsedKey,
-  admit: Effect.Effect<void, Problem>,
-) {
+/** A key, from memory where that is young enough. */
+const find = Effect.fnUntraced(function* (remembered: Remembered, lookUps: LookUps, parsed: ParsedKey) {
   const name = Buffer.from(parsed.hash).toString("hex")
   const now = performance.now()
   const known = remembered.get(name, now)
   if (known !== undefined) return known
-  if (!remembered.has(name)) yield* admit
   const { changes } = remembered
-  const key = yield* read(parsed)
+  const key = yield* lookUps.find(parsed)
   if (key !== undefined) remembered.set(name, key, { at: now, changes })
   return key
 })
@@ -111,18 +96,22 @@ const refusalOf = (key: AccountKey, livemode: boolean | undefined): Problem | un
     : undefined
 }
 
+interface Memory {
+  readonly remembered: Remembered
+  readonly lookUps: LookUps
+  readonly uses: Uses
+}
+
 const authenticate = Effect.fnUntraced(function* (
-  remembered: Remembered,
-  uses: Uses,
+  { remembered, lookUps, uses }: Memory,
   authorization: string | undefined,
   livemode: boolean | undefined,
-  admit: Effect.Effect<void, Problem>,
 ) {
   const token = authorization === undefined ? undefined : /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1]
   if (token === undefined)
     return yield* problem("key_missing", "Send your API key in the header: Authorization: Bearer <API_KEY>.")
   const parsed = parseKey(token)
-  const key = parsed === undefined ? undefined : yield* find(remembered, parsed, admit)
+  const key = parsed === undefined ? undefined : yield* find(remembered, lookUps, parsed)
   if (key === undefined)
     return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
   if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
@@ -142,12 +131,11 @@ export class Keys extends Context.Service<
   {
     /**
      * The key of an `Authorization` header; where it is known but of the other environment, or without live access, with
-     * the refusal (decision A6). `admit` refuses to look for a key that was not seen lately.
+     * the refusal (decision A6).
      */
     readonly authenticate: (
       authorization: string | undefined,
       livemode: boolean | undefined,
-      admit: Effect.Effect<void, Problem>,
     ) => Effect.Effect<Authenticated, Problem | SqlError.SqlError>
   }
 >()("billing/key/Keys") {
@@ -166,13 +154,9 @@ export class Keys extends Context.Service<
         Effect.ignore(writeUses(uses), { log: "Warn", message: "the last uses of keys are not written" }),
       )
       yield* every("key uses", NOTE_USES_EVERY_MS, writeUses(uses))
+      const memory = { remembered, lookUps: new LookUps(sql, yield* Effect.context<never>()), uses }
       return Keys.of({
-        authenticate: (authorization, livemode, admit) =>
-          Effect.provideService(
-            authenticate(remembered, uses, authorization, livemode, admit),
-            SqlClient.SqlClient,
-            sql,
-          ),
+        authenticate: (authorization, livemode) => authenticate(memory, authorization, livemode),
       })
     }),
   )

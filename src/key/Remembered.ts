@@ -57,11 +57,6 @@ export class Remembered {
     return known !== undefined && now - known.at < MAX_AGE_MS ? known.key : undefined
   }
 
-  /** Whether a key was looked up, if not lately, and nothing has been heard of it since. */
-  has(name: string): boolean {
-    return this.#keys.has(name)
-  }
-
   /** Remembers what was looked up, unless something changed since the look-up began. */
   set(name: string, key: KnownKey, { at, changes }: Begun): void {
     if (!this.#listening || changes !== this.#changes) return
