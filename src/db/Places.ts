@@ -51,11 +51,15 @@ export class Places {
   }
 
   #take(tenant: string): Effect.Effect<void, Problem> {
+    return Effect.suspend(() => {
+      if (this.#taken >= this.#inAll || this.#of(tenant) >= this.#share) return this.#wait(tenant)
+      this.#give(tenant)
+      return Effect.void
+    })
+  }
+
+  #wait(tenant: string): Effect.Effect<void, Problem> {
     return Effect.callback((resume) => {
-      if (this.#taken < this.#inAll && this.#of(tenant) < this.#share) {
-        this.#give(tenant)
-        return resume(Effect.void)
-      }
       const waiting: Waiting = {
         tenant,
         go: () => {

@@ -72,14 +72,21 @@ export class Sessions {
     if (own !== undefined) {
       return own.users < MAX_USERS && this.#firstBeside(tenant) === undefined ? own : undefined
     }
-    const free = this.#sessions.filter(({ users }) => users === 0)
-    return free.find((session) => session.tenant === tenant) ?? free[0]
+    return (
+      this.#sessions.find((session) => session.users === 0 && session.tenant === tenant) ??
+      this.#sessions.find(({ users }) => users === 0)
+    )
   }
 
   take(tenant: string): Effect.Effect<Taken, Problem> {
-    return Effect.callback((resume) => {
+    return Effect.suspend(() => {
       const open = this.#open(tenant)
-      if (open !== undefined) return resume(Effect.succeed(this.#give(open, tenant)))
+      return open === undefined ? this.#wait(tenant) : Effect.succeed(this.#give(open, tenant))
+    })
+  }
+
+  #wait(tenant: string): Effect.Effect<Taken, Problem> {
+    return Effect.callback((resume) => {
       const waiting: Waiting = {
         tenant,
         go: (taken) => {

@@ -128,28 +128,25 @@ const giveBack = ({ ends }: Call, response: ServerResponse): void => {
  * A span for each request that somebody collects. It names the route as it is declared, never the path or the query, which
  * may hold tokens and addresses; whose trace it belongs to, only our own proxy may say.
  */
-const traced = Effect.fnUntraced(function* <E, R>(
-  call: Call,
-  transport: Transport,
-  responding: Effect.Effect<Response, E, R>,
-) {
-  if ((yield* Tracer.Tracer) === Tracer.nativeTracer) return yield* responding
-  const { node } = call
-  const parent = isFromTrustedProxy(node, transport)
-    ? HttpTraceContext.fromHeaders(Headers.fromInput(node.headers as Record<string, string>))
-    : Option.none()
-  const observed = Effect.tap(responding, ({ status }) =>
-    Effect.annotateCurrentSpan({
-      "http.request.method": node.method,
-      "http.route": call.route ?? "none",
-      "http.response.status_code": status,
-    }),
-  )
-  return yield* Effect.withSpan(observed, `http.server ${node.method}`, {
-    kind: "server",
-    ...(Option.isSome(parent) ? { parent: parent.value } : { root: true }),
+const traced = <E, R>(call: Call, transport: Transport, responding: Effect.Effect<Response, E, R>) =>
+  Effect.flatMap(Tracer.Tracer, (tracer) => {
+    if (tracer === Tracer.nativeTracer) return responding
+    const { node } = call
+    const parent = isFromTrustedProxy(node, transport)
+      ? HttpTraceContext.fromHeaders(Headers.fromInput(node.headers as Record<string, string>))
+      : Option.none()
+    const observed = Effect.tap(responding, ({ status }) =>
+      Effect.annotateCurrentSpan({
+        "http.request.method": node.method,
+        "http.route": call.route ?? "none",
+        "http.response.status_code": status,
+      }),
+    )
+    return Effect.withSpan(observed, `http.server ${node.method}`, {
+      kind: "server",
+      ...(Option.isSome(parent) ? { parent: parent.value } : { root: true }),
+    })
   })
-})
 
 /** The program that responds to every request. */
 export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptions<R, P>) {
@@ -199,9 +196,10 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     // A caller that hangs up does not leave half a request: what is begun is finished.
     const responding = (isWrite(node) ? Effect.uninterruptible(dispatched) : dispatched).pipe(
       Effect.catchCause((cause) => refuse(cause, call, origin, requestId)),
-      Effect.ensuring(
-        Effect.sync(() => giveBack(call, NodeHttpServerRequest.toServerResponse(received) as ServerResponse)),
-      ),
+      Effect.onExit(() => {
+        giveBack(call, NodeHttpServerRequest.toServerResponse(received) as ServerResponse)
+        return Effect.void
+      }),
     )
     const observing = Effect.tap(responding, ({ status }) =>
       observe(node, { requestId, startedAt, status, route: call.route, key: call.key }),
