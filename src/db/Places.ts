@@ -5,8 +5,12 @@
 import { Effect } from "effect"
 import { type Problem, problem } from "../problem.ts"
 
-/** A write that has waited longer for its place is refused. */
-const WAIT_LIMIT_MS = 5_000
+/**
+ * For how long a write waits for places that others hold, and for those of its own tenant's other writes: a burst of hundreds is
+ * worked off in seconds.
+ */
+const WAIT_FOR_OTHERS_MS = 10_000
+const WAIT_FOR_OWN_MS = 30_000
 
 const OWN_DOING = problem(
   "lock_timeout",
@@ -69,10 +73,14 @@ export class Places {
           resume(Effect.void)
         },
       }
-      const limit = setTimeout(() => {
+      const refuse = (why: Problem) => {
         this.#waiting.delete(waiting)
-        resume(Effect.fail(this.#of(tenant) < this.#share ? OTHERS_DOING : OWN_DOING))
-      }, WAIT_LIMIT_MS)
+        resume(Effect.fail(why))
+      }
+      let limit = setTimeout(() => {
+        if (this.#of(tenant) < this.#share) return refuse(OTHERS_DOING)
+        limit = setTimeout(() => refuse(OWN_DOING), WAIT_FOR_OWN_MS - WAIT_FOR_OTHERS_MS)
+      }, WAIT_FOR_OTHERS_MS)
       this.#waiting.add(waiting)
     })
   }

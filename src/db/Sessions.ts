@@ -12,7 +12,7 @@ import { type Problem, problem } from "../problem.ts"
  */
 const MAX_USERS = 32
 /** A read that has waited longer for its turn is refused. */
-const WAIT_LIMIT_MS = 5_000
+const WAIT_LIMIT_MS = 10_000
 
 const OVERLOADED = problem("service_unavailable", "The service has more to read than it can just now.")
 

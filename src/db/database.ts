@@ -9,6 +9,7 @@ import { types } from "./types.ts"
 /** A web request holds a connection for a few milliseconds: enough for hundreds of requests at once. */
 const MAX_CONNECTIONS = 16
 const CONNECT_LIMIT_MS = 5_000
+const KEEP_ALIVE_AFTER_MS = 10_000
 /** Nothing we do takes this long; a statement that does is stuck. */
 const STATEMENT_LIMIT_MS = 60_000
 
@@ -28,6 +29,8 @@ export const poolLayer = (
     maxConnections,
     multiplex: shared,
     connectTimeout: CONNECT_LIMIT_MS,
+    // A connection that died without a word is found out by the system, too.
+    keepAlive: KEEP_ALIVE_AFTER_MS,
     applicationName: "recurring-billing",
     startupParameters: {
       timezone: "UTC",
