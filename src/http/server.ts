@@ -112,7 +112,7 @@ const refuse = Effect.fnUntraced(function* (
   const standing = isWrite(node) && key !== undefined ? yield* metering.standing(key) : {}
   const response = failure(refusal, requestId, origin, { ...headers, ...standing })
   // What is left of a refused body is not read.
-  return refusal.code === "request_too_large" ? HttpServerResponse.setHeader(response, "connection", "close") : response
+  return node.isPaused() ? HttpServerResponse.setHeader(response, "connection", "close") : response
 })
 
 /** What a request took is given back once its response is written, or its connection is gone. */
