@@ -1,7 +1,4 @@
 /** A billing story against a private instance: six months in a few seconds, as a timeline, then the books. */
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount } from "../src/account/accounts.ts"
@@ -12,6 +9,7 @@ import { checkLedger } from "../src/ledger/ledger.ts"
 import { replayables } from "../src/lifecycles.ts"
 import { formatKobo } from "../src/money.ts"
 import { replayJournal } from "../src/runtime/replay.ts"
+import { temporaryDataDir } from "./dataDir.ts"
 import { startServer } from "./server.ts"
 
 const LOOK_AGAIN_MS = 20
@@ -215,16 +213,16 @@ const trialBalance = Effect.gen(function* () {
   })
 })
 
-const dataDir = mkdtempSync(join(tmpdir(), "recurring-billing-demo-"))
+const dataDir = temporaryDataDir("demo")
 const { DATABASE_URL: _, ...env } = process.env
 
 await Effect.runPromise(
   Effect.gen(function* () {
-    const url = yield* databaseUrl(yield* readConfig({ ...env, DATA_DIR: dataDir }, { development: true }))
+    const url = yield* databaseUrl(yield* readConfig({ ...env, DATA_DIR: dataDir.path }, { development: true }))
     const pool = poolLayer(url, 2)
     yield* Effect.provide(migrate, pool)
     const { keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)
-    const server = yield* Effect.promise(() => startServer({ DATA_DIR: dataDir }))
+    const server = yield* Effect.promise(() => startServer({ DATA_DIR: dataDir.path }))
     yield* Effect.promise(() => story(server.origin, keys.sk_test))
     yield* Effect.provide(trialBalance, pool)
     const books = yield* Effect.provide(checkLedger, pool)
@@ -234,5 +232,5 @@ await Effect.runPromise(
     yield* Effect.promise(server.stop)
   }).pipe(Effect.scoped),
 )
-rmSync(dataDir, { recursive: true, force: true })
+dataDir.remove()
 process.exit(0)

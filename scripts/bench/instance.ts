@@ -1,13 +1,11 @@
 /** A private instance for a benchmark: an embedded Postgres of its own, gone afterwards. */
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { onDatabase, poolLayer } from "../../src/db/database.ts"
 import { useEmbeddedServer } from "../../src/db/embedded.ts"
 import { migrate } from "../../src/db/migrate.ts"
+import { temporaryDataDir } from "../dataDir.ts"
 
 export interface Instance {
   /** A database of that name; a copy of `template` where given. */
@@ -20,8 +18,8 @@ const run = <A, E>(url: Redacted.Redacted<string>, program: Effect.Effect<A, E, 
   Effect.runPromise(Effect.provide(program, poolLayer(url, 2)))
 
 export const startInstance = async (): Promise<Instance> => {
-  const dataDir = mkdtempSync(join(tmpdir(), "recurring-billing-bench-"))
-  const server = await useEmbeddedServer(dataDir)
+  const dataDir = temporaryDataDir("bench")
+  const server = await useEmbeddedServer(dataDir.path)
   const admin = onDatabase(server.url, "postgres")
   const statement = (text: string) =>
     run(
@@ -30,7 +28,7 @@ export const startInstance = async (): Promise<Instance> => {
     )
   const stop = () => {
     server.release()
-    rmSync(dataDir, { recursive: true, force: true })
+    dataDir.remove()
   }
   process.once("exit", stop)
   return {

@@ -1,11 +1,10 @@
 /** One embedded Postgres for the whole run, with a migrated template that each test file copies. */
 
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { TestProject } from "vitest/node"
+import { temporaryDataDir } from "../../scripts/dataDir.ts"
 import { onDatabase, poolLayer } from "../../src/db/database.ts"
 import { useEmbeddedServer } from "../../src/db/embedded.ts"
 import { migrate } from "../../src/db/migrate.ts"
@@ -50,11 +49,11 @@ const COMPILED = join(import.meta.dirname, "../../node_modules/.cache/recurring-
 export default async (project: TestProject) => {
   // For the workers and whatever they start.
   process.env.NODE_COMPILE_CACHE ??= COMPILED
-  const dataDir = mkdtempSync(join(tmpdir(), "recurring-billing-test-"))
-  const server = await useEmbeddedServer(dataDir)
+  const dataDir = temporaryDataDir("test")
+  const server = await useEmbeddedServer(dataDir.path)
   const end = () => {
     server.release()
-    rmSync(dataDir, { recursive: true, force: true })
+    dataDir.remove()
   }
   try {
     project.provide("postgres", Redacted.value(await prepare(server.url)))
