@@ -136,12 +136,17 @@ describe("a server that gets SIGTERM", () => {
     await once(response.resume(), "end")
     const idleClosed = closed(idle.socket!)
 
-    const letGo = Deferred.makeUnsafe<void>()
+    const [held, letGo] = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
     const holding = database.run((sql) =>
       sql.withTransaction(
-        Effect.andThen(sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`, Deferred.await(letGo)),
+        Effect.gen(function* () {
+          yield* sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`
+          yield* Deferred.succeed(held, undefined)
+          yield* Deferred.await(letGo)
+        }),
       ),
     )
+    await Effect.runPromise(Deferred.await(held))
     const atWork = api.patch(`/customers/${customer}`, { name: "Ada Eze" })
     await eventually(async () => {
       const [row] = await database.run(
