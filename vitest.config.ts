@@ -7,9 +7,12 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
  * what is short, so that both workers are busy until then.
  */
 const ORDER = [
+  "isolation/tenants",
   "faults/crash",
   "nudge/faults",
   "nudge/messengers",
+  "isolation/deletion",
+  "isolation/secrets",
   "webhook/delivery",
   "webhook/backlog",
   "isolation/secrets",
