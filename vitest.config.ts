@@ -15,7 +15,6 @@ const ORDER = [
   "isolation/secrets",
   "webhook/delivery",
   "webhook/backlog",
-  "isolation/secrets",
   "faults/idempotency",
   "faults/races",
   "faults/operations",
