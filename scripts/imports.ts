@@ -15,7 +15,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["time.ts", "json.ts", "money.ts", "turns.ts", "apiPlans.ts", "ip.ts"],
   ["ids.ts", "problem.ts", "config"],
   ["metadata.ts", "db", "rail", "messenger"],
-  ["process", "secret"],
+  ["process", "secret", "pages"],
   ["key"],
   ["http"],
   ["event", "ledger", "deletion"],

@@ -1,0 +1,142 @@
+/** What the pages that buyers see are made from: plain data. Each page is a pure function of its view. */
+import type { BillingCycle } from "../../machines/calendar.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+
+/** Whose page it is, and in which world. */
+export interface Setting {
+  readonly business: string
+  /** Payments are simulated: a banner says so, and test cards are offered. */
+  readonly simulated: boolean
+  /** Now in the customer's clock (ms since the epoch). */
+  readonly now: number
+  /** The customer's time stands still: nothing counts down. */
+  readonly onTestClock: boolean
+}
+
+/** The fields of the form, by the names that it posts (decision G8). */
+export const FORM_FIELDS = [
+  "name",
+  "email",
+  "phone",
+  "payment_method",
+  "card_number",
+  "card_expiry",
+  "card_cvc",
+  "otp",
+] as const
+export type FormField = (typeof FORM_FIELDS)[number]
+
+/** What is wrong with a field, in words for the buyer. */
+export interface FieldError {
+  readonly field: FormField
+  readonly message: string
+}
+
+/** The buyer's own details, as they were typed so far. */
+export interface TypedDetails {
+  readonly name: string
+  readonly email: string
+  readonly phone: string
+}
+
+export interface PaymentForm {
+  /** Where it posts to: a path such as `/checkout/…/complete`. */
+  readonly action: string
+  /** Numbers this page, so that one that is sent twice is known by it; posted as `submission`. */
+  readonly submission: string
+  /** What the buyer is shown to pay now (kobo), 0 where a payment method is only saved; posted as `amount`. */
+  readonly amountKobo: number
+  readonly purpose: "pay" | "start_trial" | "save"
+  /** null: the customer is known. */
+  readonly details: TypedDetails | null
+  /** Payment methods to choose from beside a new one, `chosen` among them. */
+  readonly saved: ReadonlyArray<PaymentMethodSummary>
+  /** The ID of the one that is ticked; null: a new card. */
+  readonly chosen: string | null
+  /** The chosen method wants a one-time code: that is the one field asked for. */
+  readonly asksOtp: boolean
+  /** Whether it takes cards here; where it does not, the rail's own page does. */
+  readonly takesCards: boolean
+  readonly errors: ReadonlyArray<FieldError>
+  /** What became of the last try, such as a declined card. */
+  readonly refusal: string | null
+}
+
+/** What is bought. All amounts in kobo. */
+export interface Offer {
+  readonly plan: string
+  readonly description: string | null
+  readonly cycle: BillingCycle
+  readonly priceKobo: number
+  readonly quantity: number
+  /** What a reported unit costs on top; null: nothing. */
+  readonly unitKobo: number | null
+  /** When the first period, or the trial, begins. */
+  readonly startsAt: number
+  /** null: no trial. */
+  readonly trialEndsAt: number | null
+  /** When it is charged next after what is paid now; null where that has no calendar. */
+  readonly nextChargeAt: number | null
+}
+
+/** `offer` null: only a payment method is saved. */
+export interface CheckoutView extends Setting {
+  readonly offer: Offer | null
+  readonly customerName: string | null
+  readonly expiresAt: number
+  readonly cancelUrl: string
+  readonly form: PaymentForm
+}
+
+/** One bill that is owed. */
+export interface Owed {
+  readonly plan: string
+  readonly amountKobo: number
+  /** When payment first failed. */
+  readonly since: number
+}
+
+/** What happens by itself if nothing is done, in order of time. */
+export interface Consequence {
+  readonly at: number
+  readonly what: "retry" | "pause" | "restrict" | "hold" | "cancel"
+  readonly plan: string
+}
+
+/** `owed` empty: nothing is, and a payment method can be saved. */
+export interface PaymentLinkView extends Setting {
+  readonly customerName: string
+  readonly owed: ReadonlyArray<Owed>
+  readonly consequences: ReadonlyArray<Consequence>
+  /** What was said in its place, such as that it was paid otherwise; null: nothing. */
+  readonly remark: string | null
+  readonly form: PaymentForm
+}
+
+/** A payment whose outcome is not known yet: the page looks again by itself. */
+export interface PendingView extends Setting {
+  readonly amountKobo: number
+  readonly method: PaymentMethodSummary
+  readonly since: number
+  /** The path that says what became of it: with `Accept: application/json`, `data.status` and `data.redirect_url`. */
+  readonly returnPath: string
+}
+
+/** A page that only says something: finished, expired, cancelled, in error. */
+export interface MessageView {
+  /** null: nobody knows whose it is. */
+  readonly business: string | null
+  readonly simulated: boolean
+  readonly tone: "success" | "info" | "warning" | "error"
+  readonly title: string
+  readonly paragraphs: ReadonlyArray<string>
+  readonly action: { readonly label: string; readonly href: string } | null
+  /** Of an error: what support asks for. */
+  readonly requestId: string | null
+}
+
+export interface StartView {
+  readonly origin: string
+  /** In development only. */
+  readonly demoKey: string | null
+}
