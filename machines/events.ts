@@ -14,6 +14,8 @@ export interface SubscriptionInput {
   readonly trialDays: number
   /** The creation instant unless the subscription starts later (decision D3). */
   readonly startAt: number
+  /** Whether it starts once its checkout session is completed (decision G2). */
+  readonly checkout?: boolean
 }
 
 type Timed<T extends string> = { readonly type: T; readonly at: number }
@@ -42,6 +44,10 @@ export type SubscriptionEvent =
   | (Timed<"update"> & { readonly quantity?: number; readonly cancelAtPeriodEnd?: boolean })
   | (Timed<"pause"> & { readonly resumesAt: number | null; readonly reason: string | null })
   | (Timed<"resume"> & PlanFacts)
+  /** The buyer has submitted the page of the checkout session: the first payment is made, or the trial begins (decision G2). */
+  | (Timed<"check_out"> & { readonly methodId: string })
+  /** The checkout session is over, by time or by request (decision G3). */
+  | Timed<"checkout_expired">
   /** The overdue bill is to be tried now, with a payment method named for this once or with the subscription's (null). */
   | (Timed<"retry"> & { readonly methodId: string | null })
   /** A payment method was set (decision E6); null: the subscription's own is the new one. */

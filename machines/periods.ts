@@ -153,7 +153,7 @@ export const recoveredPeriod = (context: SubscriptionContext, at: number) => {
 }
 
 export const isShortTrial = (context: SubscriptionContext): boolean =>
-  context.trialEnd! - context.startAt <= TRIAL_NOTICE_MS
+  context.trialEnd! - context.periodStart <= TRIAL_NOTICE_MS
 
 /** What is over once a bill is paid, or forgiven. */
 export const SETTLED = { bill: null, dunning: null, escalation: null } as const

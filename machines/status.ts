@@ -6,6 +6,7 @@ export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]
 
 const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
   created: "incomplete",
+  checkout: "incomplete",
   scheduled: "incomplete",
   opening: "incomplete",
   starting: "incomplete",
@@ -20,11 +21,15 @@ const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
 const CHARGING: ReadonlySet<string> = new Set([
   "opening",
   "starting",
+  "checkout.charging",
   "trialing.charging",
   "active.charging",
   "active.resuming",
   "overdue.charging",
 ])
+
+/** Whether it waits for its checkout session to be completed (decision G2). */
+export const waitsForCheckout = (state: string): boolean => state.startsWith("checkout.")
 
 /** Whether a charge of the subscription is pending (decision E15). */
 export const isCharging = (state: string): boolean => CHARGING.has(state)

@@ -64,14 +64,32 @@ const failAgain = ["recordFailure", settleFailed, emit("charge.failed")] as cons
 /** A new payment method waits for the attempt under way; one that is removed is not waited for. */
 const methods = { method: { actions: "keepMethodForNext" }, "method.removed": { actions: "forgetMethod" } } as const
 
+/** The method that pays is the subscription's from then on. */
+const adopt = {
+  type: "adoptMethod",
+  params: ({ context }: Known) => ({ methodId: context.bill!.methodId }),
+} as const
+
 /** An overdue bill is paid after all (decision E8). */
 const recover = [
   settle(),
   post("overdue_paid"),
   emit("charge.succeeded"),
-  { type: "adoptMethod", params: ({ context }: Known) => ({ methodId: context.bill!.methodId }) },
+  adopt,
   "recoverPeriod",
   emit("subscription.recovered"),
+] as const
+
+/** The trial begins when the checkout session is completed, however long that was open. */
+const beginTrial = [
+  "beginTrial",
+  {
+    type: "adoptMethod",
+    params: ({ event }: { readonly event: SubscriptionEvent }) => ({
+      methodId: event.type === "check_out" ? event.methodId : null,
+    }),
+  },
+  emit("subscription.updated"),
 ] as const
 
 /** The period that was paused ends where it was (decision E11). */
@@ -121,11 +139,48 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     created: {
       on: {
         create: [
+          { guard: "waitsForCheckout", target: "checkout", actions: emit("subscription.created") },
           { guard: "startsLater", target: "scheduled", actions: emit("subscription.created") },
           { guard: "hasShortTrial", target: "trialing", actions: [emit("subscription.created"), ...shortTrial] },
           { guard: "hasTrial", target: "trialing", actions: [emit("subscription.created")] },
           { target: "opening" },
         ],
+      },
+    },
+
+    /** It starts, with its first payment or its trial, once the buyer completes its checkout session (decisions G2, G3). */
+    checkout: {
+      initial: "open",
+      on: {
+        checkout_expired: { target: "cancelled", actions: ["cancelExpired", emit("subscription.cancelled")] },
+      },
+      states: {
+        open: {
+          on: {
+            check_out: [
+              { guard: "hasShortTrial", target: "#subscription.trialing", actions: [...beginTrial, ...shortTrial] },
+              { guard: "hasTrial", target: "#subscription.trialing", actions: [...beginTrial] },
+              { target: "charging", actions: ["billCheckout", attempt] },
+            ],
+          },
+        },
+        charging: {
+          on: {
+            "charge.succeeded": {
+              target: "#subscription.active",
+              actions: [
+                settle(),
+                post("paid"),
+                emit("charge.succeeded"),
+                adopt,
+                "payPeriod",
+                emit("subscription.updated"),
+              ],
+            },
+            // The buyer may try again for as long as the session is open.
+            "charge.failed": { target: "open", actions: [settle(), emit("charge.failed")] },
+          },
+        },
       },
     },
 

@@ -118,6 +118,19 @@ export const subscriptionSetup = setup({
       const made = billFor(context, "first", period, context.startAt, planLines(context, NO_USAGE))
       return bill(made, { ...period, periodNo: -1 })
     }),
+    /** The first bill of a checkout, from the instant of this try: nobody pays for the time that the page was open. */
+    billCheckout: assign(({ context, event }) => {
+      const period = firstPeriod(context.billingCycle, event.at)
+      const made = billFor(context, "first", period, event.at, planLines(context, NO_USAGE))
+      const methodId = event.type === "check_out" ? event.methodId : null
+      const tried = context.bill
+      const again = tried === null ? {} : { no: tried.no, attempt: tried.attempt + 1 }
+      return bill({ ...made, ...again, origin: "request", methodId }, { ...period, periodNo: -1 })
+    }),
+    beginTrial: assign(({ context, event }) => {
+      const trialEnd = event.at + (context.trialEnd! - context.startAt)
+      return { trialEnd, anchorAt: trialEnd, periodStart: event.at, periodEnd: trialEnd }
+    }),
     billTrialEnd: assign(({ context }) => {
       const period = firstPeriod(context.billingCycle, context.trialEnd!)
       // Units reported during a trial are free (decision E1).
@@ -209,6 +222,11 @@ export const subscriptionSetup = setup({
       dunning: null,
       pause: null,
     })),
+    cancelExpired: assign(({ event }) => ({
+      cancelledAt: event.at,
+      cancellationReason: "checkout_expired" as const,
+      bill: null,
+    })),
     cancelUnpaid: assign(({ event }) => ({
       cancelledAt: event.at,
       cancellationReason: "nonpayment" as const,
@@ -229,6 +247,7 @@ export const subscriptionSetup = setup({
     unpaidTooLong: ({ context, event }) => unpaidDeadline(context.dunning!) - event.at,
   },
   guards: {
+    waitsForCheckout: ({ event }) => event.type === "create" && event.checkout === true,
     startsLater: ({ context, event }) => context.startAt > event.at,
     hasTrial: ({ context }) => context.trialEnd !== null,
     hasShortTrial: ({ context }) => context.trialEnd !== null && isShortTrial(context),

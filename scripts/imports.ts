@@ -26,6 +26,8 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["charge", "nudge"],
   ["collecting"],
   ["subscription"],
+  ["paying"],
+  ["checkout", "payment_link"],
   ["objects.ts"],
   ["sandbox"],
   ["services.ts", "api.ts", "lifecycles.ts", "observability.ts"],

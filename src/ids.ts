@@ -21,6 +21,7 @@ export const PREFIXES = {
   webhook_endpoint: "we",
   delivery: "dlv",
   nudge: "ndg",
+  checkout_session: "cs",
 } as const
 
 export type IdKind = keyof typeof PREFIXES

@@ -140,6 +140,31 @@ export const CATALOGUE = {
     "state_error",
     "The customer has no default payment method and the request names none.",
   ),
+  checkout_session_not_open: entry(
+    422,
+    "state_error",
+    "The checkout session is completed or expired, as the message says. Create another one where the buyer is to subscribe again.",
+  ),
+  payment_link_closed: entry(
+    422,
+    "state_error",
+    "The payment link takes nothing any more: it was used, what it asked for was paid otherwise, it is over 30 days old, or its subscription is cancelled. The message says which.",
+  ),
+  card_declined: entry(
+    402,
+    "state_error",
+    "The payment method was declined, for the reason in `failure_code`. With `authentication_required` send `otp`, the one-time code of the buyer's bank; else try another payment method.",
+  ),
+  amount_changed: entry(
+    422,
+    "state_error",
+    "What is due differs from the `amount` that the buyer was shown. Show the page again, or leave `amount` out.",
+  ),
+  too_many_attempts: entry(
+    429,
+    "rate_limit_error",
+    "Too many payments were tried on this page. The merchant can send a new link.",
+  ),
   plan_archived: entry(
     422,
     "state_error",
@@ -222,10 +247,16 @@ export class Problem extends Schema.TaggedError<Problem>()("Problem", {
   param: Schema.NullOr(Schema.String),
   /** Differs from the catalogue's where a reference in a body is unknown (400 `resource_missing`, decision B3). */
   status: Schema.Int,
+  /** Why a payment method was declined (`card_declined`). */
+  failureCode: Schema.NullOr(Schema.String),
 }) {}
 
 export const problem = (code: ProblemCode, message: string, param: string | null = null): Problem =>
-  new Problem({ code, message, param, status: CATALOGUE[code].status })
+  new Problem({ code, message, param, status: CATALOGUE[code].status, failureCode: null })
+
+/** A payment method was declined on a page: 402 (decision G8). */
+export const declined = (failureCode: string, message: string): Problem =>
+  new Problem({ code: "card_declined", message, param: null, status: CATALOGUE.card_declined.status, failureCode })
 
 /** The object that a path names does not exist here: 404 (decision B3). */
 export const noSuch = (object: string, id: string): Problem =>
@@ -238,6 +269,7 @@ export const noSuchReference = (object: string, id: string, param: string): Prob
     message: `No such ${object}: ${JSON.stringify(id.slice(0, 80))}.`,
     param,
     status: 400,
+    failureCode: null,
   })
 
 /** A look-up of what a body parameter names: an object that is missing is the body's fault (decision B3). */

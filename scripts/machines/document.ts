@@ -1,6 +1,7 @@
 /** The text of docs/machines.md. */
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from "xstate"
 import { chargeMachine } from "../../machines/charge.ts"
+import { checkoutMachine } from "../../machines/checkout.ts"
 import { clockMachine } from "../../machines/clock.ts"
 import { delayOf } from "../../machines/decide.ts"
 import { deliveryMachine } from "../../machines/delivery.ts"
@@ -17,6 +18,7 @@ interface Emission {
 const MACHINES: ReadonlyArray<readonly [string, string, AnyStateMachine]> = [
   ["Subscription", "machines/subscription.ts", subscriptionMachine],
   ["Charge", "machines/charge.ts", chargeMachine],
+  ["Checkout session", "machines/checkout.ts", checkoutMachine],
   ["Test clock", "machines/clock.ts", clockMachine],
   ["Service invoice", "machines/invoice.ts", invoiceMachine],
   ["Webhook endpoint", "machines/webhook_endpoint.ts", webhookEndpointMachine],

@@ -4,7 +4,7 @@ import { CHARGE_STATUSES, type ChargeContext, chargeMachine } from "../../machin
 import * as Kind from "../db/Kind.ts"
 import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
 import { commonOf } from "../http/response.ts"
-import { newId } from "../ids.ts"
+import { isId, newId } from "../ids.ts"
 import type { Metadata } from "../metadata.ts"
 import { CURRENCY } from "../money.ts"
 import type { Lease } from "../process/lease.ts"
@@ -41,6 +41,8 @@ export const charges = actorTable<ChargeContext>()(
     payment_method_named: fixed(Kind.flag),
     /** The failed one-off charge that this one retries. */
     retry_of: fixed(Kind.nullable(Kind.text)),
+    /** The checkout session, or the nudge with the link, on whose page it was made. */
+    page_id: fixed(Kind.nullable(Kind.text)),
     rail: fixed(Kind.text),
     description: fixed(Kind.nullable(Kind.text)),
     metadata: fixed(Kind.json<Metadata>()),
@@ -94,6 +96,7 @@ type Made =
   | "payment_method"
   | "payment_method_named"
   | "retry_of"
+  | "page_id"
   | "rail"
   | "sent_at"
   | "runner"
@@ -120,6 +123,9 @@ export const newCharge = (made: Pick<ChargeRow, Made>): ChargeRow => ({
   contradictions: [],
   paid_at: null,
 })
+
+/** Whether a charge was made on the page of a checkout session. */
+export const isOfCheckout = ({ page_id }: ChargeRow): boolean => page_id !== null && isId("checkout_session", page_id)
 
 export const renderCharge = (row: ChargeRow): typeof Charge.Type => ({
   ...commonOf("charge", row),

@@ -34,7 +34,12 @@ const MAX_RECOVERED = 500
 /** An attempt can lead to another at once, with a payment method that was set meanwhile; more in a row are left to the recovery. */
 const MAX_ROUNDS = 10
 
-const toRail = (charge: ChargeRow, now: number): RailCharge => ({
+/** The one-time codes that buyers typed, by charge. They are never kept: what a crash cuts short goes on without. */
+export type Codes = ReadonlyMap<string, string>
+
+const NO_CODES: Codes = new Map()
+
+const toRail = (charge: ChargeRow, now: number, codes = NO_CODES): RailCharge => ({
   account_id: charge.account_id,
   livemode: charge.livemode,
   reference: charge.id,
@@ -44,6 +49,7 @@ const toRail = (charge: ChargeRow, now: number): RailCharge => ({
   amountKobo: charge.amount_kobo,
   attemptNumber: charge.attempt_number,
   at: now,
+  code: codes.get(charge.id) ?? null,
 })
 
 const NO_METHOD: RailAnswer = {
@@ -136,10 +142,10 @@ export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer
 })
 
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
-const attempt = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+const attempt = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: number, codes: Codes) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
-  const answers = payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, now)))
+  const answers = payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, now, codes)))
   const byReference = new Map(payable.map((charge, index) => [charge.id, answers[index]!]))
   return yield* settle(
     of.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })),
@@ -148,14 +154,18 @@ const attempt = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: 
 })
 
 /** Attempts committed charges, and those that follow from them at once, round after round. */
-export const collect = Effect.fn("charge.collect")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+export const collect = Effect.fn("charge.collect")(function* (
+  of: ReadonlyArray<ChargeRow>,
+  now: number,
+  codes = NO_CODES,
+) {
   let next = of
   for (let round = 0; next.length > 0; round++) {
     if (round === MAX_ROUNDS) {
       yield* Effect.logWarning("charges are left to the recovery", { charges: next.length })
       return yield* releasing(chargeLease, next, Effect.void)
     }
-    next = yield* releasing(chargeLease, next, attempt(next, now))
+    next = yield* releasing(chargeLease, next, attempt(next, now, codes))
   }
 })
 

@@ -51,6 +51,7 @@ const insertOneOff = Effect.fnUntraced(function* (tenant: Tenant, made: OneOff) 
     payment_method: made.method,
     payment_method_named: made.methodNamed,
     retry_of: made.retryOf,
+    page_id: null,
     rail: rail.name,
     sent_at: made.now,
     runner,

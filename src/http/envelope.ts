@@ -36,6 +36,7 @@ export const failureBody = (problem: Problem, requestId: string, origin: string)
     param: problem.param,
     request_id: requestId,
     doc_url: `${origin}/docs/errors#${problem.code}`,
+    ...(problem.failureCode === null ? {} : { failure_code: problem.failureCode }),
   }
   return JSON.stringify({ success: false, error })
 }

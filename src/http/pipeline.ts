@@ -14,6 +14,7 @@ import { allowExpansions, type Expanders, expansions } from "./expand.ts"
 import { type Claim, claim, drop, type Stored, unclaim } from "./idempotency.ts"
 import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
+import type { PublicRoute } from "./publicRoutes.ts"
 import { parseQuery } from "./query.ts"
 import { createRoutes, type Match } from "./routes.ts"
 import { type Reply, replay, runHandler } from "./runHandler.ts"
@@ -30,6 +31,8 @@ export interface Call {
   key: KnownKey | undefined
   /** The path of its route, as that is declared. */
   route: string | undefined
+  /** What its route shows in the place of a refusal's envelope. */
+  refused: PublicRoute<never>["refused"]
 }
 
 export interface PipelineOptions<E> {

@@ -14,8 +14,11 @@ export interface PublicRequest {
 }
 
 export interface PublicResponse {
+  /** 200 where nothing else is said. */
+  readonly status?: number
   readonly contentType: string
   readonly body: Uint8Array
+  readonly headers?: Readonly<Record<string, string>>
   /** What a browser calls it when it is saved. */
   readonly fileName?: string
 }
@@ -29,14 +32,18 @@ export interface PublicRoute<R> {
   readonly methods: { readonly GET?: Respond<R>; readonly POST?: Respond<R> }
   /** Whether everybody may ask, and so not too often; what is signed comes as often as its sender has something to say. */
   readonly limited: boolean
+  /** What is shown in the place of a refusal's envelope; undefined: whoever asks is a program, and gets that. */
+  readonly refused: (refusal: Problem, requestId: string, headers: IncomingHttpHeaders) => PublicResponse | undefined
 }
+
+type Options = Partial<Pick<PublicRoute<never>, "limited" | "refused">>
 
 export const publicRoute = <R>(
   route: string,
   path: RegExp,
   methods: PublicRoute<R>["methods"],
-  limited = true,
-): PublicRoute<R> => ({ route, path, methods, limited })
+  { limited = true, refused = () => undefined }: Options = {},
+): PublicRoute<R> => ({ route, path, methods, limited, refused })
 
 /** The services that public routes take. */
 export type PublicServicesOf<P> = P extends PublicRoute<infer R> ? R : never
@@ -51,11 +58,11 @@ export const findPublicRoute = <R>(
   routes: ReadonlyArray<PublicRoute<R>>,
   method: string,
   path: string,
-): (Pick<PublicRoute<R>, "route" | "limited"> & Found<R>) | undefined => {
-  for (const { route, path: pattern, methods, limited } of routes) {
+): (Pick<PublicRoute<R>, "route" | "limited" | "refused"> & Found<R>) | undefined => {
+  for (const { route, path: pattern, methods, limited, refused } of routes) {
     const parts = pattern.exec(path)
     const respond = method === "POST" ? methods.POST : method === "GET" || method === "HEAD" ? methods.GET : undefined
-    if (parts !== null && respond !== undefined) return { route, respond, parts: parts.slice(1), limited }
+    if (parts !== null && respond !== undefined) return { route, respond, parts: parts.slice(1), limited, refused }
   }
   return undefined
 }

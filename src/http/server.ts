@@ -16,7 +16,7 @@ import { createLimits, type Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import { observe } from "./observe.ts"
 import { type Call, createPipeline, isWrite, requireHttps } from "./pipeline.ts"
-import { findPublicRoute, type PublicRoute } from "./publicRoutes.ts"
+import { findPublicRoute, type PublicResponse, type PublicRoute } from "./publicRoutes.ts"
 import { createReadiness } from "./readiness.ts"
 import { createRoutes } from "./routes.ts"
 import { addressOf, environment, isFromTrustedProxy, isSecure } from "./transport.ts"
@@ -64,9 +64,20 @@ const serveDocument = Effect.fnUntraced(function* (
   return HttpServerResponse.setHeaders(response, { ...call.headers, "x-request-id": requestId })
 })
 
+const publicResponse = (
+  { status = 200, body, contentType, fileName, headers = {} }: PublicResponse,
+  noted: Call["headers"],
+  requestId: string,
+): Response => {
+  const named = fileName === undefined ? {} : { "content-disposition": `inline; filename="${fileName}"` }
+  const safe = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" }
+  const all = { ...noted, ...named, ...safe, ...headers, "x-request-id": requestId }
+  return HttpServerResponse.uint8Array(body, { status, contentType, headers: all })
+}
+
 /** A page, or a callback. One that is signed comes as often as its sender likes, unless its address has sent wrong ones. */
 const servePublic = Effect.fnUntraced(function* <R>(
-  { route, respond, parts, limited }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
+  { route, respond, parts, limited, refused }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
   call: Call,
   transport: Transport,
   limits: Limits,
@@ -74,28 +85,22 @@ const servePublic = Effect.fnUntraced(function* <R>(
 ) {
   const { node, url } = call
   call.route = route
+  call.refused = refused
   yield* requireHttps(node, transport)
   const address = addressOf(node, transport)
   yield* limited ? limits.take(call, "public", address) : limits.look(call, "public", address)
   const body = readBytes(node, (bytes) => limits.hold(call, address, bytes))
   const request = { parts, search: url.searchParams, headers: node.headers, body }
-  const {
-    body: answer,
-    contentType,
-    fileName,
-  } = yield* Effect.tapError(respond(request), (error) =>
+  const response = yield* Effect.tapError(respond(request), (error) =>
     error._tag === "Problem" && error.code === "signature_invalid" ? limits.take(call, "public", address) : Effect.void,
   )
-  const named = fileName === undefined ? {} : { "content-disposition": `inline; filename="${fileName}"` }
-  const safe = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" }
-  const headers = { ...call.headers, ...named, ...safe, "x-request-id": requestId }
-  return HttpServerResponse.uint8Array(answer, { contentType, headers })
+  return publicResponse(response, call.headers, requestId)
 })
 
 /** The response to a request that failed; what nobody could act on is logged. */
 const refuse = Effect.fnUntraced(function* (
   cause: Cause.Cause<Failure>,
-  { node, route, key, headers }: Call,
+  { node, route, key, headers, refused }: Call,
   origin: string,
   requestId: string,
 ) {
@@ -110,7 +115,11 @@ const refuse = Effect.fnUntraced(function* (
   }
   const metering = yield* Metering
   const standing = isWrite(node) && key !== undefined ? yield* metering.standing(key) : {}
-  const response = failure(refusal, requestId, origin, { ...headers, ...standing })
+  const shown = refused(refusal, requestId, node.headers)
+  const response =
+    shown === undefined
+      ? failure(refusal, requestId, origin, { ...headers, ...standing })
+      : publicResponse(shown, headers, requestId)
   // What is left of a refused body is not read.
   return node.isPaused() ? HttpServerResponse.setHeader(response, "connection", "close") : response
 })
@@ -191,7 +200,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     const requestId = newId("request")
     const url = URL.canParse(node.url ?? "/", BASE) ? new URL(node.url ?? "/", BASE) : new URL(BASE)
     const startedAt = performance.now()
-    const call: Call = { node, url, headers: {}, ends: [], key: undefined, route: undefined }
+    const call: Call = { node, url, headers: {}, ends: [], key: undefined, route: undefined, refused: () => undefined }
     const dispatched = dispatch(call, requestId)
     // A caller that hangs up does not leave half a request: what is begun is finished.
     const responding = (isWrite(node) ? Effect.uninterruptible(dispatched) : dispatched).pipe(

@@ -1,17 +1,13 @@
 /** What nudges are made with: payment links that nobody can guess, and the hours in which none are sent. */
-import { createHash, createHmac } from "node:crypto"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Context, Effect, Layer } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { QuietHours } from "../../machines/reminders.ts"
 import type { ConfigProblem } from "../config/Config.ts"
 import { Origin } from "../http/Origin.ts"
-import { serviceSecret } from "../secret/serviceSecrets.ts"
+import { linkTokens } from "../secret/linkTokens.ts"
 import type { Vault } from "../secret/Vault.ts"
 
 const SECRET = "payment_links"
-
-/** What is kept of a token. */
-export const hashToken = (token: string): string => createHash("sha256").update(token).digest("hex")
 
 export class Nudging extends Context.Service<
   Nudging,
@@ -27,12 +23,7 @@ export class Nudging extends Context.Service<
   ): Layer.Layer<Nudging, SqlError.SqlError | ConfigProblem, SqlClient.SqlClient | Vault> =>
     Layer.effect(
       Nudging,
-      Effect.map(serviceSecret(SECRET), (secret) =>
-        Nudging.of({
-          token: (nudge) => createHmac("sha256", Redacted.value(secret)).update(nudge).digest("base64url"),
-          quietHours,
-        }),
-      ),
+      Effect.map(linkTokens(SECRET), (token) => Nudging.of({ token, quietHours })),
     )
 }
 

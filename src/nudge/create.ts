@@ -6,11 +6,11 @@ import type { Reminder } from "../../machines/reminders.ts"
 import { records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
+import { hashToken } from "../secret/linkTokens.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { born, type Outcome } from "../runtime/outcome.ts"
 import { announce } from "./announce.ts"
 import { wordsFor } from "./messages.ts"
-import { hashToken } from "./Nudging.ts"
 import { type NudgeRow, nudgeLifecycle, nudges } from "./nudge.ts"
 
 /** The subscription that a nudge is about, as far as its words need it. */

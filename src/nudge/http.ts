@@ -79,6 +79,6 @@ export const nudgeCallbacks = [
           return plain("ok")
         }),
     },
-    false,
+    { limited: false },
   ),
 ]

@@ -82,11 +82,20 @@ export const detach = Effect.fn("paymentMethod.detach")(function* (customer: Ref
   yield* sql`DELETE FROM payment_method WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND id = ${id}`
 })
 
-/** The method that a body names: attached to the customer already, or a `pm_test_` ID, which naming attaches (sandbox only). */
-export const nameMethod = Effect.fnUntraced(function* (customer: Ref, id: string, param: string, at: number) {
+/**
+ * The method that a body names: attached to the customer already, or a `pm_test_` ID, which naming attaches. Those are of
+ * the sandbox, and of pages on which payments are simulated.
+ */
+export const nameMethod = Effect.fnUntraced(function* (
+  customer: Ref,
+  id: string,
+  param: string,
+  at: number,
+  simulated = !customer.livemode,
+) {
   const attached = yield* summaryOf(customer, id)
   if (attached !== null) return attached
-  if (customer.livemode || !id.startsWith(TEST_PREFIX))
+  if (!simulated || !id.startsWith(TEST_PREFIX))
     return yield* noSuchReference("payment method of the customer", id, param)
   const summary = testMethod(id)
   if (summary === undefined)

@@ -30,6 +30,8 @@ export interface RailCharge {
   readonly attemptNumber: number
   /** Now, in the customer's clock (ms since the epoch). */
   readonly at: number
+  /** The one-time code that the buyer, who is there, was asked for; null: nobody was. Never kept. */
+  readonly code: string | null
 }
 
 export type RailAnswer =
@@ -44,6 +46,11 @@ export class PaymentRail extends Context.Service<
   PaymentRail,
   {
     readonly name: string
+    /**
+     * What keeps a buyer who is there from using a payment method: the one-time code that it asks for is missing
+     * (`authentication_required`) or wrong; null: nothing.
+     */
+    readonly objection: (method: string, code: string | null) => FailureCode | null
     /** Sends each charge once. */
     readonly charge: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<RailAnswer>>
     /** Asks what became of each reference. */

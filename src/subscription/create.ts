@@ -1,12 +1,13 @@
 /** Creating subscriptions (decisions D3 to D6). */
 import { Effect } from "effect"
+import type { BillingCycle } from "../../machines/calendar.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { collect, commitAttempts } from "../collecting/collect.ts"
-import { customers } from "../customer/customer.ts"
-import type { Tenant } from "../db/tenant.ts"
+import { type CustomerRow, customers } from "../customer/customer.ts"
+import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
-import { mergeMetadata } from "../metadata.ts"
+import { type Metadata, mergeMetadata } from "../metadata.ts"
 import { nameMethod, summaryOf } from "../payment_method/paymentMethods.ts"
 import { plans } from "../plan/plan.ts"
 import { asReference, invalid, problem } from "../problem.ts"
@@ -14,8 +15,57 @@ import { beginLife } from "../runtime/lifecycle.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCreate } from "./api.ts"
 import { outcomesOf } from "./move.ts"
-import { type SubscriptionRow, subscriptions } from "./subscription.ts"
+import { type SubscriptionRow, type SubscriptionTransition, subscriptions } from "./subscription.ts"
 import { checkAmount } from "./subscriptions.ts"
+
+/** What a subscription is made of. */
+interface Made extends Tenant {
+  readonly customer: Pick<CustomerRow, "id" | "test_clock_id">
+  readonly planId: string
+  readonly billingCycle: BillingCycle
+  /** Kept from now on, whatever becomes of the plan's (decision C3). */
+  readonly priceKobo: number
+  readonly trialDays: number
+  readonly quantity: number
+  readonly startAt: number
+  readonly methodId: string | null
+  readonly metadata: Metadata
+  /** Whether it waits for its checkout session (decision G2). */
+  readonly checkout?: boolean
+  /** Now, in the customer's clock. */
+  readonly now: number
+}
+
+/** A new subscription, by its first transition. */
+export const newSubscription = (made: Made): SubscriptionTransition => {
+  const { now: at, billingCycle, priceKobo, quantity, trialDays, startAt, checkout } = made
+  const birth = beginLife(subscriptionMachine, {
+    type: "create",
+    at,
+    billingCycle,
+    priceKobo,
+    quantity,
+    trialDays,
+    startAt,
+    ...(checkout === true ? { checkout } : {}),
+  })
+  const row: SubscriptionRow = {
+    account_id: made.account_id,
+    livemode: made.livemode,
+    id: newId("subscription"),
+    customer_id: made.customer.id,
+    plan_id: made.planId,
+    payment_method_id: made.methodId,
+    test_clock_id: made.customer.test_clock_id,
+    latest_charge_id: null,
+    announced_charge_id: null,
+    metadata: made.metadata,
+    created_at: at,
+    version: birth.version,
+    ...subscriptions.snapshotColumns(birth.to, birth.decision.snapshot.context),
+  }
+  return { ...birth, row }
+}
 
 /** Creates a subscription and commits its first charge where one is due now, to be collected after. */
 export const createSubscription = Effect.fn("subscription.create")(function* (
@@ -43,33 +93,23 @@ export const createSubscription = Effect.fn("subscription.create")(function* (
       "The customer has no default payment method: name one in payment_method, or use a checkout session.",
     )
   }
-  const birth = beginLife(subscriptionMachine, {
-    type: "create",
-    at: now,
+  const transition = newSubscription({
+    ...tenantOf(tenant),
+    customer,
+    planId: plan.id,
     billingCycle: plan.billing_cycle,
     priceKobo: plan.amount_kobo,
-    quantity,
     trialDays: input.trial_days ?? plan.trial_days,
+    quantity,
     startAt,
-  })
-  const row: SubscriptionRow = {
-    account_id: tenant.account_id,
-    livemode: tenant.livemode,
-    id: newId("subscription"),
-    customer_id: customer.id,
-    plan_id: plan.id,
-    payment_method_id: named?.id ?? null,
-    test_clock_id: customer.test_clock_id,
-    latest_charge_id: null,
-    announced_charge_id: null,
+    methodId: named?.id ?? null,
     metadata: yield* mergeMetadata({}, input.metadata),
-    created_at: now,
-    version: birth.version,
-    ...subscriptions.snapshotColumns(birth.to, birth.decision.snapshot.context),
-  }
+    now,
+  })
+  const { id } = transition.row
   const payment_method = named ?? (yield* summaryOf(customer, customer.default_payment_method_id))
-  const terms = new Map([[row.id, { ...plan, id: row.id, payment_method }]])
-  const { outcomes, attempts } = yield* outcomesOf([{ ...birth, row }], { now, terms }, true)
+  const terms = new Map([[id, { ...plan, id, payment_method }]])
+  const { outcomes, attempts } = yield* outcomesOf([transition], { now, terms }, true)
   yield* commitAttempts(outcomes, attempts)
-  return { id: row.id, after: collect(attempts, now) }
+  return { id, after: collect(attempts, now) }
 })

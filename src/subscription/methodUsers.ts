@@ -15,22 +15,26 @@ import { readTerms } from "./terms.ts"
 /**
  * A new default payment method is tried at once on whatever is overdue, or once the attempt under way fails; where a
  * subscription has a method of its own, that one has failed, so the new one stands in for it and becomes its own if it
- * pays (decision E16). Returns what is left to do after the commit. `now` is the customer's.
+ * pays (decision E16). Returns the charges to attempt after the commit. `now` is the customer's.
  */
-const methodSet = Effect.fn("subscription.methodSet")(function* (customer: CustomerRow, methodId: string, now: number) {
+export const tryMethod = Effect.fn("subscription.tryMethod")(function* (
+  customer: CustomerRow,
+  methodId: string,
+  now: number,
+) {
   const sql = yield* SqlClient.SqlClient
   const owing = yield* sql<SubscriptionRow>`
     SELECT * FROM subscription
     WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND bill IS NOT NULL AND status <> 'incomplete'
       AND payment_method_id IS DISTINCT FROM ${methodId}
     ORDER BY id FOR UPDATE`
-  if (owing.length === 0) return Effect.void
+  if (owing.length === 0) return []
   const terms = yield* readTerms(owing.map(refOf))
   const commands = owing.map((row) => ({
     row,
     event: { type: "method" as const, at: now, methodId: row.payment_method_id === null ? null : methodId },
   }))
-  return collect(yield* move(commands, { now, terms }), now)
+  return yield* move(commands, { now, terms })
 })
 
 /** Subscriptions that had a method of their own which is being removed go back to the customer's default. */
@@ -73,9 +77,9 @@ export const methodUsersLayer = Layer.effect(
   Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail>(), (context) =>
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
-        Effect.map(methodSet(customer, methodId, now), Effect.provideContext(context)).pipe(
-          Effect.provideContext(context),
-        ),
+        Effect.map(tryMethod(customer, methodId, now), (attempts) =>
+          Effect.provideContext(collect(attempts, now), context),
+        ).pipe(Effect.provideContext(context)),
       methodRemoved: (customer, methodId, now) =>
         Effect.provideContext(methodRemoved(customer, methodId, now), context),
       recover: (customerId) => Effect.provideContext(recoverCharges({ customerId }), context),

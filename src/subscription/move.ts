@@ -27,6 +27,8 @@ export interface Given {
   readonly terms: ReadonlyMap<string, Terms>
   readonly answered?: ReadonlyMap<string, Answered>
   readonly details?: ReadonlyMap<string, Details>
+  /** The pages on which buyers do it, by subscription ID. */
+  readonly pages?: ReadonlyMap<string, string>
 }
 
 /** The quiet hours of an environment: the sandbox has none. */
@@ -69,6 +71,7 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
     ...given,
     answered: given.answered ?? new Map(),
     details: given.details ?? new Map(),
+    pages: given.pages ?? new Map(),
     methods: yield* namedMethods(transitions),
     closed: Map.groupBy(closed, ({ subscription_id }) => subscription_id!),
     rules: yield* readRules(withRules(transitions)),

@@ -37,6 +37,8 @@ export interface Facts {
   readonly answered: ReadonlyMap<string, Answered>
   /** What the merchant changed beside what the machine knows, by subscription ID. */
   readonly details: ReadonlyMap<string, Details>
+  /** The pages on which buyers move their subscriptions, by subscription ID. */
+  readonly pages: ReadonlyMap<string, string>
   /** Payment methods that decisions name and that are still attached, by {@link methodKey}. */
   readonly methods: ReadonlyMap<string, PaymentMethodSummary>
   /** Paid periods that end early, as charges, by subscription ID. */
@@ -81,6 +83,7 @@ const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
     payment_method: methodOf(row, bill, facts),
     payment_method_named: bill.methodId !== null,
     retry_of: null,
+    page_id: facts.pages.get(row.id) ?? null,
     rail: facts.rail,
     sent_at: bill.attemptedAt,
     runner: facts.runner,

@@ -1,6 +1,6 @@
 /** Subscriptions as the owners of charges: what a rail's answers mean to them, and how an overdue bill is retried (decision E16). */
 import { Effect } from "effect"
-import type { ChargeRow } from "../charge/charge.ts"
+import { type ChargeRow, isOfCheckout } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settle } from "../collecting/ChargeOwners.ts"
 import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
@@ -14,7 +14,7 @@ import { apply, lockWithMethod, refuseWhileCharging } from "./subscriptions.ts"
 import { policyOf, readTerms, type Terms } from "./terms.ts"
 
 /** The subscription that a charge is for. */
-const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
+export const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
   charges.flatMap((charge) =>
     charge.subscription_id === null ? [] : [{ ...refOf(charge), id: charge.subscription_id }],
   )
@@ -32,7 +32,7 @@ const eventOf = (
 }
 
 /** Moves locked subscriptions by what the rail said of their charges. */
-const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<Nudging | PaymentRail | Runner> =>
+export const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<Nudging | PaymentRail | Runner> =>
   Effect.fnUntraced(function* (all, now) {
     const rows = new Map(locked.map((row) => [row.id, row]))
     const terms = yield* readTerms(refsOf(all.flatMap(({ after }) => (after.status === "failed" ? [after] : []))))
@@ -50,7 +50,7 @@ const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<Nudging | Pa
   })
 
 /** A further attempt at the bill of `charge`, its newest one, which failed. It uses up no automatic retry. */
-const retryBill = Effect.fn("subscription.retry")(function* (
+export const retryBill = Effect.fn("subscription.retry")(function* (
   tenant: Tenant,
   charge: ChargeRow,
   named: string | undefined,
@@ -75,7 +75,7 @@ const retryBill = Effect.fn("subscription.retry")(function* (
 export const subscriptionOwner = Effect.map(
   Effect.context<Nudging | PaymentRail | Runner>(),
   (context): ChargeOwner => ({
-    owns: ({ subscription_id }) => subscription_id !== null,
+    owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge),
     lock: (charges) =>
       Effect.map(subscriptions.lock(refsOf(charges)), (locked) => {
         const settle = settleWith(locked)

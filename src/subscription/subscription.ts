@@ -25,7 +25,7 @@ export const subscriptions = actorTable<SubscriptionContext>()(
     billing_cycle: fixed(Kind.oneOf(BILLING_CYCLES), "billingCycle"),
     price_kobo: fixed(Kind.bigint, "priceKobo"),
     start_at: fixed(Kind.instant, "startAt"),
-    trial_end_at: fixed(Kind.nullable(Kind.instant), "trialEnd"),
+    trial_end_at: moving(Kind.nullable(Kind.instant), "trialEnd"),
     status: moving(Kind.oneOf(SUBSCRIPTION_STATUSES), statusOf),
     quantity: moving(Kind.integer, "quantity"),
     anchor_at: moving(Kind.instant, "anchorAt"),

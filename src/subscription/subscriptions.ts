@@ -1,7 +1,7 @@
 /** Subscriptions: the verbs of the API on one that exists (decisions E9 to E15). */
 import { Effect } from "effect"
 import type { SubscriptionEvent } from "../../machines/events.ts"
-import { isCharging } from "../../machines/status.ts"
+import { isCharging, waitsForCheckout } from "../../machines/status.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { collect } from "../collecting/collect.ts"
 import { customers } from "../customer/customer.ts"
@@ -13,6 +13,7 @@ import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { invalid, problem } from "../problem.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { formatInstant, parseInstant } from "../time.ts"
+import { Checkouts } from "./Checkouts.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
 import { move } from "./move.ts"
 import type { Details } from "./outcome.ts"
@@ -87,10 +88,15 @@ export const cancelSubscription = Effect.fn("subscription.cancel")(function* (
   id: string,
   input: SubscriptionCancel,
 ) {
-  const locked = yield* lockForEvent(tenant, id)
-  if (locked.row.status === "cancelled") return yield* stateInvalid(locked.row, "cancelled")
   const { at_period_end: atPeriodEnd = false, reason = "merchant_request" } = input
-  yield* apply(locked, { type: "cancel", at: locked.now, atPeriodEnd, reason })
+  const found = yield* subscriptions.get(tenant, id)
+  const now = yield* standingTime(tenant, found.test_clock_id)
+  const checkouts = yield* Checkouts
+  const closeCheckout = waitsForCheckout(found.state) ? yield* checkouts.lock(refOf(found)) : undefined
+  const row = yield* subscriptions.lockOne(tenant, id)
+  if (row.status === "cancelled") return yield* stateInvalid(row, "cancelled")
+  yield* apply({ row, now }, { type: "cancel", at: now, atPeriodEnd, reason })
+  if (closeCheckout !== undefined && !atPeriodEnd) yield* closeCheckout(now)
   return yield* subscriptions.get(tenant, id)
 })
 

@@ -10,8 +10,8 @@ export type Outcome =
 export interface Behaviour {
   /** Whether the rail answers the attempt with the outcome, says "pending", or says nothing at all. */
   readonly answers: "at_once" | { readonly afterMs: number } | "only_when_asked"
-  /** `uses` counts the customer's earlier charges with this method. */
-  readonly outcome: (attemptNumber: number, uses: number) => Outcome
+  /** `uses` counts the customer's earlier charges with this method; `code` is what the buyer typed, null where nobody was there. */
+  readonly outcome: (attemptNumber: number, uses: number, code: string | null) => Outcome
   readonly countsUses: boolean
 }
 
@@ -34,6 +34,22 @@ const onceThen = (code: FailureCode): Behaviour => ({
   outcome: (_, uses) => (uses === 0 ? SUCCEEDED : failed(code)),
   countsUses: true,
 })
+
+/** The one-time code that is right. */
+export const TEST_CODE = "123456"
+
+/** What a method that asks for a one-time code has against one; null: nothing. */
+const codeObjection = (code: string | null): FailureCode | null =>
+  code === null ? "authentication_required" : code === TEST_CODE ? null : "authentication_failed"
+
+const withCode: Behaviour = {
+  answers: "at_once",
+  outcome: (_, __, code) => {
+    const objection = codeObjection(code)
+    return objection === null ? SUCCEEDED : failed(objection)
+  },
+  countsUses: false,
+}
 
 const CARD = { type: "card", brand: "visa", last4: "4242", bank_name: null, exp_month: 12, exp_year: 2034 } as const
 const BANK = {
@@ -100,7 +116,10 @@ export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, Tes
   ],
   [
     "pm_test_requires_otp",
-    card("Declined: authentication_required, unless the customer is there.", always(failed("authentication_required"))),
+    card(
+      `Declined: authentication_required, unless the customer is there: on a page the code ${TEST_CODE} succeeds.`,
+      withCode,
+    ),
   ],
   [
     "pm_test_bank_account",
@@ -147,3 +166,16 @@ export const testMethod = (id: string): PaymentMethodSummary | undefined => {
   const found = TEST_METHODS.get(id)
   return found === undefined ? undefined : { id, ...found.looks }
 }
+
+/** Card numbers that stand for test methods on pages. They are recognised where a page is submitted, and never kept. */
+export const TEST_CARDS: ReadonlyMap<string, string> = new Map([
+  ["4242424242424242", "pm_test_success"],
+  ["4084080000000051", "pm_test_insufficient_funds"],
+  ["4084080000000054", "pm_test_expired_card"],
+  ["4084080000000005", "pm_test_do_not_honor"],
+  ["5060666666666666666", "pm_test_requires_otp"],
+])
+
+/** What keeps a buyer who is there from using a test method; null: nothing. */
+export const objectionOf = (id: string, code: string | null): FailureCode | null =>
+  TEST_METHODS.get(id)?.behaviour === withCode ? codeObjection(code) : null

@@ -2,7 +2,7 @@
 import { Effect, Layer } from "effect"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../PaymentRail.ts"
 import { type Attempt, Attempts } from "./Attempts.ts"
-import { type Behaviour, TEST_METHODS } from "./methods.ts"
+import { type Behaviour, objectionOf, TEST_METHODS } from "./methods.ts"
 
 const behaviourOf = (charge: RailCharge): Behaviour => {
   const method = TEST_METHODS.get(charge.paymentMethod.id)
@@ -12,7 +12,7 @@ const behaviourOf = (charge: RailCharge): Behaviour => {
 
 const attemptOf = (charge: RailCharge, uses: number): Attempt => {
   const { answers, outcome } = behaviourOf(charge)
-  const decided = outcome(charge.attemptNumber, uses)
+  const decided = outcome(charge.attemptNumber, uses, charge.code)
   return {
     outcome: decided.status,
     code: decided.status === "failed" ? decided.code : null,
@@ -33,6 +33,7 @@ export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.e
     const attempts = yield* Attempts
     return PaymentRail.of({
       name: "simulator",
+      objection: objectionOf,
       charge: (charges) => {
         const counted = charges.filter((charge) => behaviourOf(charge).countsUses)
         const work = Effect.gen(function* () {

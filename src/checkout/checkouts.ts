@@ -1,0 +1,109 @@
+/** Creating checkout sessions (decisions G1 to G5, G9). */
+import { Effect } from "effect"
+import { checkoutMachine } from "../../machines/checkout.ts"
+import { standingTime } from "../clock/clocks.ts"
+import { type CustomerRow, customers } from "../customer/customer.ts"
+import { type Tenant, tenantOf } from "../db/tenant.ts"
+import { newId } from "../ids.ts"
+import { mergeMetadata } from "../metadata.ts"
+import { plans } from "../plan/plan.ts"
+import { asReference, invalid, problem } from "../problem.ts"
+import { commit } from "../runtime/commit.ts"
+import { beginLife } from "../runtime/lifecycle.ts"
+import { born } from "../runtime/outcome.ts"
+import { hashToken } from "../secret/linkTokens.ts"
+import { newSubscription } from "../subscription/create.ts"
+import { outcomesOf } from "../subscription/move.ts"
+import { checkAmount } from "../subscription/subscriptions.ts"
+import { MINUTE_MS } from "../time.ts"
+import { type CheckoutCreate, MAX_LIFETIME_MINUTES } from "./api.ts"
+import { CheckoutLinks } from "./CheckoutLinks.ts"
+import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
+import { urlFault } from "./urls.ts"
+
+/** What only one of the modes takes (decision G5), and where buyers can be sent (decision G4). */
+const checkCreate = (input: CheckoutCreate, livemode: boolean) => {
+  const { mode, plan, success_url, cancel_url } = input
+  const inSetup = (["plan", "quantity"] as const).find((name) => mode === "setup" && input[name] !== undefined)
+  const fault =
+    urlFault("success_url", success_url, livemode) ??
+    urlFault("cancel_url", cancel_url, livemode) ??
+    (inSetup === undefined ? undefined : invalid(inSetup, `${inSetup} goes with mode subscription only.`)) ??
+    (mode === "subscription" && plan === undefined
+      ? problem("parameter_missing", "plan is needed where mode is subscription.", "plan")
+      : undefined)
+  return fault === undefined ? Effect.void : Effect.fail(fault)
+}
+
+/** The terms of the plan that hold from now on, whatever becomes of the plan's own. */
+const termsOf = Effect.fnUntraced(function* (tenant: Tenant, input: CheckoutCreate) {
+  if (input.plan === undefined) return null
+  const plan = yield* asReference(plans.get(tenant, input.plan), "plan")
+  const quantity = input.quantity ?? 1
+  yield* checkAmount(plan.amount_kobo, quantity)
+  if (plan.status === "archived")
+    return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new checkout sessions.`)
+  return {
+    planId: plan.id,
+    billingCycle: plan.billing_cycle,
+    priceKobo: plan.amount_kobo,
+    trialDays: plan.trial_days,
+    quantity,
+  }
+})
+
+/** The customer of a session with its own now; null: it is created from what the buyer types. */
+const customerOf = Effect.fnUntraced(function* (tenant: Tenant, id: string | undefined) {
+  if (id === undefined) return { customer: null, now: Date.now() }
+  const found = yield* asReference(customers.get(tenant, id), "customer")
+  const now = yield* standingTime(tenant, found.test_clock_id)
+  const customer: CustomerRow = yield* customers.lockOne(tenant, found.id, "SHARE")
+  return { customer, now }
+})
+
+/** Creates a session; of a customer who is known, with the subscription that waits for it. */
+export const createSession = Effect.fn("checkout.create")(function* (tenant: Tenant, input: CheckoutCreate) {
+  yield* checkCreate(input, tenant.livemode)
+  const { customer, now } = yield* customerOf(tenant, input.customer)
+  const terms = yield* termsOf(tenant, input)
+  const whose = tenantOf(tenant)
+  const subscription =
+    customer === null || terms === null
+      ? undefined
+      : newSubscription({ ...whose, customer, ...terms, startAt: now, methodId: null, metadata: {}, checkout: true, now })
+  const id = newId("checkout_session")
+  const expiresAt = now + (input.expires_in_minutes ?? MAX_LIFETIME_MINUTES) * MINUTE_MS
+  const birth = beginLife(checkoutMachine, { type: "create", at: now, expiresAt })
+  const { token } = yield* CheckoutLinks
+  const row: SessionRow = {
+    ...whose,
+    id,
+    mode: input.mode,
+    plan_id: terms?.planId ?? null,
+    quantity: terms?.quantity ?? null,
+    price_kobo: terms?.priceKobo ?? null,
+    trial_days: terms?.trialDays ?? null,
+    test_clock_id: customer?.test_clock_id ?? null,
+    success_url: input.success_url,
+    cancel_url: input.cancel_url,
+    metadata: yield* mergeMetadata({}, input.metadata),
+    token_hash: hashToken(token(id)),
+    created_at: now,
+    customer_id: customer?.id ?? null,
+    customer_is_new: false,
+    subscription_id: subscription?.row.id ?? null,
+    charge_id: null,
+    payment_method_id: null,
+    submission: null,
+    replaced_by: null,
+    version: birth.version,
+    ...sessions.snapshotColumns(birth.to, birth.decision.snapshot.context),
+  }
+  const { outcomes } = yield* outcomesOf(
+    subscription === undefined ? [] : [subscription],
+    { now, terms: new Map() },
+    true,
+  )
+  yield* commit([...outcomes, born(checkoutLifecycle, birth, row)])
+  return row
+})

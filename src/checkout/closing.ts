@@ -1,0 +1,99 @@
+/**
+ * Sessions that end without being completed: by time, by request, because their subscription was cancelled, or because the
+ * buyer completed another one for the same plan. The subscription that waits for a session ends with it (decision G3).
+ * Locked in this order, as by everybody: clocks, customers, sessions, subscriptions, charges.
+ */
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import type { CheckoutEvent } from "../../machines/checkout.ts"
+import { waitsForCheckout } from "../../machines/status.ts"
+import { standingTime } from "../clock/clocks.ts"
+import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
+import { Nudging } from "../nudge/Nudging.ts"
+import { problem } from "../problem.ts"
+import { Runner } from "../process/Runner.ts"
+import { PaymentRail } from "../rail/PaymentRail.ts"
+import { commit } from "../runtime/commit.ts"
+import { type Due, timerHandler } from "../runtime/fire.ts"
+import { advance } from "../runtime/lifecycle.ts"
+import { Checkouts } from "../subscription/Checkouts.ts"
+import { move } from "../subscription/move.ts"
+import { subscriptions } from "../subscription/subscription.ts"
+import { formatInstant } from "../time.ts"
+import type { checkoutMachine } from "../../machines/checkout.ts"
+import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
+import { sessionOutcome } from "./outcome.ts"
+
+interface Closing {
+  /** Locked. */
+  readonly row: SessionRow
+  readonly event: CheckoutEvent
+}
+
+/** The subscriptions that sessions are for. */
+export const subscriptionRefs = (rows: ReadonlyArray<SessionRow>): ReadonlyArray<Ref> =>
+  rows.flatMap(({ account_id, livemode, subscription_id: id }) => (id === null ? [] : [{ account_id, livemode, id }]))
+
+/** Closes locked sessions, with the subscriptions that wait for them. `replacedBy`: the session completed instead. */
+export const closeSessions = Effect.fnUntraced(function* (
+  closing: ReadonlyArray<Closing>,
+  now: number,
+  replacedBy: string | null = null,
+) {
+  const transitions = advance(checkoutLifecycle, closing)
+  const at = new Map(transitions.map(({ row, event }) => [row.subscription_id, event.at]))
+  const waiting = yield* subscriptions.lock(subscriptionRefs(transitions.map(({ row }) => row)))
+  const commands = waiting
+    .filter(({ state }) => waitsForCheckout(state))
+    .map((row) => ({ row, event: { type: "checkout_expired" as const, at: at.get(row.id)! } }))
+  yield* move(commands, { now, terms: new Map() })
+  yield* commit(transitions.map((transition) => sessionOutcome(transition, { replaced_by: replacedBy }, now)))
+})
+
+/** Sessions expire by time. */
+export const checkoutTimers = timerHandler(
+  checkoutLifecycle,
+  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof checkoutMachine, SessionRow>>, now: number) {
+    yield* closeSessions(due, now)
+    return Effect.void
+  }),
+)
+
+/** What became of a session that is not open any more, in words. */
+export const standing = ({ status, completed_at, expires_at, replaced_by }: SessionRow): string => {
+  if (status === "completed") return `The checkout session was completed at ${formatInstant(completed_at!)}.`
+  if (replaced_by !== null) return `The buyer completed another session for the same plan instead: ${replaced_by}.`
+  return `The checkout session is expired: it was open until ${formatInstant(expires_at)} at the latest.`
+}
+
+/** Expires an open session by request, whether or not a payment is under way: one that arrives later is owed back (decision E15). */
+export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Tenant, id: string) {
+  const found = yield* sessions.get(tenant, id)
+  const now = yield* standingTime(tenant, found.test_clock_id)
+  const row = yield* sessions.lockOne(tenant, id)
+  if (row.status !== "open") return yield* problem("checkout_session_not_open", standing(row))
+  yield* closeSessions([{ row, event: { type: "expire", at: now } }], now)
+  return yield* sessions.get(tenant, id)
+})
+
+/** A subscription that is cancelled while it waits takes its session with it. */
+export const checkoutsLayer = Layer.effect(
+  Checkouts,
+  Effect.map(Effect.context<Nudging | PaymentRail | Runner>(), (context) =>
+    Checkouts.of({
+      lock: Effect.fnUntraced(function* (subscription: Ref) {
+        const sql = yield* SqlClient.SqlClient
+        const rows = yield* sql<SessionRow>`
+          SELECT * FROM checkout_session WHERE ${ofTenant(sql, subscription)} AND subscription_id = ${subscription.id} FOR UPDATE`
+        return (now) =>
+          Effect.provideContext(
+            closeSessions(
+              rows.map((row) => ({ row, event: { type: "expire", at: now } })),
+              now,
+            ),
+            context,
+          )
+      }),
+    }),
+  ),
+)

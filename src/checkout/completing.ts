@@ -1,0 +1,231 @@
+/**
+ * What happens when a buyer submits a checkout page (decisions G2, G3, G8). One transaction claims the session and commits the
+ * charge; the rail is called after it; what the rail says comes back in through the charge's owner (owner.ts). Others who
+ * submit meanwhile wait for the outcome, and are told of it.
+ */
+import { Effect } from "effect"
+import type { CheckoutEvent } from "../../machines/checkout.ts"
+import { type ChargeRow, charges } from "../charge/charge.ts"
+import { standingTime } from "../clock/clocks.ts"
+import { type Codes, collect } from "../collecting/collect.ts"
+import { type CustomerRow, customers } from "../customer/customer.ts"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
+import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import { newId } from "../ids.ts"
+import { formatKobo } from "../money.ts"
+import { openForWriting } from "../paying/open.ts"
+import type { Details, Submission } from "../paying/submission.ts"
+import { waitForCharge, waitingLimit } from "../paying/settled.ts"
+import { nameMethod } from "../payment_method/paymentMethods.ts"
+import { plans } from "../plan/plan.ts"
+import { declined, problem } from "../problem.ts"
+import { PaymentRail } from "../rail/PaymentRail.ts"
+import { commit } from "../runtime/commit.ts"
+import { advance } from "../runtime/lifecycle.ts"
+import { hashToken } from "../secret/linkTokens.ts"
+import { newSubscription } from "../subscription/create.ts"
+import { move, outcomesOf } from "../subscription/move.ts"
+import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
+import { readTerms } from "../subscription/terms.ts"
+import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
+import { closeSessions } from "./closing.ts"
+import { completion, lockSessions, siblingsOf } from "./completion.ts"
+import { type Notes, sessionOutcome } from "./outcome.ts"
+
+/** Payments that may be tried on one page: whoever tries more is testing cards. */
+const MAX_ATTEMPTS = 50
+
+/** What the first transaction of a submission finds or makes. */
+type Begun =
+  /** The session is over, or this very form was decided before. */
+  | { readonly kind: "over"; readonly again: boolean }
+  /** Somebody's payment is under way. */
+  | { readonly kind: "under_way"; readonly chargeId: string }
+  /** The customer was made by another submission this instant. */
+  | { readonly kind: "once_more" }
+  | {
+      readonly kind: "begun"
+      readonly attempts: ReadonlyArray<ChargeRow>
+      readonly codes: Codes
+      readonly now: number
+    }
+
+/** How a submission ended. */
+export interface Completed {
+  readonly session: SessionRow
+  /** The newest payment on the page, where there is one. */
+  readonly charge: ChargeRow | undefined
+  /** Whether this submission made it so, or repeats the one that did. */
+  readonly own: boolean
+  /** Somebody else's payment has been under way for as long as anybody waits. */
+  readonly busy: boolean
+}
+
+/** What is charged when the page is submitted (kobo). */
+export const dueNow = (session: SessionRow, subscription: SubscriptionRow | undefined): number =>
+  session.plan_id === null || (subscription === undefined ? session.trial_days! > 0 : subscription.trial_end_at !== null)
+    ? 0
+    : session.price_kobo! * (subscription?.quantity ?? session.quantity!)
+
+const createCustomer = Effect.fnUntraced(function* (tenant: Tenant, details: Details, now: number) {
+  const customer: CustomerRow = {
+    ...tenantOf(tenant),
+    id: newId("customer"),
+    ...details,
+    default_payment_method_id: null,
+    test_clock_id: null,
+    metadata: {},
+    created_at: now,
+  }
+  yield* customers.insert([customer])
+  return customer
+})
+
+/** The customer of the session: as it is, made from the details, or corrected by them where the page made it. */
+const customerFor = Effect.fnUntraced(function* (
+  session: SessionRow,
+  known: CustomerRow | undefined,
+  details: Details | null,
+  now: number,
+) {
+  if (known === undefined) return yield* createCustomer(session, details!, now)
+  if (!session.customer_is_new || details === null) return known
+  const corrected = { ...known, ...details }
+  yield* customers.update([corrected])
+  return corrected
+})
+
+/** The subscription that waits for the session, locked; made now where the customer was not known before. */
+const subscriptionFor = Effect.fnUntraced(function* (session: SessionRow, customer: CustomerRow, now: number) {
+  if (session.subscription_id !== null) return yield* subscriptions.lockOne(session, session.subscription_id)
+  const plan = yield* plans.get(session, session.plan_id!)
+  const transition = newSubscription({
+    ...tenantOf(session),
+    customer,
+    planId: plan.id,
+    billingCycle: plan.billing_cycle,
+    priceKobo: session.price_kobo!,
+    trialDays: session.trial_days!,
+    quantity: session.quantity!,
+    startAt: now,
+    methodId: null,
+    metadata: {},
+    checkout: true,
+    now,
+  })
+  const { outcomes } = yield* outcomesOf([transition], { now, terms: new Map() }, true)
+  yield* commit(outcomes)
+  return yield* subscriptions.lockOne(session, transition.row.id)
+})
+
+const checkAmount = (shown: number | null, dueKobo: number) =>
+  shown === null || shown === dueKobo
+    ? Effect.void
+    : Effect.fail(problem("amount_changed", `What is due now is ${formatKobo(dueKobo)}.`, "amount"))
+
+/** Why the buyer, who is there, cannot use the method: it asks for a one-time code, or has nothing to charge it by. */
+const checkCode = Effect.fnUntraced(function* ({ methodId, code }: Submission, dueKobo: number) {
+  const objection = (yield* PaymentRail).objection(methodId, code)
+  if (objection === "authentication_required")
+    return yield* declined(objection, "The bank asks for a one-time code: send it as otp.")
+  if (objection !== null && dueKobo === 0) return yield* declined(objection, "The one-time code is not right.")
+})
+
+/** Writes the session's transition, and notes what was submitted. */
+const moveSession = Effect.fnUntraced(function* (row: SessionRow, event: CheckoutEvent, notes: Notes, now: number) {
+  const transitions = advance(checkoutLifecycle, [{ row, event }])
+  yield* commit(transitions.map((transition) => sessionOutcome(transition, notes, now)))
+})
+
+interface Claimed {
+  readonly session: SessionRow
+  readonly known: CustomerRow | undefined
+  readonly siblings: (session: SessionRow) => ReadonlyArray<SessionRow>
+  readonly submitted: Submission
+  readonly now: number
+}
+
+/** Carries out what was submitted, on a session that is open and locked. */
+const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submitted, now }: Claimed) {
+  const waiting = session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
+  const dueKobo = dueNow(session, waiting)
+  yield* checkAmount(submitted.amountKobo, dueKobo)
+  yield* checkCode(submitted, dueKobo)
+  const customer = yield* customerFor(session, known, submitted.details, now)
+  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, true)
+  const noted: Notes = {
+    customer_id: customer.id,
+    customer_is_new: session.customer_is_new || known === undefined,
+    payment_method_id: methodId,
+    submission: submitted.submission === null ? null : hashToken(submitted.submission),
+  }
+  const done = (notes: Notes) => {
+    const completed = { ...session, ...notes }
+    return Effect.andThen(
+      moveSession(session, { type: "complete", at: now }, notes, now),
+      completion({ customer, session: completed, methodId, siblings: siblings(completed), now }),
+    )
+  }
+  if (session.mode === "setup") return { attempts: yield* done(noted), codes: new Map<string, string>() }
+
+  const subscription = yield* subscriptionFor(session, customer, now)
+  const notes: Notes = { ...noted, subscription_id: subscription.id }
+  if ((subscription.bill?.attempt ?? 0) >= MAX_ATTEMPTS)
+    return yield* problem("too_many_attempts", `${MAX_ATTEMPTS} payments were tried on this page: it takes no more.`)
+  const [charge] = yield* move([{ row: subscription, event: { type: "check_out", at: now, methodId } }], {
+    now,
+    terms: yield* readTerms([refOf(subscription)]),
+    pages: new Map([[subscription.id, session.id]]),
+  })
+  if (charge === undefined) return { attempts: yield* done(notes), codes: new Map<string, string>() }
+  yield* moveSession(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now)
+  const codes: Codes = submitted.code === null ? new Map() : new Map([[charge.id, submitted.code]])
+  return { attempts: [charge], codes }
+})
+
+/** The first transaction: claims the session, and commits what is to be attempted. */
+const begin = Effect.fnUntraced(function* (tenant: Tenant, id: string, submitted: Submission) {
+  const found = yield* sessions.get(tenant, id)
+  const now = yield* standingTime(tenant, found.test_clock_id)
+  const known =
+    found.customer_id === null ? undefined : yield* customers.lockOne(tenant, found.customer_id, "NO KEY UPDATE")
+  const locked = yield* lockSessions([found])
+  const session = locked.get(id)!
+  if (session.customer_id !== found.customer_id) return { kind: "once_more" } satisfies Begun
+  const again = submitted.submission !== null && session.submission === hashToken(submitted.submission)
+  if (session.status === "open" && session.expires_at <= now)
+    yield* closeSessions([{ row: session, event: { type: "expire", at: session.expires_at } }], now)
+  if (session.status !== "open" || session.expires_at <= now) return { kind: "over", again } satisfies Begun
+  const siblings = (of: SessionRow) => siblingsOf(of, locked)
+  const paying = [session, ...siblings(session)].find(({ state }) => state === "open.paying")
+  if (paying !== undefined) return { kind: "under_way", chargeId: paying.charge_id! } satisfies Begun
+  if (again) return { kind: "over", again } satisfies Begun
+  const begun = yield* carryOut({ session, known, siblings, submitted, now })
+  return { kind: "begun", ...begun, now } satisfies Begun
+})
+
+/** The session as it is now, with its newest payment. */
+const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
+  const session = yield* sessions.get(tenant, id)
+  const charge = session.charge_id === null ? undefined : yield* charges.get(tenant, session.charge_id)
+  return { session, charge }
+})
+
+/** Submits a page; returns how that ended, as far as it is known. */
+export const submitCheckout = Effect.fn("checkout.submit")(function* (tenant: Tenant, id: string, submitted: Submission) {
+  const { reading, writing } = yield* TenantDatabase
+  const limit = waitingLimit()
+  const read = (own: boolean, busy: boolean) =>
+    Effect.map(reading(tenant, readCompleted(tenant, id)), (found): Completed => ({ ...found, own, busy }))
+  for (;;) {
+    const begun: Begun = yield* writing(tenant, openForWriting(begin(tenant, id, submitted)))
+    if (begun.kind === "over") return yield* read(begun.again, false)
+    if (begun.kind === "begun") {
+      yield* collect(begun.attempts, begun.now, begun.codes)
+      return yield* read(true, false)
+    }
+    if (begun.kind === "once_more") continue
+    const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+    if (charge.status === "pending") return yield* read(false, true)
+  }
+})

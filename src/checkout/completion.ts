@@ -1,0 +1,79 @@
+/**
+ * What completing a session means to its customer (decision G2): the payment method becomes the default where there was none
+ * or something is overdue, which is then tried with it at once (decision E6); other sessions that the customer has open for
+ * the same plan are closed, so that nobody subscribes twice by two open pages.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { type CustomerRow, customers } from "../customer/customer.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import { ofTenant, type Ref } from "../db/tenant.ts"
+import { tryMethod } from "../subscription/methodUsers.ts"
+import type { SessionRow } from "./checkout.ts"
+import { closeSessions } from "./closing.ts"
+
+const hasOverdue = Effect.fnUntraced(function* (customer: CustomerRow) {
+  const sql = yield* SqlClient.SqlClient
+  const found = yield* sql`
+    SELECT 1 FROM subscription
+    WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND dunning IS NOT NULL LIMIT 1`
+  return found.length > 0
+})
+
+export interface Completion {
+  /** Locked. */
+  readonly customer: CustomerRow
+  readonly session: SessionRow
+  readonly methodId: string
+  /** The customer's other open sessions for the plan, locked. */
+  readonly siblings: ReadonlyArray<SessionRow>
+  /** The customer's. */
+  readonly now: number
+}
+
+/** Returns the charges to attempt after the commit. */
+export const completion = Effect.fnUntraced(function* ({ customer, session, methodId, siblings, now }: Completion) {
+  yield* closeSessions(
+    siblings.map((row) => ({ row, event: { type: "expire", at: now } })),
+    now,
+    session.id,
+  )
+  const overdue = yield* hasOverdue(customer)
+  if (customer.default_payment_method_id !== null && !overdue) return []
+  yield* customers.update([{ ...customer, default_payment_method_id: methodId }])
+  return overdue ? yield* tryMethod(customer, methodId, now) : []
+})
+
+/** A session, and whose open ones go with it. */
+export interface Wanted extends Ref {
+  readonly customer_id: string | null
+}
+
+const WANTED = { ...REF_COLUMNS, customer_id: "text" } as const
+
+/** Locks sessions, and all that their customers have open, in ID order, as everybody does. Their customers are locked before. */
+export const lockSessions = Effect.fnUntraced(function* (wanted: ReadonlyArray<Wanted>) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<SessionRow>`
+    WITH r AS MATERIALIZED (SELECT * FROM ${records(sql, wanted, WANTED)} given)
+    SELECT s.* FROM checkout_session s JOIN (
+      SELECT account_id, livemode, id FROM r
+      UNION
+      SELECT o.account_id, o.livemode, o.id FROM r
+      JOIN checkout_session o ON (o.account_id, o.livemode, o.customer_id) = (r.account_id, r.livemode, r.customer_id) AND o.status = 'open'
+    ) w ON (s.account_id, s.livemode, s.id) = (w.account_id, w.livemode, w.id)
+    ORDER BY s.id FOR UPDATE OF s`
+  return new Map(rows.map((row) => [row.id, row]))
+})
+
+/** The other sessions among locked ones that the customer of `session` has open for the same plan. */
+export const siblingsOf = (session: SessionRow, locked: ReadonlyMap<string, SessionRow>): ReadonlyArray<SessionRow> =>
+  session.plan_id === null || session.customer_id === null
+    ? []
+    : [...locked.values()].filter(
+        (row) =>
+          row.id !== session.id &&
+          row.status === "open" &&
+          row.plan_id === session.plan_id &&
+          row.customer_id === session.customer_id,
+      )

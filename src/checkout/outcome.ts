@@ -1,0 +1,40 @@
+/** What a checkout session's transition leaves behind: its row, and the event about it. Pure. */
+import { allParamsOf } from "../../machines/decide.ts"
+import type { Tenant } from "../db/tenant.ts"
+import { type NewEvent, previousAttributes } from "../event/events.ts"
+import { moved, type Outcome } from "../runtime/outcome.ts"
+import { checkoutLifecycle, renderSession, type SessionRow, type SessionTransition, sessions } from "./checkout.ts"
+
+/** What is noted on a session beside what its machine knows. */
+export type Notes = Partial<
+  Pick<
+    SessionRow,
+    | "customer_id"
+    | "customer_is_new"
+    | "subscription_id"
+    | "charge_id"
+    | "payment_method_id"
+    | "submission"
+    | "replaced_by"
+  >
+>
+
+/** `now`: the customer's. */
+export const sessionOutcome = (transition: SessionTransition, notes: Notes, now: number): Outcome => {
+  const { row: before, to, version, decision } = transition
+  const row: SessionRow = {
+    ...sessions.withSnapshot(before, to, decision.snapshot.context),
+    ...notes,
+    version,
+  }
+  const about: Tenant & Pick<NewEvent, "test_clock_id" | "at"> = {
+    account_id: row.account_id,
+    livemode: row.livemode,
+    test_clock_id: row.test_clock_id,
+    at: now,
+  }
+  const object = renderSession(row, null)
+  const previous = previousAttributes(renderSession(before, null), object)
+  const events = allParamsOf(decision, "emit").map(({ type }): NewEvent => ({ ...about, type, object, previous }))
+  return moved(checkoutLifecycle, transition, row, { events })
+}

@@ -1,0 +1,30 @@
+/** Where buyers go when they are through with a checkout page (decision G4). Pure. */
+import { type Problem, invalid } from "../problem.ts"
+
+/** What stands for the session's ID in a `success_url`. */
+const PLACEHOLDER = "{CHECKOUT_SESSION_ID}"
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+/** Why buyers cannot be sent there; undefined where they can. Plain http is for a developer's own machine, in the sandbox. */
+export const urlFault = (param: string, text: string, livemode: boolean): Problem | undefined => {
+  const { protocol, hostname, username, password } = new URL(text)
+  if (username !== "" || password !== "") return invalid(param, `${param} must hold no user name or password.`)
+  if (protocol === "https:" || (!livemode && LOOPBACK.test(hostname))) return undefined
+  const where = livemode ? "" : " (http:// for localhost only)"
+  return invalid(param, `${param} must begin with https://${where}.`)
+}
+
+/** A header holds ASCII only; what is in it already stays as it was written. */
+const asHeader = (url: string): string => (/^[\x21-\x7e]*$/.test(url) ? url : new URL(url).href)
+
+/** Where the buyer goes on: the `success_url` with the session's ID in its place, or added to its query. */
+export const successUrl = (text: string, session: string): string => {
+  if (text.includes(PLACEHOLDER)) return asHeader(text.replaceAll(PLACEHOLDER, session))
+  const [address, ...fragment] = text.split("#")
+  const joint = !address!.includes("?") ? "?" : /[?&]$/.test(address!) ? "" : "&"
+  return asHeader([`${address}${joint}session_id=${session}`, ...fragment].join("#"))
+}
+
+/** The origin that a form may lead to by a redirect. */
+export const originOf = (url: string): string => new URL(url).origin

@@ -1,0 +1,134 @@
+/** What the page of a checkout session shows, read from the database as the session's own tenant. */
+import { Effect } from "effect"
+import { charges } from "../charge/charge.ts"
+import { boundary } from "../../machines/calendar.ts"
+import { DAY_MS } from "../time.ts"
+import { customers } from "../customer/customer.ts"
+import { formatKobo } from "../money.ts"
+import { checkoutPage } from "../pages/checkout.ts"
+import { messagePage, pendingPage } from "../pages/says.ts"
+import type { CheckoutView, MessageView, Offer, PaymentForm, Setting } from "../pages/views.ts"
+import { day } from "../pages/words.ts"
+import { newSubmissionNumber } from "../paying/page.ts"
+import { savedMethods, settingOf } from "../paying/Setting.ts"
+import { plans } from "../plan/plan.ts"
+import { subscriptions } from "../subscription/subscription.ts"
+import { CheckoutLinks } from "./CheckoutLinks.ts"
+import type { SessionRow } from "./checkout.ts"
+import { dueNow } from "./completing.ts"
+import { successUrl } from "./urls.ts"
+
+/** Everything that the pages of a session are made from. */
+export const readSession = Effect.fnUntraced(function* (session: SessionRow) {
+  const setting = yield* settingOf(session, session.test_clock_id)
+  const plan = session.plan_id === null ? undefined : yield* plans.get(session, session.plan_id)
+  const customer = session.customer_id === null ? undefined : yield* customers.get(session, session.customer_id)
+  const subscription =
+    session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
+  const charge = session.charge_id === null ? undefined : yield* charges.get(session, session.charge_id)
+  const isKnown = customer !== undefined && !session.customer_is_new
+  const saved = isKnown ? yield* savedMethods(customer) : []
+  const path = `/checkout/${(yield* CheckoutLinks).token(session.id)}`
+  return { session, setting, plan, customer, subscription, charge, saved, isKnown, path }
+})
+
+export type ReadSession = Effect.Success<ReturnType<typeof readSession>>
+
+const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession): Offer | null => {
+  if (plan === undefined) return null
+  const trialMs = (session.trial_days ?? 0) * DAY_MS
+  const trialEndsAt = trialMs === 0 ? null : now + trialMs
+  const cycle = plan.billing_cycle
+  return {
+    plan: plan.name,
+    description: plan.description,
+    cycle,
+    priceKobo: session.price_kobo!,
+    quantity: subscription?.quantity ?? session.quantity!,
+    unitKobo: cycle === "per_delivery" ? null : plan.overage_per_unit_kobo,
+    startsAt: now,
+    trialEndsAt,
+    nextChargeAt: trialEndsAt ?? (cycle === "per_delivery" ? null : boundary(cycle, now, 1)),
+  }
+}
+
+/** What a form shows beside what it always does. */
+export type FormState = Partial<Pick<PaymentForm, "errors" | "refusal" | "asksOtp" | "chosen">> & {
+  readonly typed?: PaymentForm["details"]
+}
+
+/** The page that takes the payment. */
+export const formPage = (read: ReadSession, state: FormState = {}): string => {
+  const { session, setting, subscription, saved, isKnown, customer, path } = read
+  const amountKobo = dueNow(session, subscription)
+  const typed = state.typed ?? { name: customer?.name ?? "", email: customer?.email ?? "", phone: customer?.phone ?? "" }
+  const view: CheckoutView = {
+    ...setting,
+    offer: offerOf(read),
+    customerName: isKnown ? customer!.name : null,
+    expiresAt: session.expires_at,
+    cancelUrl: session.cancel_url,
+    form: {
+      action: `${path}/complete`,
+      submission: newSubmissionNumber(),
+      amountKobo,
+      purpose: amountKobo > 0 ? "pay" : session.mode === "setup" ? "save" : "start_trial",
+      details: isKnown ? null : typed,
+      saved,
+      chosen: state.chosen ?? null,
+      asksOtp: state.asksOtp ?? false,
+      takesCards: setting.simulated,
+      errors: state.errors ?? [],
+      refusal: state.refusal ?? null,
+    },
+  }
+  return checkoutPage(view)
+}
+
+/** The page of a payment whose outcome is not known yet. */
+export const waitingPage = ({ setting, charge, path }: ReadSession): string =>
+  pendingPage({
+    ...setting,
+    amountKobo: charge!.amount_kobo,
+    method: charge!.payment_method!,
+    since: charge!.created_at,
+    returnPath: `${path}/return`,
+  })
+
+/** The page of a session that is over. */
+export const overPage = (read: ReadSession): string => {
+  const { session, setting, charge } = read
+  const message = (tone: MessageView["tone"], title: string, paragraphs: ReadonlyArray<string>, action: MessageView["action"]) =>
+    messagePage({ ...base(setting), tone, title, paragraphs, action, requestId: null })
+  const back = { label: `Go back to ${setting.business}`, href: session.cancel_url }
+  if (session.status === "completed") {
+    const paid = charge?.status === "succeeded" ? `You paid ${formatKobo(charge.amount_kobo)} on ${day(charge.paid_at!)}.` : undefined
+    const done = session.mode === "setup" ? "Your payment method is saved" : "You are subscribed already"
+    return message(
+      "success",
+      paid === undefined ? done : "This is paid already",
+      [paid ?? `This was completed on ${day(session.completed_at!)}.`, "Nothing more is charged on this page."],
+      { label: `Continue to ${setting.business}`, href: successUrl(session.success_url, session.id) },
+    )
+  }
+  if (session.replaced_by !== null)
+    return message(
+      "info",
+      "You are subscribed already",
+      [
+        "You opened this checkout more than once and completed another one, so this one is closed. Nothing was charged here.",
+      ],
+      back,
+    )
+  return message(
+    "warning",
+    "This checkout has expired",
+    [
+      `It was open until ${day(session.expires_at)} at the latest. Nothing was charged.`,
+      `To go on, begin again at ${setting.business}.`,
+    ],
+    back,
+  )
+}
+
+const base = ({ business, simulated }: Setting) => ({ business, simulated })

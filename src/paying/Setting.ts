@@ -1,0 +1,47 @@
+/** Whose page it is, and in which world: what every page on which buyers pay begins with. */
+import { Context, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { findAccount } from "../account/accounts.ts"
+import { isRef, ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
+import type { Setting } from "../pages/views.ts"
+import { problem } from "../problem.ts"
+import { PaymentRail, type PaymentMethodSummary } from "../rail/PaymentRail.ts"
+
+/** Methods to choose from: a buyer has one or two, a sandbox customer many. */
+const MAX_SAVED = 6
+
+/** Whether simulated payments may stand in for real ones in live: in development only. */
+export class LiveSimulation extends Context.Service<LiveSimulation, { readonly allowed: boolean }>()(
+  "billing/paying/LiveSimulation",
+) {}
+
+const NOT_SET_UP = problem("service_unavailable", "This merchant is not set up to take payments here yet.")
+const SUSPENDED = problem("live_access_required", "This merchant cannot take payments at the moment.")
+
+/** The setting of a page of this merchant; refused where it can take no payment. `clockId`: the customer's. */
+export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
+  const sql = yield* SqlClient.SqlClient
+  const account = yield* findAccount(tenant.account_id)
+  const simulated = (yield* PaymentRail).name === "simulator"
+  if (tenant.livemode && account?.live_access !== "approved") return yield* SUSPENDED
+  if (tenant.livemode && simulated && !(yield* LiveSimulation).allowed) return yield* NOT_SET_UP
+  const [clock] =
+    clockId === null
+      ? []
+      : yield* sql<{ frozen_at: number }>`
+          SELECT frozen_at FROM test_clock WHERE ${isRef(sql, { ...tenant, id: clockId })}`
+  return {
+    business: account!.business_name,
+    simulated,
+    now: clock?.frozen_at ?? Date.now(),
+    onTestClock: clock !== undefined,
+  } satisfies Setting
+})
+
+/** The customer's payment methods, the newest first. */
+export const savedMethods = Effect.fnUntraced(function* (customer: Ref) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<PaymentMethodSummary>`
+    SELECT id, type, brand, last4, bank_name, exp_month, exp_year FROM payment_method
+    WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} ORDER BY attached_no DESC LIMIT ${MAX_SAVED}`
+})

@@ -1,0 +1,101 @@
+/**
+ * Requests and responses of the pages on which buyers pay (decision G8): the same address serves a browser and, with
+ * `Accept: application/json`, a program.
+ */
+import { randomBytes } from "node:crypto"
+import type { IncomingHttpHeaders } from "node:http"
+import { Effect } from "effect"
+import { success } from "../http/envelope.ts"
+import { parseBody } from "../http/parseBody.ts"
+import type { PublicRequest, PublicResponse } from "../http/publicRoutes.ts"
+import type { Json } from "../json.ts"
+import { pageHeaders } from "../pages/headers.ts"
+import { messagePage } from "../pages/says.ts"
+import { type Problem, problem } from "../problem.ts"
+import { type Fault, type Fields, formFields, jsonFields } from "./submission.ts"
+
+const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? "")
+
+/** Whether a program asks: it says so, or sends JSON and does not ask for a page. */
+export const wantsJson = (headers: IncomingHttpHeaders): boolean => {
+  const accept = headers.accept ?? ""
+  if (accept.includes("text/html")) return false
+  return accept.includes("application/json") || isJson(headers["content-type"])
+}
+
+/** A page. `leadsTo`: origins that its form may end at, by a redirect of ours. */
+export const page = (status: number, document: string, leadsTo: ReadonlyArray<string> = []): PublicResponse => ({
+  status,
+  contentType: "text/html; charset=utf-8",
+  body: Buffer.from(document),
+  headers: pageHeaders({ formActions: leadsTo }),
+})
+
+/** After a form: the browser goes on by GET, so that going back or reloading submits nothing. */
+export const seeOther = (location: string): PublicResponse => ({
+  status: 303,
+  contentType: "text/plain; charset=utf-8",
+  body: Buffer.from(""),
+  headers: { ...pageHeaders({}), location },
+})
+
+export const answer = (data: Json): PublicResponse => ({
+  status: 200,
+  contentType: "application/json; charset=utf-8",
+  body: Buffer.from(success(data)),
+})
+
+const TITLES: Readonly<Partial<Record<Problem["code"], string>>> = {
+  rate_limited: "Too many requests",
+  too_many_in_flight: "Too many requests",
+  too_many_attempts: "Too many attempts",
+  link_invalid: "This link leads nowhere",
+}
+
+/** What a browser is shown of a refusal. */
+export const refusedPage = (refusal: Problem, requestId: string): PublicResponse => {
+  const mine = refusal.status >= 500
+  const document = messagePage({
+    business: null,
+    simulated: false,
+    tone: mine ? "error" : "warning",
+    title: TITLES[refusal.code] ?? (mine ? "Something went wrong on our side" : "This cannot be done"),
+    paragraphs: [refusal.message, ...(mine ? ["Nothing was charged by this. Try again in a moment."] : [])],
+    action: null,
+    requestId,
+  })
+  return page(refusal.status, document)
+}
+
+/** Numbers a form, so that one that is sent twice is known by it. */
+export const newSubmissionNumber = (): string => randomBytes(16).toString("base64url")
+
+const CROSS_SITE = problem(
+  "origin_not_allowed",
+  "The form was sent from a page of another site: open the link and send it from there.",
+)
+
+/** The fields that were submitted. A browser that sends another site's form says so, and is refused. */
+export const readFields = Effect.fnUntraced(function* ({ headers, body }: PublicRequest) {
+  const site = headers["sec-fetch-site"]
+  if (site === "cross-site" || site === "same-site") return yield* CROSS_SITE
+  const type = headers["content-type"]
+  const text = (yield* body).toString("utf8")
+  if (isJson(type)) {
+    return yield* jsonFields(yield* parseBody(text))
+  }
+  if (type === undefined ? text !== "" : !/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type))
+    return yield* problem(
+      "content_type_invalid",
+      "Send a form (application/x-www-form-urlencoded) or JSON (application/json).",
+    )
+  return formFields(text)
+})
+
+/** The first fault in the order of the body, missing parameters last (decision A5). */
+export const firstFault = (faults: ReadonlyArray<Fault>, fields: Fields): Problem => {
+  const names: ReadonlyArray<string> = Object.keys(fields)
+  const place = ({ field, problem: { code } }: Fault) =>
+    code === "parameter_missing" ? names.length : names.indexOf(field)
+  return faults.toSorted((a, b) => place(a) - place(b))[0]!.problem
+}

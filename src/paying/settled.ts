@@ -1,0 +1,30 @@
+/** Waiting for what becomes of a payment that somebody else's request has under way. */
+import { Effect } from "effect"
+import { type ChargeRow, charges } from "../charge/charge.ts"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
+import type { Tenant } from "../db/tenant.ts"
+import { formatKobo } from "../money.ts"
+import { formatInstant } from "../time.ts"
+
+/** A card is decided within seconds. What takes longer, a bank or a dead process, is not waited for. */
+const MAX_WAIT_MS = 8_000
+const LOOK_AGAIN_MS = 100
+
+/** When a request that begins now stops waiting. */
+export const waitingLimit = (): number => performance.now() + MAX_WAIT_MS
+
+/** Waits until a charge is settled, or until `limit`; returns it as it is then. */
+export const waitForCharge = Effect.fnUntraced(function* (tenant: Tenant, id: string, limit: number) {
+  const { reading } = yield* TenantDatabase
+  for (;;) {
+    const charge = yield* reading(tenant, charges.get(tenant, id))
+    if (charge.status !== "pending" || performance.now() >= limit) return charge
+    yield* Effect.sleep(LOOK_AGAIN_MS)
+  }
+})
+
+/** What was paid, when and with what, in words. */
+export const paymentInWords = ({ amount_kobo, paid_at, payment_method: method, id }: ChargeRow): string => {
+  const how = method === null ? "" : ` with the ${method.type.replace("_", " ")}${method.last4 === null ? "" : ` ending ${method.last4}`}`
+  return `${formatKobo(amount_kobo)} was paid${paid_at === null ? "" : ` at ${formatInstant(paid_at)}`}${how} (${id})`
+}

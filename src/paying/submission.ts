@@ -1,0 +1,188 @@
+/**
+ * What a buyer submits on a page (decision G8), as a form or as JSON. Card numbers end here: they are recognised as a test
+ * method, and nothing of them goes further.
+ */
+import { Effect, Schema } from "effect"
+import { parsePhoneNumberFromString } from "libphonenumber-js/min"
+import { email } from "../http/parameters.ts"
+import type { Json } from "../json.ts"
+import type { FormField, TypedDetails } from "../pages/views.ts"
+import { type Problem, problem } from "../problem.ts"
+import { TEST_CARDS } from "../rail/simulator/methods.ts"
+
+const FIELDS = [
+  "name",
+  "email",
+  "phone",
+  "payment_method",
+  "card_number",
+  "card_expiry",
+  "card_cvc",
+  "otp",
+  "submission",
+  "amount",
+] as const
+type Field = (typeof FIELDS)[number]
+
+/** The fields as they were sent. */
+export type Fields = Readonly<Partial<Record<Field, string>>>
+
+export interface Fault {
+  readonly field: FormField
+  readonly problem: Problem
+}
+
+export interface Details {
+  readonly name: string
+  readonly email: string | null
+  readonly phone: string | null
+}
+
+export interface Submission {
+  /** null: the buyer typed none. */
+  readonly details: Details | null
+  readonly methodId: string
+  /** The one-time code. */
+  readonly code: string | null
+  /** What numbers the form. */
+  readonly submission: string | null
+  /** What the buyer was shown to pay (kobo). */
+  readonly amountKobo: number | null
+}
+
+const MAX_FIELD = 500
+const MAX_NAME = 120
+const MAX_ID = 64
+
+const wrong = (field: Field, message: string): Problem => problem("parameter_invalid", message, field)
+
+/** The fields of a form; of one that is posted several times the last that is not empty counts. */
+export const formFields = (text: string): Fields => {
+  const form = new URLSearchParams(text)
+  return Object.fromEntries(
+    FIELDS.flatMap((field) => {
+      const value = form.getAll(field).findLast((one) => one.trim() !== "")
+      return value === undefined ? [] : [[field, value.slice(0, MAX_FIELD)]]
+    }),
+  )
+}
+
+/** The fields of a JSON body; what is not one is refused (decision A4). */
+export const jsonFields = Effect.fnUntraced(function* (body: Json) {
+  const fields: Partial<Record<Field, string>> = {}
+  for (const [name, value] of Object.entries(body)) {
+    const field = FIELDS.find((known) => known === name)
+    if (field === undefined) return yield* problem("parameter_unknown", `There is no parameter ${name} here.`, name)
+    if (value === null) continue
+    const isRight = field === "amount" ? Number.isSafeInteger(value) : typeof value === "string"
+    if (!isRight || String(value).length > MAX_FIELD)
+      return yield* wrong(
+        field,
+        field === "amount" ? "amount must be an integer number of kobo." : `${field} must be a string.`,
+      )
+    if (String(value) !== "") fields[field] = String(value)
+  }
+  return fields as Fields
+})
+
+const isEmail = Schema.is(email)
+
+const readName = ({ name }: Fields): string | Problem => {
+  const text = (name ?? "").trim()
+  if (text === "") return problem("parameter_missing", "Enter your name.", "name")
+  if ([...text].length > MAX_NAME || /\p{Cc}/u.test(text))
+    return wrong("name", `Enter a name of at most ${MAX_NAME} characters.`)
+  return text
+}
+
+const readEmail = ({ email }: Fields): string | null | Problem => {
+  const text = (email ?? "").trim()
+  if (text === "") return null
+  return isEmail(text) ? text : wrong("email", "Enter an e-mail address such as ada@example.com.")
+}
+
+/** Local forms such as 0803 123 4567 are Nigerian numbers (decision C5). */
+const readPhone = ({ phone }: Fields): string | null | Problem => {
+  if ((phone ?? "").trim() === "") return null
+  const parsed = parsePhoneNumberFromString(phone!, "NG")
+  return parsed?.isPossible() === true
+    ? parsed.number
+    : wrong("phone", "Enter a phone number such as 0803 123 4567 or +234 803 123 4567.")
+}
+
+const EXPIRY = /^(0?[1-9]|1[0-2])\s*[/-]?\s*(\d{2}|20\d{2})$/
+const MAX_CARD_YEARS = 50
+
+/** Whether a card is good until the end of the month that is printed on it. */
+const expiryFault = (text: string, now: number): Problem | undefined => {
+  const [, month, year] = EXPIRY.exec(text.trim()) ?? []
+  if (month === undefined || year === undefined)
+    return wrong("card_expiry", "Enter the expiry date as on the card, such as 12/34.")
+  const full = year.length === 2 ? 2000 + Number(year) : Number(year)
+  if (Date.UTC(full, Number(month)) <= now) return wrong("card_expiry", "This card has expired: use another one.")
+  return Date.UTC(full - MAX_CARD_YEARS, Number(month)) > now
+    ? wrong("card_expiry", "Check the year of the expiry date.")
+    : undefined
+}
+
+const cardFaults = (fields: Fields, now: number): ReadonlyArray<Problem> => {
+  const number = (fields.card_number ?? "").replaceAll(/[\s-]/g, "")
+  const { card_expiry: expiry, card_cvc: cvc } = fields
+  const missing = (field: Field, message: string) => problem("parameter_missing", message, field)
+  return [
+    number === ""
+      ? missing("card_number", "Enter the card number.")
+      : TEST_CARDS.has(number)
+        ? undefined
+        : wrong("card_number", "Payments are simulated here: use one of the test cards, never a real one."),
+    expiry === undefined ? missing("card_expiry", "Enter the expiry date.") : expiryFault(expiry, now),
+    cvc === undefined
+      ? missing("card_cvc", "Enter the security code.")
+      : /^\d{3,4}$/.test(cvc.trim())
+        ? undefined
+        : wrong("card_cvc", "Enter the 3 or 4 digits of the security code."),
+  ].filter((fault) => fault !== undefined)
+}
+
+/** The payment method that is meant, and what is wrong with how it is named. */
+const readMethod = (fields: Fields, now: number) => {
+  const named = fields.payment_method?.trim()
+  if (named !== undefined) {
+    const faults = named.length > MAX_ID ? [wrong("payment_method", "payment_method must be the ID of a payment method.")] : []
+    return { methodId: named, faults }
+  }
+  if (fields.card_number === undefined && fields.card_expiry === undefined && fields.card_cvc === undefined)
+    return {
+      methodId: "",
+      faults: [problem("parameter_missing", "Enter a card, or choose a payment method.", "payment_method")],
+    }
+  const number = (fields.card_number ?? "").replaceAll(/[\s-]/g, "")
+  return { methodId: TEST_CARDS.get(number) ?? "", faults: cardFaults(fields, now) }
+}
+
+const readAmount = ({ amount }: Fields): number | null =>
+  amount !== undefined && /^\d{1,11}$/.test(amount) ? Number(amount) : null
+
+/** As they were typed, for the form to show again. */
+export const typedDetails = ({ name = "", email = "", phone = "" }: Fields): TypedDetails => ({ name, email, phone })
+
+/** What was submitted, or what is wrong with it, in the order of the form. */
+export const readSubmission = (
+  fields: Fields,
+  { asksDetails, now }: { readonly asksDetails: boolean; readonly now: number },
+): Submission | ReadonlyArray<Fault> => {
+  const isFault = (value: unknown): value is Problem => value instanceof Object
+  const [name, mail, phone] = [readName(fields), readEmail(fields), readPhone(fields)]
+  const { methodId, faults } = readMethod(fields, now)
+  const problems = [...(asksDetails ? [name, mail, phone].filter(isFault) : []), ...faults]
+  if (problems.length > 0)
+    // Each names the field that it is about.
+    return problems.map((one) => ({ field: one.param as FormField, problem: one }))
+  return {
+    details: asksDetails ? ({ name, email: mail, phone } as Details) : null,
+    methodId,
+    code: fields.otp?.trim() ?? null,
+    submission: fields.submission ?? null,
+    amountKobo: readAmount(fields),
+  }
+}
