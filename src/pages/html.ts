@@ -26,8 +26,10 @@ type Place =
 
 /** Attributes that a browser follows. */
 const ADDRESSES = new Set(["href", "action", "src", "formaction"])
-/** Attributes that are code or markup of their own: no escaping makes a value safe there, and the policy refuses most. */
-const CODE = /^(on.*|style|srcdoc|srcset|http-equiv)$/
+/** Attributes that the pages' policy refuses. */
+const CODE = /^(on.*|style)$/
+/** Attributes that no escaping makes safe: what the template itself says may stand there. */
+const FIXED = /^(srcdoc|srcset|http-equiv|content)$/
 /** Elements whose content is not text. */
 const RAW = new Set(["script", "style", "iframe", "noembed", "noframes", "plaintext", "xmp"])
 
@@ -48,12 +50,12 @@ const refused = (why: string): never => {
 
 /** What there is of markup, as far as it tells where a value stands. */
 const TEXT = /[^<]+/y
-const RAW_ELEMENT = /<(script|style)\b[^>"']*>.*?<\/\1>/sy
+const RAW_ELEMENT = /<(script|style)\b[^>]*>.*?<\/\1>/isy
 const COMMENT = /<!--.*?-->/sy
 const DOCTYPE = /<!doctype [^>]*>/iy
-const CLOSING = /<\/[a-z][a-z0-9]*>/y
-const OPENING = /<([a-z][a-z0-9]*)/y
-const ATTRIBUTE = /\s+([a-z][a-z0-9:-]*)(?:="([^"<]*)")?/y
+const CLOSING = /<\/[a-z][a-z0-9]*>/iy
+const OPENING = /<([a-z][a-z0-9]*)/iy
+const ATTRIBUTE = /\s+([a-z][a-z0-9:-]*)(?:="([^"<]*)")?/iy
 const OPENING_END = /\s*\/?>/y
 
 /** Stands for a value while a template is read; no template has one of its own. */
@@ -78,14 +80,15 @@ const read = (strings: ReadonlyArray<string>): ReadonlyArray<Place> => {
   }
   const attribute = (name: string, value: string): void => {
     const holes = value.match(HOLES)?.length ?? 0
-    if (CODE.test(name) && (holes > 0 || name !== "http-equiv")) refused(`the attribute ${name} is code`)
+    if (CODE.test(name) || (FIXED.test(name) && holes > 0)) refused(`the attribute ${name} is code`)
     const whole = value === HOLE
     if (ADDRESSES.has(name) && holes > 0 && !whole) refused(`${name} is put together`)
     for (let i = 0; i < holes; i++) places.push({ in: "attribute", name, whole, address: ADDRESSES.has(name) })
   }
   const opening = (element: string): void => {
-    if (RAW.has(element)) refused(`<${element}> is not closed in the template`)
-    for (let found = take(ATTRIBUTE); found !== null; found = take(ATTRIBUTE)) attribute(found[1]!, found[2] ?? "")
+    if (RAW.has(element.toLowerCase())) refused(`<${element}> is not closed in the template`)
+    for (let found = take(ATTRIBUTE); found !== null; found = take(ATTRIBUTE))
+      attribute(found[1]!.toLowerCase(), found[2] ?? "")
     if (take(OPENING_END) === null) refused(`something else than attributes in quotes stands in <${element}>`)
   }
   while (at < text.length) {
@@ -118,7 +121,8 @@ const inText = (value: Value): string => {
 }
 
 const inAttribute = (value: Value, { name, address: leads }: Place & { readonly in: "attribute" }): string => {
-  if (value instanceof Html || Array.isArray(value) || typeof value === "object") return refused(`${name} is no text`)
+  if (value instanceof Html || typeof value === "object" || typeof value === "boolean")
+    return refused(`${name} is no text`)
   return escaped(leads ? address(String(value)) : String(value))
 }
 
@@ -135,7 +139,7 @@ const placesOf = (strings: ReadonlyArray<string>): ReadonlyArray<Place> => {
 }
 
 /** The name of an attribute and its opening quote, at the end of what stands before its value. */
-const NAME = /\s+[a-z][a-z0-9:-]*="$/
+const NAME = /\s+[a-z][a-z0-9:-]*="$/i
 
 /**
  * Markup with values in it. Text and numbers are escaped, `Html` is put in as it is, lists are joined, null, undefined and
