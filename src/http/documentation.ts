@@ -3,6 +3,9 @@ import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { HttpServerResponse } from "effect/http"
 import { SCOPES } from "../key/scopes.ts"
+import { pageHeaders, STYLE_SOURCE } from "../pages/headers.ts"
+import { type Html, html } from "../pages/html.ts"
+import { layout } from "../pages/layout.ts"
 import { CATALOGUE } from "../problem.ts"
 import { accessOf, type Declared, openApi } from "./openapi.ts"
 import { pathTemplate } from "./routes.ts"
@@ -11,55 +14,58 @@ export interface Document {
   readonly response: HttpServerResponse.HttpServerResponse
 }
 
-const escapeHtml = (text: string): string =>
-  text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]!)
-
-const html = (title: string, body: string): Document => ({
-  response: HttpServerResponse.text(
-    `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}code{background:#f2f2f2;padding:.1em .3em;border-radius:3px}h2{margin-top:2rem}small{color:#555}table{border-collapse:collapse;font-size:.85rem}td,th{border:1px solid #ddd;padding:.25rem .5rem;text-align:left;vertical-align:top}</style>
-</head><body><h1>${title}</h1>${body}</body></html>`,
-    {
-      contentType: "text/html; charset=utf-8",
-      headers: {
-        "content-security-policy":
-          "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; connect-src 'self'",
-        "x-content-type-options": "nosniff",
-      },
-    },
-  ),
+const page = (text: string, headers: Readonly<Record<string, string>>): Document => ({
+  response: HttpServerResponse.text(text, { contentType: "text/html; charset=utf-8", headers }),
 })
 
-const errorCodes = (): string =>
-  Object.entries(CATALOGUE)
-    .map(
-      ([code, { status, type, explanation }]) =>
-        `<h2 id="${code}"><code>${code}</code></h2><p><small>${status} · ${type}</small></p><p>${escapeHtml(explanation)}</p>`,
-    )
-    .join("")
+const reading = (title: string, body: Html): string =>
+  layout(
+    { business: null, simulated: false, title, width: "reading", script: false },
+    html`<h1>${title}</h1>
+${body}`,
+  )
+
+const errorCode = ([code, { status, type, explanation }]: [string, (typeof CATALOGUE)[keyof typeof CATALOGUE]]): Html =>
+  html`<div class="entry"><h2 id="${code}"><code>${code}</code></h2><p class="quiet small">${status} · ${type}</p><p>${explanation}</p></div>
+`
+
+export const errorCodesPage = (): string =>
+  reading(
+    "Error codes",
+    html`<p>Every refusal has one of these codes in <code>error.code</code>, and its address here in <code>error.doc_url</code>.</p>
+<p><a href="/docs">API reference</a></p>
+${Object.entries(CATALOGUE).map(errorCode)}`,
+  )
+
+const scopeRow = ({ declaration }: Declared): Html =>
+  html`<tr><td><code>${declaration.method} ${pathTemplate(declaration.path)}</code></td><td>${declaration.summary}${
+    declaration.sandboxOnly === true && " (sandbox only)"
+  }</td><td>${accessOf(declaration)}</td></tr>`
 
 /** Every endpoint with the keys that may call it. */
-const scopeTable = (endpoints: ReadonlyArray<Declared>): string =>
-  `<table><thead><tr><th>endpoint</th><th>what it does</th><th>takes a</th></tr></thead><tbody>${endpoints
-    .map(({ declaration }) => {
-      const where = declaration.sandboxOnly === true ? " (sandbox only)" : ""
-      return `<tr><td><code>${declaration.method} ${pathTemplate(declaration.path)}</code></td><td>${escapeHtml(declaration.summary)}${where}</td><td>${escapeHtml(accessOf(declaration))}</td></tr>`
-    })
-    .join("")}</tbody></table>`
+const scopeTable = (endpoints: ReadonlyArray<Declared>): Html =>
+  html`<div class="scroll" tabindex="0" role="region" aria-label="Endpoints and the keys that may call them"><table><thead><tr><th>endpoint</th><th>what it does</th><th>takes a</th></tr></thead><tbody>${endpoints.map(scopeRow)}</tbody></table></div>`
 
-const scopeList = (): string =>
-  `<ul>${Object.entries(SCOPES)
-    .map(([name, covers]) => `<li><code>${name}</code>: ${escapeHtml(covers)}</li>`)
-    .join("")}</ul>`
+const scopeList = (): Html =>
+  html`<ul>${Object.entries(SCOPES).map(([name, covers]) => html`<li><code>${name}</code>: ${covers}</li>`)}</ul>`
 
-const reference = (endpoints: ReadonlyArray<Declared>): string => `
-<p>The machine-readable document is <a href="/openapi.json">/openapi.json</a>; errors are explained at
+const referencePage = (endpoints: ReadonlyArray<Declared>): string =>
+  reading(
+    "API reference",
+    html`<p>The machine-readable document is <a href="/openapi.json">/openapi.json</a>; errors are explained at
 <a href="/docs/errors">/docs/errors</a>.</p>
 <h2 id="keys">Keys and scopes</h2>
 <p>A restricted key is given None, Read or Write of each scope; Write includes Read.</p>${scopeList()}${scopeTable(endpoints)}
-<h2 id="reference">Reference</h2><div id="swagger"></div>
+<h2 id="reference">Reference</h2><div id="swagger" class="light"></div>
 <link rel="stylesheet" href="/docs/assets/swagger-ui.css"><script src="/docs/assets/swagger-ui-bundle.js"></script>
-<script src="/docs/assets/reference.js"></script>`
+<script src="/docs/assets/reference.js"></script>`,
+  )
+
+/** The reference's library has files of its own, served here. */
+const REFERENCE_HEADERS = {
+  "content-security-policy": `default-src 'none'; style-src 'self' ${STYLE_SOURCE}; script-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'`,
+  "x-content-type-options": "nosniff",
+}
 
 /** Starts the reference: a file of its own, so that the page needs no inline script. */
 const STARTER = `SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger", deepLinking: true, tryItOutEnabled: false, validatorUrl: null })\n`
@@ -89,12 +95,12 @@ export const documentation = (endpoints: ReadonlyArray<Declared>, origin: string
         }),
       },
     ],
-    ["/docs", html("API reference", reference(endpoints))],
+    ["/docs", page(referencePage(endpoints), REFERENCE_HEADERS)],
     asset("swagger-ui.css", "text/css"),
     asset("swagger-ui-bundle.js", "text/javascript"),
     [
       "/docs/assets/reference.js",
       { response: HttpServerResponse.text(STARTER, { contentType: "text/javascript; charset=utf-8" }) },
     ],
-    ["/docs/errors", html("Error codes", errorCodes())],
+    ["/docs/errors", page(errorCodesPage(), pageHeaders({}))],
   ])

@@ -1,0 +1,253 @@
+/** Every hosted page in every state that it has, made of invented views: for the screenshots and for tests of pages. */
+import { errorCodesPage } from "../src/http/documentation.ts"
+import { checkoutPage } from "../src/pages/checkout.ts"
+import { paymentLinkPage } from "../src/pages/paymentLink.ts"
+import { messagePage, pendingPage } from "../src/pages/says.ts"
+import { startPage } from "../src/pages/start.ts"
+import type { CheckoutView, MessageView, Offer, PaymentForm, PaymentLinkView, PendingView } from "../src/pages/views.ts"
+import type { PaymentMethodSummary } from "../src/rail/PaymentRail.ts"
+import { DAY_MS, HOUR_MS } from "../src/time.ts"
+
+/** 10:00 in Lagos. */
+const NOW = Date.UTC(2027, 2, 3, 9)
+const SHOP = { business: "Mama Chidi Kitchen", simulated: true, now: NOW, onTestClock: false }
+
+const VISA: PaymentMethodSummary = {
+  id: "pm_01m7yyp0a6e08v7r97jkyz1pj0",
+  type: "card",
+  brand: "visa",
+  last4: "4242",
+  bank_name: null,
+  exp_month: 12,
+  exp_year: 2034,
+}
+const BANK: PaymentMethodSummary = {
+  id: "pm_01m7yyp0a6e08v7r97jkyz1pj1",
+  type: "bank_account",
+  brand: null,
+  last4: "6789",
+  bank_name: "Test Bank",
+  exp_month: null,
+  exp_year: null,
+}
+
+const FORM: PaymentForm = {
+  action: "/checkout/7Jx0m4Qe/complete",
+  submission: "01m7yyp0a6e08v7r97jkyz1pj2",
+  amountKobo: 500_000,
+  purpose: "pay",
+  details: null,
+  saved: [],
+  chosen: null,
+  asksOtp: false,
+  takesCards: true,
+  errors: [],
+  refusal: null,
+}
+
+const MONTHLY: Offer = {
+  plan: "Lunch box",
+  description: "A cooked lunch on every working day, brought to your office.",
+  cycle: "monthly",
+  priceKobo: 500_000,
+  quantity: 1,
+  unitKobo: null,
+  startsAt: NOW,
+  trialEndsAt: null,
+  nextChargeAt: Date.UTC(2027, 3, 3, 9),
+}
+
+const CHECKOUT: CheckoutView = {
+  ...SHOP,
+  offer: MONTHLY,
+  customerName: "Ada Obi",
+  expiresAt: NOW + DAY_MS,
+  cancelUrl: "https://chidi.example/plans",
+  form: FORM,
+}
+
+const checkout = (
+  form: Partial<PaymentForm> = {},
+  offer: Partial<Offer> | null = {},
+  rest: Partial<CheckoutView> = {},
+): string =>
+  checkoutPage({
+    ...CHECKOUT,
+    ...rest,
+    offer: offer === null ? null : { ...MONTHLY, ...offer },
+    form: { ...FORM, ...form },
+  })
+
+const NOBODY = { name: "", email: "", phone: "" }
+const TRIAL: Partial<Offer> = { trialEndsAt: NOW + 14 * DAY_MS, nextChargeAt: NOW + 14 * DAY_MS }
+const DELIVERY: Partial<Offer> = {
+  plan: "Gas refill",
+  description: "A 12.5 kg cylinder, brought when you run low.",
+  cycle: "per_delivery",
+  unitKobo: 5_000,
+  nextChargeAt: null,
+}
+const SAVING: Partial<PaymentForm> = { purpose: "save", amountKobo: 0 }
+
+const LINK: PaymentLinkView = {
+  ...SHOP,
+  customerName: "Ada Obi",
+  owed: [{ plan: "Lunch box", amountKobo: 500_000, since: NOW - 4 * DAY_MS }],
+  consequences: [
+    { at: NOW + DAY_MS, what: "retry", plan: "Lunch box" },
+    { at: NOW + 3 * DAY_MS, what: "restrict", plan: "Lunch box" },
+    { at: NOW + 10 * DAY_MS, what: "cancel", plan: "Lunch box" },
+  ],
+  remark: null,
+  form: { ...FORM, action: "/pay/7Jx0m4Qe/complete", saved: [VISA], chosen: VISA.id },
+}
+
+const TWO_BILLS: Partial<PaymentLinkView> = {
+  owed: [...LINK.owed, { plan: "Gas refill", amountKobo: 1_250_000, since: NOW - DAY_MS }],
+  consequences: [
+    ...LINK.consequences,
+    { at: NOW + 12 * DAY_MS, what: "hold", plan: "Gas refill" },
+    { at: NOW + 20 * DAY_MS, what: "pause", plan: "Gas refill" },
+  ],
+  form: { ...LINK.form, amountKobo: 1_750_000 },
+}
+const NOTHING_OWED: Partial<PaymentLinkView> = { owed: [], consequences: [], form: { ...LINK.form, ...SAVING } }
+
+const link = (rest: Partial<PaymentLinkView> = {}): string => paymentLinkPage({ ...LINK, ...rest })
+
+/** What its `Accept: application/json` is answered, the gallery's server knows. */
+export const PENDING_PATH = "/checkout/7Jx0m4Qe/return"
+
+const PENDING: PendingView = {
+  ...SHOP,
+  amountKobo: 500_000,
+  method: BANK,
+  since: NOW - HOUR_MS,
+  returnPath: PENDING_PATH,
+}
+
+const message = (rest: Partial<MessageView> & Pick<MessageView, "title" | "tone">): string =>
+  messagePage({ business: SHOP.business, simulated: true, paragraphs: [], action: null, requestId: null, ...rest })
+
+const BACK = { label: "Go back to Mama Chidi Kitchen", href: "https://chidi.example/" }
+const REQUEST_ID = "req_01m7yyp0a6e08v7r97jkyz1pj0"
+
+/** Pages by what they show. */
+export const gallery = (): ReadonlyMap<string, string> =>
+  new Map([
+    ["checkout-monthly", checkout()],
+    ["checkout-live", checkout({ takesCards: false }, {}, { simulated: false })],
+    ["checkout-trial", checkout({ purpose: "start_trial", amountKobo: 0 }, TRIAL)],
+    ["checkout-delivery", checkout({}, DELIVERY)],
+    ["checkout-setup", checkout(SAVING, null)],
+    ["checkout-quantity", checkout({ amountKobo: 1_500_000 }, { quantity: 3, cycle: "quarterly" })],
+    ["checkout-unknown-customer", checkout({ details: NOBODY }, {}, { customerName: null })],
+    [
+      "checkout-errors",
+      checkout(
+        {
+          details: { name: "", email: "ada@example", phone: "" },
+          errors: [
+            { field: "name", message: "Write your name." },
+            { field: "email", message: "Write the whole e-mail address, such as ada@example.com." },
+            { field: "card_number", message: "This is no card number: look for a digit too many or too few." },
+            { field: "card_expiry", message: "This card has expired." },
+          ],
+        },
+        {},
+        { customerName: null },
+      ),
+    ],
+    [
+      "checkout-declined",
+      checkout({ refusal: "Your bank refused the card: there is not enough money in the account." }),
+    ],
+    ["checkout-otp", checkout({ asksOtp: true, chosen: "pm_test_requires_otp", details: NOBODY })],
+    [
+      "checkout-otp-wrong",
+      checkout({
+        asksOtp: true,
+        chosen: "pm_test_requires_otp",
+        errors: [{ field: "otp", message: "This is not the code that your bank sent." }],
+      }),
+    ],
+    ["checkout-saved", checkout({ saved: [VISA, BANK], chosen: VISA.id })],
+    ["checkout-saved-another", checkout({ saved: [VISA, BANK], chosen: null })],
+    ["checkout-test-clock", checkout({}, {}, { onTestClock: true })],
+    [
+      "checkout-long-names",
+      checkout(
+        {},
+        { plan: "Everything that the kitchen cooks, breakfast included", description: null },
+        { business: "Oluwaseun Adebayo-Ogunbanjo & Daughters Catering and Events Nigeria Limited" },
+      ),
+    ],
+    ["link-one", link()],
+    ["link-two", link(TWO_BILLS)],
+    ["link-nothing", link(NOTHING_OWED)],
+    ["link-remark", link({ ...NOTHING_OWED, remark: "Lunch box was paid on 2 March 2027 with Visa •••• 4242." })],
+    ["pending", pendingPage(PENDING)],
+    [
+      "message-paid",
+      message({
+        tone: "success",
+        title: "Paid",
+        paragraphs: ["₦5,000.00 was paid to Mama Chidi Kitchen.", "Lunch box renews on 3 April 2027."],
+        action: BACK,
+      }),
+    ],
+    [
+      "message-paid-elsewhere",
+      message({
+        tone: "info",
+        title: "This is paid already",
+        paragraphs: ["It was paid on another page. Nothing was charged here."],
+        action: BACK,
+      }),
+    ],
+    [
+      "message-expired",
+      message({
+        tone: "warning",
+        title: "This page has expired",
+        paragraphs: ["Nothing was charged. Begin again at Mama Chidi Kitchen."],
+        action: BACK,
+      }),
+    ],
+    [
+      "message-superseded",
+      message({
+        tone: "warning",
+        title: "There is a newer page",
+        paragraphs: ["What is owed has changed since this link was made. Use the newest link that you were sent."],
+      }),
+    ],
+    [
+      "message-cancelled",
+      message({ tone: "info", title: "The subscription is cancelled", paragraphs: ["Nothing is owed any more."] }),
+    ],
+    [
+      "message-404",
+      message({
+        business: null,
+        simulated: false,
+        tone: "error",
+        title: "There is no such page",
+        paragraphs: ["Check that you have the whole address, or ask who sent it to you for a new one."],
+      }),
+    ],
+    [
+      "message-500",
+      message({
+        business: null,
+        simulated: false,
+        tone: "error",
+        title: "Something went wrong on our side",
+        paragraphs: ["Please try again in a minute. You are not charged twice."],
+        requestId: REQUEST_ID,
+      }),
+    ],
+    ["start", startPage({ origin: "https://billing.example", demoKey: null })],
+    ["start-demo", startPage({ origin: "http://127.0.0.1:3000", demoKey: "sk_test_7Jx0m4Qe1s8V2nB5kD9fT3wZ6yC0hRuL" })],
+    ["errors", errorCodesPage()],
+  ])

@@ -1,0 +1,136 @@
+// @ts-check
+/** Helps where scripts run. Every page does all it must without. */
+
+/** A lost answer must not leave the button dead for ever. */
+const BUSY_LIMIT_MS = 30_000
+const FIRST_LOOK_MS = 2_000
+const LONGEST_WAIT_MS = 10_000
+const MINUTE_MS = 60_000
+
+/** @type {(id: string) => HTMLInputElement | null} */
+const field = (id) => /** @type {any} */ (document.getElementById(id))
+/** @type {(selector: string) => HTMLElement | null} */
+const one = (selector) => document.querySelector(selector)
+/** @type {(text: string) => string} */
+const digits = (text) => text.replace(/\D/g, "")
+
+/**
+ * Writes what is typed in its usual shape, the caret behind the same digit.
+ * @type {(id: string, shape: (digits: string, erasing: boolean) => string) => void}
+ */
+const shaped = (id, shape) => {
+  const input = field(id)
+  input?.addEventListener("input", (event) => {
+    const typed = input.value
+    const caret = input.selectionStart ?? typed.length
+    const erasing = /** @type {InputEvent} */ (event).inputType?.startsWith("delete") ?? false
+    const text = shape(digits(typed), erasing)
+    if (text === typed) return
+    const count = digits(typed.slice(0, caret)).length
+    let at = caret === typed.length ? text.length : 0
+    if (at === 0) for (let seen = 0; seen < count && at < text.length; at++) seen += digits(text.charAt(at)).length
+    input.value = text
+    input.setSelectionRange(at, at)
+  })
+}
+
+/** @type {(all: string) => string} */
+const groups = (all) => all.slice(0, 19).replace(/(\d{4})(?=\d)/g, "$1 ")
+/** @type {(all: string, erasing: boolean) => string} */
+const monthAndYear = (all, erasing) => {
+  const known = /^[2-9]/.test(all) ? `0${all}` : all
+  const year = known.slice(2, known.startsWith("20", 2) ? 6 : 4)
+  return known.length > 2 || (known.length === 2 && !erasing) ? `${known.slice(0, 2)}/${year}` : known
+}
+shaped("card_number", groups)
+shaped("card_expiry", monthAndYear)
+shaped("card_cvc", (all) => all.slice(0, 4))
+field("card_expiry")?.addEventListener("change", ({ target }) => {
+  const input = /** @type {HTMLInputElement} */ (target)
+  input.value = input.value.replace(/^(\d\d)\/\d\d(\d\d)$/, "$1/$2")
+})
+
+const form = one("form")
+const button = one("form button[type=submit]")
+const label = button?.textContent ?? ""
+/** @type {(busy: boolean) => void} */
+const show = (busy) => {
+  if (button === null) return
+  button.textContent = busy ? (button.dataset.busy ?? label) : label
+  button.setAttribute("aria-busy", String(busy))
+}
+form?.addEventListener("submit", (event) => {
+  if (button?.getAttribute("aria-busy") === "true") return event.preventDefault()
+  show(true)
+  setTimeout(show, BUSY_LIMIT_MS, false)
+})
+addEventListener("pageshow", ({ persisted }) => {
+  // What a browser kept of a page may be paid meanwhile.
+  if (persisted) location.reload()
+  else show(false)
+})
+
+/** Another way to pay that was picked before no longer counts. */
+const forget = () => {
+  const other = field("test_method")
+  if (other !== null) other.value = ""
+}
+form?.addEventListener("input", ({ target }) => {
+  if (/^(card_|payment_method)/.test(/** @type {HTMLInputElement} */ (target).name)) forget()
+})
+for (const card of document.querySelectorAll("button[data-card]"))
+  card.addEventListener("click", () => {
+    const values = {
+      card_number: /** @type {HTMLElement} */ (card).dataset.card ?? "",
+      card_expiry: "12/34",
+      card_cvc: "123",
+    }
+    for (const [id, value] of Object.entries(values)) {
+      const input = field(id)
+      if (input !== null) input.value = value
+    }
+    const another = field("another_card")
+    if (another !== null) another.checked = true
+    forget()
+    button?.focus()
+  })
+
+/** Counts down by the page's own time: the buyer's clock may be wrong. */
+const countdown = one("[data-left]")
+const announced = one("[data-announced]")
+if (countdown !== null && announced !== null) {
+  const end = performance.now() + Number(countdown.dataset.left)
+  let before = Number.POSITIVE_INFINITY
+  const tick = () => {
+    const left = end - performance.now()
+    if (left <= 0) {
+      clearInterval(timer)
+      return location.reload()
+    }
+    const minutes = Math.floor(left / MINUTE_MS)
+    const long = minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+    countdown.textContent = ` (${minutes < 1 ? `${Math.ceil(left / 1000)} s` : long} left)`
+    for (const mark of [1, 5])
+      if (left <= mark * MINUTE_MS && before > mark * MINUTE_MS)
+        announced.textContent = `Less than ${mark === 1 ? "a minute" : `${mark} minutes`} left to pay.`
+    before = left
+  }
+  const timer = setInterval(tick, 1000)
+  tick()
+}
+
+/** Looks what became of a payment, less and less often. */
+const pending = one("[data-look]")?.dataset.look
+/** @type {(path: string, wait: number) => Promise<void>} */
+const look = async (path, wait) => {
+  try {
+    const answer = await fetch(path, { headers: { accept: "application/json" }, cache: "no-store" })
+    const { data } = await answer.json()
+    if (data?.redirect_url) return location.replace(data.redirect_url)
+    if (data !== undefined && data.status !== "pending") return location.reload()
+  } catch {}
+  setTimeout(look, wait, path, Math.min(wait * 1.25, LONGEST_WAIT_MS))
+}
+if (pending !== undefined) setTimeout(look, FIRST_LOOK_MS, pending, FIRST_LOOK_MS)
+
+one("[role=alert][tabindex]")?.focus()

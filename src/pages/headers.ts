@@ -1,0 +1,62 @@
+/** What is inline in pages, read once, and the headers that let a browser run that and nothing else. */
+import { createHash } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { type Html, ownMarkup } from "./html.ts"
+
+const ownFile = (name: string): string => readFileSync(join(import.meta.dirname, name), "utf8")
+
+/** Without comments, which stand on lines of their own, and indentation: a page is one request, often over a slow connection. */
+const small = (text: string): string =>
+  text
+    .replace(/\/\*.*?\*\//gs, "")
+    .replace(/^\s*\/\/.*$/gm, "")
+    .replace(/^\s+/gm, "")
+    .trim()
+
+const STYLE = small(ownFile("style.css"))
+const SCRIPT = small(ownFile("browser.js"))
+
+export const styleElement: Html = ownMarkup(`<style>${STYLE}</style>`)
+export const scriptElement: Html = ownMarkup(`<script type="module">${SCRIPT}</script>`)
+
+const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`
+
+/** How a policy names the pages' style; for pages that have other sources too. */
+export const STYLE_SOURCE = hashOf(STYLE)
+
+const originOnly = (origin: string): string => {
+  if (!URL.canParse(origin) || new URL(origin).origin !== origin) throw new Error(`${origin} is no origin.`)
+  return origin
+}
+
+const COMMON = {
+  "cache-control": "no-store",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "cross-origin-opener-policy": "same-origin",
+  "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
+}
+
+/**
+ * The headers of a page. `formActions` are the origins that its form may end at besides this one: browsers hold what a form
+ * is redirected to, such as a merchant's page after the payment, to the same directive.
+ */
+export const pageHeaders = ({
+  formActions = [],
+}: {
+  readonly formActions?: ReadonlyArray<string>
+}): Readonly<Record<string, string>> => ({
+  "content-security-policy": [
+    "default-src 'none'",
+    `style-src ${STYLE_SOURCE}`,
+    `script-src ${hashOf(SCRIPT)}`,
+    "img-src data:",
+    "connect-src 'self'",
+    `form-action ${["'self'", ...formActions.map(originOnly)].join(" ")}`,
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ].join("; "),
+  ...COMMON,
+})

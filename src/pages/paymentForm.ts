@@ -1,0 +1,148 @@
+/** The form that a payment method is given with, on checkout and payment pages. It posts what decision G8 says. */
+import { formatKobo } from "../money.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { type Errors, errorId, hidden, invalid, textField, wrong } from "./fields.ts"
+import { type Html, html } from "./html.ts"
+import type { FieldError, FormField, PaymentForm, TypedDetails } from "./views.ts"
+import { expiry, paymentMethod } from "./words.ts"
+
+export interface FormPage {
+  readonly form: PaymentForm
+  readonly business: string
+  readonly simulated: boolean
+  /** What is said below the button. */
+  readonly terms: ReadonlyArray<string>
+  /** Where the buyer goes who does not want to; null: nowhere. */
+  readonly cancelUrl: string | null
+}
+
+/** What the button says, and what it says while the browser waits. */
+const BUTTON: Readonly<Record<PaymentForm["purpose"], (amountKobo: number) => readonly [string, string]>> = {
+  pay: (amountKobo) => [`Pay ${formatKobo(amountKobo)}`, "Paying…"],
+  start_trial: () => ["Start free trial", "Starting…"],
+  save: () => ["Save payment method", "Saving…"],
+}
+
+/** The ID of the fields outside the form, such as the sandbox's, belong to it by. */
+export const FORM_ID = "payment"
+/** The IDs that browser.js and style.css know. */
+export const TEST_METHOD_ID = "test_method"
+const ANOTHER_ID = "another_card"
+
+const detailFields = ({ name, email, phone }: TypedDetails, errors: Errors): Html => html`<fieldset>
+<legend>Your details</legend>
+<div class="fields">
+${textField({ name: "name", label: "Name", autocomplete: "name", value: name, required: true }, errors)}
+${textField({ name: "email", label: "E-mail", type: "email", inputmode: "email", autocomplete: "email", value: email, required: true }, errors)}
+${textField({ name: "phone", label: "Phone", type: "tel", inputmode: "tel", autocomplete: "tel", value: phone, hint: "(optional) 0803 123 4567 or +234 803 123 4567" }, errors)}
+</div>
+</fieldset>
+`
+
+const hiddenDetails = ({ name, email, phone }: TypedDetails): Html =>
+  html`${hidden("name", name)}${hidden("email", email)}${hidden("phone", phone)}`
+
+const choice = (method: PaymentMethodSummary, first: boolean, { chosen, errors }: PaymentForm): Html =>
+  html`<label class="choice"><input type="radio" class="saved" name="payment_method" id="${first && "payment_method"}" value="${method.id}" checked="${method.id === chosen}" aria-describedby="${invalid(errors, "payment_method") && errorId("payment_method")}"><span>${paymentMethod(method)}</span><small>${expiry(method)}</small></label>
+`
+
+const choices = (form: PaymentForm): Html => html`<fieldset>
+<legend>Payment method</legend>
+${wrong(form.errors, "payment_method")}<div class="choices">
+${form.saved.map((method, index) => choice(method, index === 0, form))}
+<label class="choice"><input type="radio" id="${ANOTHER_ID}" name="payment_method" value="" checked="${form.chosen === null}"><span>${form.takesCards ? "Another card" : "Another payment method"}</span></label>
+</div>
+</fieldset>
+`
+
+const cardFields = ({ saved, errors }: PaymentForm): Html => html`<fieldset class="new-card">
+<legend>${saved.length === 0 ? "Card" : "Another card"}</legend>
+${saved.length === 0 && wrong(errors, "payment_method")}<div class="fields">
+${textField({ name: "card_number", label: "Card number", autocomplete: "cc-number", inputmode: "numeric", placeholder: "1234 5678 9012 3456", maxlength: 30 }, errors)}
+${textField({ name: "card_expiry", label: "Expiry (MM/YY)", autocomplete: "cc-exp", inputmode: "numeric", placeholder: "MM/YY", maxlength: 7, half: true }, errors)}
+${textField({ name: "card_cvc", label: "CVC", autocomplete: "cc-csc", inputmode: "numeric", placeholder: "123", maxlength: 4, half: true }, errors)}
+</div>
+</fieldset>
+`
+
+const elsewhere = ({ saved, errors }: PaymentForm): Html => html`<div class="new-card">
+${saved.length === 0 && wrong(errors, "payment_method")}<p class="notice">You give your payment details at the payment company’s own page, where you go next. ${
+  saved.length > 0 && "Choose “Another payment method” for it."
+}</p>
+</div>
+`
+
+const otpFields = (form: PaymentForm, simulated: boolean): Html => html`${
+  form.details !== null && hiddenDetails(form.details)
+}${hidden("payment_method", form.chosen ?? "")}<fieldset>
+<legend>Your bank asks for a one-time code</legend>
+<p class="quiet small">It sends the code to your phone or shows it in its app.${
+  simulated && " In the sandbox it is 123456."
+}</p>
+<div class="fields">
+${textField({ name: "otp", label: "One-time code", autocomplete: "one-time-code", inputmode: "numeric", maxlength: 12, required: true }, form.errors)}
+</div>
+</fieldset>
+`
+
+const allFields = (form: PaymentForm): Html =>
+  html`${
+    form.details !== null && detailFields(form.details, form.errors)
+  }${form.saved.length > 0 && choices(form)}${form.takesCards ? cardFields(form) : elsewhere(form)}`
+
+/** The page that `action` belongs to, which asks for a payment method anew. */
+const anew = ({ action }: PaymentForm): string | undefined => /^(\/.+)\/complete$/.exec(action)?.[1]
+
+const otherMethod = (form: PaymentForm): Html | undefined => {
+  const page = anew(form)
+  return page === undefined ? undefined : html`<a class="link" href="${page}">Use another payment method</a>`
+}
+
+export const paymentForm = ({ form, business, simulated, terms, cancelUrl }: FormPage): Html => {
+  const [says, busy] = BUTTON[form.purpose](form.amountKobo)
+  return html`<section class="card stack" aria-label="Payment">
+<form id="${FORM_ID}" method="post" action="${form.action}" novalidate>
+${hidden("submission", form.submission)}${hidden("amount", form.amountKobo)}${
+  form.asksOtp ? otpFields(form, simulated) : allFields(form)
+}<button class="button" type="submit" data-busy="${busy}">${says}</button>
+</form>
+<div class="quiet small stack">${terms.map((sentence) => html`<p>${sentence}</p>`)}</div>
+<p class="small">${form.asksOtp && html`${otherMethod(form)}<br>`}${
+    cancelUrl !== null && html`<a class="link" href="${cancelUrl}">Cancel and go back to ${business}</a>`
+  }</p>
+</section>
+`
+}
+
+const DETAILS: ReadonlyArray<FormField> = ["name", "email", "phone"]
+
+/** The ID of what is to be mended, as far as the page shows it. */
+const targetOf = (field: FormField, { form, simulated }: Pick<FormPage, "form" | "simulated">): string | null => {
+  if (form.asksOtp || field === "otp") return form.asksOtp && field === "otp" ? field : null
+  if (DETAILS.includes(field)) return form.details === null ? null : field
+  if (field !== "payment_method") return form.takesCards ? field : null
+  if (form.saved.length > 0) return field
+  return form.takesCards ? (simulated ? TEST_METHOD_ID : "card_number") : null
+}
+
+const mended = ({ field, message }: FieldError, target: string | null): Html =>
+  target === null
+    ? html`<li data-field="${field}">${message}</li>`
+    : html`<li><a href="${`#${target}`}">${message}</a></li>`
+
+/** What went wrong, first on the page; nothing where nothing did. */
+export const errorSummary = (page: Pick<FormPage, "form" | "simulated">): Html | false => {
+  const { errors, refusal } = page.form
+  return (
+    (errors.length > 0 || refusal !== null) &&
+    html`<div class="notice error" role="alert" tabindex="-1">
+<h2>${refusal ?? "Please check what you have typed"}</h2>
+${errors.length > 0 && html`<ul>${errors.map((error) => mended(error, targetOf(error.field, page)))}</ul>`}
+</div>
+`
+  )
+}
+
+/** A title that says at once that something went wrong. */
+export const titled = (title: string, { errors, refusal }: PaymentForm): string =>
+  errors.length > 0 || refusal !== null ? `Error: ${title}` : title

@@ -1,0 +1,47 @@
+/** The page behind a payment link: what is owed, what happens by itself, and the form that pays or saves a payment method. */
+import { formatKobo } from "../money.ts"
+import { type Html, html } from "./html.ts"
+import { layout } from "./layout.ts"
+import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
+import { testCards } from "./testCards.ts"
+import type { Consequence, Owed, PaymentLinkView } from "./views.ts"
+import { consequence, day, dayAndHour, kept, saving, statement } from "./words.ts"
+
+const bill = ({ plan, amountKobo, since }: Owed): Html =>
+  html`<div><dt>${plan}<small>not paid since ${day(since)}</small></dt><dd>${formatKobo(amountKobo)}</dd></div>
+`
+
+const bills = (owed: ReadonlyArray<Owed>, total: number): Html => html`<dl class="facts">
+${owed.map(bill)}<div class="total"><dt>To pay today</dt><dd>${formatKobo(total)}</dd></div>
+</dl>
+`
+
+const step = (next: Consequence): Html =>
+  html`<li><strong>${dayAndHour(next.at)}</strong><br>${consequence(next)}</li>
+`
+
+const ifNothing = (consequences: ReadonlyArray<Consequence>): Html | false =>
+  consequences.length > 0 &&
+  html`<h2>If you do nothing</h2>
+<ol class="steps">
+${consequences.map(step)}</ol>
+`
+
+export const paymentLinkPage = (view: PaymentLinkView): string => {
+  const { business, simulated, form, owed, customerName, remark } = view
+  const total = owed.reduce((sum, { amountKobo }) => sum + amountKobo, 0)
+  const offersTests = simulated && form.takesCards && !form.asksOtp
+  const title = owed.length === 0 ? "Nothing to pay" : `${formatKobo(total)} to pay`
+  const below = form.purpose === "save" ? [saving(business)] : [kept(business), statement(business)]
+  return layout(
+    { business, simulated, testCards: offersTests, title: titled(title, form), width: "wide", script: true },
+    html`${errorSummary(view)}${remark !== null && html`<p class="notice" role="status">${remark}</p>`}
+<div class="columns">
+<section class="stack" aria-labelledby="title">
+<h1 id="title">${title}</h1>
+<p class="quiet">For ${customerName}</p>
+${owed.length === 0 ? html`<p>All bills are paid. You can save a payment method for those to come.</p>` : bills(owed, total)}${ifNothing(view.consequences)}</section>
+${paymentForm({ form, business, simulated, terms: below, cancelUrl: null })}
+${offersTests && testCards(form)}</div>`,
+  )
+}

@@ -1,0 +1,57 @@
+/** What the sandbox's pages offer beside the form: cards and other payment methods whose behaviour is known. */
+import { TEST_METHODS } from "../rail/simulator/methods.ts"
+import { type Html, html } from "./html.ts"
+import { FORM_ID, TEST_METHOD_ID } from "./paymentForm.ts"
+import type { PaymentForm } from "./views.ts"
+
+/** Numbers as they are printed on a card, and what becomes of a payment (docs/sandbox.md). */
+const TEST_CARDS: ReadonlyArray<readonly [string, string]> = [
+  ["4242 4242 4242 4242", "pays"],
+  ["4084 0800 0000 0051", "insufficient funds"],
+  ["4084 0800 0000 0054", "expired card"],
+  ["4084 0800 0000 0005", "refused by the bank"],
+  ["5060 6666 6666 6666 666", "asks for a code: 123456"],
+]
+
+const testCard = ([number, does]: readonly [string, string]): Html =>
+  html`<li><button class="test-card" type="button" data-card="${number}"><span class="number">${number}</span><span>${does}</span></button></li>
+`
+
+/** What a method does, without the code that its ID ends with. */
+const groupOf = (id: string, does: string): string => {
+  const code = /: ([a-z_]+)\.$/.exec(does)?.[1]
+  return code !== undefined && id.endsWith(code) ? does.replace(`: ${code}.`, ".") : does
+}
+
+/** The IDs of methods by what they do. */
+const GROUPS: ReadonlyMap<string, ReadonlyArray<string>> = Map.groupBy(TEST_METHODS.keys(), (id) =>
+  groupOf(id, TEST_METHODS.get(id)!.does),
+)
+
+const options = (chosen: string | null): ReadonlyArray<Html> =>
+  [...GROUPS].map(
+    ([
+      does,
+      ids,
+    ]) => html`<optgroup label="${does}">${ids.map((id) => html`<option selected="${id === chosen}">${id}</option>`)}</optgroup>
+`,
+  )
+
+export const testCards = ({
+  chosen,
+  saved,
+}: PaymentForm): Html => html`<section id="test-cards" class="stack" aria-labelledby="test-cards-title">
+<h2 id="test-cards-title">Test cards</h2>
+<p class="quiet small">Choose one to fill in the form. Any later expiry and any CVC do.</p>
+<ul class="test-cards">
+${TEST_CARDS.map(testCard)}
+</ul>
+<details>
+<summary>Other test payment methods</summary>
+<label for="${TEST_METHOD_ID}">Pay with</label>
+<select id="${TEST_METHOD_ID}" name="payment_method" form="${FORM_ID}">
+<option value="">What the form says</option>
+${options(saved.some(({ id }) => id === chosen) ? null : chosen)}</select>
+</details>
+</section>
+`
