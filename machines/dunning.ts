@@ -71,3 +71,13 @@ export const unpaidDeadline = (dunning: Dunning): number =>
   dunning.policy.cancelAfterDays === null
     ? Number.POSITIVE_INFINITY
     : dunning.firstFailedAt + dunning.policy.cancelAfterDays * DAY_MS
+
+/** When the last automatic retry of an unpaid bill is made, should all fail; null where none is left. */
+export const lastRetryAt = ({ policy, retriesMade, nextRetryAt }: Dunning): number | null => {
+  if (nextRetryAt === null) return null
+  const { maxAttempts, intervalsDays } = policy
+  let at = nextRetryAt
+  for (let retry = retriesMade + 2; retry <= maxAttempts; retry++)
+    at += intervalsDays[Math.min(retry, intervalsDays.length) - 1]! * DAY_MS
+  return at
+}

@@ -1,6 +1,7 @@
 /** Every endpoint, and every route that needs no key. */
 import { accountEndpoints } from "./account/http.ts"
 import { chargeEndpoints } from "./charge/http.ts"
+import { checkoutEndpoints, checkoutRoutes } from "./checkout/http.ts"
 import { clockEndpoints } from "./clock/http.ts"
 import { collectingEndpoints } from "./collecting/http.ts"
 import { customerEndpoints } from "./customer/http.ts"
@@ -9,6 +10,7 @@ import type { Endpoint, ServicesOf } from "./http/Endpoint.ts"
 import type { PublicRoute, PublicServicesOf } from "./http/publicRoutes.ts"
 import { invoiceEndpoints, invoiceRoutes } from "./invoice/http.ts"
 import { nudgeCallbacks, nudgeEndpoints } from "./nudge/http.ts"
+import { paymentLinkRoutes } from "./payment_link/http.ts"
 import { paymentMethodEndpoints } from "./payment_method/http.ts"
 import { planEndpoints } from "./plan/http.ts"
 import { providerEndpoints } from "./provider/http.ts"
@@ -17,7 +19,7 @@ import { subscriptionEndpoints } from "./subscription/http.ts"
 import { usageEndpoints } from "./usage/http.ts"
 import { webhookEndpoints } from "./webhook/http.ts"
 
-const routes = [...invoiceRoutes, ...nudgeCallbacks]
+const routes = [...checkoutRoutes, ...invoiceRoutes, ...nudgeCallbacks, ...paymentLinkRoutes]
 
 export const publicRoutes: ReadonlyArray<PublicRoute<PublicServicesOf<(typeof routes)[number]>>> = routes
 
@@ -29,6 +31,7 @@ const all = [
   ...subscriptionEndpoints,
   ...collectingEndpoints,
   ...chargeEndpoints,
+  ...checkoutEndpoints,
   ...nudgeEndpoints,
   ...eventEndpoints,
   ...webhookEndpoints,

@@ -3,6 +3,7 @@ import type { CreateEvent } from "../machines/decide.ts"
 import type { nudgeMachine } from "../machines/nudge.ts"
 import type { subscriptionMachine } from "../machines/subscription.ts"
 import { chargeLifecycle } from "./charge/charge.ts"
+import { checkoutLifecycle } from "./checkout/checkout.ts"
 import { clockLifecycle } from "./clock/clock.ts"
 import { invoiceLifecycle } from "./invoice/invoice.ts"
 import { nudgeLifecycle } from "./nudge/nudge.ts"
@@ -17,5 +18,6 @@ export const replayables: ReadonlyArray<Replayable> = [
   replayable(clockLifecycle, () => ({ at: 0 })),
   replayable(invoiceLifecycle, (row) => ({ at: row.created_at, dueAt: row.due_at })),
   replayable(endpointLifecycle, () => ({ at: 0 })),
+  replayable(checkoutLifecycle, (row) => ({ at: row.created_at, expiresAt: row.expires_at })),
   replayable(nudgeLifecycle, (_, first) => first as CreateEvent<typeof nudgeMachine>),
 ]

@@ -3,6 +3,8 @@ import { Cause, Effect, Exit, Fiber, Layer, type Redacted, Result } from "effect
 import { demoKey } from "./account/demo.ts"
 import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, publicRoutes } from "./api.ts"
+import { CheckoutLinks } from "./checkout/CheckoutLinks.ts"
+import { checkoutTimers } from "./checkout/closing.ts"
 import { clockWorker } from "./clock/clockWorker.ts"
 import { CLOCK_STEPS, expiryWorker } from "./clock/deletion.ts"
 import { chargeTimers, recoverCharges } from "./collecting/collect.ts"
@@ -27,6 +29,7 @@ import { nudgeWorker, sendOnClock } from "./nudge/send.ts"
 import { nudgeTimers } from "./nudge/timers.ts"
 import { expanders } from "./objects.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
+import { LiveSimulation } from "./paying/Setting.ts"
 import { every } from "./process/workers.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
 import { SANDBOX_STEPS } from "./sandbox/reset.ts"
@@ -42,14 +45,14 @@ import { Sender } from "./webhook/Sender.ts"
 const SHUTDOWN_LIMIT_MS = 20_000
 
 /** Charges first: what a rail knows by now comes before what is decided on it. */
-const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, nudgeTimers] as const
+const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, checkoutTimers, nudgeTimers] as const
 
 /** Background work, for as long as the scope is open. */
 const startWorkers = Effect.gen(function* () {
   yield* deletionWorker(({ id }) => (id === SANDBOX ? SANDBOX_STEPS : CLOCK_STEPS))
   yield* expiryWorker
   yield* reminderWorker
-  yield* timerWorker([chargeTimers, subscriptionTimers, invoiceTimers, nudgeTimers])
+  yield* timerWorker([chargeTimers, subscriptionTimers, checkoutTimers, invoiceTimers, nudgeTimers])
   yield* every("invoices", MINUTE_MS, drawLastMonth)
   yield* deliveryWorker
   yield* nudgeWorker
@@ -68,8 +71,10 @@ const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacte
   yield* every("idempotency records", PURGE_EVERY_MS, purge)
   const requests = yield* Layer.build(
     Layer.mergeAll(
+      CheckoutLinks.layer,
       Deletions.layer,
       Links.layer,
+      Layer.succeed(LiveSimulation, { allowed: !config.production }),
       Pdfs.layer,
       TenantDatabase.layer(url),
       Sender.layer(config.webhooks),

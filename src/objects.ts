@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { charges, renderCharge } from "./charge/charge.ts"
+import { renderSession, sessions } from "./checkout/checkout.ts"
 import { knownClocks, renderClock } from "./clock/clock.ts"
 import { customers, renderCustomers } from "./customer/customer.ts"
 import type { Table } from "./db/table.ts"
@@ -56,6 +57,12 @@ const FIND: Partial<Readonly<Record<IdKind, Find>>> &
   subscription: findIn(subscriptions, onClock, each(renderSubscription)),
   charge: findIn(charges, onClock, each(renderCharge)),
   unit_record: findIn(unitRecords, onClock, each(renderUnitRecord)),
+  // What is not its merchant's own request shows no token.
+  checkout_session: findIn(
+    sessions,
+    onClock,
+    each((row) => renderSession(row, null)),
+  ),
   nudge: findIn(nudges, onClock, each(renderNudge)),
   test_clock: findIn(knownClocks, ({ id }) => id, each(renderClock)),
 }

@@ -1,6 +1,8 @@
 /** Everything that works on the database, as one layer. */
 import { Effect, Layer, type Redacted } from "effect"
 import type { QuietHours } from "../machines/reminders.ts"
+import { checkoutsLayer } from "./checkout/closing.ts"
+import { checkoutOwner } from "./checkout/owner.ts"
 import { ChargeOwners } from "./collecting/ChargeOwners.ts"
 import { oneOffOwner } from "./collecting/oneOff.ts"
 import type { EncryptionKey } from "./config/Config.ts"
@@ -23,7 +25,8 @@ import { meteringLayer } from "./usage/metering.ts"
 const ports = methodUsersLayer.pipe(
   Layer.provideMerge(
     Layer.mergeAll(
-      Layer.effect(ChargeOwners, Effect.all([oneOffOwner, subscriptionOwner])),
+      Layer.effect(ChargeOwners, Effect.all([checkoutOwner, oneOffOwner, subscriptionOwner])),
+      checkoutsLayer,
       nudgeSubjectsLayer,
       remindersFollowLayer,
     ),

@@ -52,7 +52,10 @@ export const MAX_LIFETIME_MINUTES = 1440
 
 /** Control characters and spaces are dropped by whoever reads an address: it would not be the one that was sent. */
 const isWebAddress = (value: string): boolean =>
-  value.length <= MAX_URL && !/[\s\p{Cc}]/u.test(value) && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)
+  value.length <= MAX_URL &&
+  !/[\s\p{Cc}]/u.test(value) &&
+  URL.canParse(value) &&
+  /^https?:$/.test(new URL(value).protocol)
 
 const returnUrl = Schema.String.check(Schema.makeFilter(isWebAddress)).annotate({
   description: `an address of at most ${MAX_URL} characters that begins with https:// (http:// for localhost in the sandbox)`,

@@ -70,7 +70,16 @@ export const createSession = Effect.fn("checkout.create")(function* (tenant: Ten
   const subscription =
     customer === null || terms === null
       ? undefined
-      : newSubscription({ ...whose, customer, ...terms, startAt: now, methodId: null, metadata: {}, checkout: true, now })
+      : newSubscription({
+          ...whose,
+          customer,
+          ...terms,
+          startAt: now,
+          methodId: null,
+          metadata: {},
+          checkout: true,
+          now,
+        })
   const id = newId("checkout_session")
   const expiresAt = now + (input.expires_in_minutes ?? MAX_LIFETIME_MINUTES) * MINUTE_MS
   const birth = beginLife(checkoutMachine, { type: "create", at: now, expiresAt })

@@ -12,14 +12,12 @@ import { type CustomerRow, customers } from "../customer/customer.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
-import { formatKobo } from "../money.ts"
+import { checkCode, checkShown, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { openForWriting } from "../paying/open.ts"
-import type { Details, Submission } from "../paying/submission.ts"
 import { waitForCharge, waitingLimit } from "../paying/settled.ts"
+import type { Details, Submission } from "../paying/submission.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { plans } from "../plan/plan.ts"
-import { declined, problem } from "../problem.ts"
-import { PaymentRail } from "../rail/PaymentRail.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { hashToken } from "../secret/linkTokens.ts"
@@ -31,9 +29,6 @@ import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
 import { closeSessions } from "./closing.ts"
 import { completion, lockSessions, siblingsOf } from "./completion.ts"
 import { type Notes, sessionOutcome } from "./outcome.ts"
-
-/** Payments that may be tried on one page: whoever tries more is testing cards. */
-const MAX_ATTEMPTS = 50
 
 /** What the first transaction of a submission finds or makes. */
 type Begun =
@@ -63,7 +58,8 @@ export interface Completed {
 
 /** What is charged when the page is submitted (kobo). */
 export const dueNow = (session: SessionRow, subscription: SubscriptionRow | undefined): number =>
-  session.plan_id === null || (subscription === undefined ? session.trial_days! > 0 : subscription.trial_end_at !== null)
+  session.plan_id === null ||
+  (subscription === undefined ? session.trial_days! > 0 : subscription.trial_end_at !== null)
     ? 0
     : session.price_kobo! * (subscription?.quantity ?? session.quantity!)
 
@@ -118,19 +114,6 @@ const subscriptionFor = Effect.fnUntraced(function* (session: SessionRow, custom
   return yield* subscriptions.lockOne(session, transition.row.id)
 })
 
-const checkAmount = (shown: number | null, dueKobo: number) =>
-  shown === null || shown === dueKobo
-    ? Effect.void
-    : Effect.fail(problem("amount_changed", `What is due now is ${formatKobo(dueKobo)}.`, "amount"))
-
-/** Why the buyer, who is there, cannot use the method: it asks for a one-time code, or has nothing to charge it by. */
-const checkCode = Effect.fnUntraced(function* ({ methodId, code }: Submission, dueKobo: number) {
-  const objection = (yield* PaymentRail).objection(methodId, code)
-  if (objection === "authentication_required")
-    return yield* declined(objection, "The bank asks for a one-time code: send it as otp.")
-  if (objection !== null && dueKobo === 0) return yield* declined(objection, "The one-time code is not right.")
-})
-
 /** Writes the session's transition, and notes what was submitted. */
 const moveSession = Effect.fnUntraced(function* (row: SessionRow, event: CheckoutEvent, notes: Notes, now: number) {
   const transitions = advance(checkoutLifecycle, [{ row, event }])
@@ -147,9 +130,10 @@ interface Claimed {
 
 /** Carries out what was submitted, on a session that is open and locked. */
 const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submitted, now }: Claimed) {
-  const waiting = session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
+  const waiting =
+    session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
   const dueKobo = dueNow(session, waiting)
-  yield* checkAmount(submitted.amountKobo, dueKobo)
+  yield* checkShown(submitted.amountKobo, dueKobo)
   yield* checkCode(submitted, dueKobo)
   const customer = yield* customerFor(session, known, submitted.details, now)
   const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, true)
@@ -170,8 +154,7 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
 
   const subscription = yield* subscriptionFor(session, customer, now)
   const notes: Notes = { ...noted, subscription_id: subscription.id }
-  if ((subscription.bill?.attempt ?? 0) >= MAX_ATTEMPTS)
-    return yield* problem("too_many_attempts", `${MAX_ATTEMPTS} payments were tried on this page: it takes no more.`)
+  if ((subscription.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
   const [charge] = yield* move([{ row: subscription, event: { type: "check_out", at: now, methodId } }], {
     now,
     terms: yield* readTerms([refOf(subscription)]),
@@ -212,7 +195,11 @@ const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
 })
 
 /** Submits a page; returns how that ended, as far as it is known. */
-export const submitCheckout = Effect.fn("checkout.submit")(function* (tenant: Tenant, id: string, submitted: Submission) {
+export const submitCheckout = Effect.fn("checkout.submit")(function* (
+  tenant: Tenant,
+  id: string,
+  submitted: Submission,
+) {
   const { reading, writing } = yield* TenantDatabase
   const limit = waitingLimit()
   const read = (own: boolean, busy: boolean) =>

@@ -6,11 +6,11 @@ import { bind } from "../http/Endpoint.ts"
 import { equals, listOf } from "../http/lists.ts"
 import { type PublicRequest, publicRoute } from "../http/publicRoutes.ts"
 import { declineInWords } from "../paying/declines.ts"
-import { answer, firstFault, page, readFields, refusedPage, seeOther, wantsJson } from "../paying/page.ts"
+import { answer, firstFault, page, pageOptions, readFields, seeOther, wantsJson } from "../paying/page.ts"
 import { paymentInWords } from "../paying/settled.ts"
 import { type Fields, readSubmission, typedDetails } from "../paying/submission.ts"
 import { declined, Problem, problem } from "../problem.ts"
-import { hashToken, TOKEN } from "../secret/linkTokens.ts"
+import { hashToken } from "../secret/linkTokens.ts"
 import { checkoutApi } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { renderSession, type SessionRow, sessions } from "./checkout.ts"
@@ -53,7 +53,10 @@ const findSession = Effect.fnUntraced(function* (token: string) {
   const [row] = yield* sql<SessionRow>`SELECT * FROM checkout_session WHERE token_hash = ${hashToken(token)}`
   return (
     row ??
-    (yield* problem("link_invalid", "There is no checkout at this address: check that the link is whole, or ask for a new one."))
+    (yield* problem(
+      "link_invalid",
+      "There is no checkout at this address: check that the link is whole, or ask for a new one.",
+    ))
   )
 })
 
@@ -87,7 +90,10 @@ const comeBack = ({ parts: [token], headers }: PublicRequest) =>
       return answer({ status, redirect_url: next })
     }
     if (next !== null) return seeOther(next)
-    return standingPage(shown, charge?.status === "failed" ? { refusal: declineInWords(charge.failure_code) } : undefined)
+    return standingPage(
+      shown,
+      charge?.status === "failed" ? { refusal: declineInWords(charge.failure_code) } : undefined,
+    )
   })
 
 /** Why a session that is over takes nothing more. */
@@ -101,7 +107,10 @@ const over = ({ session, charge }: Completed) =>
 const answerOf = (path: string, completed: Completed) => {
   const { session, charge, own, busy } = completed
   if (busy)
-    return problem("charge_in_progress", `A payment has been under way since ${new Date(charge!.created_at).toISOString()}: wait for its outcome.`)
+    return problem(
+      "charge_in_progress",
+      `A payment has been under way since ${new Date(charge!.created_at).toISOString()}: wait for its outcome.`,
+    )
   if (session.status === "completed" && own)
     return answer({ status: "completed", redirect_url: successUrl(session.success_url, session.id) })
   if (session.status !== "open") return over(completed)
@@ -144,15 +153,15 @@ const complete = Effect.fnUntraced(function* (request: PublicRequest) {
   const json = wantsJson(headers)
   const fields = yield* readFields(request)
   const before = yield* read(parts[0]!)
-  const { session, setting, isKnown, path } = before
+  const { session, setting, isKnown } = before
   const submitted = readSubmission(fields, { asksDetails: !isKnown, now: setting.now })
   const isOpen = session.status === "open"
-  if (Array.isArray(submitted) && isOpen) {
-    if (json) return yield* firstFault(submitted, fields)
-    const errors = submitted.map(({ field, problem: { message } }) => ({ field, message }))
+  if ("faults" in submitted && isOpen) {
+    if (json) return yield* firstFault(submitted.faults, fields)
+    const errors = submitted.faults.map(({ field, problem: { message } }) => ({ field, message }))
     return form(400, before, { errors, typed: typedDetails(fields) })
   }
-  if (Array.isArray(submitted)) {
+  if ("faults" in submitted) {
     const ended: Completed = { session, charge: before.charge, own: false, busy: false }
     return json ? yield* over(ended) : pageOf(before, ended, fields)
   }
@@ -168,15 +177,14 @@ const complete = Effect.fnUntraced(function* (request: PublicRequest) {
   return result instanceof Problem ? yield* result : result
 })
 
-const options = {
-  refused: (refusal: Problem, requestId: string, headers: PublicRequest["headers"]) =>
-    wantsJson(headers) ? undefined : refusedPage(refusal, requestId),
-}
+const at = (rest = "") => new RegExp(`^/checkout/([^/]+)${rest}$`)
 
-const at = (rest = "") => new RegExp(`^/checkout/(${TOKEN})${rest}$`)
+/** Who reloads the address that the form was sent to. */
+const goBack = ({ parts: [token] }: PublicRequest) =>
+  Effect.succeed(seeOther(`/checkout/${encodeURIComponent(token!)}`))
 
 export const checkoutRoutes = [
-  publicRoute("/checkout/:token", at(), { GET: show }, options),
-  publicRoute("/checkout/:token/return", at("/return"), { GET: comeBack }, options),
-  publicRoute("/checkout/:token/complete", at("/complete"), { POST: complete }, options),
+  publicRoute("/checkout/:token", at(), { GET: show }, pageOptions),
+  publicRoute("/checkout/:token/return", at("/return"), { GET: comeBack }, pageOptions),
+  publicRoute("/checkout/:token/complete", at("/complete"), { GET: goBack, POST: complete }, pageOptions),
 ]

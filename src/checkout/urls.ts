@@ -1,5 +1,5 @@
 /** Where buyers go when they are through with a checkout page (decision G4). Pure. */
-import { type Problem, invalid } from "../problem.ts"
+import { invalid, type Problem } from "../problem.ts"
 
 /** What stands for the session's ID in a `success_url`. */
 const PLACEHOLDER = "{CHECKOUT_SESSION_ID}"

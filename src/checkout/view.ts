@@ -1,8 +1,7 @@
 /** What the page of a checkout session shows, read from the database as the session's own tenant. */
 import { Effect } from "effect"
-import { charges } from "../charge/charge.ts"
 import { boundary } from "../../machines/calendar.ts"
-import { DAY_MS } from "../time.ts"
+import { charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
 import { formatKobo } from "../money.ts"
 import { checkoutPage } from "../pages/checkout.ts"
@@ -13,6 +12,7 @@ import { newSubmissionNumber } from "../paying/page.ts"
 import { savedMethods, settingOf } from "../paying/Setting.ts"
 import { plans } from "../plan/plan.ts"
 import { subscriptions } from "../subscription/subscription.ts"
+import { DAY_MS } from "../time.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import type { SessionRow } from "./checkout.ts"
 import { dueNow } from "./completing.ts"
@@ -61,7 +61,11 @@ export type FormState = Partial<Pick<PaymentForm, "errors" | "refusal" | "asksOt
 export const formPage = (read: ReadSession, state: FormState = {}): string => {
   const { session, setting, subscription, saved, isKnown, customer, path } = read
   const amountKobo = dueNow(session, subscription)
-  const typed = state.typed ?? { name: customer?.name ?? "", email: customer?.email ?? "", phone: customer?.phone ?? "" }
+  const typed = state.typed ?? {
+    name: customer?.name ?? "",
+    email: customer?.email ?? "",
+    phone: customer?.phone ?? "",
+  }
   const view: CheckoutView = {
     ...setting,
     offer: offerOf(read),
@@ -98,11 +102,18 @@ export const waitingPage = ({ setting, charge, path }: ReadSession): string =>
 /** The page of a session that is over. */
 export const overPage = (read: ReadSession): string => {
   const { session, setting, charge } = read
-  const message = (tone: MessageView["tone"], title: string, paragraphs: ReadonlyArray<string>, action: MessageView["action"]) =>
-    messagePage({ ...base(setting), tone, title, paragraphs, action, requestId: null })
+  const message = (
+    tone: MessageView["tone"],
+    title: string,
+    paragraphs: ReadonlyArray<string>,
+    action: MessageView["action"],
+  ) => messagePage({ ...base(setting), tone, title, paragraphs, action, requestId: null })
   const back = { label: `Go back to ${setting.business}`, href: session.cancel_url }
   if (session.status === "completed") {
-    const paid = charge?.status === "succeeded" ? `You paid ${formatKobo(charge.amount_kobo)} on ${day(charge.paid_at!)}.` : undefined
+    const paid =
+      charge?.status === "succeeded"
+        ? `You paid ${formatKobo(charge.amount_kobo)} on ${day(charge.paid_at!)}.`
+        : undefined
     const done = session.mode === "setup" ? "Your payment method is saved" : "You are subscribed already"
     return message(
       "success",

@@ -86,6 +86,7 @@ export const CLOCK_STEPS: ReadonlyArray<Step> = [
   actorsOf({ table: "nudge", where: "state <> 'sending'" }),
   rowsOf({ table: "unit_record" }),
   actorsOf({ table: "charge" }),
+  actorsOf({ table: "checkout_session" }),
   actorsOf({ table: "subscription" }),
   rowsOf({ table: "customer" }),
   rowsOf({ table: "event" }),

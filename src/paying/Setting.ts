@@ -5,7 +5,7 @@ import { findAccount } from "../account/accounts.ts"
 import { isRef, ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
 import type { Setting } from "../pages/views.ts"
 import { problem } from "../problem.ts"
-import { PaymentRail, type PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { type PaymentMethodSummary, PaymentRail } from "../rail/PaymentRail.ts"
 
 /** Methods to choose from: a buyer has one or two, a sandbox customer many. */
 const MAX_SAVED = 6

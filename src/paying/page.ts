@@ -67,6 +67,12 @@ export const refusedPage = (refusal: Problem, requestId: string): PublicResponse
   return page(refusal.status, document)
 }
 
+/** Of the routes of pages: a browser is shown a page, a program gets the envelope. */
+export const pageOptions = {
+  refused: (refusal: Problem, requestId: string, headers: IncomingHttpHeaders) =>
+    wantsJson(headers) ? undefined : refusedPage(refusal, requestId),
+}
+
 /** Numbers a form, so that one that is sent twice is known by it. */
 export const newSubmissionNumber = (): string => randomBytes(16).toString("base64url")
 

@@ -25,6 +25,9 @@ export const waitForCharge = Effect.fnUntraced(function* (tenant: Tenant, id: st
 
 /** What was paid, when and with what, in words. */
 export const paymentInWords = ({ amount_kobo, paid_at, payment_method: method, id }: ChargeRow): string => {
-  const how = method === null ? "" : ` with the ${method.type.replace("_", " ")}${method.last4 === null ? "" : ` ending ${method.last4}`}`
+  const how =
+    method === null
+      ? ""
+      : ` with the ${method.type.replace("_", " ")}${method.last4 === null ? "" : ` ending ${method.last4}`}`
   return `${formatKobo(amount_kobo)} was paid${paid_at === null ? "" : ` at ${formatInstant(paid_at)}`}${how} (${id})`
 }

@@ -148,7 +148,8 @@ const cardFaults = (fields: Fields, now: number): ReadonlyArray<Problem> => {
 const readMethod = (fields: Fields, now: number) => {
   const named = fields.payment_method?.trim()
   if (named !== undefined) {
-    const faults = named.length > MAX_ID ? [wrong("payment_method", "payment_method must be the ID of a payment method.")] : []
+    const faults =
+      named.length > MAX_ID ? [wrong("payment_method", "payment_method must be the ID of a payment method.")] : []
     return { methodId: named, faults }
   }
   if (fields.card_number === undefined && fields.card_expiry === undefined && fields.card_cvc === undefined)
@@ -170,14 +171,14 @@ export const typedDetails = ({ name = "", email = "", phone = "" }: Fields): Typ
 export const readSubmission = (
   fields: Fields,
   { asksDetails, now }: { readonly asksDetails: boolean; readonly now: number },
-): Submission | ReadonlyArray<Fault> => {
+): Submission | { readonly faults: ReadonlyArray<Fault> } => {
   const isFault = (value: unknown): value is Problem => value instanceof Object
   const [name, mail, phone] = [readName(fields), readEmail(fields), readPhone(fields)]
   const { methodId, faults } = readMethod(fields, now)
   const problems = [...(asksDetails ? [name, mail, phone].filter(isFault) : []), ...faults]
   if (problems.length > 0)
     // Each names the field that it is about.
-    return problems.map((one) => ({ field: one.param as FormField, problem: one }))
+    return { faults: problems.map((one) => ({ field: one.param as FormField, problem: one })) }
   return {
     details: asksDetails ? ({ name, email: mail, phone } as Details) : null,
     methodId,

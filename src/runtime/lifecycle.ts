@@ -14,7 +14,15 @@ import type { ActorTable } from "../db/table.ts"
 import type { Ref } from "../db/tenant.ts"
 
 /** Every kind of actor that is journalled; its table has the same name. */
-export const ACTOR_KINDS = ["subscription", "charge", "test_clock", "invoice", "webhook_endpoint", "nudge", "checkout_session"] as const
+export const ACTOR_KINDS = [
+  "subscription",
+  "charge",
+  "test_clock",
+  "invoice",
+  "webhook_endpoint",
+  "nudge",
+  "checkout_session",
+] as const
 export type ActorKind = (typeof ACTOR_KINDS)[number]
 
 /** What the runtime needs to know of an actor's row. */

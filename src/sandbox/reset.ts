@@ -44,6 +44,7 @@ export const SANDBOX_STEPS: ReadonlyArray<Step> = [
   actorsOf({ table: "nudge" }),
   rowsOf({ table: "unit_record" }),
   actorsOf({ table: "charge" }),
+  actorsOf({ table: "checkout_session" }),
   actorsOf({ table: "subscription" }),
   rowsOf({ table: "customer" }),
   actorsOf({ table: "test_clock" }),

@@ -1,5 +1,6 @@
 /** Made-up objects for test events (decision I9): of each known family one, shaped as the API shows it. */
 import { Charge } from "../charge/api.ts"
+import { CheckoutSession } from "../checkout/api.ts"
 import { TestClock } from "../clock/api.ts"
 import { Customer } from "../customer/api.ts"
 import { freshExample } from "../http/response.ts"
@@ -16,6 +17,7 @@ const FAMILIES = new Map(
     customer: Customer,
     subscription: Subscription,
     charge: Charge,
+    checkout_session: CheckoutSession,
     nudge: Nudge,
     test_clock: TestClock,
     plan: Plan,
@@ -70,6 +72,8 @@ const states = (at: number): ReadonlyMap<string, Json> => {
         cancellation_reason: "merchant_request",
         next_charge_at: null,
       },
+      "checkout_session.completed": { status: "completed", url: null },
+      "checkout_session.expired": { status: "expired", url: null },
       "nudge.delivered": {
         status: "delivered",
         delivered_at: now,

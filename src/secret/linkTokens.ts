@@ -17,6 +17,3 @@ export const linkTokens = (secretName: string) =>
       (id: string): string =>
         createHmac("sha256", Redacted.value(secret)).update(id).digest("base64url"),
   )
-
-/** The shape of a token, in an address. */
-export const TOKEN = "[A-Za-z0-9_-]{43}"

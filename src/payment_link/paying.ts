@@ -1,0 +1,180 @@
+/**
+ * What happens when a buyer submits the page behind a payment link (decisions E8, E16, F5): what is owed now is tried with the
+ * method that was picked; where nothing is, the method is saved. Claimed by the subscription's own rows, as by everybody
+ * who pays its bills: of those who come at once, one pays and the others are told.
+ */
+import { Effect } from "effect"
+import { type ChargeRow, charges } from "../charge/charge.ts"
+import { standingTime } from "../clock/clocks.ts"
+import { collect } from "../collecting/collect.ts"
+import { type CustomerRow, customers } from "../customer/customer.ts"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
+import { refOf, type Tenant } from "../db/tenant.ts"
+import { formatKobo } from "../money.ts"
+import type { NudgeRow } from "../nudge/nudge.ts"
+import { checkCode, checkShown, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
+import { openForWriting } from "../paying/open.ts"
+import { paymentInWords, waitForCharge, waitingLimit } from "../paying/settled.ts"
+import type { Submission } from "../paying/submission.ts"
+import { nameMethod } from "../payment_method/paymentMethods.ts"
+import { problem } from "../problem.ts"
+import { tryMethod } from "../subscription/methodUsers.ts"
+import { move } from "../subscription/move.ts"
+import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
+import { apply } from "../subscription/subscriptions.ts"
+import { readTerms } from "../subscription/terms.ts"
+import { formatInstant } from "../time.ts"
+import { owingOf, readTries } from "./read.ts"
+import { type Standing, standingOf } from "./standing.ts"
+
+/** What the buyer meant to do: what the page offered. */
+export type Intent = "pay" | "save"
+
+type Begun =
+  | { readonly kind: "under_way"; readonly chargeId: string }
+  | {
+      readonly kind: "begun"
+      /** The payments of what is owed. */
+      readonly payments: ReadonlyArray<ChargeRow>
+      /** What else is to be attempted, with the method that was saved. */
+      readonly others: ReadonlyArray<ChargeRow>
+      readonly now: number
+    }
+
+/** How a submission ended. */
+export type Paid =
+  | { readonly kind: "saved" }
+  /** The payments under it, settled or not. */
+  | { readonly kind: "tried"; readonly charges: ReadonlyArray<ChargeRow> }
+  /** Somebody else's payment has been under way for as long as anybody waits. */
+  | { readonly kind: "busy"; readonly charge: ChargeRow }
+
+/** Why a link takes nothing, and what to do. */
+export const closedBecause = (standing: Standing): string | undefined => {
+  switch (standing.kind) {
+    case "used":
+      return `${paymentInWords(standing.charge)} by this link. If something is owed again, use the link in the newest message.`
+    case "cancelled":
+      return `The subscription was cancelled at ${formatInstant(standing.at)}: nothing is owed on it any more.`
+    case "expired":
+      return `The link expired at ${formatInstant(standing.at)}: use the one in the newest message.`
+    default:
+      return undefined
+  }
+}
+
+const closed = (message: string) => problem("payment_link_closed", message)
+
+/** What the bill of a subscription was paid by, while somebody meant to pay it here. */
+const paidOtherwise = Effect.fnUntraced(function* (its: ReadonlyArray<SubscriptionRow>) {
+  const [subscription] = its
+  const charge =
+    subscription?.latest_charge_id == null ? undefined : yield* charges.get(subscription, subscription.latest_charge_id)
+  return yield* closed(
+    charge?.status === "succeeded"
+      ? `Nothing is owed any more: ${paymentInWords(charge)}.`
+      : "Nothing is owed any more: it was paid in another way, or given up.",
+  )
+})
+
+interface Claimed {
+  readonly nudge: NudgeRow
+  readonly customer: CustomerRow
+  readonly submitted: Submission
+  readonly now: number
+}
+
+const payOwing = Effect.fnUntraced(function* (
+  { nudge, customer, submitted, now }: Claimed,
+  { owing, totalKobo }: Extract<Standing, { readonly kind: "owing" }>,
+  tries: number,
+) {
+  yield* checkShown(submitted.amountKobo, totalKobo)
+  yield* checkCode(submitted, totalKobo)
+  if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
+  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, true)
+  const commands = owing.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
+  const payments = yield* move(commands, {
+    now,
+    terms: yield* readTerms(owing.map(refOf)),
+    pages: new Map(owing.map(({ id }) => [id, nudge.id])),
+  })
+  return { kind: "begun", payments, others: [], now } satisfies Begun
+})
+
+/** Saves a method: the subscription goes on with it, by itself or as its customer's default. */
+const save = Effect.fnUntraced(function* (
+  { nudge, customer, submitted, now }: Claimed,
+  its: ReadonlyArray<SubscriptionRow>,
+) {
+  yield* checkCode(submitted, 0)
+  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, true)
+  const own = nudge.subscription_id === null ? undefined : its[0]
+  if (own?.payment_method_id != null) {
+    const details = { metadata: own.metadata, payment_method_id: methodId }
+    yield* apply({ row: own, now }, { type: "update", at: now }, details)
+  }
+  if (own?.payment_method_id != null && customer.default_payment_method_id !== null)
+    return { kind: "begun", payments: [], others: [], now } satisfies Begun
+  yield* customers.update([{ ...customer, default_payment_method_id: methodId }])
+  const others = yield* tryMethod(customer, methodId, now)
+  return { kind: "begun", payments: [], others, now } satisfies Begun
+})
+
+const begin = Effect.fnUntraced(function* (nudge: NudgeRow, submitted: Submission, intent: Intent) {
+  const now = yield* standingTime(nudge, nudge.test_clock_id)
+  const customer = yield* customers.lockOne(nudge, nudge.customer_id, "NO KEY UPDATE")
+  const its =
+    nudge.subscription_id === null
+      ? yield* owingOf(nudge, customer.id, "FOR UPDATE")
+      : [yield* subscriptions.lockOne(nudge, nudge.subscription_id)]
+  const { used, count } = yield* readTries(nudge)
+  const standing = standingOf(nudge, its, used, now)
+  const reason = closedBecause(standing)
+  if (reason !== undefined) return yield* closed(reason)
+  const claimed = { nudge, customer, submitted, now }
+  if (standing.kind === "under_way") return { kind: "under_way", chargeId: standing.chargeId } satisfies Begun
+  if (standing.kind === "owing") return yield* payOwing(claimed, standing, count)
+  return intent === "pay" ? yield* paidOtherwise(its) : yield* save(claimed, its)
+})
+
+/** Submits the page of a link; returns how that ended, as far as it is known. Fails with `payment_link_closed`. */
+export const submitPayment = Effect.fn("paymentLink.submit")(function* (
+  tenant: Tenant,
+  nudge: NudgeRow,
+  submitted: Submission,
+  intent: Intent,
+) {
+  const { reading, writing } = yield* TenantDatabase
+  const limit = waitingLimit()
+  for (;;) {
+    const begun: Begun = yield* writing(tenant, openForWriting(begin(nudge, submitted, intent)))
+    if (begun.kind === "begun") {
+      const { payments, others, now } = begun
+      const { code } = submitted
+      const codes = new Map(code === null ? [] : payments.map(({ id }) => [id, code] as const))
+      yield* collect([...payments, ...others], now, codes)
+      if (payments.length === 0) return { kind: "saved" } satisfies Paid
+      const found = yield* reading(
+        tenant,
+        charges.find(
+          tenant,
+          payments.map(({ id }) => id),
+        ),
+      )
+      return { kind: "tried", charges: [...found.values()] } satisfies Paid
+    }
+    const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+    if (charge.status === "pending") return { kind: "busy", charge } satisfies Paid
+  }
+})
+
+/** What was paid, and what was not, in words. */
+export const sumOf = (all: ReadonlyArray<ChargeRow>, status: ChargeRow["status"]): number =>
+  all.filter((charge) => charge.status === status).reduce((sum, { amount_kobo }) => sum + amount_kobo, 0)
+
+/** The part of what was owed that was paid although another was declined; undefined where none was. */
+export const partPaid = (all: ReadonlyArray<ChargeRow>): string | undefined => {
+  const kobo = sumOf(all, "succeeded")
+  return kobo === 0 ? undefined : `${formatKobo(kobo)} of it was paid.`
+}

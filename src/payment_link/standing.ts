@@ -1,0 +1,69 @@
+/** How things stand behind a payment link (decision F5): what is owed now, or why it takes nothing any more. Pure. */
+import { type Dunning, ESCALATIONS, lastRetryAt, unpaidDeadline } from "../../machines/dunning.ts"
+import { isCharging } from "../../machines/status.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+import type { NudgeRow } from "../nudge/nudge.ts"
+import type { Consequence } from "../pages/views.ts"
+import type { SubscriptionRow } from "../subscription/subscription.ts"
+import { DAY_MS } from "../time.ts"
+
+const LIFETIME_MS = 30 * DAY_MS
+
+export type Standing =
+  /** A payment was made by it. */
+  | { readonly kind: "used"; readonly charge: ChargeRow }
+  | { readonly kind: "cancelled"; readonly at: number }
+  | { readonly kind: "expired"; readonly at: number }
+  /** An attempt at what is owed is at the rail. */
+  | { readonly kind: "under_way"; readonly chargeId: string }
+  | { readonly kind: "owing"; readonly owing: ReadonlyArray<SubscriptionRow>; readonly totalKobo: number }
+  | { readonly kind: "settled" }
+
+/** When a link stops working. */
+export const expiryOf = ({ created_at }: NudgeRow): number => created_at + LIFETIME_MS
+
+const isOwing = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
+
+/**
+ * `subscriptions`: the link's own, or, of a link that is about no subscription, those of the customer on which something is
+ * owed. `used`: the newest payment that was made by the link.
+ */
+export const standingOf = (
+  nudge: NudgeRow,
+  subscriptions: ReadonlyArray<SubscriptionRow>,
+  used: ChargeRow | undefined,
+  now: number,
+): Standing => {
+  const owing = subscriptions.filter(isOwing)
+  // A link about all of a customer's subscriptions goes on for those that were declined.
+  if (used !== undefined && (nudge.subscription_id !== null || owing.length === 0))
+    return { kind: "used", charge: used }
+  const own = nudge.subscription_id === null ? undefined : subscriptions[0]
+  if (own?.status === "cancelled") return { kind: "cancelled", at: own.cancelled_at! }
+  if (now >= expiryOf(nudge)) return { kind: "expired", at: expiryOf(nudge) }
+  const charging = subscriptions.find(({ state }) => isCharging(state))
+  if (charging !== undefined) return { kind: "under_way", chargeId: charging.latest_charge_id! }
+  return owing.length === 0
+    ? { kind: "settled" }
+    : { kind: "owing", owing, totalKobo: owing.reduce((sum, { bill }) => sum + bill!.amountKobo, 0) }
+}
+
+const escalationWord = (dunning: Dunning): Consequence["what"] | undefined => {
+  const action = ESCALATIONS[dunning.policy.escalation]
+  return action === "none" ? undefined : action
+}
+
+/** What happens by itself on a subscription if nobody does anything, in order of time. */
+export const consequencesOf = ({ dunning, escalation }: SubscriptionRow, plan: string): ReadonlyArray<Consequence> => {
+  if (dunning === null) return []
+  const { nextRetryAt } = dunning
+  const escalatesAt = escalation === null ? lastRetryAt(dunning) : null
+  const word = escalationWord(dunning)
+  const cancelsAt = unpaidDeadline(dunning)
+  const found: ReadonlyArray<Consequence | undefined> = [
+    nextRetryAt === null ? undefined : { at: nextRetryAt, what: "retry", plan },
+    escalatesAt === null || word === undefined ? undefined : { at: escalatesAt, what: word, plan },
+    Number.isFinite(cancelsAt) ? { at: cancelsAt, what: "cancel", plan } : undefined,
+  ]
+  return found.filter((one) => one !== undefined).filter(({ at, what }) => what === "cancel" || at < cancelsAt)
+}
