@@ -25,8 +25,12 @@ const reading = (title: string, body: Html): string =>
 ${body}`,
   )
 
+/** Text with what stands between backticks as code. */
+const withCode = (text: string): ReadonlyArray<string | Html> =>
+  text.split("`").map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))
+
 const errorCode = ([code, { status, type, explanation }]: [string, (typeof CATALOGUE)[keyof typeof CATALOGUE]]): Html =>
-  html`<div class="entry"><h2 id="${code}"><code>${code}</code></h2><p class="quiet small">${status} · ${type}</p><p>${explanation}</p></div>
+  html`<div class="entry"><h2 id="${code}"><code>${code}</code></h2><p class="quiet small">${status} · ${type}</p><p>${withCode(explanation)}</p></div>
 `
 
 export const errorCodesPage = (): string =>

@@ -16,7 +16,7 @@ const digits = (text) => text.replace(/\D/g, "")
 
 /**
  * Writes what is typed in its usual shape, the caret behind the same digit.
- * @type {(id: string, shape: (digits: string, erasing: boolean) => string) => void}
+ * @type {(id: string, shape: (typed: string, erasing: boolean) => string) => void}
  */
 const shaped = (id, shape) => {
   const input = field(id)
@@ -24,7 +24,7 @@ const shaped = (id, shape) => {
     const typed = input.value
     const caret = input.selectionStart ?? typed.length
     const erasing = /** @type {InputEvent} */ (event).inputType?.startsWith("delete") ?? false
-    const text = shape(digits(typed), erasing)
+    const text = shape(typed, erasing)
     if (text === typed) return
     const count = digits(typed.slice(0, caret)).length
     let at = caret === typed.length ? text.length : 0
@@ -34,17 +34,20 @@ const shaped = (id, shape) => {
   })
 }
 
-/** @type {(all: string) => string} */
-const groups = (all) => all.slice(0, 19).replace(/(\d{4})(?=\d)/g, "$1 ")
-/** @type {(all: string, erasing: boolean) => string} */
-const monthAndYear = (all, erasing) => {
-  const known = /^[2-9]/.test(all) ? `0${all}` : all
-  const year = known.slice(2, known.startsWith("20", 2) ? 6 : 4)
-  return known.length > 2 || (known.length === 2 && !erasing) ? `${known.slice(0, 2)}/${year}` : known
+/** @type {(typed: string) => string} */
+const groups = (typed) =>
+  digits(typed)
+    .slice(0, 19)
+    .replace(/(\d{4})(?=\d)/g, "$1 ")
+/** @type {(typed: string, erasing: boolean) => string} */
+const monthAndYear = (typed, erasing) => {
+  const all = digits(typed.replace(/^(?=\d\/|[2-9])/, "0"))
+  const year = all.slice(2, all.startsWith("20", 2) ? 6 : 4)
+  return all.length > 2 || (all.length === 2 && !erasing) ? `${all.slice(0, 2)}/${year}` : all
 }
 shaped("card_number", groups)
 shaped("card_expiry", monthAndYear)
-shaped("card_cvc", (all) => all.slice(0, 4))
+shaped("card_cvc", (typed) => digits(typed).slice(0, 4))
 field("card_expiry")?.addEventListener("change", ({ target }) => {
   const input = /** @type {HTMLInputElement} */ (target)
   input.value = input.value.replace(/^(\d\d)\/\d\d(\d\d)$/, "$1/$2")

@@ -4,8 +4,8 @@ import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
-import type { CheckoutView, Offer } from "./views.ts"
-import { dayAndHour, every, price, renewal, saving, statement, terms, units } from "./words.ts"
+import type { CheckoutView, Offer, PaymentForm } from "./views.ts"
+import { dayAndHour, renewal, saving, statement, terms, units } from "./words.ts"
 
 const titleOf = (offer: Offer | null): string => {
   if (offer === null) return "Save a payment method"
@@ -20,19 +20,19 @@ const openUntil = ({ expiresAt, now, onTestClock }: CheckoutView): Html =>
   }</p>
 `
 
-const fact = (word: string, what: Html | string, total = false): Html =>
-  html`<div class="${total && "total"}"><dt>${word}</dt><dd>${what}</dd></div>
+const fact = (word: string, what: string): Html => html`<div><dt>${word}</dt><dd>${what}</dd></div>
 `
 
-const facts = ({ offer, customerName, form }: CheckoutView): Html => html`<dl class="facts">
-${customerName !== null && fact("For", customerName)}${offer !== null && offer.unitKobo !== null && fact("Usage", units(offer.unitKobo))}${
-  offer !== null && fact("To pay today", formatKobo(form.amountKobo), true)
+const facts = ({ offer, customerName }: CheckoutView): Html => html`<dl class="facts">
+${offer !== null && fact("Price", terms(offer))}${offer !== null && offer.unitKobo !== null && fact("Usage", units(offer.unitKobo))}${
+  customerName !== null && fact("For", customerName)
 }</dl>
 `
 
-const what = (offer: Offer): Html => html`${offer.description !== null && html`<p>${offer.description}</p>`}
-<p><span class="amount">${price(offer)}</span> ${every(offer.cycle)}</p>
-<p>${terms(offer)}</p>
+const what = ({ description }: Offer, { amountKobo }: PaymentForm): Html => html`${
+  description !== null && html`<p class="quiet">${description}</p>`
+}
+<p><span class="amount">${formatKobo(amountKobo)}</span> to pay today</p>
 `
 
 export const checkoutPage = (view: CheckoutView): string => {
@@ -46,7 +46,7 @@ export const checkoutPage = (view: CheckoutView): string => {
 <div class="columns">
 <section class="stack" aria-labelledby="title">
 <h1 id="title">${title}</h1>
-${offer !== null && what(offer)}${facts(view)}${openUntil(view)}</section>
+${offer !== null && what(offer, form)}${facts(view)}${openUntil(view)}</section>
 ${paymentForm({ form, business, simulated, terms: below, cancelUrl })}
 ${offersTests && testCards(form)}</div>`,
   )

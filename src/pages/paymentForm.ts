@@ -43,7 +43,7 @@ const hiddenDetails = ({ name, email, phone }: TypedDetails): Html =>
   html`${hidden("name", name)}${hidden("email", email)}${hidden("phone", phone)}`
 
 const choice = (method: PaymentMethodSummary, first: boolean, { chosen, errors }: PaymentForm): Html =>
-  html`<label class="choice"><input type="radio" class="saved" name="payment_method" id="${first && "payment_method"}" value="${method.id}" checked="${method.id === chosen}" aria-describedby="${invalid(errors, "payment_method") && errorId("payment_method")}"><span>${paymentMethod(method)}</span><small>${expiry(method)}</small></label>
+  html`<label class="choice"><input type="radio" class="saved" name="payment_method" id="${first && "payment_method"}" value="${method.id}" checked="${method.id === chosen}" aria-describedby="${invalid(errors, "payment_method") && errorId("payment_method")}"><span>${paymentMethod(method)} <small>${expiry(method)}</small></span></label>
 `
 
 const choices = (form: PaymentForm): Html => html`<fieldset>
@@ -59,7 +59,7 @@ const cardFields = ({ saved, errors }: PaymentForm): Html => html`<fieldset clas
 <legend>${saved.length === 0 ? "Card" : "Another card"}</legend>
 ${saved.length === 0 && wrong(errors, "payment_method")}<div class="fields">
 ${textField({ name: "card_number", label: "Card number", autocomplete: "cc-number", inputmode: "numeric", placeholder: "1234 5678 9012 3456", maxlength: 30 }, errors)}
-${textField({ name: "card_expiry", label: "Expiry (MM/YY)", autocomplete: "cc-exp", inputmode: "numeric", placeholder: "MM/YY", maxlength: 7, half: true }, errors)}
+${textField({ name: "card_expiry", label: "Expiry", hint: "MM/YY", autocomplete: "cc-exp", inputmode: "numeric", placeholder: "12/34", maxlength: 7, half: true }, errors)}
 ${textField({ name: "card_cvc", label: "CVC", autocomplete: "cc-csc", inputmode: "numeric", placeholder: "123", maxlength: 4, half: true }, errors)}
 </div>
 </fieldset>
@@ -93,12 +93,18 @@ const allFields = (form: PaymentForm): Html =>
 /** The page that `action` belongs to, which asks for a payment method anew. */
 const anew = ({ action }: PaymentForm): string | undefined => /^(\/.+)\/complete$/.exec(action)?.[1]
 
-const otherMethod = (form: PaymentForm): Html | undefined => {
-  const page = anew(form)
-  return page === undefined ? undefined : html`<a class="link" href="${page}">Use another payment method</a>`
+/** Ways out of the form. */
+const linksOf = ({ form, business, cancelUrl }: FormPage): ReadonlyArray<Html> => {
+  const page = form.asksOtp ? anew(form) : undefined
+  const other = page === undefined ? [] : [html`<a class="link" href="${page}">Use another payment method</a><br>`]
+  return cancelUrl === null
+    ? other
+    : [...other, html`<a class="link" href="${cancelUrl}">Cancel and go back to ${business}</a>`]
 }
 
-export const paymentForm = ({ form, business, simulated, terms, cancelUrl }: FormPage): Html => {
+export const paymentForm = (page: FormPage): Html => {
+  const { form, simulated, terms } = page
+  const links = linksOf(page)
   const [says, busy] = BUTTON[form.purpose](form.amountKobo)
   return html`<section class="card stack" aria-label="Payment">
 <form id="${FORM_ID}" method="post" action="${form.action}" novalidate>
@@ -107,9 +113,7 @@ ${hidden("submission", form.submission)}${hidden("amount", form.amountKobo)}${
 }<button class="button" type="submit" data-busy="${busy}">${says}</button>
 </form>
 <div class="quiet small stack">${terms.map((sentence) => html`<p>${sentence}</p>`)}</div>
-<p class="small">${form.asksOtp && html`${otherMethod(form)}<br>`}${
-    cancelUrl !== null && html`<a class="link" href="${cancelUrl}">Cancel and go back to ${business}</a>`
-  }</p>
+${links.length > 0 && html`<p class="small">${links}</p>`}
 </section>
 `
 }

@@ -11,7 +11,7 @@ const bill = ({ plan, amountKobo, since }: Owed): Html =>
   html`<div><dt>${plan}<small>not paid since ${day(since)}</small></dt><dd>${formatKobo(amountKobo)}</dd></div>
 `
 
-const bills = (owed: ReadonlyArray<Owed>, total: number): Html => html`<dl class="facts">
+const bills = (owed: ReadonlyArray<Owed>, total: number): Html => html`<dl class="facts bills">
 ${owed.map(bill)}<div class="total"><dt>To pay today</dt><dd>${formatKobo(total)}</dd></div>
 </dl>
 `
@@ -38,7 +38,7 @@ export const paymentLinkPage = (view: PaymentLinkView): string => {
     html`${errorSummary(view)}${remark !== null && html`<p class="notice" role="status">${remark}</p>`}
 <div class="columns">
 <section class="stack" aria-labelledby="title">
-<h1 id="title">${title}</h1>
+<h1 id="title" class="${owed.length > 0 && "amount"}">${title}</h1>
 <p class="quiet">For ${customerName}</p>
 ${owed.length === 0 ? html`<p>All bills are paid. You can save a payment method for those to come.</p>` : bills(owed, total)}${ifNothing(view.consequences)}</section>
 ${paymentForm({ form, business, simulated, terms: below, cancelUrl: null })}

@@ -14,7 +14,7 @@ const firstCall = (origin: string, key: string): Html => html`<h2>Your first cal
 <p>This installation is for development, and this is the sandbox key of its demo account:</p>
 <p><code>${key}</code></p>
 <p>It creates a customer in the sandbox, where no money moves:</p>
-<pre class="call"><code>curl ${origin}/sandbox/v1/customers \\
+<pre><code>curl ${origin}/sandbox/v1/customers \\
   -H "Authorization: Bearer ${key}" \\
   -H "Content-Type: application/json" \\
   -d '{"name": "Ada Obi", "email": "ada@example.com"}'</code></pre>
@@ -27,7 +27,7 @@ export const startPage = ({ origin, demoKey }: StartView): string =>
 <p>Plans, customers, subscriptions, charges, reminders and test clocks over REST, in live and in a sandbox, for merchants in Nigeria.</p>
 <ul class="places">
 ${PLACES.map(
-  ([path, name, what]) => html`<li><a href="${path}">${name}</a> <span class="quiet">${what}</span></li>
+  ([path, name, what]) => html`<li><a href="${path}">${name} <span class="quiet">${what}</span></a></li>
 `,
 )}</ul>
 ${demoKey !== null && firstCall(origin, demoKey)}`,
