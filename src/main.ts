@@ -65,7 +65,11 @@ const startWorkers = Effect.gen(function* () {
 })
 
 /** Serves until the scope closes; returns the origin. */
-const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacted<string>) {
+const serve = Effect.fnUntraced(function* (
+  config: Config,
+  url: Redacted.Redacted<string>,
+  demoKey: string | undefined,
+) {
   const { origin, serve, stop } = yield* listen(config)
   yield* every("recovery", MINUTE_MS, recoverCharges({}))
   yield* every("idempotency records", PURGE_EVERY_MS, purge)
@@ -82,7 +86,7 @@ const serve = Effect.fnUntraced(function* (config: Config, url: Redacted.Redacte
     ).pipe(Layer.provideMerge(Origin.layer(origin))),
   )
   const { transport, rateLimits, inFlight } = config
-  const app = yield* createApp({ endpoints, publicRoutes, expanders, transport, rateLimits, inFlight, origin })
+  const app = yield* createApp({ endpoints, publicRoutes, expanders, transport, rateLimits, inFlight, origin, demoKey })
   yield* serve(Effect.provideContext(app, requests))
   if (config.workers > 0) yield* Effect.provideContext(startWorkers, requests)
   // At the end nothing new comes in first of all; then the workers stop, while requests at work finish.
@@ -114,7 +118,7 @@ const program = (config: Config, development: boolean) =>
     yield* Effect.provide(migrate, poolLayer(url, 1))
     yield* Effect.gen(function* () {
       const key = development && !config.production ? yield* demoKey(config.dataDir) : undefined
-      const origin = yield* serve(config, url)
+      const origin = yield* serve(config, url, key)
       const { metricsPort, metricsHost } = config.observability
       if (metricsPort !== undefined) yield* serveMetrics(metricsPort, metricsHost)
       yield* becomesReady

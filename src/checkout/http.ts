@@ -54,7 +54,7 @@ const findSession = Effect.fnUntraced(function* (token: string) {
   return (
     row ??
     (yield* problem(
-      "link_invalid",
+      "resource_missing",
       "There is no checkout at this address: check that the link is whole, or ask for a new one.",
     ))
   )

@@ -6,6 +6,7 @@ import { SCOPES } from "../key/scopes.ts"
 import { pageHeaders, STYLE_SOURCE } from "../pages/headers.ts"
 import { type Html, html } from "../pages/html.ts"
 import { layout } from "../pages/layout.ts"
+import { startPage } from "../pages/start.ts"
 import { CATALOGUE } from "../problem.ts"
 import { accessOf, type Declared, openApi } from "./openapi.ts"
 import { pathTemplate } from "./routes.ts"
@@ -88,8 +89,13 @@ const asset = (name: string, contentType: string): readonly [string, Document] =
 ]
 
 /** By path. Made once: none of it changes while the process runs. */
-export const documentation = (endpoints: ReadonlyArray<Declared>, origin: string): ReadonlyMap<string, Document> =>
+export const documentation = (
+  endpoints: ReadonlyArray<Declared>,
+  origin: string,
+  demoKey: string | undefined,
+): ReadonlyMap<string, Document> =>
   new Map([
+    ["/", page(startPage({ origin, demoKey: demoKey ?? null }), pageHeaders({}))],
     ["/healthz", { response: HttpServerResponse.text('{"status":"ok"}', { contentType: "application/json" }) }],
     [
       "/openapi.json",

@@ -32,6 +32,8 @@ export interface ServerOptions<R, P> {
   readonly inFlight: number
   /** Origin in `doc_url`, without a trailing slash. */
   readonly origin: string
+  /** Of the demo account, in development: the start page shows it. */
+  readonly demoKey: string | undefined
 }
 
 /** Only the path and the query of a request's URL count. */
@@ -162,7 +164,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   const { transport, origin, endpoints, publicRoutes } = options
   const limits = createLimits(options.rateLimits, options.inFlight)
   const respond = createPipeline(options, limits)
-  const documents = documentation(endpoints, origin)
+  const documents = documentation(endpoints, origin, options.demoKey)
   const sandboxRoutes = createRoutes(endpoints, false)
   const ready = yield* createReadiness
 

@@ -49,7 +49,7 @@ const TITLES: Readonly<Partial<Record<Problem["code"], string>>> = {
   rate_limited: "Too many requests",
   too_many_in_flight: "Too many requests",
   too_many_attempts: "Too many attempts",
-  link_invalid: "This link leads nowhere",
+  resource_missing: "This link leads nowhere",
 }
 
 /** What a browser is shown of a refusal. */

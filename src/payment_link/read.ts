@@ -19,7 +19,7 @@ export const findLink = Effect.fnUntraced(function* (token: string) {
   return (
     row ??
     (yield* problem(
-      "link_invalid",
+      "resource_missing",
       "There is no payment at this address: check that the link is whole, or use the one in the newest message.",
     ))
   )
