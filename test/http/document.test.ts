@@ -84,6 +84,10 @@ describe("/docs", () => {
       "signature_invalid",
       "link_invalid",
       "route_missing",
+      "payment_link_closed",
+      "card_declined",
+      "amount_changed",
+      "too_many_attempts",
     ])
   })
 })
