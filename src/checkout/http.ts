@@ -17,7 +17,7 @@ import { renderSession, type SessionRow, sessions } from "./checkout.ts"
 import { createSession } from "./checkouts.ts"
 import { expireSession, standing } from "./closing.ts"
 import { type Completed, submitCheckout } from "./completing.ts"
-import { originOf, successUrl } from "./urls.ts"
+import { formActions, successUrl } from "./urls.ts"
 import { type FormState, formPage, overPage, type ReadSession, readSession, waitingPage } from "./view.ts"
 
 const render = (row: SessionRow) => Effect.map(CheckoutLinks, (links) => renderSession(row, links.url(row.id)))
@@ -69,7 +69,7 @@ const read = Effect.fnUntraced(function* (token: string) {
 })
 
 const form = (status: number, shown: ReadSession, state?: FormState) =>
-  page(status, formPage(shown, state), [originOf(shown.session.success_url)])
+  page(status, formPage(shown, state), formActions(shown.session.success_url))
 
 /** The page as the session stands. `state`: of its form. */
 const standingPage = (shown: ReadSession, state?: FormState) => {
