@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import type { CheckoutEvent } from "../../machines/checkout.ts"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
-import { type Codes, collect } from "../collecting/collect.ts"
+import { type Codes, collect, NO_CODES } from "../collecting/collect.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
@@ -114,11 +114,9 @@ const subscriptionFor = Effect.fnUntraced(function* (session: SessionRow, custom
   return yield* subscriptions.lockOne(session, transition.row.id)
 })
 
-/** Writes the session's transition, and notes what was submitted. */
-const moveSession = Effect.fnUntraced(function* (row: SessionRow, event: CheckoutEvent, notes: Notes, now: number) {
-  const transitions = advance(checkoutLifecycle, [{ row, event }])
-  yield* commit(transitions.map((transition) => sessionOutcome(transition, notes, now)))
-})
+/** The session's transition, with what was submitted noted. */
+const sessionMoved = (row: SessionRow, event: CheckoutEvent, notes: Notes, now: number) =>
+  advance(checkoutLifecycle, [{ row, event }]).map((transition) => sessionOutcome(transition, notes, now))
 
 interface Claimed {
   readonly session: SessionRow
@@ -143,14 +141,13 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
     payment_method_id: methodId,
     submission: submitted.submission === null ? null : hashToken(submitted.submission),
   }
-  const done = (notes: Notes) => {
+  const done = Effect.fnUntraced(function* (notes: Notes) {
     const completed = { ...session, ...notes }
-    return Effect.andThen(
-      moveSession(session, { type: "complete", at: now }, notes, now),
-      completion({ customer, session: completed, methodId, siblings: siblings(completed), now }),
-    )
-  }
-  if (session.mode === "setup") return { attempts: yield* done(noted), codes: new Map<string, string>() }
+    const its = yield* completion({ customer, session: completed, methodId, siblings: siblings(completed), now })
+    yield* commit([...sessionMoved(session, { type: "complete", at: now }, notes, now), ...its.outcomes])
+    return { attempts: its.attempts, codes: NO_CODES }
+  })
+  if (session.mode === "setup") return yield* done(noted)
 
   const subscription = yield* subscriptionFor(session, customer, now)
   const notes: Notes = { ...noted, subscription_id: subscription.id }
@@ -160,9 +157,9 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
     terms: yield* readTerms([refOf(subscription)]),
     pages: new Map([[subscription.id, session.id]]),
   })
-  if (charge === undefined) return { attempts: yield* done(notes), codes: new Map<string, string>() }
-  yield* moveSession(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now)
-  const codes: Codes = submitted.code === null ? new Map() : new Map([[charge.id, submitted.code]])
+  if (charge === undefined) return yield* done(notes)
+  yield* commit(sessionMoved(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now))
+  const codes: Codes = submitted.code === null ? NO_CODES : new Map([[charge.id, submitted.code]])
   return { attempts: [charge], codes }
 })
 
