@@ -50,7 +50,7 @@ ${TEST_CARDS.map(testCard)}
 <summary>Other test payment methods</summary>
 <label for="${TEST_METHOD_ID}">Pay with</label>
 <select id="${TEST_METHOD_ID}" name="payment_method" form="${FORM_ID}">
-<option value="">What the form says</option>
+<option value="">As the form says</option>
 ${options(saved.some(({ id }) => id === chosen) ? null : chosen)}</select>
 </details>
 </section>
