@@ -18,6 +18,7 @@ import { waitForCharge, waitingLimit } from "../paying/settled.ts"
 import type { Details, Submission } from "../paying/submission.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { plans } from "../plan/plan.ts"
+import { noSuch } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { hashToken } from "../secret/linkTokens.ts"
@@ -91,9 +92,8 @@ const customerFor = Effect.fnUntraced(function* (
   return corrected
 })
 
-/** The subscription that waits for the session, locked; made now where the customer was not known before. */
-const subscriptionFor = Effect.fnUntraced(function* (session: SessionRow, customer: CustomerRow, now: number) {
-  if (session.subscription_id !== null) return yield* subscriptions.lockOne(session, session.subscription_id)
+/** The subscription that waits for a session whose customer was not known before. */
+const makeSubscription = Effect.fnUntraced(function* (session: SessionRow, customer: CustomerRow, now: number) {
   const plan = yield* plans.get(session, session.plan_id!)
   const transition = newSubscription({
     ...tenantOf(session),
@@ -111,7 +111,7 @@ const subscriptionFor = Effect.fnUntraced(function* (session: SessionRow, custom
   })
   const { outcomes } = yield* outcomesOf([transition], { now, terms: new Map() }, true)
   yield* commit(outcomes)
-  return yield* subscriptions.lockOne(session, transition.row.id)
+  return transition.row
 })
 
 /** The session's transition, with what was submitted noted. */
@@ -129,7 +129,7 @@ interface Claimed {
 /** Carries out what was submitted, on a session that is open and locked. */
 const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submitted, now }: Claimed) {
   const waiting =
-    session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
+    session.subscription_id === null ? undefined : yield* subscriptions.lockOne(session, session.subscription_id)
   const dueKobo = dueNow(session, waiting)
   yield* checkShown(submitted.amountKobo, dueKobo)
   yield* checkCode(submitted, dueKobo)
@@ -149,7 +149,7 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
   })
   if (session.mode === "setup") return yield* done(noted)
 
-  const subscription = yield* subscriptionFor(session, customer, now)
+  const subscription = waiting ?? (yield* makeSubscription(session, customer, now))
   const notes: Notes = { ...noted, subscription_id: subscription.id }
   if ((subscription.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
   const [charge] = yield* move([{ row: subscription, event: { type: "check_out", at: now, methodId } }], {
@@ -164,13 +164,14 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
 })
 
 /** The first transaction: claims the session, and commits what is to be attempted. */
-const begin = Effect.fnUntraced(function* (tenant: Tenant, id: string, submitted: Submission) {
-  const found = yield* sessions.get(tenant, id)
-  const now = yield* standingTime(tenant, found.test_clock_id)
+const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submission) {
+  const now = yield* standingTime(found, found.test_clock_id)
   const known =
-    found.customer_id === null ? undefined : yield* customers.lockOne(tenant, found.customer_id, "NO KEY UPDATE")
+    found.customer_id === null ? undefined : yield* customers.lockOne(found, found.customer_id, "NO KEY UPDATE")
   const locked = yield* lockSessions([found])
-  const session = locked.get(id)!
+  const session = locked.get(found.id)
+  // Deleted with its clock, or with its sandbox.
+  if (session === undefined) return yield* noSuch("checkout session", found.id)
   if (session.customer_id !== found.customer_id) return { kind: "once_more" } satisfies Begun
   const again = submitted.submission !== null && session.submission === hashToken(submitted.submission)
   if (session.status === "open" && session.expires_at <= now)
@@ -191,18 +192,15 @@ const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   return { session, charge }
 })
 
-/** Submits a page; returns how that ended, as far as it is known. */
-export const submitCheckout = Effect.fn("checkout.submit")(function* (
-  tenant: Tenant,
-  id: string,
-  submitted: Submission,
-) {
+/** Submits the page of a session as it was found; returns how that ended, as far as it is known. */
+export const submitCheckout = Effect.fn("checkout.submit")(function* (found: SessionRow, submitted: Submission) {
   const { reading, writing } = yield* TenantDatabase
+  const tenant = tenantOf(found)
   const limit = waitingLimit()
   const read = (own: boolean, busy: boolean) =>
-    Effect.map(reading(tenant, readCompleted(tenant, id)), (found): Completed => ({ ...found, own, busy }))
-  for (;;) {
-    const begun: Begun = yield* writing(tenant, openForWriting(begin(tenant, id, submitted)))
+    Effect.map(reading(tenant, readCompleted(tenant, found.id)), (now): Completed => ({ ...now, own, busy }))
+  for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
+    const begun: Begun = yield* writing(tenant, openForWriting(begin(latest, submitted)))
     if (begun.kind === "over") return yield* read(begun.again, false)
     if (begun.kind === "begun") {
       yield* collect(begun.attempts, begun.now, begun.codes)
