@@ -6,22 +6,11 @@ import { Effect, Schema } from "effect"
 import { parsePhoneNumberFromString } from "libphonenumber-js/min"
 import { email } from "../http/parameters.ts"
 import type { Json } from "../json.ts"
-import type { FormField, TypedDetails } from "../pages/views.ts"
+import { FORM_FIELDS, type FormField, type TypedDetails } from "../pages/views.ts"
 import { type Problem, problem } from "../problem.ts"
 import { TEST_CARDS } from "../rail/simulator/methods.ts"
 
-const FIELDS = [
-  "name",
-  "email",
-  "phone",
-  "payment_method",
-  "card_number",
-  "card_expiry",
-  "card_cvc",
-  "otp",
-  "submission",
-  "amount",
-] as const
+const FIELDS = [...FORM_FIELDS, "submission", "amount"] as const
 type Field = (typeof FIELDS)[number]
 
 /** The fields as they were sent. */
