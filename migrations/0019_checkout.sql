@@ -68,6 +68,7 @@ CREATE POLICY own_rows ON checkout_session TO billing_request
   USING (account_id = current_setting('billing.account_id') AND livemode = current_setting('billing.livemode')::boolean);
 GRANT SELECT, INSERT, UPDATE, DELETE ON checkout_session TO billing_request;
 
-ALTER TABLE charge ADD COLUMN page_id text COLLATE "C";
+ALTER TABLE charge ADD COLUMN page_id text COLLATE "C", ADD COLUMN submission text;
 CREATE INDEX charge_page ON charge (page_id, account_id, livemode, id) WHERE page_id IS NOT NULL;
 COMMENT ON COLUMN charge.page_id IS 'The checkout session, or the nudge with the payment link, on whose page the buyer made it; null: not on a page.';
+COMMENT ON COLUMN charge.submission IS 'SHA-256 of what numbers the form that was submitted there, so that one sent twice is known by it.';

@@ -1,10 +1,16 @@
 /** Every hosted page in every state that it has, made of invented views: for the screenshots and for tests of pages. */
+
 import { errorCodesPage } from "../src/http/documentation.ts"
 import { checkoutPage } from "../src/pages/checkout.ts"
 import { paymentLinkPage } from "../src/pages/paymentLink.ts"
 import { messagePage, pendingPage } from "../src/pages/says.ts"
 import { startPage } from "../src/pages/start.ts"
 import type { CheckoutView, MessageView, Offer, PaymentForm, PaymentLinkView, PendingView } from "../src/pages/views.ts"
+import { tooLate } from "../src/pages/words.ts"
+import { type Declined, declineInWords } from "../src/paying/declines.ts"
+import { refusedPage } from "../src/paying/page.ts"
+import { noSuchPage } from "../src/paying/site.ts"
+import { type Problem, problem } from "../src/problem.ts"
 import type { PaymentMethodSummary } from "../src/rail/PaymentRail.ts"
 import { DAY_MS, HOUR_MS } from "../src/time.ts"
 
@@ -63,6 +69,7 @@ const CHECKOUT: CheckoutView = {
   customerName: "Ada Obi",
   expiresAt: NOW + DAY_MS,
   cancelUrl: "https://chidi.example/plans",
+  alsoCharged: [],
   form: FORM,
 }
 
@@ -94,6 +101,8 @@ const NO_METHOD = "This payment method is no longer there: choose another."
 const LINK: PaymentLinkView = {
   ...SHOP,
   customerName: "Ada Obi",
+  about: "Lunch box",
+  alsoCharged: [],
   owed: [{ plan: "Lunch box", amountKobo: 500_000, since: NOW - 4 * DAY_MS }],
   consequences: [
     { at: NOW + DAY_MS, what: "retry", plan: "Lunch box" },
@@ -131,6 +140,12 @@ const PENDING: PendingView = {
 const message = (rest: Partial<MessageView> & Pick<MessageView, "title" | "tone">): string =>
   messagePage({ business: SHOP.business, simulated: true, paragraphs: [], action: null, requestId: null, ...rest })
 
+const DECLINED: Declined = { code: "insufficient_funds", paidKobo: 0, pendingKobo: 0, failedKobo: 500_000 }
+
+/** What a browser is shown of a refusal at that address. */
+const refused = (refusal: Problem, path: string): string =>
+  Buffer.from(refusedPage({ refusal, requestId: REQUEST_ID, headers: { accept: "text/html" }, path })!.body).toString()
+
 const BACK = { label: "Go back to Mama Chidi Kitchen", href: "https://chidi.example/" }
 const REQUEST_ID = "req_01m7yyp0a6e08v7r97jkyz1pj0"
 
@@ -160,10 +175,7 @@ export const gallery = (): ReadonlyMap<string, string> =>
         { customerName: null },
       ),
     ],
-    [
-      "checkout-declined",
-      checkout({ refusal: "Your bank refused the card: there is not enough money in the account." }),
-    ],
+    ["checkout-declined", checkout({ refusal: declineInWords(DECLINED) })],
     ["checkout-otp", checkout({ asksOtp: true, chosen: "pm_test_requires_otp", details: NOBODY })],
     [
       "checkout-otp-wrong",
@@ -194,21 +206,33 @@ export const gallery = (): ReadonlyMap<string, string> =>
     ["link-nothing", link(NOTHING_OWED)],
     ["link-remark", link({ ...NOTHING_OWED, remark: "Lunch box was paid on 2 March 2027 with Visa •••• 4242." })],
     ["pending", pendingPage(PENDING)],
+    ["checkout-also-charged", checkout({ saved: [VISA], chosen: VISA.id }, {}, { alsoCharged: TWO_BILLS.owed! })],
     [
-      "message-paid",
-      message({
-        tone: "success",
-        title: "Paid",
-        paragraphs: ["₦5,000.00 was paid to Mama Chidi Kitchen.", "Lunch box renews on 3 April 2027."],
-        action: BACK,
+      "link-partly-paid",
+      link({
+        form: { ...LINK.form, refusal: declineInWords({ ...DECLINED, paidKobo: 1_250_000, failedKobo: 500_000 }) },
       }),
     ],
     [
-      "message-paid-elsewhere",
+      "message-completed",
+      message({
+        tone: "success",
+        title: "This is paid already",
+        paragraphs: [
+          "You paid ₦5,000.00 on 3 March 2027 with Visa •••• 4242.",
+          "Nothing more is charged on this page.",
+        ],
+        action: { ...BACK, label: "Continue to Mama Chidi Kitchen" },
+      }),
+    ],
+    [
+      "message-replaced",
       message({
         tone: "info",
-        title: "This is paid already",
-        paragraphs: ["It was paid on another page. Nothing was charged here."],
+        title: "You are subscribed already",
+        paragraphs: [
+          "You opened this checkout more than once and completed another one, so this one is closed. Nothing was charged here.",
+        ],
         action: BACK,
       }),
     ],
@@ -216,44 +240,52 @@ export const gallery = (): ReadonlyMap<string, string> =>
       "message-expired",
       message({
         tone: "warning",
-        title: "This page has expired",
-        paragraphs: ["Nothing was charged. Begin again at Mama Chidi Kitchen."],
+        title: "This checkout has expired",
+        paragraphs: [
+          "It was open until 3 March 2027 at the latest. Nothing was charged.",
+          "To go on, begin again at Mama Chidi Kitchen.",
+        ],
         action: BACK,
       }),
     ],
     [
-      "message-superseded",
+      "message-too-late",
       message({
         tone: "warning",
-        title: "There is a newer page",
-        paragraphs: ["What is owed has changed since this link was made. Use the newest link that you were sent."],
+        title: "Your payment came too late",
+        paragraphs: [
+          "It was open until 3 March 2027 at the latest.",
+          tooLate({ amount_kobo: 500_000, status: "succeeded", refund_due: true }, SHOP.business)!,
+        ],
+        action: BACK,
       }),
     ],
     [
-      "message-cancelled",
-      message({ tone: "info", title: "The subscription is cancelled", paragraphs: ["Nothing is owed any more."] }),
-    ],
-    [
-      "message-404",
+      "message-link-used",
       message({
-        business: null,
-        simulated: false,
-        tone: "error",
-        title: "There is no such page",
-        paragraphs: ["Check that you have the whole address, or ask who sent it to you for a new one."],
+        tone: "success",
+        title: "Thank you: this is paid",
+        paragraphs: [
+          "You paid Mama Chidi Kitchen ₦5,000.00 on 3 March 2027 with Visa •••• 4242.",
+          "Nothing is left to do. If something is owed again, the newest message has a link of its own.",
+        ],
       }),
     ],
     [
-      "message-500",
+      "message-link-cancelled",
       message({
-        business: null,
-        simulated: false,
-        tone: "error",
-        title: "Something went wrong on our side",
-        paragraphs: ["Please try again in a minute. You are not charged twice."],
-        requestId: REQUEST_ID,
+        tone: "info",
+        title: "This subscription is cancelled",
+        paragraphs: [
+          "It was cancelled on 3 March 2027: nothing is owed on it any more.",
+          tooLate({ amount_kobo: 500_000, status: "pending", refund_due: false }, SHOP.business)!,
+          "To begin again, contact Mama Chidi Kitchen.",
+        ],
       }),
     ],
+    ["message-404", refused(noSuchPage, "/checkout")],
+    ["message-429", refused(problem("rate_limited", "Too many requests: try again in 3 s."), "/pay/7Jx0m4Qe/complete")],
+    ["message-500", refused(problem("internal_error", "Something went wrong on our side."), "/pay/7Jx0m4Qe/complete")],
     ["start", startPage({ origin: "https://billing.example", demoKey: null })],
     ["start-demo", startPage({ origin: "http://127.0.0.1:3000", demoKey: "sk_test_7Jx0m4Qe1s8V2nB5kD9fT3wZ6yC0hRuL" })],
     ["errors", errorCodesPage()],

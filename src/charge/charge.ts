@@ -43,6 +43,8 @@ export const charges = actorTable<ChargeContext>()(
     retry_of: fixed(Kind.nullable(Kind.text)),
     /** The checkout session, or the nudge with the link, on whose page it was made. */
     page_id: fixed(Kind.nullable(Kind.text)),
+    /** The hash of what numbers the form that was submitted there, so that one sent twice is known by it. */
+    submission: fixed(Kind.nullable(Kind.text)),
     rail: fixed(Kind.text),
     description: fixed(Kind.nullable(Kind.text)),
     metadata: fixed(Kind.json<Metadata>()),
@@ -97,6 +99,7 @@ type Made =
   | "payment_method_named"
   | "retry_of"
   | "page_id"
+  | "submission"
   | "rail"
   | "sent_at"
   | "runner"

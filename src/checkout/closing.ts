@@ -63,7 +63,7 @@ export const checkoutTimers = timerHandler(
 )
 
 /** What became of a session that is not open any more, in words. */
-export const standing = ({ status, completed_at, expires_at, replaced_by }: SessionRow): string => {
+export const endedInWords = ({ status, completed_at, expires_at, replaced_by }: SessionRow): string => {
   if (status === "completed") return `The checkout session was completed at ${formatInstant(completed_at!)}.`
   if (replaced_by !== null) return `The buyer completed another session for the same plan instead: ${replaced_by}.`
   return `The checkout session is expired: it was open until ${formatInstant(expires_at)} at the latest.`
@@ -74,7 +74,7 @@ export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Ten
   const found = yield* sessions.get(tenant, id)
   const now = yield* standingTime(tenant, found.test_clock_id)
   const row = yield* sessions.lockOne(tenant, id)
-  if (row.status !== "open") return yield* problem("checkout_session_not_open", standing(row))
+  if (row.status !== "open") return yield* problem("checkout_session_not_open", endedInWords(row))
   yield* closeSessions([{ row, event: { type: "expire", at: now } }], now)
   return yield* sessions.get(tenant, id)
 })

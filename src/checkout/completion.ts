@@ -7,9 +7,11 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { ofTenant, type Ref } from "../db/tenant.ts"
+import { ofTenant, type Ref, refOf } from "../db/tenant.ts"
+import { summaryOf } from "../payment_method/paymentMethods.ts"
+import { commit } from "../runtime/commit.ts"
 import { tryMethod } from "../subscription/methodUsers.ts"
-import type { SessionRow } from "./checkout.ts"
+import { type SessionRow, sessions } from "./checkout.ts"
 import { closingOf } from "./closing.ts"
 
 const hasOverdue = Effect.fnUntraced(function* (customer: CustomerRow) {
@@ -21,8 +23,8 @@ const hasOverdue = Effect.fnUntraced(function* (customer: CustomerRow) {
 })
 
 export interface Completion {
-  /** Locked. */
-  readonly customer: CustomerRow
+  /** Of the customer, who is locked. */
+  readonly customerId: string
   readonly session: SessionRow
   readonly methodId: string
   /** The customer's other open sessions for the plan, locked. */
@@ -31,17 +33,28 @@ export interface Completion {
   readonly now: number
 }
 
-/** Returns what is to be committed with the session's own completion, and the charges to attempt after that. */
-export const completion = Effect.fnUntraced(function* ({ customer, session, methodId, siblings, now }: Completion) {
-  const outcomes = yield* closingOf(
-    siblings.map((row) => ({ row, event: { type: "expire", at: now } })),
-    now,
-    session.id,
+/**
+ * Carries it out in the running transaction, once the session itself is written; returns the charges to attempt after the
+ * commit. The customer is read as it is then: it may have completed another session at the same time, or have removed the
+ * method meanwhile.
+ */
+export const completion = Effect.fnUntraced(function* (of: Completion) {
+  const { session, methodId, siblings, now } = of
+  const others = yield* sessions.lock(siblings.map(refOf))
+  yield* commit(
+    yield* closingOf(
+      others.map((row) => ({ row, event: { type: "expire", at: now } })),
+      now,
+      session.id,
+    ),
   )
-  const overdue = yield* hasOverdue(customer)
-  if (customer.default_payment_method_id !== null && !overdue) return { outcomes, attempts: [] }
+  const ref: Ref = { ...refOf(session), id: of.customerId }
+  const [customer] = yield* customers.lock([ref], "NO KEY UPDATE")
+  const isAttached = (yield* summaryOf(ref, methodId)) !== null
+  if (customer === undefined || !isAttached || customer.default_payment_method_id === methodId) return []
+  if (customer.default_payment_method_id !== null && !(yield* hasOverdue(customer))) return []
   yield* customers.update([{ ...customer, default_payment_method_id: methodId }])
-  return { outcomes, attempts: overdue ? yield* tryMethod(customer, methodId, now) : [] }
+  return yield* tryMethod(customer, methodId, now)
 })
 
 /** A session, and whose open ones go with it. */

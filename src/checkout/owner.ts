@@ -13,7 +13,7 @@ import { retryBill, settleWith } from "../subscription/owner.ts"
 import { subscriptions } from "../subscription/subscription.ts"
 import { checkoutLifecycle, type SessionRow } from "./checkout.ts"
 import { subscriptionRefs } from "./closing.ts"
-import { completion, lockSessions, siblingsOf, type Wanted } from "./completion.ts"
+import { type Completion, completion, lockSessions, siblingsOf, type Wanted } from "./completion.ts"
 import { sessionOutcome } from "./outcome.ts"
 
 /** What an answer means to the session; undefined where nothing was decided by it. */
@@ -23,7 +23,7 @@ const eventOf = ({ before, after, at }: Answered): CheckoutEvent | undefined => 
 }
 
 const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
-  const customerRows = yield* customers.lock(
+  yield* customers.lock(
     of.map(({ account_id, livemode, customer_id: id }) => ({ account_id, livemode, id })),
     "NO KEY UPDATE",
   )
@@ -32,19 +32,15 @@ const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
   )
   const locked = yield* lockSessions(wanted)
   const subscriptionRows = yield* subscriptions.lock(subscriptionRefs([...locked.values()]))
-  return { customers: new Map(customerRows.map((row) => [row.id, row])), sessions: locked, subscriptionRows }
+  return { sessions: locked, subscriptionRows }
 })
 
 type Locked = Effect.Success<ReturnType<typeof lockAll>>
 
-/** Moves sessions by what the rail said of their charges; one that is completed changes its customer, too. */
-const settleSessions = Effect.fnUntraced(function* (
-  { customers, sessions }: Locked,
-  all: ReadonlyArray<Answered>,
-  now: number,
-) {
+/** What answers mean to their sessions, and to the customers of those that are completed by it. */
+const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, now: number) => {
   const outcomes: Array<Outcome> = []
-  const attempts: Array<ChargeRow> = []
+  const completions: Array<Completion> = []
   for (const answered of all) {
     const row: SessionRow | undefined = sessions.get(answered.after.page_id!)
     const event = eventOf(answered)
@@ -52,15 +48,13 @@ const settleSessions = Effect.fnUntraced(function* (
     const [transition] = advance(checkoutLifecycle, [{ row, event }])
     if (transition === undefined) continue
     outcomes.push(sessionOutcome(transition, {}, now))
-    const customer = customers.get(answered.after.customer_id)
-    if (transition.to !== "completed" || customer === undefined) continue
+    if (transition.to !== "completed") continue
     const siblings = siblingsOf(row, sessions)
-    const completed = yield* completion({ customer, session: row, methodId: row.payment_method_id!, siblings, now })
-    outcomes.push(...completed.outcomes)
-    attempts.push(...completed.attempts)
+    const customerId = answered.after.customer_id
+    completions.push({ customerId, session: row, methodId: row.payment_method_id!, siblings, now })
   }
-  return { outcomes, attempts }
-})
+  return { outcomes, completions }
+}
 
 export const checkoutOwner = Effect.map(
   Effect.context<Nudging | PaymentRail | Runner>(),
@@ -71,12 +65,13 @@ export const checkoutOwner = Effect.map(
         const settle = settleWith(locked.subscriptionRows)
         return (answered, now) =>
           Effect.gen(function* () {
-            const its = yield* settleSessions(locked, answered, now)
+            const { outcomes, completions } = settleSessions(locked, answered, now)
             const settlement = yield* settle(answered, now)
+            const afterwards = Effect.map(Effect.forEach(completions, completion), (attempts) => attempts.flat())
             return {
               ...settlement,
-              outcomes: [...settlement.outcomes, ...its.outcomes],
-              attempts: [...settlement.attempts, ...its.attempts],
+              outcomes: [...settlement.outcomes, ...outcomes],
+              afterwards: Effect.provideContext(afterwards, context),
             } satisfies Settlement
           }).pipe(Effect.provideContext(context))
       }),

@@ -1,29 +1,45 @@
 /** What the page of a checkout session shows, read from the database as the session's own tenant. */
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { boundary } from "../../machines/calendar.ts"
 import { charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
-import { formatKobo } from "../money.ts"
+import { ofTenant } from "../db/tenant.ts"
 import { checkoutPage } from "../pages/checkout.ts"
 import { messagePage, pendingPage } from "../pages/says.ts"
 import type { MessageView, Offer, Setting } from "../pages/views.ts"
-import { day } from "../pages/words.ts"
+import { day, paidBy, tooLate } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
-import { savedMethods, settingOf } from "../paying/Setting.ts"
+import { owedOf, readOwing } from "../paying/owing.ts"
+import { savedMethods, settingOf } from "../paying/setting.ts"
 import { plans } from "../plan/plan.ts"
 import { subscriptions } from "../subscription/subscription.ts"
 import { DAY_MS } from "../time.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import type { SessionRow } from "./checkout.ts"
-import { dueNow } from "./completing.ts"
+import { dueNow } from "./submit.ts"
 import { successUrl } from "./urls.ts"
+
+/** The payment that is under way, on this page or on another of the customer's for the same plan. */
+const readPaying = Effect.fnUntraced(function* (session: SessionRow) {
+  if (session.status !== "open") return undefined
+  const sql = yield* SqlClient.SqlClient
+  const [row] =
+    session.state === "open.paying"
+      ? [session]
+      : yield* sql<Pick<SessionRow, "charge_id">>`
+          SELECT charge_id FROM checkout_session
+          WHERE ${ofTenant(sql, session)} AND customer_id = ${session.customer_id} AND plan_id = ${session.plan_id}
+            AND state = 'open.paying' AND plan_id IS NOT NULL`
+  return row === undefined ? undefined : yield* charges.get(session, row.charge_id!)
+})
 
 /** What every request about the page of a session needs to know. */
 export const readBasics = Effect.fnUntraced(function* (session: SessionRow) {
   const setting = yield* settingOf(session, session.test_clock_id)
   const isKnown = session.customer_id !== null && !session.customer_is_new
   const path = `/checkout/${(yield* CheckoutLinks).token(session.id)}`
-  return { session, setting, isKnown, path }
+  return { session, setting, isKnown, path, paying: yield* readPaying(session) }
 })
 
 export type Basics = Effect.Success<ReturnType<typeof readBasics>>
@@ -37,7 +53,12 @@ export const readSession = Effect.fnUntraced(function* (basics: Basics) {
     session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
   const charge = session.charge_id === null ? undefined : yield* charges.get(session, session.charge_id)
   const saved = isKnown && session.status === "open" ? yield* savedMethods(customer!) : []
-  return { ...basics, plan, customer, subscription, charge, saved }
+  const owing = isKnown && session.status === "open" ? yield* readOwing(customer!) : []
+  const owingPlans = yield* plans.find(
+    session,
+    owing.map(({ plan_id }) => plan_id),
+  )
+  return { ...basics, plan, customer, subscription, charge, saved, owing, owingPlans }
 })
 
 export type ReadSession = Effect.Success<ReturnType<typeof readSession>>
@@ -78,17 +99,18 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
     customerName: isKnown ? customer!.name : null,
     expiresAt: session.expires_at,
     cancelUrl: session.cancel_url,
+    alsoCharged: owedOf(read.owing, (id) => read.owingPlans.get(id)?.name ?? "another plan"),
     form: formOf(path, given, state),
   })
 }
 
 /** The page of a payment whose outcome is not known yet. */
-export const waitingPage = ({ setting, charge, path }: ReadSession): string =>
+export const waitingPage = ({ setting, paying, path }: Basics): string =>
   pendingPage({
     ...setting,
-    amountKobo: charge!.amount_kobo,
-    method: charge!.payment_method!,
-    since: charge!.created_at,
+    amountKobo: paying!.amount_kobo,
+    method: paying!.payment_method!,
+    since: paying!.created_at,
     returnPath: `${path}/return`,
   })
 
@@ -103,10 +125,7 @@ export const overPage = (read: ReadSession): string => {
   ) => messagePage({ ...base(setting), tone, title, paragraphs, action, requestId: null })
   const back = { label: `Go back to ${setting.business}`, href: session.cancel_url }
   if (session.status === "completed") {
-    const paid =
-      charge?.status === "succeeded"
-        ? `You paid ${formatKobo(charge.amount_kobo)} on ${day(charge.paid_at!)}.`
-        : undefined
+    const paid = charge?.status === "succeeded" ? `You paid ${paidBy(charge)}.` : undefined
     const done = session.mode === "setup" ? "Your payment method is saved" : "You are subscribed already"
     return message(
       "success",
@@ -135,19 +154,10 @@ const expiredInWords = ({
   setting: { business },
 }: ReadSession): readonly [string, ...Array<string>] => {
   const until = `It was open until ${day(session.expires_at)} at the latest.`
-  const amount = formatKobo(charge?.amount_kobo ?? 0)
   const again = `To go on, begin again at ${business}.`
-  if (charge?.status === "pending")
-    return [
-      "This checkout has expired",
-      `${until} Your payment of ${amount} was still under way: if your bank makes it after all, it is owed back to you.`,
-      again,
-    ]
-  if (charge?.status === "succeeded")
-    return [
-      "Your payment came too late",
-      `${until} Your payment of ${amount} arrived after that, and is owed back to you: contact ${business} about it.`,
-    ]
+  const late = charge === undefined ? null : tooLate(charge, business)
+  if (late !== null)
+    return [charge!.refund_due ? "Your payment came too late" : "This checkout has expired", until, late]
   return ["This checkout has expired", `${until} Nothing was charged.`, again]
 }
 

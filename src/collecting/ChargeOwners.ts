@@ -25,6 +25,11 @@ export interface Settlement {
   readonly outcomes: ReadonlyArray<Outcome>
   /** Charges to attempt once that is committed; they are among what the outcomes bring about. */
   readonly attempts: ReadonlyArray<ChargeRow>
+  /**
+   * What follows for actors that none of the answers is about, from how things stand once all of that is written: in the same
+   * transaction. Returns further charges to attempt, committed by itself.
+   */
+  readonly afterwards?: Effect.Effect<ReadonlyArray<ChargeRow>, SqlError.SqlError, SqlClient.SqlClient>
 }
 
 /** In the running transaction. `now` is the actors' own clock. */

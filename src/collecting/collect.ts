@@ -3,7 +3,7 @@
  * event of the charge and of what it is for, in one transaction.
  */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { paramsOf } from "../../machines/decide.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, charges } from "../charge/charge.ts"
@@ -33,6 +33,11 @@ const MAX_RECOVERED = 500
 
 /** An attempt can lead to another at once, with a payment method that was set meanwhile; more in a row are left to the recovery. */
 const MAX_ROUNDS = 10
+
+/** A transaction that a deadlock ended has changed nothing: whoever was in its way is through. */
+const MAX_DEADLOCKS = 3
+const isDeadlock = (error: SqlError.SqlError): boolean =>
+  (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "40P01"
 
 /** The one-time codes that buyers typed, by charge. They are never kept: what a crash cuts short goes on without. */
 export type Codes = ReadonlyMap<string, string>
@@ -136,9 +141,25 @@ export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer
       outcomes.push(moved(chargeLifecycle, transition, row, parts))
     }
     yield* commitAttempts(outcomes, attempts)
-    return attempts
+    const following = yield* Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
+    return [...attempts, ...following.flat()]
   })
-  return yield* sql.withTransaction(work)
+  return yield* Effect.retry(sql.withTransaction(work), { times: MAX_DEADLOCKS, while: isDeadlock })
+})
+
+/**
+ * Settles answers in one transaction; where that fails, each in one of its own, so that one which cannot be settled holds
+ * nobody else's up: it stays in hand, and is tried again by the recovery.
+ */
+const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number) {
+  if (answers.length < 2) return yield* settle(answers, now)
+  const alone = (answer: Answer) =>
+    Effect.catchCause(settle([answer], now), (cause) =>
+      Effect.as(Effect.logError("a charge cannot be settled", { charge: answer.charge.id }, cause), []),
+    )
+  return yield* Effect.catchCause(settle(answers, now), () =>
+    Effect.map(Effect.forEach(answers, alone), (attempts) => attempts.flat()),
+  )
 })
 
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
@@ -147,7 +168,7 @@ const attempt = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: 
   const payable = of.filter(({ payment_method }) => payment_method !== null)
   const answers = payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, now, codes)))
   const byReference = new Map(payable.map((charge, index) => [charge.id, answers[index]!]))
-  return yield* settle(
+  return yield* settleEach(
     of.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })),
     now,
   )
@@ -174,7 +195,7 @@ const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now
   if (of.length === 0) return
   const rail = yield* PaymentRail
   const asking = Effect.flatMap(rail.ask(of.map((charge) => toRail(charge, now))), (answers) =>
-    settle(
+    settleEach(
       of.map((charge, index) => ({ charge, answer: answers[index]!, at: now })),
       now,
     ),
@@ -196,7 +217,7 @@ const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: n
       const answer = answers.get(charge.id) ?? NO_METHOD
       return { charge, answer, at: Math.max(charge.sent_at, now) }
     })
-    yield* collect(yield* releasing(chargeLease, heard, settle(answered, now)), now)
+    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, now)), now)
   }
   yield* collect(of.filter(isUnheard), now)
 })
@@ -211,7 +232,7 @@ export interface Recovered {
 
 /**
  * Finishes what processes that died, or lost their database, were saying to the rail. Narrowed where `only` says so;
- * otherwise everything but what belongs to a moving clock, whose own worker sees to it.
+ * otherwise everything but what belongs to a moving clock, whose own worker sees to it, or to a broken one.
  */
 export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recovered) {
   const sql = yield* SqlClient.SqlClient
@@ -221,7 +242,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
     ...(only.customerId === undefined ? [] : [sql`c.customer_id = ${only.customerId}`]),
     ...(only.testClockId === undefined ? [] : [sql`c.test_clock_id = ${only.testClockId}`]),
   ]
-  const narrowed = conditions.length === 0 ? sql`k.state IS DISTINCT FROM 'advancing'` : sql.and(conditions)
+  const narrowed = conditions.length === 0 ? sql`coalesce(k.state, 'ready') = 'ready'` : sql.and(conditions)
   const dropped = yield* take(
     chargeLease,
     ({ runner, isDropped }) => sql<ChargeRow & { clock_at: number | null }>`
@@ -235,8 +256,15 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)
       RETURNING charge.*, dropped.clock_at`,
   )
-  for (const [clockAt, its] of Map.groupBy(dropped, ({ clock_at }) => clock_at))
-    yield* finish(its, clockAt ?? Date.now())
+  const finishing = ([clockAt, its]: readonly [number | null, ReadonlyArray<ChargeRow>]) =>
+    finish(its, clockAt ?? Date.now())
+  const groups = [...Map.groupBy(dropped, ({ clock_at }) => clock_at)]
+  if (groups.length < 2) return yield* Effect.forEach(groups, finishing, { discard: true })
+  yield* Effect.forEach(
+    groups,
+    (group) => Effect.catchCause(finishing(group), (cause) => Effect.logError("charges cannot be finished", cause)),
+    { discard: true },
+  )
 })
 
 /** The rail is asked about charges that it has not decided. */

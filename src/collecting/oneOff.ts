@@ -52,6 +52,7 @@ const insertOneOff = Effect.fnUntraced(function* (tenant: Tenant, made: OneOff) 
     payment_method_named: made.methodNamed,
     retry_of: made.retryOf,
     page_id: null,
+    submission: null,
     rail: rail.name,
     sent_at: made.now,
     runner,

@@ -23,6 +23,14 @@ export interface PublicResponse {
   readonly fileName?: string
 }
 
+/** A request that was refused. */
+export interface Refused {
+  readonly refusal: Problem
+  readonly requestId: string
+  readonly headers: IncomingHttpHeaders
+  readonly path: string
+}
+
 type Respond<R> = (request: PublicRequest) => Effect.Effect<PublicResponse, Problem | SqlError.SqlError, R>
 
 export interface PublicRoute<R> {
@@ -33,7 +41,7 @@ export interface PublicRoute<R> {
   /** Whether everybody may ask, and so not too often; what is signed comes as often as its sender has something to say. */
   readonly limited: boolean
   /** What is shown in the place of a refusal's envelope; undefined: whoever asks is a program, and gets that. */
-  readonly refused: (refusal: Problem, requestId: string, headers: IncomingHttpHeaders) => PublicResponse | undefined
+  readonly refused: (refused: Refused) => PublicResponse | undefined
 }
 
 type Options = Partial<Pick<PublicRoute<never>, "limited" | "refused">>

@@ -4,7 +4,6 @@ import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
-import { problem } from "../problem.ts"
 import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
@@ -12,6 +11,7 @@ import type { Failure } from "./failures.ts"
 import { type Claim, noteResource, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
+import { unlessResetting } from "./resetting.ts"
 
 type Headers = Readonly<Record<string, string>>
 
@@ -85,9 +85,7 @@ export const replay = Effect.fnUntraced(function* (
 /** Runs one transaction as the tenant, unless its sandbox is being reset. */
 const writing = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
   Effect.flatMap(TenantDatabase, (database) =>
-    database.writing(tenantInDatabase(run as Run<never>), (open) =>
-      open ? work : Effect.fail(problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")),
-    ),
+    database.writing(tenantInDatabase(run as Run<never>), unlessResetting(work)),
   )
 
 const reading = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>

@@ -102,7 +102,7 @@ const servePublic = Effect.fnUntraced(function* <R>(
 /** The response to a request that failed; what nobody could act on is logged. */
 const refuse = Effect.fnUntraced(function* (
   cause: Cause.Cause<Failure>,
-  { node, route, key, headers, refused }: Call,
+  { node, url, route, key, headers, refused }: Call,
   origin: string,
   requestId: string,
 ) {
@@ -117,7 +117,7 @@ const refuse = Effect.fnUntraced(function* (
   }
   const metering = yield* Metering
   const standing = isWrite(node) && key !== undefined ? yield* metering.standing(key) : {}
-  const shown = refused(refusal, requestId, node.headers)
+  const shown = refused({ refusal, requestId, headers: node.headers, path: url.pathname })
   const response =
     shown === undefined
       ? failure(refusal, requestId, origin, { ...headers, ...standing })

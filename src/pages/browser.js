@@ -53,6 +53,9 @@ field("card_expiry")?.addEventListener("change", ({ target }) => {
   input.value = input.value.replace(/^(\d\d)\/\d\d(\d\d)$/, "$1/$2")
 })
 
+/** The page as it stands now. Reloading what a form was answered with would send the form again. */
+const lookAgain = () => location.replace(location.pathname)
+
 const form = one("form")
 const button = one("form button[type=submit]")
 const label = button?.textContent ?? ""
@@ -69,7 +72,7 @@ form?.addEventListener("submit", (event) => {
 })
 addEventListener("pageshow", ({ persisted }) => {
   // What a browser kept of a page may be paid meanwhile.
-  if (persisted) location.reload()
+  if (persisted) lookAgain()
   else show(false)
 })
 
@@ -108,7 +111,7 @@ if (countdown !== null && announced !== null) {
     const left = end - performance.now()
     if (left <= 0) {
       clearInterval(timer)
-      return location.reload()
+      return lookAgain()
     }
     const minutes = Math.floor(left / MINUTE_MS)
     const long = minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
@@ -130,7 +133,7 @@ const look = async (path, wait) => {
     const answer = await fetch(path, { headers: { accept: "application/json" }, cache: "no-store" })
     const { data } = await answer.json()
     if (data?.redirect_url) return location.replace(data.redirect_url)
-    if (data !== undefined && data.status !== "pending") return location.reload()
+    if (data !== undefined && data.status !== "pending") return location.replace(path)
   } catch {}
   setTimeout(look, wait, path, Math.min(wait * 1.25, LONGEST_WAIT_MS))
 }

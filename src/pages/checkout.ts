@@ -5,7 +5,7 @@ import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
 import type { CheckoutView, Offer, PaymentForm } from "./views.ts"
-import { dayAndHour, renewal, saving, statement, terms, units } from "./words.ts"
+import { alsoCharged as alsoInWords, dayAndHour, renewal, saving, statement, terms, units } from "./words.ts"
 
 const titleOf = (offer: Offer | null): string => {
   if (offer === null) return "Save a payment method"
@@ -36,9 +36,10 @@ const what = ({ description }: Offer, { amountKobo }: PaymentForm): Html => html
 `
 
 export const checkoutPage = (view: CheckoutView): string => {
-  const { offer, business, simulated, form, cancelUrl } = view
+  const { offer, business, simulated, form, cancelUrl, alsoCharged } = view
   const offersTests = simulated && form.takesCards && !form.asksOtp
-  const below = offer === null ? [saving(business)] : [renewal(business, offer), statement(business)]
+  const below =
+    offer === null ? [saving(business, alsoCharged.length > 0)] : [renewal(business, offer), statement(business)]
   const title = titleOf(offer)
   return layout(
     { business, simulated, testCards: offersTests, title: titled(title, form), width: "wide", script: true },
@@ -46,7 +47,7 @@ export const checkoutPage = (view: CheckoutView): string => {
 <div class="columns">
 <section class="stack" aria-labelledby="title">
 <h1 id="title">${title}</h1>
-${offer !== null && what(offer, form)}${facts(view)}${openUntil(view)}</section>
+${offer !== null && what(offer, form)}${facts(view)}${alsoCharged.length > 0 && html`<p class="notice">${alsoInWords(alsoCharged)}</p>`}${openUntil(view)}</section>
 ${paymentForm({ form, business, simulated, terms: below, cancelUrl })}
 ${offersTests && testCards(form)}</div>`,
   )

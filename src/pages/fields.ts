@@ -13,6 +13,8 @@ export interface Field {
   readonly hint?: string
   readonly placeholder?: string
   readonly required?: boolean
+  /** It is what the page asks for. */
+  readonly focused?: boolean
   readonly maxlength?: number
   /** As wide as half the form. */
   readonly half?: boolean
@@ -42,7 +44,7 @@ export const textField = (field: Field, errors: Errors): Html => {
   const described = [hintId, invalid(errors, name) && errorId(name)].filter(Boolean).join(" ")
   return html`<div class="${half === true ? "field half" : "field"}">
 <label for="${name}">${label}</label>${hint && html` <span class="hint" id="${hintId}">${hint}</span>`}
-<input id="${name}" name="${name}" type="${field.type ?? "text"}" value="${field.value}" autocomplete="${field.autocomplete}" inputmode="${field.inputmode}" placeholder="${field.placeholder}" maxlength="${field.maxlength}" required="${field.required}" aria-invalid="${invalid(errors, name)}" aria-describedby="${described === "" ? null : described}">
+<input id="${name}" name="${name}" type="${field.type ?? "text"}" value="${field.value}" autocomplete="${field.autocomplete}" inputmode="${field.inputmode}" placeholder="${field.placeholder}" maxlength="${field.maxlength}" required="${field.required}" autofocus="${field.focused === true && errorOf(errors, name) === undefined}" aria-invalid="${invalid(errors, name)}" aria-describedby="${described === "" ? null : described}">
 ${wrong(errors, name)}</div>
 `
 }

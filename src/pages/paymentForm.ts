@@ -33,7 +33,7 @@ const detailFields = ({ name, email, phone }: TypedDetails, errors: Errors): Htm
 <legend>Your details</legend>
 <div class="fields">
 ${textField({ name: "name", label: "Name", autocomplete: "name", value: name, required: true }, errors)}
-${textField({ name: "email", label: "E-mail", type: "email", inputmode: "email", autocomplete: "email", value: email, required: true }, errors)}
+${textField({ name: "email", label: "E-mail", type: "email", inputmode: "email", autocomplete: "email", value: email, hint: "(optional)" }, errors)}
 ${textField({ name: "phone", label: "Phone", type: "tel", inputmode: "tel", autocomplete: "tel", value: phone, hint: "(optional) 0803 123 4567 or +234 803 123 4567" }, errors)}
 </div>
 </fieldset>
@@ -80,7 +80,7 @@ const otpFields = (form: PaymentForm, simulated: boolean): Html => html`${
   simulated && " In the sandbox it is 123456."
 }</p>
 <div class="fields">
-${textField({ name: "otp", label: "One-time code", autocomplete: "one-time-code", inputmode: "numeric", maxlength: 12, required: true }, form.errors)}
+${textField({ name: "otp", label: "One-time code", autocomplete: "one-time-code", inputmode: "numeric", maxlength: 12, required: true, focused: true }, form.errors)}
 </div>
 </fieldset>
 `
@@ -145,6 +145,8 @@ ${errors.length > 0 && html`<ul>${errors.map((error) => mended(error, targetOf(e
   )
 }
 
-/** A title that says at once that something went wrong. */
-export const titled = (title: string, { errors, refusal }: PaymentForm): string =>
-  errors.length > 0 || refusal !== null ? `Error: ${title}` : title
+/** A title that says at once what is wanted, or that something went wrong. */
+export const titled = (title: string, { errors, refusal, asksOtp }: PaymentForm): string => {
+  const wanted = asksOtp ? "Enter the code from your bank" : title
+  return errors.length > 0 || refusal !== null ? `Error: ${wanted}` : wanted
+}

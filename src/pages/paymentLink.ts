@@ -5,7 +5,7 @@ import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
 import type { Consequence, Owed, PaymentLinkView } from "./views.ts"
-import { consequence, day, dayAndHour, kept, saving, statement } from "./words.ts"
+import { alsoCharged as alsoInWords, consequence, day, dayAndHour, kept, saving, statement } from "./words.ts"
 
 const bill = ({ plan, amountKobo, since }: Owed): Html =>
   html`<div><dt>${plan}<small>not paid since ${day(since)}</small></dt><dd>${formatKobo(amountKobo)}</dd></div>
@@ -28,11 +28,12 @@ ${consequences.map(step)}</ol>
 `
 
 export const paymentLinkPage = (view: PaymentLinkView): string => {
-  const { business, simulated, form, owed, customerName, remark } = view
+  const { business, simulated, form, owed, customerName, remark, about, alsoCharged } = view
   const total = owed.reduce((sum, { amountKobo }) => sum + amountKobo, 0)
   const offersTests = simulated && form.takesCards && !form.asksOtp
   const title = owed.length === 0 ? "Nothing to pay" : `${formatKobo(total)} to pay`
-  const below = form.purpose === "save" ? [saving(business)] : [kept(business), statement(business)]
+  const below =
+    form.purpose === "save" ? [saving(business, alsoCharged.length > 0)] : [kept(business), statement(business)]
   return layout(
     { business, simulated, testCards: offersTests, title: titled(title, form), width: "wide", script: true },
     html`${errorSummary(view)}${remark !== null && html`<p class="notice" role="status">${remark}</p>`}
@@ -40,7 +41,7 @@ export const paymentLinkPage = (view: PaymentLinkView): string => {
 <section class="stack" aria-labelledby="title">
 <h1 id="title" class="${owed.length > 0 && "amount"}">${title}</h1>
 <p class="quiet">For ${customerName}</p>
-${owed.length === 0 ? html`<p>All bills are paid. You can save a payment method for those to come.</p>` : bills(owed, total)}${ifNothing(view.consequences)}</section>
+${owed.length === 0 ? html`<p>${about === null ? "All bills are paid." : `Nothing is owed for ${about}.`} You can save a payment method for what is to come.</p>` : bills(owed, total)}${alsoCharged.length > 0 && html`<p class="notice">${alsoInWords(alsoCharged)}</p>`}${ifNothing(view.consequences)}</section>
 ${paymentForm({ form, business, simulated, terms: below, cancelUrl: null })}
 ${offersTests && testCards(form)}</div>`,
   )

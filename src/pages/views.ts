@@ -85,6 +85,8 @@ export interface CheckoutView extends Setting {
   readonly customerName: string | null
   readonly expiresAt: number
   readonly cancelUrl: string
+  /** What the customer owes for other plans, which is charged to the payment method as well. */
+  readonly alsoCharged: ReadonlyArray<Owed>
   readonly form: PaymentForm
 }
 
@@ -106,7 +108,11 @@ export interface Consequence {
 /** `owed` empty: nothing is, and a payment method can be saved. */
 export interface PaymentLinkView extends Setting {
   readonly customerName: string
+  /** The plan that the link is about; null: all of the customer's. */
+  readonly about: string | null
   readonly owed: ReadonlyArray<Owed>
+  /** What the customer owes for other plans, which is charged to a method that is saved. */
+  readonly alsoCharged: ReadonlyArray<Owed>
   readonly consequences: ReadonlyArray<Consequence>
   /** What was said in its place, such as that it was paid otherwise; null: nothing. */
   readonly remark: string | null

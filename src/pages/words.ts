@@ -3,7 +3,7 @@ import type { BillingCycle } from "../../machines/calendar.ts"
 import { formatKobo } from "../money.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { DAY_MS } from "../time.ts"
-import type { Consequence, Offer } from "./views.ts"
+import type { Consequence, Offer, Owed } from "./views.ts"
 
 const LAGOS = { timeZone: "Africa/Lagos" } as const
 const days = new Intl.DateTimeFormat("en-GB", { ...LAGOS, day: "numeric", month: "long", year: "numeric" })
@@ -52,7 +52,7 @@ const later = ({ cycle, trialEndsAt, nextChargeAt }: Offer): string => {
       : `It renews by itself on ${day(nextChargeAt)} and ${often} after that, until it is cancelled.`
   const first =
     nextChargeAt === null ? `${often} after ${day(trialEndsAt)}` : `on ${day(nextChargeAt)} and ${often} after that`
-  return `Nothing is charged today. You are charged ${first}, until it is cancelled.`
+  return `Nothing is charged for it today. You are charged ${first}, until it is cancelled.`
 }
 
 /** How it goes on, and how it ends. */
@@ -60,8 +60,8 @@ export const renewal = (business: string, offer: Offer): string =>
   `${later(offer)} To cancel, contact ${business}: nothing more is charged then, and what was paid is not refunded by itself.`
 
 /** What happens to a payment method that is only saved. */
-export const saving = (business: string): string =>
-  `Nothing is charged now. Later payments to ${business} are charged to this payment method, until you ask ${business} to remove it.`
+export const saving = (business: string, chargesNow: boolean): string =>
+  `${chargesNow ? "" : "Nothing is charged now. "}Later payments to ${business} are charged to this payment method, until you ask ${business} to remove it.`
 
 /** What happens to a payment method that pays what is owed. */
 export const kept = (business: string): string =>
@@ -86,6 +86,39 @@ export const paymentMethod = ({ type, brand, last4, bank_name }: PaymentMethodSu
 /** Until when a card is good, such as "expires 12/2034"; null where it says nothing of it. */
 export const expiry = ({ exp_month, exp_year }: PaymentMethodSummary): string | null =>
   exp_month === null || exp_year === null ? null : `expires ${String(exp_month).padStart(2, "0")}/${exp_year}`
+
+/** What was paid, when and with what, such as "₦5,000.00 on 3 March 2027 with Visa •••• 4242". */
+export const paidBy = (charge: {
+  readonly amount_kobo: number
+  readonly paid_at: number | null
+  readonly payment_method: PaymentMethodSummary | null
+}): string => {
+  const { amount_kobo, paid_at, payment_method } = charge
+  const when = paid_at === null ? "" : ` on ${day(paid_at)}`
+  return `${formatKobo(amount_kobo)}${when}${payment_method === null ? "" : ` with ${paymentMethod(payment_method)}`}`
+}
+
+/** What becomes of a payment that was under way when what it was for ended (decision E15); null where it failed. */
+export const tooLate = (
+  charge: { readonly amount_kobo: number; readonly status: string; readonly refund_due: boolean },
+  business: string,
+): string | null => {
+  const amount = formatKobo(charge.amount_kobo)
+  if (charge.status === "pending")
+    return `Your payment of ${amount} was still under way: if your bank makes it after all, it is owed back to you.`
+  return charge.refund_due
+    ? `Your payment of ${amount} arrived after that, and is owed back to you: contact ${business} about it.`
+    : null
+}
+
+const list = (names: ReadonlyArray<string>): string =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`
+
+/** What is overdue elsewhere and is charged to the payment method as well. */
+export const alsoCharged = (owed: ReadonlyArray<Owed>): string => {
+  const total = owed.reduce((sum, { amountKobo }) => sum + amountKobo, 0)
+  return `${formatKobo(total)} that you owe for ${list(owed.map(({ plan }) => plan))} is charged to this payment method now as well.`
+}
 
 /** What happens by itself where nothing is done. */
 export const consequence = ({ what, plan }: Consequence): string =>

@@ -1,5 +1,6 @@
 /** Why a payment did not go through, in words for the buyer, who can do something about it. */
-import type { FailureCode } from "../rail/PaymentRail.ts"
+import { formatKobo } from "../money.ts"
+import { type FailureCode, isRetryable } from "../rail/PaymentRail.ts"
 
 const WORDS: Readonly<Partial<Record<FailureCode, string>>> = {
   insufficient_funds: "Your bank says that there is not enough money on the account.",
@@ -19,10 +20,34 @@ const WORDS: Readonly<Partial<Record<FailureCode, string>>> = {
   processor_error: "The payment company could not make the payment.",
 }
 
-/** Whatever failed, nothing was charged. */
-export const declineInWords = (code: string | null): string => {
-  const known = WORDS[(code ?? "") as FailureCode] ?? "Your bank declined the payment."
-  return code === "authentication_failed" || code === "authentication_required"
-    ? `${known} Nothing was charged.`
-    : `${known} Nothing was charged: try another card, or the same one again.`
+/** The reason of a decline, in words for the buyer. */
+export const reasonInWords = (code: string | null): string =>
+  WORDS[(code ?? "") as FailureCode] ?? "Your bank declined the payment."
+
+/** What a submission came to, of which at least a part was declined. */
+export interface Declined {
+  readonly code: string
+  readonly paidKobo: number
+  readonly pendingKobo: number
+  readonly failedKobo: number
+}
+
+const ASKS_FOR_CODE: ReadonlySet<string> = new Set(["authentication_required", "authentication_failed"])
+
+/** Whether the same method is worth another try, with its one-time code. */
+export const asksForCode = (code: string | null): boolean => ASKS_FOR_CODE.has(code ?? "")
+
+/** What a decline means, and what to do. */
+export const declineInWords = ({ code, paidKobo, pendingKobo, failedKobo }: Declined): string => {
+  const parts = [
+    ...(paidKobo > 0 ? [`${formatKobo(paidKobo)} was paid.`] : []),
+    ...(pendingKobo > 0 ? [`${formatKobo(pendingKobo)} is not confirmed yet.`] : []),
+  ]
+  const rest = parts.length === 0 ? "Nothing was charged" : `${formatKobo(failedKobo)} was not charged`
+  const next = asksForCode(code)
+    ? ""
+    : isRetryable(code)
+      ? ": try another card, or the same one again"
+      : ": try another card"
+  return [reasonInWords(code), ...parts, `${rest}${next}.`].join(" ")
 }

@@ -1,6 +1,6 @@
-/** The form of a page on which buyers pay, and what it shows again after a submission that did not go through. Pure. */
+/** The form of a page on which buyers pay, and what it shows again after a submission that did not go through. */
 import type { PaymentForm, TypedDetails } from "../pages/views.ts"
-import { declineInWords } from "./declines.ts"
+import { asksForCode, type Declined, declineInWords } from "./declines.ts"
 import { newSubmissionNumber } from "./page.ts"
 import type { Fault } from "./submission.ts"
 
@@ -34,10 +34,14 @@ export const faultsShown = (faults: ReadonlyArray<Fault>): Pick<FormState, "erro
   errors: faults.map(({ field, problem: { message } }) => ({ field, message })),
 })
 
-/** After a decline: a one-time code is asked for with everything else kept. `more`: what else there is to say. */
-export const declineShown = (code: string | null, methodId: string, more?: string): FormState => ({
-  refusal: code === "authentication_required" ? null : [declineInWords(code), more].filter((words) => words).join(" "),
-  ...(code === "authentication_required" || code === "authentication_failed"
-    ? { asksOtp: true, chosen: methodId }
-    : {}),
-})
+/** After a decline: a one-time code is asked for with everything else kept. */
+export const declineShown = (declined: Declined, methodId: string): FormState =>
+  asksForCode(declined.code)
+    ? {
+        asksOtp: true,
+        chosen: methodId,
+        ...(declined.code === "authentication_failed"
+          ? { errors: [{ field: "otp", message: declineInWords(declined) }] }
+          : {}),
+      }
+    : { refusal: declineInWords(declined) }

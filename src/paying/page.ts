@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders } from "node:http"
 import { Effect } from "effect"
 import { success } from "../http/envelope.ts"
 import { parseBody } from "../http/parseBody.ts"
-import type { PublicRequest, PublicResponse } from "../http/publicRoutes.ts"
+import type { PublicRequest, PublicResponse, Refused } from "../http/publicRoutes.ts"
 import type { Json } from "../json.ts"
 import { pageHeaders } from "../pages/headers.ts"
 import { messagePage } from "../pages/says.ts"
@@ -50,27 +50,37 @@ const TITLES: Readonly<Partial<Record<Problem["code"], string>>> = {
   too_many_in_flight: "Too many requests",
   too_many_attempts: "Too many attempts",
   resource_missing: "This link leads nowhere",
+  live_access_required: "No payments can be made here",
 }
 
-/** What a browser is shown of a refusal. */
-export const refusedPage = (refusal: Problem, requestId: string): PublicResponse => {
+/** Those after which the page is worth another look. */
+const isPassing = ({ code, status }: Problem): boolean =>
+  status >= 500 || code.startsWith("rate") || code === "too_many_in_flight"
+
+/** The address of a page, from that of anything that belongs to it. */
+const pageOf = (path: string): string | undefined => /^\/(?:checkout|pay)\/[^/]+/.exec(path)?.[0]
+
+/**
+ * What a browser is shown of a refusal; a program gets the envelope. What became of a payment that was being made, the page
+ * itself says.
+ */
+export const refusedPage = ({ refusal, requestId, headers, path }: Refused): PublicResponse | undefined => {
+  if (wantsJson(headers)) return undefined
   const mine = refusal.status >= 500
+  const back = refusal.code === "resource_missing" ? undefined : pageOf(path)
+  const after = isPassing(refusal)
+    ? ["If you have just paid, look at the page again to see what became of it: you are not charged twice."]
+    : []
   const document = messagePage({
     business: null,
     simulated: false,
     tone: mine ? "error" : "warning",
     title: TITLES[refusal.code] ?? (mine ? "Something went wrong on our side" : "This cannot be done"),
-    paragraphs: [refusal.message, ...(mine ? ["Nothing was charged by this. Try again in a moment."] : [])],
-    action: null,
+    paragraphs: [refusal.message, ...after],
+    action: back === undefined ? null : { label: "Back to the page", href: back },
     requestId,
   })
   return page(refusal.status, document)
-}
-
-/** Of the routes of pages: a browser is shown a page, a program gets the envelope. */
-export const pageOptions = {
-  refused: (refusal: Problem, requestId: string, headers: IncomingHttpHeaders) =>
-    wantsJson(headers) ? undefined : refusedPage(refusal, requestId),
 }
 
 /** Numbers a form, so that one that is sent twice is known by it. */
@@ -95,7 +105,7 @@ export const readFields = Effect.fnUntraced(function* ({ headers, body }: Public
       "content_type_invalid",
       "Send a form (application/x-www-form-urlencoded) or JSON (application/json).",
     )
-  return yield* formFields(text)
+  return formFields(text)
 })
 
 /** The first fault in the order of the body, missing parameters last (decision A5). */

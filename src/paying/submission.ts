@@ -33,6 +33,8 @@ export interface Submission {
   readonly methodId: string
   /** The one-time code. */
   readonly code: string | null
+  /** Whether a test method may be meant. */
+  readonly simulated: boolean
   /** What numbers the form. */
   readonly submission: string | null
   /** What the buyer was shown to pay (kobo). */
@@ -46,19 +48,17 @@ const MAX_ID = 64
 const wrong = (field: Field, message: string): Problem => problem("parameter_invalid", message, field)
 
 /** The fields of a form; of one that is posted several times the last that is not empty counts. */
-export const formFields = Effect.fnUntraced(function* (text: string) {
+export const formFields = (text: string): Fields => {
   const form = new URLSearchParams(text)
   const fields: Partial<Record<Field, string>> = {}
   for (const field of FIELDS) {
-    const value = form.getAll(field).findLast((one) => one.trim() !== "")
-    if (value === undefined) continue
-    // No browser sends what cannot be typed; Postgres holds no NUL.
-    if (value.length > MAX_FIELD || /\p{Cc}/u.test(value))
-      return yield* wrong(field, `${field} must be a line of at most ${MAX_FIELD} characters.`)
-    fields[field] = value
+    const values = form.getAll(field)
+    const value = values.findLast((one) => one.trim() !== "") ?? (field === "otp" ? values[0] : undefined)
+    // What was pasted with a tab or a line break in it is taken as one line; what is too long to be right, its field says.
+    if (value !== undefined) fields[field] = value.slice(0, MAX_FIELD).replaceAll(/\p{Cc}/gu, " ")
   }
   return fields as Fields
-})
+}
 
 /** The fields of a JSON body; what is not one is refused (decision A4). */
 export const jsonFields = Effect.fnUntraced(function* (body: Json) {
@@ -119,14 +119,14 @@ const expiryFault = (text: string, now: number): Problem | undefined => {
     : undefined
 }
 
-const cardFaults = (fields: Fields, now: number): ReadonlyArray<Problem> => {
+const cardFaults = (fields: Fields, now: number, simulated: boolean): ReadonlyArray<Problem> => {
   const number = (fields.card_number ?? "").replaceAll(/[\s-]/g, "")
   const { card_expiry: expiry, card_cvc: cvc } = fields
   const missing = (field: Field, message: string) => problem("parameter_missing", message, field)
   return [
     number === ""
       ? missing("card_number", "Enter the card number.")
-      : TEST_CARDS.has(number)
+      : simulated && TEST_CARDS.has(number)
         ? undefined
         : wrong("card_number", "Payments are simulated here: use one of the test cards, never a real one."),
     expiry === undefined ? missing("card_expiry", "Enter the expiry date.") : expiryFault(expiry, now),
@@ -139,7 +139,7 @@ const cardFaults = (fields: Fields, now: number): ReadonlyArray<Problem> => {
 }
 
 /** The payment method that is meant, and what is wrong with how it is named. */
-const readMethod = (fields: Fields, now: number) => {
+const readMethod = (fields: Fields, { now, simulated }: Asked) => {
   const named = fields.payment_method?.trim()
   if (named !== undefined) {
     const faults =
@@ -152,32 +152,60 @@ const readMethod = (fields: Fields, now: number) => {
       faults: [problem("parameter_missing", "Enter a card, or choose a payment method.", "payment_method")],
     }
   const number = (fields.card_number ?? "").replaceAll(/[\s-]/g, "")
-  return { methodId: TEST_CARDS.get(number) ?? "", faults: cardFaults(fields, now) }
+  return { methodId: TEST_CARDS.get(number) ?? "", faults: cardFaults(fields, now, simulated) }
 }
 
-const readAmount = ({ amount }: Fields): number | null =>
-  amount !== undefined && /^\d{1,11}$/.test(amount) ? Number(amount) : null
+/** What was shown to the buyer; one that it cannot have been is a fault. */
+const readAmount = ({ amount }: Fields): number | null | Problem => {
+  if (amount === undefined) return null
+  return /^\d{1,11}$/.test(amount)
+    ? Number(amount)
+    : wrong("amount", "amount must be what the page showed: an integer number of kobo.")
+}
+
+/** The one-time code; where it was asked for and left out, that is a fault. */
+const readCode = ({ otp }: Fields): string | null | Problem => {
+  if (otp === undefined) return null
+  return otp.trim() === ""
+    ? problem("parameter_missing", "Enter the code that your bank has sent you.", "otp")
+    : otp.trim()
+}
 
 /** As they were typed, for the form to show again. */
 export const typedDetails = ({ name = "", email = "", phone = "" }: Fields): TypedDetails => ({ name, email, phone })
 
+/** What a page asks for. */
+interface Asked {
+  readonly asksDetails: boolean
+  /** Whether test cards stand for methods here. */
+  readonly simulated: boolean
+  readonly now: number
+}
+
 /** What was submitted, or what is wrong with it, in the order of the form. */
 export const readSubmission = (
   fields: Fields,
-  { asksDetails, now }: { readonly asksDetails: boolean; readonly now: number },
+  asked: Asked,
 ): Submission | { readonly faults: ReadonlyArray<Fault> } => {
   const isFault = (value: unknown): value is Problem => value instanceof Object
   const [name, mail, phone] = [readName(fields), readEmail(fields), readPhone(fields)]
-  const { methodId, faults } = readMethod(fields, now)
-  const problems = [...(asksDetails ? [name, mail, phone].filter(isFault) : []), ...faults]
+  const { asksDetails } = asked
+  const { methodId, faults } = readMethod(fields, asked)
+  const [code, amountKobo] = [readCode(fields), readAmount(fields)]
+  const problems = [
+    ...(asksDetails ? [name, mail, phone].filter(isFault) : []),
+    ...faults,
+    ...[code, amountKobo].filter(isFault),
+  ]
   if (problems.length > 0)
     // Each names the field that it is about.
     return { faults: problems.map((one) => ({ field: one.param as FormField, problem: one })) }
   return {
     details: asksDetails ? ({ name, email: mail, phone } as Details) : null,
     methodId,
-    code: fields.otp?.trim() ?? null,
+    code: code as string | null,
+    simulated: asked.simulated,
     submission: fields.submission ?? null,
-    amountKobo: readAmount(fields),
+    amountKobo: amountKobo as number | null,
   }
 }

@@ -3,13 +3,14 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
-import { ofTenant, type Tenant } from "../db/tenant.ts"
+import { ofTenant } from "../db/tenant.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
-import { savedMethods, settingOf } from "../paying/Setting.ts"
+import { readOwing } from "../paying/owing.ts"
+import { savedMethods, settingOf } from "../paying/setting.ts"
 import { plans } from "../plan/plan.ts"
 import { problem } from "../problem.ts"
 import { hashToken } from "../secret/linkTokens.ts"
-import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
+import { subscriptions } from "../subscription/subscription.ts"
 import { standingOf } from "./standing.ts"
 
 /** The nudge that a link was sent with, whosever it is. */
@@ -25,51 +26,36 @@ export const findLink = Effect.fnUntraced(function* (token: string) {
   )
 })
 
-/** The payments that were tried by a link, the newest first. */
-const tried = Effect.fnUntraced(function* (nudge: NudgeRow) {
-  const sql = yield* SqlClient.SqlClient
-  return yield* sql<Pick<ChargeRow, "id" | "status" | "refund_due">>`
-    SELECT id, status, refund_due FROM charge WHERE ${ofTenant(sql, nudge)} AND page_id = ${nudge.id} ORDER BY id DESC`
-})
+/** More than a link can be tried: each try is a payment of each bill. */
+const MAX_TRIES = 1_000
 
-/** How often a link was tried, and the payment that was made by it. */
+/** The payments that were tried by a link. */
 export const readTries = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const sql = yield* SqlClient.SqlClient
-  const all = yield* tried(nudge)
-  const paid = all.find(({ status, refund_due }) => status === "succeeded" && !refund_due)
-  const [used] =
-    paid === undefined
-      ? []
-      : yield* sql<ChargeRow>`SELECT * FROM charge WHERE ${ofTenant(sql, nudge)} AND id = ${paid.id}`
-  return { count: all.length, used }
+  return yield* sql<ChargeRow>`
+    SELECT * FROM charge WHERE ${ofTenant(sql, nudge)} AND page_id = ${nudge.id} ORDER BY id LIMIT ${MAX_TRIES}`
 })
 
-/** The subscriptions of a customer on which something is owed, in ID order. `lock` is nothing, or FOR UPDATE. */
-export const owingOf = Effect.fnUntraced(function* (tenant: Tenant, customerId: string, lock: "" | "FOR UPDATE" = "") {
-  const sql = yield* SqlClient.SqlClient
-  return yield* sql<SubscriptionRow>`
-    SELECT * FROM subscription WHERE ${ofTenant(sql, tenant)} AND customer_id = ${customerId} AND dunning IS NOT NULL
-    ORDER BY id ${sql.literal(lock)}`
-})
+/** Those that were made, and are not owed back. */
+export const paidOf = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> =>
+  tries.filter(({ status, refund_due }) => status === "succeeded" && !refund_due)
 
 /** Everything that the pages of a link are made from. */
 export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const setting = yield* settingOf(nudge, nudge.test_clock_id)
   const customer = yield* customers.get(nudge, nudge.customer_id)
-  const its =
-    nudge.subscription_id === null
-      ? yield* owingOf(nudge, nudge.customer_id)
-      : [yield* subscriptions.get(nudge, nudge.subscription_id)]
-  const { used } = yield* readTries(nudge)
+  const owing = yield* readOwing(customer)
+  const its = nudge.subscription_id === null ? owing : [yield* subscriptions.get(nudge, nudge.subscription_id)]
+  const tries = yield* readTries(nudge)
   const planRows = yield* plans.find(
     nudge,
-    its.map(({ plan_id }) => plan_id),
+    [...its, ...owing].map(({ plan_id }) => plan_id),
   )
   const saved = yield* savedMethods(customer)
-  const standing = standingOf(nudge, its, used, setting.now)
+  const standing = standingOf(nudge, its, paidOf(tries), setting.now)
   const latestId = standing.kind === "under_way" ? standing.chargeId : its[0]?.latest_charge_id
   const latest = latestId == null ? undefined : yield* charges.get(nudge, latestId)
-  return { nudge, setting, customer, plans: planRows, saved, standing, latest }
+  return { nudge, setting, customer, subscriptions: its, owing, plans: planRows, saved, standing, tries, latest }
 })
 
 export type ReadLink = Effect.Success<ReturnType<typeof readLink>>

@@ -11,7 +11,7 @@ const LIFETIME_MS = 30 * DAY_MS
 
 export type Standing =
   /** A payment was made by it. */
-  | { readonly kind: "used"; readonly charge: ChargeRow }
+  | { readonly kind: "used"; readonly charges: ReadonlyArray<ChargeRow> }
   | { readonly kind: "cancelled"; readonly at: number }
   | { readonly kind: "expired"; readonly at: number }
   /** An attempt at what is owed is at the rail. */
@@ -22,22 +22,21 @@ export type Standing =
 /** When a link stops working. */
 export const expiryOf = ({ created_at }: NudgeRow): number => created_at + LIFETIME_MS
 
-const isOwing = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
+export const isOwing = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
 
 /**
  * `subscriptions`: the link's own, or, of a link that is about no subscription, those of the customer on which something is
- * owed. `used`: the newest payment that was made by the link.
+ * owed. `paid`: the payments that were made by the link.
  */
 export const standingOf = (
   nudge: NudgeRow,
   subscriptions: ReadonlyArray<SubscriptionRow>,
-  used: ChargeRow | undefined,
+  paid: ReadonlyArray<ChargeRow>,
   now: number,
 ): Standing => {
   const owing = subscriptions.filter(isOwing)
   // A link about all of a customer's subscriptions goes on for those that were declined.
-  if (used !== undefined && (nudge.subscription_id !== null || owing.length === 0))
-    return { kind: "used", charge: used }
+  if (paid.length > 0 && (nudge.subscription_id !== null || owing.length === 0)) return { kind: "used", charges: paid }
   const own = nudge.subscription_id === null ? undefined : subscriptions[0]
   if (own?.status === "cancelled") return { kind: "cancelled", at: own.cancelled_at! }
   if (now >= expiryOf(nudge)) return { kind: "expired", at: expiryOf(nudge) }

@@ -1,107 +1,122 @@
-/** What the page behind a payment link shows. Pure. */
-
+/** What the page behind a payment link shows. */
 import type { ChargeRow } from "../charge/charge.ts"
 import { formatKobo } from "../money.ts"
 import { paymentLinkPage } from "../pages/paymentLink.ts"
 import { messagePage, pendingPage } from "../pages/says.ts"
-import { day, paymentMethod } from "../pages/words.ts"
+import type { MessageView } from "../pages/views.ts"
+import { day, paidBy, tooLate } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
+import { owedOf } from "../paying/owing.ts"
+import { becomesDefaultBySaving } from "./defaults.ts"
 import type { ReadLink } from "./read.ts"
 import { consequencesOf, type Standing } from "./standing.ts"
 
-const paidInWords = ({ amount_kobo, paid_at, payment_method }: ChargeRow): string =>
-  `${formatKobo(amount_kobo)} on ${day(paid_at!)}${payment_method === null ? "" : ` with ${paymentMethod(payment_method)}`}`
+const SAVED = "Your payment method is saved. It is used from now on."
+
+/** What is charged to a method that is saved: what the customer owes elsewhere, where it becomes the default (decision E6). */
+const alsoCharged = ({ nudge, customer, owing, subscriptions, standing }: ReadLink) => {
+  const [own] = nudge.subscription_id === null ? [] : subscriptions
+  return standing.kind === "settled" && becomesDefaultBySaving(own, customer) ? owing : []
+}
+
+/** What is said above the form: that a method was saved; or, of a reminder that is opened later, how it was paid since. */
+const remarkOf = ({ nudge, standing, latest }: ReadLink, saved: boolean): string | null => {
+  if (saved && standing.kind === "settled") return SAVED
+  const isSettled = standing.kind === "settled" && nudge.template !== "payment_due"
+  return isSettled && latest?.status === "succeeded" ? `You paid ${paidBy(latest)}.` : null
+}
 
 /** The page that takes a payment, or, where nothing is owed, a payment method. */
-export const formPage = (read: ReadLink, path: string, state: FormState = {}, remark?: string): string => {
-  const { setting, customer, standing, plans, saved, latest } = read
+export const formPage = (read: ReadLink, path: string, state: FormState, saved: boolean): string => {
+  const { nudge, setting, customer, standing, plans, subscriptions } = read
   const owing = standing.kind === "owing" ? standing.owing : []
   const planOf = (id: string) => plans.get(id)?.name ?? "your plan"
   const amountKobo = standing.kind === "owing" ? standing.totalKobo : 0
-  // Reminders of something owed are opened after it was paid by a retry, or by another page.
-  const settled =
-    amountKobo === 0 && read.nudge.template !== "payment_due" && latest?.status === "succeeded"
-      ? `You paid ${paidInWords(latest)}.`
-      : null
+  const given = {
+    amountKobo,
+    purpose: amountKobo > 0 ? "pay" : "save",
+    details: null,
+    saved: read.saved,
+    takesCards: setting.simulated,
+  } as const
   return paymentLinkPage({
     ...setting,
     customerName: customer.name,
-    owed: owing.map(({ plan_id, bill, dunning }) => ({
-      plan: planOf(plan_id),
-      amountKobo: bill!.amountKobo,
-      since: dunning!.firstFailedAt,
-    })),
+    about: nudge.subscription_id === null ? null : planOf(subscriptions[0]!.plan_id),
+    owed: owedOf(owing, planOf),
+    alsoCharged: owedOf(alsoCharged(read), planOf),
     consequences: owing.flatMap((row) => consequencesOf(row, planOf(row.plan_id))).toSorted((a, b) => a.at - b.at),
-    remark: remark ?? settled,
-    form: formOf(
-      path,
-      {
-        amountKobo,
-        purpose: amountKobo > 0 ? "pay" : "save",
-        details: null,
-        saved,
-        takesCards: setting.simulated,
-      },
-      state,
-    ),
+    remark: remarkOf(read, saved),
+    form: formOf(path, given, state),
   })
 }
 
 /** The page of a payment whose outcome is not known yet. */
-export const waitingPage = ({ setting }: ReadLink, path: string, charge: ChargeRow): string =>
+export const waitingPage = ({ setting, latest }: ReadLink, path: string): string =>
   pendingPage({
     ...setting,
-    amountKobo: charge.amount_kobo,
-    method: charge.payment_method!,
-    since: charge.created_at,
+    amountKobo: latest!.amount_kobo,
+    method: latest!.payment_method!,
+    since: latest!.created_at,
     returnPath: `${path}/return`,
   })
 
-const WORDS = {
-  used: (standing: Extract<Standing, { readonly kind: "used" }>, business: string) => ({
-    tone: "success" as const,
-    title: "Thank you: this is paid",
-    paragraphs: [
-      `You paid ${business} ${paidInWords(standing.charge)}.`,
-      "Nothing is left to do. If something is owed again, the newest message has a link of its own.",
-    ],
-  }),
-  cancelled: (
-    standing: Extract<Standing, { readonly kind: "cancelled" }>,
-    business: string,
-    latest: ChargeRow | undefined,
-  ) => ({
-    tone: "info" as const,
-    title: "This subscription is cancelled",
-    paragraphs: [
-      // A payment that was under way then (decision E15).
-      ...(latest?.refund_due === true
-        ? [`Your payment of ${formatKobo(latest.amount_kobo)} arrived after that, and is owed back to you.`]
-        : []),
-      `It was cancelled on ${day(standing.at)}: nothing is owed on it, and nothing is charged any more.`,
-      `To begin again, contact ${business}.`,
-    ],
-  }),
-  expired: (standing: Extract<Standing, { readonly kind: "expired" }>, business: string) => ({
-    tone: "warning" as const,
-    title: "This link has expired",
-    paragraphs: [
-      `It was good until ${day(standing.at)}. Nothing was charged by opening it.`,
-      `Use the link in the newest message, or ask ${business} for another one.`,
-    ],
-  }),
+type Over = Extract<Standing, { readonly kind: "used" | "cancelled" | "expired" }>
+
+/** All that was paid by a link, in one sentence. */
+const paidInAll = (charges: ReadonlyArray<ChargeRow>, business: string): string => {
+  const [first] = charges
+  return charges.length === 1
+    ? `You paid ${business} ${paidBy(first!)}.`
+    : `You paid ${business} ${formatKobo(charges.reduce((sum, { amount_kobo }) => sum + amount_kobo, 0))} in ${charges.length} payments: ${charges.map(paidBy).join("; ")}.`
 }
 
-/** The page of a link that takes nothing any more; undefined where it does. */
-export const closedPage = ({ setting, standing, latest }: ReadLink): string | undefined => {
-  const { business, simulated } = setting
-  const said =
-    standing.kind === "used"
-      ? WORDS.used(standing, business)
-      : standing.kind === "cancelled"
-        ? WORDS.cancelled(standing, business, latest)
-        : standing.kind === "expired"
-          ? WORDS.expired(standing, business)
-          : undefined
-  return said === undefined ? undefined : messagePage({ business, simulated, ...said, action: null, requestId: null })
+const overInWords = (
+  standing: Over,
+  business: string,
+  latest: ChargeRow | undefined,
+): Pick<MessageView, "tone" | "title" | "paragraphs"> => {
+  switch (standing.kind) {
+    case "used":
+      return {
+        tone: "success",
+        title: "Thank you: this is paid",
+        paragraphs: [
+          paidInAll(standing.charges, business),
+          "Nothing is left to do. If something is owed again, the newest message has a link of its own.",
+        ],
+      }
+    case "cancelled": {
+      // A payment that was under way then (decision E15).
+      const late = latest === undefined ? null : tooLate(latest, business)
+      return {
+        tone: "info",
+        title: "This subscription is cancelled",
+        paragraphs: [
+          `It was cancelled on ${day(standing.at)}: nothing is owed on it any more.`,
+          ...(late === null ? [] : [late]),
+          `To begin again, contact ${business}.`,
+        ],
+      }
+    }
+    case "expired":
+      return {
+        tone: "warning",
+        title: "This link has expired",
+        paragraphs: [
+          `It was good until ${day(standing.at)}. Nothing was charged by opening it.`,
+          `Use the link in the newest message, or ask ${business} for another one.`,
+        ],
+      }
+  }
 }
+
+/** The page of a link that takes nothing any more. */
+export const closedPage = ({ setting: { business, simulated }, standing, latest }: ReadLink): string =>
+  messagePage({
+    business,
+    simulated,
+    ...overInWords(standing as Over, business, latest),
+    action: null,
+    requestId: null,
+  })

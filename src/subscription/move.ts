@@ -14,7 +14,7 @@ import { findPaymentMethods } from "../payment_method/paymentMethods.ts"
 import { Runner } from "../process/Runner.ts"
 import { PaymentRail } from "../rail/PaymentRail.ts"
 import { advance, type Command } from "../runtime/lifecycle.ts"
-import { type Details, type Facts, outcomeOf } from "./outcome.ts"
+import { type Details, type Facts, outcomeOf, type Page } from "./outcome.ts"
 import { asksForNudges, movesReminders } from "./reminders.ts"
 import { type SubscriptionRow, type SubscriptionTransition, subscriptionLifecycle } from "./subscription.ts"
 import { readRules, type Terms } from "./terms.ts"
@@ -28,7 +28,7 @@ export interface Given {
   readonly answered?: ReadonlyMap<string, Answered>
   readonly details?: ReadonlyMap<string, Details>
   /** The pages on which buyers do it, by subscription ID. */
-  readonly pages?: ReadonlyMap<string, string>
+  readonly pages?: ReadonlyMap<string, Page>
 }
 
 /** The quiet hours of an environment: the sandbox has none. */

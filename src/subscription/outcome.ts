@@ -28,6 +28,13 @@ import type { Rules, Terms } from "./terms.ts"
 /** What the merchant writes on a subscription, and the machine never looks at. */
 export type Details = Pick<SubscriptionRow, "metadata" | "payment_method_id">
 
+/** A page on which a buyer pays: the checkout session, or the nudge with the link. */
+export interface Page {
+  readonly id: string
+  /** The hash of what numbers the form that was submitted; null: it had no number. */
+  readonly submission: string | null
+}
+
 export interface Facts {
   /** Now, in the actors' own clock: when rows and events say that they were made. */
   readonly now: number
@@ -38,7 +45,7 @@ export interface Facts {
   /** What the merchant changed beside what the machine knows, by subscription ID. */
   readonly details: ReadonlyMap<string, Details>
   /** The pages on which buyers move their subscriptions, by subscription ID. */
-  readonly pages: ReadonlyMap<string, string>
+  readonly pages: ReadonlyMap<string, Page>
   /** Payment methods that decisions name and that are still attached, by {@link methodKey}. */
   readonly methods: ReadonlyMap<string, PaymentMethodSummary>
   /** Paid periods that end early, as charges, by subscription ID. */
@@ -83,7 +90,8 @@ const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
     payment_method: methodOf(row, bill, facts),
     payment_method_named: bill.methodId !== null,
     retry_of: null,
-    page_id: facts.pages.get(row.id) ?? null,
+    page_id: facts.pages.get(row.id)?.id ?? null,
+    submission: facts.pages.get(row.id)?.submission ?? null,
     rail: facts.rail,
     sent_at: bill.attemptedAt,
     runner: facts.runner,

@@ -31,4 +31,21 @@ describe("an actor that cannot be decided on", () => {
     expect(active.sort()).toEqual(ids.slice(1))
     expect(await server.stop()).toBe(0)
   })
+
+  it("holds no other charge up that the rail decides at the same time", async () => {
+    const [plan, customer] = [await createPlan(api, { billing_cycle: "weekly" }), await createCustomer(api)]
+    const bought = { customer, plan, payment_method: "pm_test_bank_account" }
+    const ids: Array<string> = []
+    for (let n = 0; n < 5; n++) ids.push(data(await api.post("/subscriptions", bought), 201).id)
+    // What its charge is for cannot be decided on: the charge itself can.
+    await database.run((sql) => sql`UPDATE subscription SET state = 'nowhere' WHERE id = ${ids[0]}`)
+    await database.run(() => rewind(accountId(), HOUR_MS))
+    const server = await startServer(database.url())
+    const active = await eventually(async () => {
+      const found = (await api.all(`/subscriptions?plan=${plan}&status=active`)).map(({ id }) => id)
+      return found.length === 4 ? found : undefined
+    })
+    expect(active.sort()).toEqual(ids.slice(1))
+    expect(await server.stop()).toBe(0)
+  })
 })

@@ -34,6 +34,7 @@ const checkoutView = (text: string, form: Partial<PaymentForm> = {}): CheckoutVi
   customerName: text,
   expiresAt: NOW + DAY_MS,
   cancelUrl: "https://gym.example/plans?a=1&b=2",
+  alsoCharged: [{ plan: text, amountKobo: 500_000, since: NOW }],
   form: {
     action: "/checkout/token/complete",
     submission: text,
@@ -52,6 +53,7 @@ const checkoutView = (text: string, form: Partial<PaymentForm> = {}): CheckoutVi
 const linkView = (text: string): PaymentLinkView => ({
   ...checkoutView(text),
   customerName: text,
+  about: text,
   owed: [{ plan: text, amountKobo: 500_000, since: NOW }],
   consequences: (["retry", "pause", "restrict", "hold", "cancel"] as const).map((what) => ({
     at: NOW,
@@ -248,7 +250,7 @@ describe("the form", () => {
     expect(page).toMatch(/role="alert" tabindex="-1">\s*<h2>Your bank refused the card\.<\/h2>/)
     expect(page).toContain('<a href="#email">Write your e-mail address.</a>')
     expect(page).toContain('<a href="#test_method">Choose one.</a>')
-    expect(page).toMatch(/<input id="email"[^>]*aria-invalid="true" aria-describedby="email-error"/)
+    expect(page).toMatch(/<input id="email"[^>]*aria-invalid="true" aria-describedby="email-hint email-error"/)
     expect(page).toContain('id="email-error"')
     expect(checkout()).not.toMatch(/role="alert" |<[^>]+aria-invalid|Error: /)
   })

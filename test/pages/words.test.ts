@@ -69,11 +69,11 @@ describe("an offer", () => {
       `It renews by itself on 3 April 2027 and every month after that, until it is cancelled. ${END}`,
     )
     expect(renewal("Iron Gym", TRIAL)).toBe(
-      `Nothing is charged today. You are charged on 17 March 2027 and every month after that, until it is cancelled. ${END}`,
+      `Nothing is charged for it today. You are charged on 17 March 2027 and every month after that, until it is cancelled. ${END}`,
     )
     expect(renewal("Iron Gym", DELIVERY)).toBe(`You are charged again for each delivery, until it is cancelled. ${END}`)
     expect(renewal("Iron Gym", { ...DELIVERY, trialEndsAt: TRIAL.trialEndsAt })).toBe(
-      `Nothing is charged today. You are charged for each delivery after 17 March 2027, until it is cancelled. ${END}`,
+      `Nothing is charged for it today. You are charged for each delivery after 17 March 2027, until it is cancelled. ${END}`,
     )
   })
 })
@@ -110,7 +110,10 @@ describe("other sentences", () => {
   })
 
   it("say what becomes of a payment method", () => {
-    expect(saving("Iron Gym")).toBe(
+    expect(saving("Iron Gym", true)).toBe(
+      "Later payments to Iron Gym are charged to this payment method, until you ask Iron Gym to remove it.",
+    )
+    expect(saving("Iron Gym", false)).toBe(
       "Nothing is charged now. Later payments to Iron Gym are charged to this payment method, until you ask Iron Gym to remove it.",
     )
     expect(kept("Iron Gym")).toBe("The payment method that you pay with is kept for your later payments to Iron Gym.")

@@ -9,28 +9,33 @@ import { standingTime } from "../clock/clocks.ts"
 import { collect } from "../collecting/collect.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { refOf, type Tenant } from "../db/tenant.ts"
-import { formatKobo } from "../money.ts"
+import { refOf, tenantOf } from "../db/tenant.ts"
+import { unlessResetting } from "../http/resetting.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
 import { checkCode, checkShown, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
-import { openForWriting } from "../paying/open.ts"
+import { lockOwing } from "../paying/owing.ts"
 import { paymentInWords, waitForCharge, waitingLimit } from "../paying/settled.ts"
 import type { Submission } from "../paying/submission.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
-import { problem } from "../problem.ts"
+import { type Problem, problem } from "../problem.ts"
+import { hashToken } from "../secret/linkTokens.ts"
 import { tryMethod } from "../subscription/methodUsers.ts"
 import { move } from "../subscription/move.ts"
-import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
+import type { SubscriptionRow } from "../subscription/subscription.ts"
 import { apply } from "../subscription/subscriptions.ts"
 import { readTerms } from "../subscription/terms.ts"
 import { formatInstant } from "../time.ts"
-import { owingOf, readTries } from "./read.ts"
+import { becomesDefaultBySaving } from "./defaults.ts"
+import { paidOf, readTries } from "./read.ts"
 import { type Standing, standingOf } from "./standing.ts"
 
 /** What the buyer meant to do: what the page offered. */
 export type Intent = "pay" | "save"
 
 type Begun =
+  /** This very form was submitted before. */
+  | { readonly kind: "again"; readonly chargeIds: ReadonlyArray<string> }
+  | { readonly kind: "too_late"; readonly refusal: Problem }
   | { readonly kind: "under_way"; readonly chargeId: string }
   | {
       readonly kind: "begun"
@@ -43,17 +48,19 @@ type Begun =
 
 /** How a submission ended. */
 export type Paid =
-  | { readonly kind: "saved" }
+  /** `others`: what else was owed, and tried with the method that was saved. */
+  | { readonly kind: "saved"; readonly others: ReadonlyArray<ChargeRow> }
   /** The payments under it, settled or not. */
   | { readonly kind: "tried"; readonly charges: ReadonlyArray<ChargeRow> }
+  | { readonly kind: "too_late"; readonly refusal: Problem }
   /** Somebody else's payment has been under way for as long as anybody waits. */
   | { readonly kind: "busy"; readonly charge: ChargeRow }
 
-/** Why a link takes nothing, and what to do. */
+/** Why a link takes nothing, and what to do; undefined where it takes something. */
 export const closedBecause = (standing: Standing): string | undefined => {
   switch (standing.kind) {
     case "used":
-      return `${paymentInWords(standing.charge)} by this link. If something is owed again, use the link in the newest message.`
+      return `${standing.charges.map(paymentInWords).join("; ")} by this link. If something is owed again, use the link in the newest message.`
     case "cancelled":
       return `The subscription was cancelled at ${formatInstant(standing.at)}: nothing is owed on it any more.`
     case "expired":
@@ -70,12 +77,16 @@ const paidOtherwise = Effect.fnUntraced(function* (its: ReadonlyArray<Subscripti
   const [subscription] = its
   const charge =
     subscription?.latest_charge_id == null ? undefined : yield* charges.get(subscription, subscription.latest_charge_id)
-  return yield* closed(
+  const refusal = closed(
     charge?.status === "succeeded"
       ? `Nothing is owed any more: ${paymentInWords(charge)}.`
       : "Nothing is owed any more: it was paid in another way, or given up.",
   )
+  return { kind: "too_late", refusal } satisfies Begun
 })
+
+/** What is kept of what numbers the form. */
+const numberOf = ({ submission }: Submission): string | null => (submission === null ? null : hashToken(submission))
 
 interface Claimed {
   readonly nudge: NudgeRow
@@ -92,30 +103,34 @@ const payOwing = Effect.fnUntraced(function* (
   yield* checkShown(submitted.amountKobo, totalKobo)
   yield* checkCode(submitted, totalKobo)
   if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
-  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, true)
+  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, submitted.simulated)
   const commands = owing.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
   const payments = yield* move(commands, {
     now,
     terms: yield* readTerms(owing.map(refOf)),
-    pages: new Map(owing.map(({ id }) => [id, nudge.id])),
+    pages: new Map(owing.map(({ id }) => [id, { id: nudge.id, submission: numberOf(submitted) }])),
   })
   return { kind: "begun", payments, others: [], now } satisfies Begun
 })
 
-/** Saves a method: the subscription goes on with it, by itself or as its customer's default. */
+/**
+ * Saves a method: the subscription goes on with it, by itself or as its customer's default. A new default is tried on what
+ * else is overdue (decision E6).
+ */
 const save = Effect.fnUntraced(function* (
   { nudge, customer, submitted, now }: Claimed,
   its: ReadonlyArray<SubscriptionRow>,
 ) {
   yield* checkCode(submitted, 0)
-  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, true)
+  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, submitted.simulated)
   const own = nudge.subscription_id === null ? undefined : its[0]
-  if (own?.payment_method_id != null) {
+  const replaces = own?.payment_method_id != null
+  if (replaces && own.payment_method_id !== methodId) {
     const details = { metadata: own.metadata, payment_method_id: methodId }
     yield* apply({ row: own, now }, { type: "update", at: now }, details)
   }
-  if (own?.payment_method_id != null && customer.default_payment_method_id !== null)
-    return { kind: "begun", payments: [], others: [], now } satisfies Begun
+  const becomesDefault = becomesDefaultBySaving(own, customer) && customer.default_payment_method_id !== methodId
+  if (!becomesDefault) return { kind: "begun", payments: [], others: [], now } satisfies Begun
   yield* customers.update([{ ...customer, default_payment_method_id: methodId }])
   const others = yield* tryMethod(customer, methodId, now)
   return { kind: "begun", payments: [], others, now } satisfies Begun
@@ -124,57 +139,59 @@ const save = Effect.fnUntraced(function* (
 const begin = Effect.fnUntraced(function* (nudge: NudgeRow, submitted: Submission, intent: Intent) {
   const now = yield* standingTime(nudge, nudge.test_clock_id)
   const customer = yield* customers.lockOne(nudge, nudge.customer_id, "NO KEY UPDATE")
-  const its =
-    nudge.subscription_id === null
-      ? yield* owingOf(nudge, customer.id, "FOR UPDATE")
-      : [yield* subscriptions.lockOne(nudge, nudge.subscription_id)]
-  const { used, count } = yield* readTries(nudge)
-  const standing = standingOf(nudge, its, used, now)
+  const owing = yield* lockOwing(customer, nudge.subscription_id === null ? [] : [nudge.subscription_id])
+  const its = nudge.subscription_id === null ? owing : owing.filter(({ id }) => id === nudge.subscription_id)
+  const tries = yield* readTries(nudge)
+  const number = numberOf(submitted)
+  const same = tries.filter(({ submission }) => number !== null && submission === number)
+  if (same.length > 0) return { kind: "again", chargeIds: same.map(({ id }) => id) } satisfies Begun
+  const standing = standingOf(nudge, its, paidOf(tries), now)
   const reason = closedBecause(standing)
-  if (reason !== undefined) return yield* closed(reason)
+  if (reason !== undefined) return { kind: "too_late", refusal: closed(reason) } satisfies Begun
   const claimed = { nudge, customer, submitted, now }
   if (standing.kind === "under_way") return { kind: "under_way", chargeId: standing.chargeId } satisfies Begun
-  if (standing.kind === "owing") return yield* payOwing(claimed, standing, count)
+  if (standing.kind === "owing") return yield* payOwing(claimed, standing, tries.length)
   return intent === "pay" ? yield* paidOtherwise(its) : yield* save(claimed, its)
 })
 
-/** Submits the page of a link; returns how that ended, as far as it is known. Fails with `payment_link_closed`. */
+/** Submits the page of a link; returns how that ended, as far as it is known. */
 export const submitPayment = Effect.fn("paymentLink.submit")(function* (
-  tenant: Tenant,
   nudge: NudgeRow,
   submitted: Submission,
   intent: Intent,
 ) {
   const { reading, writing } = yield* TenantDatabase
+  const tenant = tenantOf(nudge)
   const limit = waitingLimit()
+  const read = (ids: ReadonlyArray<string>) =>
+    Effect.map(reading(tenant, charges.find(tenant, ids)), (found) => [...found.values()])
   for (;;) {
-    const begun: Begun = yield* writing(tenant, openForWriting(begin(nudge, submitted, intent)))
-    if (begun.kind === "begun") {
-      const { payments, others, now } = begun
-      const { code } = submitted
-      const codes = new Map(code === null ? [] : payments.map(({ id }) => [id, code] as const))
-      yield* collect([...payments, ...others], now, codes)
-      if (payments.length === 0) return { kind: "saved" } satisfies Paid
-      const found = yield* reading(
-        tenant,
-        charges.find(
-          tenant,
-          payments.map(({ id }) => id),
-        ),
-      )
-      return { kind: "tried", charges: [...found.values()] } satisfies Paid
+    const begun: Begun = yield* writing(tenant, unlessResetting(begin(nudge, submitted, intent)))
+    switch (begun.kind) {
+      case "too_late":
+        return begun satisfies Paid
+      case "again":
+        for (const id of begun.chargeIds) yield* waitForCharge(tenant, id, limit)
+        return { kind: "tried", charges: yield* read(begun.chargeIds) } satisfies Paid
+      case "under_way": {
+        const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+        if (charge.status === "pending") return { kind: "busy", charge } satisfies Paid
+        break
+      }
+      case "begun": {
+        const { payments, others, now } = begun
+        const { code } = submitted
+        const codes = new Map(code === null ? [] : payments.map(({ id }) => [id, code] as const))
+        yield* collect([...payments, ...others], now, codes)
+        const tried = yield* read([...payments, ...others].map(({ id }) => id))
+        return payments.length === 0
+          ? ({ kind: "saved", others: tried } satisfies Paid)
+          : ({ kind: "tried", charges: tried } satisfies Paid)
+      }
     }
-    const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
-    if (charge.status === "pending") return { kind: "busy", charge } satisfies Paid
   }
 })
 
-/** What was paid, and what was not, in words. */
+/** What charges of one status come to. */
 export const sumOf = (all: ReadonlyArray<ChargeRow>, status: ChargeRow["status"]): number =>
   all.filter((charge) => charge.status === status).reduce((sum, { amount_kobo }) => sum + amount_kobo, 0)
-
-/** The part of what was owed that was paid although another was declined; undefined where none was. */
-export const partPaid = (all: ReadonlyArray<ChargeRow>): string | undefined => {
-  const kobo = sumOf(all, "succeeded")
-  return kobo === 0 ? undefined : `${formatKobo(kobo)} of it was paid.`
-}

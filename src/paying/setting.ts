@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { findAccount } from "../account/accounts.ts"
 import { isRef, ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
 import type { Setting } from "../pages/views.ts"
-import { problem } from "../problem.ts"
+import { type Problem, problem } from "../problem.ts"
 import { type PaymentMethodSummary, PaymentRail } from "../rail/PaymentRail.ts"
 
 /** Methods to choose from: a buyer has one or two, a sandbox customer many. */
@@ -15,16 +15,20 @@ export class LiveSimulation extends Context.Service<LiveSimulation, { readonly a
   "billing/paying/LiveSimulation",
 ) {}
 
-const NOT_SET_UP = problem("service_unavailable", "This merchant is not set up to take payments here yet.")
+const NOT_SET_UP = problem("live_access_required", "This merchant is not set up to take payments here yet.")
 const SUSPENDED = problem("live_access_required", "This merchant cannot take payments at the moment.")
 
-/** The setting of a page of this merchant; refused where it can take no payment. `clockId`: the customer's. */
+/** `refusal`: why the merchant can take no payment; null: it can. */
+export interface PaymentSetting extends Setting {
+  readonly refusal: Problem | null
+}
+
+/** The setting of a page of this merchant. `clockId`: the customer's. */
 export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   const sql = yield* SqlClient.SqlClient
   const account = yield* findAccount(tenant.account_id)
   const simulated = (yield* PaymentRail).name === "simulator"
-  if (tenant.livemode && account?.live_access !== "approved") return yield* SUSPENDED
-  if (tenant.livemode && simulated && !(yield* LiveSimulation).allowed) return yield* NOT_SET_UP
+  const isSetUp = !tenant.livemode || !simulated || (yield* LiveSimulation).allowed
   const [clock] =
     clockId === null
       ? []
@@ -35,7 +39,8 @@ export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: s
     simulated,
     now: clock?.frozen_at ?? Date.now(),
     onTestClock: clock !== undefined,
-  } satisfies Setting
+    refusal: tenant.livemode && account!.live_access !== "approved" ? SUSPENDED : isSetUp ? null : NOT_SET_UP,
+  } satisfies PaymentSetting
 })
 
 /** The customer's payment methods, the newest first. */

@@ -11,9 +11,9 @@ import { type Codes, collect, NO_CODES } from "../collecting/collect.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import { unlessResetting } from "../http/resetting.ts"
 import { newId } from "../ids.ts"
 import { checkCode, checkShown, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
-import { openForWriting } from "../paying/open.ts"
 import { waitForCharge, waitingLimit } from "../paying/settled.ts"
 import type { Details, Submission } from "../paying/submission.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
@@ -41,6 +41,8 @@ type Begun =
   | { readonly kind: "once_more" }
   | {
       readonly kind: "begun"
+      /** The payment on the page, where something is due. */
+      readonly chargeId?: string
       readonly attempts: ReadonlyArray<ChargeRow>
       readonly codes: Codes
       readonly now: number
@@ -53,8 +55,8 @@ export interface Completed {
   readonly charge: ChargeRow | undefined
   /** Whether this submission made it so, or repeats the one that did. */
   readonly own: boolean
-  /** Somebody else's payment has been under way for as long as anybody waits. */
-  readonly busy: boolean
+  /** Somebody else's payment, which has been under way for as long as anybody waits. */
+  readonly busyWith?: ChargeRow
 }
 
 /** What is charged when the page is submitted (kobo). */
@@ -134,7 +136,7 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
   yield* checkShown(submitted.amountKobo, dueKobo)
   yield* checkCode(submitted, dueKobo)
   const customer = yield* customerFor(session, known, submitted.details, now)
-  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, true)
+  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, submitted.simulated)
   const noted: Notes = {
     customer_id: customer.id,
     customer_is_new: session.customer_is_new || known === undefined,
@@ -143,9 +145,9 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
   }
   const done = Effect.fnUntraced(function* (notes: Notes) {
     const completed = { ...session, ...notes }
-    const its = yield* completion({ customer, session: completed, methodId, siblings: siblings(completed), now })
-    yield* commit([...sessionMoved(session, { type: "complete", at: now }, notes, now), ...its.outcomes])
-    return { attempts: its.attempts, codes: NO_CODES }
+    yield* commit(sessionMoved(session, { type: "complete", at: now }, notes, now))
+    const its = { customerId: customer.id, session: completed, methodId, siblings: siblings(completed), now }
+    return { attempts: yield* completion(its), codes: NO_CODES }
   })
   if (session.mode === "setup") return yield* done(noted)
 
@@ -155,12 +157,12 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
   const [charge] = yield* move([{ row: subscription, event: { type: "check_out", at: now, methodId } }], {
     now,
     terms: yield* readTerms([refOf(subscription)]),
-    pages: new Map([[subscription.id, session.id]]),
+    pages: new Map([[subscription.id, { id: session.id, submission: noted.submission ?? null }]]),
   })
   if (charge === undefined) return yield* done(notes)
   yield* commit(sessionMoved(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now))
   const codes: Codes = submitted.code === null ? NO_CODES : new Map([[charge.id, submitted.code]])
-  return { attempts: [charge], codes }
+  return { chargeId: charge.id, attempts: [charge], codes }
 })
 
 /** The first transaction: claims the session, and commits what is to be attempted. */
@@ -185,10 +187,11 @@ const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submiss
   return { kind: "begun", ...begun, now } satisfies Begun
 })
 
-/** The session as it is now, with its newest payment. */
-const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
+/** The session as it is now, with the payment that is asked about, or its newest one. */
+const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string, chargeId?: string) {
   const session = yield* sessions.get(tenant, id)
-  const charge = session.charge_id === null ? undefined : yield* charges.get(tenant, session.charge_id)
+  const wanted = chargeId ?? session.charge_id
+  const charge = wanted === null ? undefined : yield* charges.get(tenant, wanted)
   return { session, charge }
 })
 
@@ -197,17 +200,16 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (found: Ses
   const { reading, writing } = yield* TenantDatabase
   const tenant = tenantOf(found)
   const limit = waitingLimit()
-  const read = (own: boolean, busy: boolean) =>
-    Effect.map(reading(tenant, readCompleted(tenant, found.id)), (now): Completed => ({ ...now, own, busy }))
+  const read = (chargeId?: string) => reading(tenant, readCompleted(tenant, found.id, chargeId))
   for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
-    const begun: Begun = yield* writing(tenant, openForWriting(begin(latest, submitted)))
-    if (begun.kind === "over") return yield* read(begun.again, false)
+    const begun: Begun = yield* writing(tenant, unlessResetting(begin(latest, submitted)))
+    if (begun.kind === "over") return { ...(yield* read()), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
       yield* collect(begun.attempts, begun.now, begun.codes)
-      return yield* read(true, false)
+      return { ...(yield* read(begun.chargeId)), own: true } satisfies Completed
     }
     if (begun.kind === "once_more") continue
     const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
-    if (charge.status === "pending") return yield* read(false, true)
+    if (charge.status === "pending") return { ...(yield* read()), own: false, busyWith: charge } satisfies Completed
   }
 })

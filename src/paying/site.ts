@@ -1,0 +1,193 @@
+/**
+ * The routes of a page on which buyers pay, the same for checkout sessions and payment links: the page as it stands, what a
+ * submission leads to, and where buyers come back to. One flow for browsers and, in JSON, for programs (decision G8).
+ */
+import { Effect } from "effect"
+import type { SqlError } from "effect/sql"
+import { type PublicRequest, type PublicResponse, type PublicRoute, publicRoute } from "../http/publicRoutes.ts"
+import type { Json } from "../json.ts"
+import { declined, type Problem, problem } from "../problem.ts"
+import { formatInstant } from "../time.ts"
+import { type Declined, declineInWords } from "./declines.ts"
+import { declineShown, type FormState, faultsShown } from "./form.ts"
+import { answer, firstFault, page, readFields, refusedPage, seeOther, wantsJson } from "./page.ts"
+import type { PaymentSetting } from "./setting.ts"
+import { type Fault, type Fields, readSubmission, type Submission, typedDetails } from "./submission.ts"
+
+/** How things stand with a page. */
+export type Standing =
+  /** It takes a payment, or a payment method. */
+  | { readonly kind: "form" }
+  /** A payment is under way: it takes no second one. */
+  | { readonly kind: "under_way"; readonly since: number }
+  /** It takes nothing any more. `status`: of the response that shows it. */
+  | { readonly kind: "over"; readonly status: 200 | 410 }
+
+/** How a submission ended. */
+export type Ended =
+  /** `goesTo`: where a browser goes on; a program gets the answer. */
+  | { readonly kind: "done"; readonly goesTo: string; readonly answer: Json }
+  | ({ readonly kind: "declined" } & Declined)
+  /** It came too late: the page takes nothing any more, or nothing of the kind. */
+  | { readonly kind: "too_late"; readonly refusal: Problem }
+  /** Somebody else's payment has been under way for as long as anybody waits. */
+  | { readonly kind: "busy"; readonly since: number }
+
+type Work<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
+
+/** A kind of page. `S`: what is known of one of them, as it was found; `R`, `R2`: what reading and submitting take. */
+export interface Site<S, R, R2> {
+  /** Such as `/checkout`. */
+  readonly prefix: string
+  /** The page that a token leads to; fails with `resource_missing`. */
+  readonly find: (token: string) => Work<S, R>
+  readonly setting: (found: S) => PaymentSetting
+  readonly standing: (found: S) => Standing
+  /** What a program is told that asks how things stand. */
+  readonly status: (found: S) => string
+  /** Where a browser that comes back goes on; null: nowhere, the page says it all. */
+  readonly goesTo: (found: S) => string | null
+  /** Whether the buyer's details are asked for. */
+  readonly asksDetails: (found: S) => boolean
+  /** Where its form may end by a redirect, besides here. */
+  readonly leadsTo: (found: S) => ReadonlyArray<string>
+  /** The documents of each standing. */
+  readonly form: (found: S, state: FormState, search: URLSearchParams) => Work<string, R>
+  readonly waiting: (found: S) => Work<string, R>
+  readonly over: (found: S) => Work<string, R>
+  /** Why a page that is over takes nothing. */
+  readonly refusal: (found: S) => Work<Problem, R>
+  /** What the newest payment that was tried on it was declined for; null: nothing was. */
+  readonly lastDecline: (found: S) => Work<Declined | null, R>
+  readonly submit: (found: S, submitted: Submission) => Work<Ended, R2>
+}
+
+const NOTHING = new URLSearchParams()
+
+const underWay = (since: number): Problem =>
+  problem("charge_in_progress", `A payment has been under way since ${formatInstant(since)}: wait for its outcome.`)
+
+export const noSuchPage = problem("resource_missing", "There is no such page: check that the link is whole.")
+
+/** A fault of the payment method's ID, which the buyer chose and did not type. */
+const CHOOSE = "Choose one of the payment methods."
+
+/** The routes of a site. */
+export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<PublicRoute<R | R2>> => {
+  const pathOf = ({ parts: [token] }: PublicRequest): string => `${site.prefix}/${encodeURIComponent(token!)}`
+  const find = ({ parts: [token] }: PublicRequest) => site.find(token!)
+
+  /** The page as it stands; `state` is of its form, `status` of the response where that is no plain one. */
+  const shown = Effect.fnUntraced(function* (found: S, state: FormState = {}, status = 200, search = NOTHING) {
+    const standing = site.standing(found)
+    if (standing.kind === "over") return page(status === 200 ? standing.status : status, yield* site.over(found))
+    if (standing.kind === "under_way") return page(status, yield* site.waiting(found))
+    const { refusal } = site.setting(found)
+    return refusal === null ? page(status, yield* site.form(found, state, search), site.leadsTo(found)) : yield* refusal
+  })
+
+  const show = (request: PublicRequest) =>
+    Effect.flatMap(find(request), (found) => shown(found, {}, 200, request.search))
+
+  const comeBack = Effect.fnUntraced(function* (request: PublicRequest) {
+    const found = yield* find(request)
+    const goesTo = site.goesTo(found)
+    if (wantsJson(request.headers)) return answer({ status: site.status(found), redirect_url: goesTo })
+    if (goesTo !== null) return seeOther(goesTo)
+    const last = site.standing(found).kind === "form" ? yield* site.lastDecline(found) : null
+    return yield* shown(found, last === null ? {} : { refusal: declineInWords(last) })
+  })
+
+  /** What is wrong with a submission; where the page takes none, that it does not. */
+  const faulty = Effect.fnUntraced(function* (
+    request: PublicRequest,
+    found: S,
+    faults: ReadonlyArray<Fault>,
+    fields: Fields,
+  ) {
+    const standing = site.standing(found)
+    const json = wantsJson(request.headers)
+    if (standing.kind === "over") return json ? yield* yield* site.refusal(found) : yield* shown(found, {}, 422)
+    if (standing.kind === "under_way")
+      return json ? yield* underWay(standing.since) : seeOther(`${pathOf(request)}/return`)
+    if (json) return yield* firstFault(faults, fields)
+    const code = fields.otp === undefined ? {} : { asksOtp: true, chosen: fields.payment_method ?? "" }
+    return yield* shown(found, { ...faultsShown(faults), ...code, typed: typedDetails(fields) }, 400)
+  })
+
+  /** What a program is told of how its submission ended. */
+  const answerOf = (ended: Ended): Effect.Effect<PublicResponse, Problem> => {
+    switch (ended.kind) {
+      case "done":
+        return Effect.succeed(answer(ended.answer))
+      case "declined":
+        return Effect.fail(declined(ended.code, declineInWords(ended)))
+      case "too_late":
+        return Effect.fail(ended.refusal)
+      case "busy":
+        return Effect.fail(underWay(ended.since))
+    }
+  }
+
+  /** The page on which a browser learns how its submission ended. */
+  const pageOf = Effect.fnUntraced(function* (
+    request: PublicRequest,
+    ended: Ended,
+    { methodId }: Submission,
+    fields: Fields,
+  ) {
+    if (ended.kind === "done") return seeOther(ended.goesTo)
+    if (ended.kind === "busy") return seeOther(`${pathOf(request)}/return`)
+    const now = yield* find(request)
+    if (ended.kind === "too_late") return yield* shown(now, {}, 422)
+    return yield* shown(now, { ...declineShown(ended, methodId), typed: typedDetails(fields) }, 402)
+  })
+
+  /** The form again, where a refusal is one that the buyer can mend in it. */
+  const formAfter = Effect.fnUntraced(function* (
+    request: PublicRequest,
+    refusal: Problem,
+    { methodId }: Submission,
+    fields: Fields,
+  ) {
+    const typed = typedDetails(fields)
+    const again = (state: FormState) =>
+      Effect.flatMap(find(request), (now) => shown(now, { ...state, typed }, refusal.status))
+    if (refusal.code === "card_declined") {
+      const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: 0 }
+      return yield* again(declineShown({ code: refusal.failureCode ?? "", ...nothing }, methodId))
+    }
+    if (refusal.code === "amount_changed") return yield* again({ refusal: refusal.message })
+    if (refusal.param === "payment_method")
+      return yield* again({ errors: [{ field: "payment_method", message: CHOOSE }] })
+    return yield* refusal
+  })
+
+  const complete = Effect.fnUntraced(function* (request: PublicRequest) {
+    const fields = yield* readFields(request)
+    const found = yield* find(request)
+    const { now, simulated, refusal } = site.setting(found)
+    const submitted = readSubmission(fields, { asksDetails: site.asksDetails(found), simulated, now })
+    if ("faults" in submitted) return yield* faulty(request, found, submitted.faults, fields)
+    if (refusal !== null && site.standing(found).kind === "form") return yield* refusal
+    const submitting = site.submit(found, submitted)
+    if (wantsJson(request.headers)) return yield* Effect.flatMap(submitting, answerOf)
+    return yield* submitting.pipe(
+      Effect.flatMap((ended) => pageOf(request, ended, submitted, fields)),
+      Effect.catchTag("Problem", (problem) => formAfter(request, problem, submitted, fields)),
+    )
+  })
+
+  /** Who reloads the address that the form was sent to. */
+  const goBack = (request: PublicRequest) => Effect.succeed(seeOther(pathOf(request)))
+
+  const at = (rest: string) => new RegExp(`^${site.prefix}/([^/]+)${rest}$`)
+  const options = { refused: refusedPage }
+  return [
+    publicRoute(`${site.prefix}/:token`, at(""), { GET: show }, options),
+    publicRoute(`${site.prefix}/:token/return`, at("/return"), { GET: comeBack }, options),
+    publicRoute(`${site.prefix}/:token/complete`, at("/complete"), { GET: goBack, POST: complete }, options),
+    // What was mistyped or cut off gets a page all the same.
+    publicRoute(site.prefix, new RegExp(`^${site.prefix}(/.*)?$`), { GET: () => Effect.fail(noSuchPage) }, options),
+  ]
+}

@@ -1,0 +1,111 @@
+/** The pages behind payment links. */
+import { Effect } from "effect"
+import type { ChargeRow } from "../charge/charge.ts"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
+import { tenantOf } from "../db/tenant.ts"
+import type { Declined } from "../paying/declines.ts"
+import { type Ended, payingRoutes } from "../paying/site.ts"
+import { problem } from "../problem.ts"
+import { findLink, type ReadLink, readLink } from "./read.ts"
+import type { Standing } from "./standing.ts"
+import { closedBecause, type Intent, type Paid, submitPayment, sumOf } from "./submit.ts"
+import { closedPage, formPage, waitingPage } from "./view.ts"
+
+/** Reads what the pages of a link show, as its tenant. */
+const find = Effect.fnUntraced(function* (token: string) {
+  const nudge = yield* findLink(token)
+  const { reading } = yield* TenantDatabase
+  const read = yield* reading(tenantOf(nudge), readLink(nudge))
+  return { ...read, path: `/pay/${encodeURIComponent(token)}` }
+})
+
+type Found = Effect.Success<ReturnType<typeof find>>
+
+const STATUSES: Readonly<Record<Standing["kind"], string>> = {
+  used: "paid",
+  cancelled: "closed",
+  expired: "closed",
+  under_way: "pending",
+  owing: "open",
+  settled: "open",
+}
+
+/** What charges came to of which one was declined; null where none was. */
+const declineOf = (charges: ReadonlyArray<ChargeRow>): Declined | null => {
+  const failed = charges.find(({ status }) => status === "failed")
+  return failed === undefined
+    ? null
+    : {
+        code: failed.failure_code!,
+        paidKobo: sumOf(charges, "succeeded"),
+        pendingKobo: sumOf(charges, "pending"),
+        failedKobo: sumOf(charges, "failed"),
+      }
+}
+
+/** The payments of the newest submission: those that were made at one instant. */
+const newest = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> =>
+  tries.filter(({ created_at }) => created_at === tries.at(-1)!.created_at)
+
+/** What the buyer was offered: by the amount that the form was sent with, else as things stand. */
+const intentOf = ({ standing }: ReadLink, amountKobo: number | null): Intent => {
+  if (amountKobo !== null) return amountKobo > 0 ? "pay" : "save"
+  return standing.kind === "settled" ? "save" : "pay"
+}
+
+const SAVED = "saved"
+
+/** How a submission ended. What was owed elsewhere and is charged to a saved method counts as paid by it. */
+const endOf = ({ path }: Found, paid: Paid): Ended => {
+  switch (paid.kind) {
+    case "too_late":
+      return paid
+    case "busy":
+      return { kind: "busy", since: paid.charge.created_at }
+    case "saved":
+      return {
+        kind: "done",
+        goesTo: `${path}?${SAVED}`,
+        answer: { status: "saved", amount: sumOf(paid.others, "succeeded") },
+      }
+    case "tried": {
+      const declined = declineOf(paid.charges)
+      if (declined !== null) return { kind: "declined", ...declined }
+      const pending = sumOf(paid.charges, "pending")
+      return {
+        kind: "done",
+        goesTo: `${path}/return`,
+        answer:
+          pending > 0
+            ? { status: "pending", amount: pending }
+            : { status: "paid", amount: sumOf(paid.charges, "succeeded") },
+      }
+    }
+  }
+}
+
+export const paymentLinkRoutes = payingRoutes({
+  prefix: "/pay",
+  find,
+  setting: ({ setting }) => setting,
+  standing: ({ standing, latest }) => {
+    if (standing.kind === "under_way") return { kind: "under_way", since: latest!.created_at }
+    if (standing.kind === "used") return { kind: "over", status: 200 }
+    return standing.kind === "cancelled" || standing.kind === "expired"
+      ? { kind: "over", status: 410 }
+      : { kind: "form" }
+  },
+  status: ({ standing }) => STATUSES[standing.kind],
+  goesTo: () => null,
+  asksDetails: () => false,
+  leadsTo: () => [],
+  form: (found, state, search) => Effect.succeed(formPage(found, found.path, state, search.has(SAVED))),
+  waiting: (found) => Effect.succeed(waitingPage(found, found.path)),
+  over: (found) => Effect.succeed(closedPage(found)),
+  refusal: ({ standing }) => Effect.succeed(problem("payment_link_closed", closedBecause(standing)!)),
+  lastDecline: ({ tries }) => Effect.succeed(tries.length === 0 ? null : declineOf(newest(tries))),
+  submit: (found, submitted) =>
+    Effect.map(submitPayment(found.nudge, submitted, intentOf(found, submitted.amountKobo)), (paid) =>
+      endOf(found, paid),
+    ),
+})
