@@ -34,7 +34,7 @@ describe("an actor that cannot be decided on", () => {
 
   it("holds no other charge up that the rail decides at the same time", async () => {
     const [plan, customer] = [await createPlan(api, { billing_cycle: "weekly" }), await createCustomer(api)]
-    const bought = { customer, plan, payment_method: "pm_test_bank_account" }
+    const bought = { customer, plan, payment_method: "pm_test_timeout_then_success" }
     const ids: Array<string> = []
     for (let n = 0; n < 5; n++) ids.push(data(await api.post("/subscriptions", bought), 201).id)
     // What its charge is for cannot be decided on: the charge itself can.
