@@ -82,6 +82,9 @@ export const hidden = ({ text }: Shown, name: string): string => {
   return found[1]!
 }
 
+/** A page without its style and its script: what depends on who sent what. */
+export const markup = ({ text }: Shown): string => text.replaceAll(/<(style|script)[^>]*>.*?<\/\1>/gs, "")
+
 /** The title of a page, without the business. */
 export const heading = ({ text }: Shown): string => /<h1[^>]*>([^<]*)<\/h1>/.exec(text)?.[1] ?? "none"
 
