@@ -13,6 +13,7 @@ import { temporaryDataDir } from "./dataDir.ts"
 import { startServer } from "./server.ts"
 
 const LOOK_AGAIN_MS = 20
+const LOOK_FOR_BUYER_MS = 500
 
 interface Happening {
   readonly created_at: string
@@ -142,6 +143,55 @@ const advance = async (call: ReturnType<typeof caller>, clock: string, frozen_ti
   }
 }
 
+interface Checkout {
+  readonly id: string
+  readonly url: string
+  readonly status: string
+  readonly customer: { readonly name: string } | null
+}
+
+/** Until Enter is pressed, or `isDone` says so; at once where nobody sits at a terminal. */
+const untilEnter = async (isDone: () => Promise<boolean>): Promise<void> => {
+  if (!process.stdin.isTTY) return
+  let entered = false
+  const enter = () => {
+    entered = true
+  }
+  process.stdin.once("data", enter)
+  while (!entered && !(await isDone())) await new Promise((resolve) => setTimeout(resolve, LOOK_FOR_BUYER_MS))
+  process.stdin.off("data", enter).pause()
+}
+
+/** A buyer whom nobody knows yet subscribes on a hosted page: by hand where somebody is there, else by itself. */
+const checkout = async (call: Call, plan: string): Promise<void> => {
+  const shop = "https://shop.example"
+  const body = { mode: "subscription", plan, success_url: `${shop}/welcome`, cancel_url: `${shop}/plans` }
+  const session = await call<Checkout>("POST", "/checkout-sessions", body)
+  const now = () => call<Checkout>("GET", `/checkout-sessions/${session.id}?expand[]=customer`)
+  say("\nA checkout page for the gym, for anybody who has the link:\n")
+  say(`  ${session.url}`)
+  if (process.stdin.isTTY) say("\n  Open it and pay with 4242 4242 4242 4242, or press Enter and it is paid by itself.")
+  await untilEnter(async () => (await now()).status !== "open")
+  if ((await now()).status === "open") {
+    const submit = async (payment_method: string) => {
+      const response = await fetch(`${session.url}/complete`, {
+        method: "POST",
+        headers: { accept: "application/json", "content-type": "application/json" },
+        body: JSON.stringify({ name: "Gbemi", phone: "0803 123 4599", payment_method }),
+      })
+      const { data, error } = (await response.json()) as {
+        data?: { redirect_url: string }
+        error?: { message: string }
+      }
+      say(`\n  ${payment_method.padEnd(26)} ${data === undefined ? error!.message : `goes on to ${data.redirect_url}`}`)
+    }
+    await submit("pm_test_insufficient_funds")
+    await submit("pm_test_success")
+  }
+  const { status, customer } = await now()
+  say(`\n  The session is ${status}, and the merchant has a new customer: ${customer?.name}.`)
+}
+
 /** Everything that happened, oldest first. */
 const happenings = async (origin: string, key: string): Promise<ReadonlyArray<Happening>> => {
   const found: Array<Happening> = []
@@ -192,6 +242,7 @@ const story = async (origin: string, key: string): Promise<void> => {
     if (name !== undefined && event.type !== "nudge.delivered")
       say(`  ${day(event.created_at)}  ${name.padEnd(6)} ${describe(event)}`)
   }
+  await checkout(call, plans.gym.id)
 }
 
 const trialBalance = Effect.gen(function* () {

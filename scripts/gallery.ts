@@ -89,6 +89,8 @@ const DELIVERY: Partial<Offer> = {
 }
 const SAVING: Partial<PaymentForm> = { purpose: "save", amountKobo: 0 }
 
+const NO_METHOD = "This payment method is no longer there: choose another."
+
 const LINK: PaymentLinkView = {
   ...SHOP,
   customerName: "Ada Obi",
@@ -173,6 +175,11 @@ export const gallery = (): ReadonlyMap<string, string> =>
     ],
     ["checkout-saved", checkout({ saved: [VISA, BANK], chosen: VISA.id })],
     ["checkout-saved-another", checkout({ saved: [VISA, BANK], chosen: null })],
+    [
+      "checkout-saved-error",
+      checkout({ saved: [VISA, BANK], chosen: VISA.id, errors: [{ field: "payment_method", message: NO_METHOD }] }),
+    ],
+    ["checkout-test-method", checkout({ errors: [{ field: "payment_method", message: NO_METHOD }] })],
     ["checkout-test-clock", checkout({}, {}, { onTestClock: true })],
     [
       "checkout-long-names",

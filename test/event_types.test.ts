@@ -1,5 +1,6 @@
 /** The list of event types against the machines, and against what endpoints can be enabled for. */
 import { describe, expect, it } from "vitest"
+import { CHECKOUT_EVENT_TYPES } from "../machines/checkout.ts"
 import { SUBSCRIPTION_EVENT_TYPES } from "../machines/events.ts"
 import { NUDGE_EVENT_TYPES } from "../machines/nudge.ts"
 import { machinesDocument } from "../scripts/machines/document.ts"
@@ -20,7 +21,7 @@ describe("the event types", () => {
   // That nothing else is emitted, and all of the others by the code beside the machines, the compiler says (NewEvent).
   it("are those that the machines emit, all of them and no other", () => {
     expect([...emittedByMachines()].sort()).toEqual(
-      [...SUBSCRIPTION_EVENT_TYPES, ...NUDGE_EVENT_TYPES, "test_clock.ready"].sort(),
+      [...SUBSCRIPTION_EVENT_TYPES, ...CHECKOUT_EVENT_TYPES, ...NUDGE_EVENT_TYPES, "test_clock.ready"].sort(),
     )
   })
 

@@ -19,7 +19,10 @@ const make = async () => {
   const hook = { url: "https://93.184.215.14/hook", enabled_events: ["none.*"] }
   const { id: endpoint } = data(await api.post("/webhook-endpoints", hook), 201)
   const { id: nudge } = data(await api.post("/nudges", { customer, template: "payment_due" }), 201)
+  const page = { success_url: "https://shop.example/done", cancel_url: "https://shop.example" }
+  const { id: checkout } = data(await api.post("/checkout-sessions", { ...page, mode: "setup", customer }), 201)
   return {
+    checkout,
     nudge,
     clock,
     customer,
@@ -36,6 +39,7 @@ const OWNERS: ReadonlyArray<readonly [prefix: string, kind: keyof Awaited<Return
   ["/customers/", "customer"],
   ["/subscriptions/", "subscription"],
   ["/charges/", "charge"],
+  ["/checkout-sessions/", "checkout"],
   ["/nudges/", "nudge"],
   ["/events/", "event"],
   ["/webhook-endpoints/", "endpoint"],
@@ -83,6 +87,7 @@ describe("another account, and the other environment", () => {
       "/customers",
       "/subscriptions",
       "/charges",
+      "/checkout-sessions",
       "/nudges",
       "/test/nudge-outbox",
       "/events",

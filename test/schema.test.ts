@@ -4,6 +4,7 @@ import { LIVE_ACCESS } from "../machines/live_access.ts"
 import { VERTICALS } from "../src/account/verticals.ts"
 import { API_PLANS } from "../src/apiPlans.ts"
 import { charges } from "../src/charge/charge.ts"
+import { sessions } from "../src/checkout/checkout.ts"
 import { clockLifecycle, clocks } from "../src/clock/clock.ts"
 import { customers } from "../src/customer/customer.ts"
 import type { Table } from "../src/db/table.ts"
@@ -92,6 +93,7 @@ const DECLARED = [
   paymentMethods,
   plans,
   providerChanges,
+  sessions,
   subscriptions,
   unitRecords,
 ] as ReadonlyArray<Pick<Table<never>, "name" | "columns">>

@@ -17,8 +17,8 @@ import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { Checkouts } from "../subscription/Checkouts.ts"
-import { move } from "../subscription/move.ts"
-import { subscriptions } from "../subscription/subscription.ts"
+import { outcomesOf } from "../subscription/move.ts"
+import { subscriptionLifecycle, subscriptions } from "../subscription/subscription.ts"
 import { formatInstant } from "../time.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
 import { sessionOutcome } from "./outcome.ts"
@@ -33,8 +33,8 @@ interface Closing {
 export const subscriptionRefs = (rows: ReadonlyArray<SessionRow>): ReadonlyArray<Ref> =>
   rows.flatMap(({ account_id, livemode, subscription_id: id }) => (id === null ? [] : [{ account_id, livemode, id }]))
 
-/** Closes locked sessions, with the subscriptions that wait for them. `replacedBy`: the session completed instead. */
-export const closeSessions = Effect.fnUntraced(function* (
+/** What closing locked sessions, with the subscriptions that wait for them, leaves behind. `replacedBy`: the session completed instead. */
+export const closingOf = Effect.fnUntraced(function* (
   closing: ReadonlyArray<Closing>,
   now: number,
   replacedBy: string | null = null,
@@ -45,9 +45,13 @@ export const closeSessions = Effect.fnUntraced(function* (
   const commands = waiting
     .filter(({ state }) => waitsForCheckout(state))
     .map((row) => ({ row, event: { type: "checkout_expired" as const, at: at.get(row.id)! } }))
-  yield* move(commands, { now, terms: new Map() })
-  yield* commit(transitions.map((transition) => sessionOutcome(transition, { replaced_by: replacedBy }, now)))
+  const { outcomes } = yield* outcomesOf(advance(subscriptionLifecycle, commands), { now, terms: new Map() })
+  return [...outcomes, ...transitions.map((transition) => sessionOutcome(transition, { replaced_by: replacedBy }, now))]
 })
+
+/** Closes locked sessions. */
+export const closeSessions = (closing: ReadonlyArray<Closing>, now: number) =>
+  Effect.flatMap(closingOf(closing, now), commit)
 
 /** Sessions expire by time. */
 export const checkoutTimers = timerHandler(
@@ -85,13 +89,10 @@ export const checkoutsLayer = Layer.effect(
         const rows = yield* sql<SessionRow>`
           SELECT * FROM checkout_session WHERE ${ofTenant(sql, subscription)} AND subscription_id = ${subscription.id} FOR UPDATE`
         return (now) =>
-          Effect.provideContext(
-            closeSessions(
-              rows.map((row) => ({ row, event: { type: "expire", at: now } })),
-              now,
-            ),
-            context,
-          )
+          closeSessions(
+            rows.map((row) => ({ row, event: { type: "expire", at: now } })),
+            now,
+          ).pipe(Effect.provideContext(context), Effect.asVoid)
       }),
     }),
   ),

@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import type { CheckoutEvent } from "../../machines/checkout.ts"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
-import { type Codes, collect } from "../collecting/collect.ts"
+import { type Codes, collect, NO_CODES } from "../collecting/collect.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
@@ -18,6 +18,7 @@ import { waitForCharge, waitingLimit } from "../paying/settled.ts"
 import type { Details, Submission } from "../paying/submission.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { plans } from "../plan/plan.ts"
+import { noSuch } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { hashToken } from "../secret/linkTokens.ts"
@@ -91,9 +92,8 @@ const customerFor = Effect.fnUntraced(function* (
   return corrected
 })
 
-/** The subscription that waits for the session, locked; made now where the customer was not known before. */
-const subscriptionFor = Effect.fnUntraced(function* (session: SessionRow, customer: CustomerRow, now: number) {
-  if (session.subscription_id !== null) return yield* subscriptions.lockOne(session, session.subscription_id)
+/** The subscription that waits for a session whose customer was not known before. */
+const makeSubscription = Effect.fnUntraced(function* (session: SessionRow, customer: CustomerRow, now: number) {
   const plan = yield* plans.get(session, session.plan_id!)
   const transition = newSubscription({
     ...tenantOf(session),
@@ -111,14 +111,12 @@ const subscriptionFor = Effect.fnUntraced(function* (session: SessionRow, custom
   })
   const { outcomes } = yield* outcomesOf([transition], { now, terms: new Map() }, true)
   yield* commit(outcomes)
-  return yield* subscriptions.lockOne(session, transition.row.id)
+  return transition.row
 })
 
-/** Writes the session's transition, and notes what was submitted. */
-const moveSession = Effect.fnUntraced(function* (row: SessionRow, event: CheckoutEvent, notes: Notes, now: number) {
-  const transitions = advance(checkoutLifecycle, [{ row, event }])
-  yield* commit(transitions.map((transition) => sessionOutcome(transition, notes, now)))
-})
+/** The session's transition, with what was submitted noted. */
+const sessionMoved = (row: SessionRow, event: CheckoutEvent, notes: Notes, now: number) =>
+  advance(checkoutLifecycle, [{ row, event }]).map((transition) => sessionOutcome(transition, notes, now))
 
 interface Claimed {
   readonly session: SessionRow
@@ -131,7 +129,7 @@ interface Claimed {
 /** Carries out what was submitted, on a session that is open and locked. */
 const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submitted, now }: Claimed) {
   const waiting =
-    session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
+    session.subscription_id === null ? undefined : yield* subscriptions.lockOne(session, session.subscription_id)
   const dueKobo = dueNow(session, waiting)
   yield* checkShown(submitted.amountKobo, dueKobo)
   yield* checkCode(submitted, dueKobo)
@@ -143,16 +141,15 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
     payment_method_id: methodId,
     submission: submitted.submission === null ? null : hashToken(submitted.submission),
   }
-  const done = (notes: Notes) => {
+  const done = Effect.fnUntraced(function* (notes: Notes) {
     const completed = { ...session, ...notes }
-    return Effect.andThen(
-      moveSession(session, { type: "complete", at: now }, notes, now),
-      completion({ customer, session: completed, methodId, siblings: siblings(completed), now }),
-    )
-  }
-  if (session.mode === "setup") return { attempts: yield* done(noted), codes: new Map<string, string>() }
+    const its = yield* completion({ customer, session: completed, methodId, siblings: siblings(completed), now })
+    yield* commit([...sessionMoved(session, { type: "complete", at: now }, notes, now), ...its.outcomes])
+    return { attempts: its.attempts, codes: NO_CODES }
+  })
+  if (session.mode === "setup") return yield* done(noted)
 
-  const subscription = yield* subscriptionFor(session, customer, now)
+  const subscription = waiting ?? (yield* makeSubscription(session, customer, now))
   const notes: Notes = { ...noted, subscription_id: subscription.id }
   if ((subscription.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
   const [charge] = yield* move([{ row: subscription, event: { type: "check_out", at: now, methodId } }], {
@@ -160,20 +157,21 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
     terms: yield* readTerms([refOf(subscription)]),
     pages: new Map([[subscription.id, session.id]]),
   })
-  if (charge === undefined) return { attempts: yield* done(notes), codes: new Map<string, string>() }
-  yield* moveSession(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now)
-  const codes: Codes = submitted.code === null ? new Map() : new Map([[charge.id, submitted.code]])
+  if (charge === undefined) return yield* done(notes)
+  yield* commit(sessionMoved(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now))
+  const codes: Codes = submitted.code === null ? NO_CODES : new Map([[charge.id, submitted.code]])
   return { attempts: [charge], codes }
 })
 
 /** The first transaction: claims the session, and commits what is to be attempted. */
-const begin = Effect.fnUntraced(function* (tenant: Tenant, id: string, submitted: Submission) {
-  const found = yield* sessions.get(tenant, id)
-  const now = yield* standingTime(tenant, found.test_clock_id)
+const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submission) {
+  const now = yield* standingTime(found, found.test_clock_id)
   const known =
-    found.customer_id === null ? undefined : yield* customers.lockOne(tenant, found.customer_id, "NO KEY UPDATE")
+    found.customer_id === null ? undefined : yield* customers.lockOne(found, found.customer_id, "NO KEY UPDATE")
   const locked = yield* lockSessions([found])
-  const session = locked.get(id)!
+  const session = locked.get(found.id)
+  // Deleted with its clock, or with its sandbox.
+  if (session === undefined) return yield* noSuch("checkout session", found.id)
   if (session.customer_id !== found.customer_id) return { kind: "once_more" } satisfies Begun
   const again = submitted.submission !== null && session.submission === hashToken(submitted.submission)
   if (session.status === "open" && session.expires_at <= now)
@@ -194,18 +192,15 @@ const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   return { session, charge }
 })
 
-/** Submits a page; returns how that ended, as far as it is known. */
-export const submitCheckout = Effect.fn("checkout.submit")(function* (
-  tenant: Tenant,
-  id: string,
-  submitted: Submission,
-) {
+/** Submits the page of a session as it was found; returns how that ended, as far as it is known. */
+export const submitCheckout = Effect.fn("checkout.submit")(function* (found: SessionRow, submitted: Submission) {
   const { reading, writing } = yield* TenantDatabase
+  const tenant = tenantOf(found)
   const limit = waitingLimit()
   const read = (own: boolean, busy: boolean) =>
-    Effect.map(reading(tenant, readCompleted(tenant, id)), (found): Completed => ({ ...found, own, busy }))
-  for (;;) {
-    const begun: Begun = yield* writing(tenant, openForWriting(begin(tenant, id, submitted)))
+    Effect.map(reading(tenant, readCompleted(tenant, found.id)), (now): Completed => ({ ...now, own, busy }))
+  for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
+    const begun: Begun = yield* writing(tenant, openForWriting(begin(latest, submitted)))
     if (begun.kind === "over") return yield* read(begun.again, false)
     if (begun.kind === "begun") {
       yield* collect(begun.attempts, begun.now, begun.codes)

@@ -10,7 +10,7 @@ import { REF_COLUMNS, records } from "../db/records.ts"
 import { ofTenant, type Ref } from "../db/tenant.ts"
 import { tryMethod } from "../subscription/methodUsers.ts"
 import type { SessionRow } from "./checkout.ts"
-import { closeSessions } from "./closing.ts"
+import { closingOf } from "./closing.ts"
 
 const hasOverdue = Effect.fnUntraced(function* (customer: CustomerRow) {
   const sql = yield* SqlClient.SqlClient
@@ -31,17 +31,17 @@ export interface Completion {
   readonly now: number
 }
 
-/** Returns the charges to attempt after the commit. */
+/** Returns what is to be committed with the session's own completion, and the charges to attempt after that. */
 export const completion = Effect.fnUntraced(function* ({ customer, session, methodId, siblings, now }: Completion) {
-  yield* closeSessions(
+  const outcomes = yield* closingOf(
     siblings.map((row) => ({ row, event: { type: "expire", at: now } })),
     now,
     session.id,
   )
   const overdue = yield* hasOverdue(customer)
-  if (customer.default_payment_method_id !== null && !overdue) return []
+  if (customer.default_payment_method_id !== null && !overdue) return { outcomes, attempts: [] }
   yield* customers.update([{ ...customer, default_payment_method_id: methodId }])
-  return overdue ? yield* tryMethod(customer, methodId, now) : []
+  return { outcomes, attempts: overdue ? yield* tryMethod(customer, methodId, now) : [] }
 })
 
 /** A session, and whose open ones go with it. */

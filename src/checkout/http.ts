@@ -4,21 +4,32 @@ import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { tenantOf } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
 import { equals, listOf } from "../http/lists.ts"
-import { type PublicRequest, publicRoute } from "../http/publicRoutes.ts"
+import { Origin } from "../http/Origin.ts"
+import { type PublicRequest, type PublicResponse, publicRoute } from "../http/publicRoutes.ts"
 import { declineInWords } from "../paying/declines.ts"
 import { answer, firstFault, page, pageOptions, readFields, seeOther, wantsJson } from "../paying/page.ts"
 import { paymentInWords } from "../paying/settled.ts"
-import { type Fields, readSubmission, typedDetails } from "../paying/submission.ts"
-import { declined, Problem, problem } from "../problem.ts"
+import { type Fault, type Fields, readSubmission, typedDetails } from "../paying/submission.ts"
+import { declined, type Problem, problem } from "../problem.ts"
 import { hashToken } from "../secret/linkTokens.ts"
+import { formatInstant } from "../time.ts"
 import { checkoutApi } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { renderSession, type SessionRow, sessions } from "./checkout.ts"
 import { createSession } from "./checkouts.ts"
 import { expireSession, standing } from "./closing.ts"
 import { type Completed, submitCheckout } from "./completing.ts"
-import { originOf, successUrl } from "./urls.ts"
-import { type FormState, formPage, overPage, type ReadSession, readSession, waitingPage } from "./view.ts"
+import { formActions, successUrl } from "./urls.ts"
+import {
+  type Basics,
+  type FormState,
+  formPage,
+  overPage,
+  type ReadSession,
+  readBasics,
+  readSession,
+  waitingPage,
+} from "./view.ts"
 
 const render = (row: SessionRow) => Effect.map(CheckoutLinks, (links) => renderSession(row, links.url(row.id)))
 
@@ -60,41 +71,49 @@ const findSession = Effect.fnUntraced(function* (token: string) {
   )
 })
 
-/** Reads what the pages of a session show, as its tenant. */
-const read = Effect.fnUntraced(function* (token: string) {
-  const found = yield* findSession(token)
-  const { reading } = yield* TenantDatabase
-  const work = Effect.flatMap(sessions.get(found, found.id), readSession)
-  return yield* reading(tenantOf(found), work)
+/** Reads as the session's own tenant. */
+const reading = <A, E, R>(session: SessionRow, work: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(TenantDatabase, (database) => database.reading(tenantOf(session), work))
+
+const find = Effect.fnUntraced(function* (token: string) {
+  const session = yield* findSession(token)
+  return yield* reading(session, readBasics(session))
 })
 
-const form = (status: number, shown: ReadSession, state?: FormState) =>
-  page(status, formPage(shown, state), [originOf(shown.session.success_url)])
+/** A page that is made from everything that there is to know of a session. */
+const shown = (basics: Basics, make: (read: ReadSession) => PublicResponse) =>
+  Effect.map(reading(basics.session, readSession(basics)), make)
 
-/** The page as the session stands. `state`: of its form. */
-const standingPage = (shown: ReadSession, state?: FormState) => {
-  const { status, state: at } = shown.session
-  if (status !== "open") return page(status === "completed" ? 200 : 410, overPage(shown))
-  return at === "open.paying" ? page(200, waitingPage(shown)) : form(200, shown, state)
+const formOf = (status: number, state?: FormState) => (read: ReadSession) =>
+  page(status, formPage(read, state), formActions(read.session.success_url))
+
+/** The page as the session stands. `stateOf`: of its form. */
+const standingPage = (read: ReadSession, state?: FormState) => {
+  const { status, state: at } = read.session
+  if (status !== "open") return page(status === "completed" ? 200 : 410, overPage(read))
+  return at === "open.paying" ? page(200, waitingPage(read)) : formOf(200, state)(read)
 }
 
-const show = ({ parts: [token] }: PublicRequest) => Effect.map(read(token!), (shown) => standingPage(shown))
+const show = ({ parts: [token] }: PublicRequest) =>
+  Effect.flatMap(find(token!), (basics) => shown(basics, (read) => standingPage(read)))
 
 /** Where buyers come back to from a rail's page, and where a payment under way is looked at again. */
-const comeBack = ({ parts: [token], headers }: PublicRequest) =>
-  Effect.map(read(token!), (shown) => {
-    const { session, charge } = shown
-    const next = session.status === "completed" ? successUrl(session.success_url, session.id) : null
-    if (wantsJson(headers)) {
-      const status = session.state === "open.paying" ? "pending" : session.status
-      return answer({ status, redirect_url: next })
-    }
-    if (next !== null) return seeOther(next)
-    return standingPage(
-      shown,
-      charge?.status === "failed" ? { refusal: declineInWords(charge.failure_code) } : undefined,
-    )
-  })
+const comeBack = Effect.fnUntraced(function* ({ parts: [token], headers }: PublicRequest) {
+  const basics = yield* find(token!)
+  const { session } = basics
+  const next = session.status === "completed" ? successUrl(session.success_url, session.id) : null
+  if (wantsJson(headers)) {
+    const status = session.state === "open.paying" ? "pending" : session.status
+    return answer({ status, redirect_url: next })
+  }
+  if (next !== null) return seeOther(next)
+  return yield* shown(basics, (read) =>
+    standingPage(
+      read,
+      read.charge?.status === "failed" ? { refusal: declineInWords(read.charge.failure_code) } : undefined,
+    ),
+  )
+})
 
 /** Why a session that is over takes nothing more. */
 const over = ({ session, charge }: Completed) =>
@@ -104,19 +123,19 @@ const over = ({ session, charge }: Completed) =>
   )
 
 /** The envelope in which a program is told how its submission ended. */
-const answerOf = (path: string, completed: Completed) => {
+const answerOf = Effect.fnUntraced(function* (before: Basics, completed: Completed) {
   const { session, charge, own, busy } = completed
-  if (busy)
-    return problem(
-      "charge_in_progress",
-      `A payment has been under way since ${new Date(charge!.created_at).toISOString()}: wait for its outcome.`,
-    )
+  if (busy) {
+    const since = formatInstant(charge!.created_at)
+    return yield* problem("charge_in_progress", `A payment has been under way since ${since}: wait for its outcome.`)
+  }
   if (session.status === "completed" && own)
     return answer({ status: "completed", redirect_url: successUrl(session.success_url, session.id) })
-  if (session.status !== "open") return over(completed)
-  if (charge?.status === "failed") return declined(charge.failure_code!, declineInWords(charge.failure_code))
-  return answer({ status: "pending", redirect_url: `${path}/return` })
-}
+  if (session.status !== "open") return yield* over(completed)
+  if (charge?.status === "failed") return yield* declined(charge.failure_code!, declineInWords(charge.failure_code))
+  const { url } = yield* Origin
+  return answer({ status: "pending", redirect_url: `${url}${before.path}/return` })
+})
 
 /** What the form shows again after a decline: a one-time code is asked for with everything else kept. */
 const afterDecline = (code: string | null, methodId: string, fields: Fields): FormState => ({
@@ -128,53 +147,59 @@ const afterDecline = (code: string | null, methodId: string, fields: Fields): Fo
 })
 
 /** The page on which a browser learns how its submission ended. */
-const pageOf = (shown: ReadSession, { session, charge, own, busy }: Completed, fields: Fields) => {
-  if (busy || session.state === "open.paying") return seeOther(`${shown.path}/return`)
-  if (session.status === "completed" && own) return seeOther(successUrl(session.success_url, session.id))
-  if (session.status !== "open") return page(422, overPage(shown))
-  return form(402, shown, afterDecline(charge!.failure_code, session.payment_method_id!, fields))
+const pageOf = (before: Basics, { session, charge, own, busy }: Completed, fields: Fields) => {
+  if (busy || session.state === "open.paying") return Effect.succeed(seeOther(`${before.path}/return`))
+  if (session.status === "completed" && own)
+    return Effect.succeed(seeOther(successUrl(session.success_url, session.id)))
+  const isKnown = session.customer_id !== null && !session.customer_is_new
+  const after = { ...before, session, isKnown }
+  return session.status === "open"
+    ? shown(after, formOf(402, afterDecline(charge!.failure_code, session.payment_method_id!, fields)))
+    : shown(after, (read) => page(422, overPage(read)))
 }
 
-/** The form again, where a refusal is one that the buyer can mend in it. */
-const formAfter = (shown: ReadSession, refusal: Problem, fields: Fields, methodId: string) => {
-  if (refusal.code === "card_declined") return form(402, shown, afterDecline(refusal.failureCode, methodId, fields))
-  if (refusal.code === "amount_changed")
-    return form(422, shown, { refusal: refusal.message, typed: typedDetails(fields) })
+/** The form again, where a refusal is one that the buyer can mend in it; else the refusal. */
+const formAfter = (before: Basics, refusal: Problem, fields: Fields, methodId: string) => {
+  const typed = typedDetails(fields)
+  if (refusal.code === "card_declined")
+    return shown(before, formOf(402, afterDecline(refusal.failureCode, methodId, fields)))
+  if (refusal.code === "amount_changed") return shown(before, formOf(422, { refusal: refusal.message, typed }))
   return refusal.param === "payment_method"
-    ? form(400, shown, {
-        errors: [{ field: "payment_method", message: refusal.message }],
-        typed: typedDetails(fields),
-      })
-    : undefined
+    ? shown(before, formOf(400, { errors: [{ field: "payment_method", message: refusal.message }], typed }))
+    : Effect.fail(refusal)
 }
+
+/** What is wrong with a submission; where the session is over, that it is. */
+const faulty = Effect.fnUntraced(function* (
+  before: Basics,
+  faults: ReadonlyArray<Fault>,
+  fields: Fields,
+  json: boolean,
+) {
+  const { session } = before
+  if (session.status !== "open") {
+    const { charge } = yield* reading(session, readSession(before))
+    const ended: Completed = { session, charge, own: false, busy: false }
+    return json ? yield* over(ended) : yield* pageOf(before, ended, fields)
+  }
+  if (json) return yield* firstFault(faults, fields)
+  const errors = faults.map(({ field, problem: { message } }) => ({ field, message }))
+  return yield* shown(before, formOf(400, { errors, typed: typedDetails(fields) }))
+})
 
 const complete = Effect.fnUntraced(function* (request: PublicRequest) {
-  const { parts, headers } = request
-  const json = wantsJson(headers)
+  const json = wantsJson(request.headers)
   const fields = yield* readFields(request)
-  const before = yield* read(parts[0]!)
+  const before = yield* find(request.parts[0]!)
   const { session, setting, isKnown } = before
   const submitted = readSubmission(fields, { asksDetails: !isKnown, now: setting.now })
-  const isOpen = session.status === "open"
-  if ("faults" in submitted && isOpen) {
-    if (json) return yield* firstFault(submitted.faults, fields)
-    const errors = submitted.faults.map(({ field, problem: { message } }) => ({ field, message }))
-    return form(400, before, { errors, typed: typedDetails(fields) })
-  }
-  if ("faults" in submitted) {
-    const ended: Completed = { session, charge: before.charge, own: false, busy: false }
-    return json ? yield* over(ended) : pageOf(before, ended, fields)
-  }
-  const ended = yield* submitCheckout(tenantOf(session), session.id, submitted).pipe(
-    Effect.catchTag("Problem", (refusal) => {
-      const shown = json ? undefined : formAfter(before, refusal, fields, submitted.methodId)
-      return shown === undefined ? Effect.fail(refusal) : Effect.succeed(shown)
-    }),
+  if ("faults" in submitted) return yield* faulty(before, submitted.faults, fields, json)
+  const submitting = submitCheckout(session, submitted)
+  if (json) return yield* Effect.flatMap(submitting, (ended) => answerOf(before, ended))
+  return yield* submitting.pipe(
+    Effect.flatMap((ended) => pageOf(before, ended, fields)),
+    Effect.catchTag("Problem", (refusal) => formAfter(before, refusal, fields, submitted.methodId)),
   )
-  if ("contentType" in ended) return ended
-  if (!json) return pageOf(yield* read(parts[0]!), ended, fields)
-  const result = answerOf((yield* CheckoutLinks).url(session.id), ended)
-  return result instanceof Problem ? yield* result : result
 })
 
 const at = (rest = "") => new RegExp(`^/checkout/([^/]+)${rest}$`)

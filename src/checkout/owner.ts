@@ -55,7 +55,9 @@ const settleSessions = Effect.fnUntraced(function* (
     const customer = customers.get(answered.after.customer_id)
     if (transition.to !== "completed" || customer === undefined) continue
     const siblings = siblingsOf(row, sessions)
-    attempts.push(...(yield* completion({ customer, session: row, methodId: row.payment_method_id!, siblings, now })))
+    const completed = yield* completion({ customer, session: row, methodId: row.payment_method_id!, siblings, now })
+    outcomes.push(...completed.outcomes)
+    attempts.push(...completed.attempts)
   }
   return { outcomes, attempts }
 })

@@ -26,5 +26,11 @@ export const successUrl = (text: string, session: string): string => {
   return asHeader([`${address}${joint}session_id=${session}`, ...fragment].join("#"))
 }
 
-/** The origin that a form may lead to by a redirect. */
-export const originOf = (url: string): string => new URL(url).origin
+/**
+ * Where a page's form may end: at the merchant's page, and wherever that redirects to, which browsers ask about too (from
+ * shop.example to www.shop.example, say). A developer's own machine is named, since it has no https.
+ */
+export const formActions = (text: string): ReadonlyArray<string> => {
+  const { protocol, origin } = new URL(text)
+  return protocol === "https:" ? [protocol] : ["https:", origin]
+}

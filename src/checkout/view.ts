@@ -18,18 +18,26 @@ import type { SessionRow } from "./checkout.ts"
 import { dueNow } from "./completing.ts"
 import { successUrl } from "./urls.ts"
 
-/** Everything that the pages of a session are made from. */
-export const readSession = Effect.fnUntraced(function* (session: SessionRow) {
+/** What every request about the page of a session needs to know. */
+export const readBasics = Effect.fnUntraced(function* (session: SessionRow) {
   const setting = yield* settingOf(session, session.test_clock_id)
+  const isKnown = session.customer_id !== null && !session.customer_is_new
+  const path = `/checkout/${(yield* CheckoutLinks).token(session.id)}`
+  return { session, setting, isKnown, path }
+})
+
+export type Basics = Effect.Success<ReturnType<typeof readBasics>>
+
+/** Everything that the pages of a session are made from. */
+export const readSession = Effect.fnUntraced(function* (basics: Basics) {
+  const { session, isKnown } = basics
   const plan = session.plan_id === null ? undefined : yield* plans.get(session, session.plan_id)
   const customer = session.customer_id === null ? undefined : yield* customers.get(session, session.customer_id)
   const subscription =
     session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
   const charge = session.charge_id === null ? undefined : yield* charges.get(session, session.charge_id)
-  const isKnown = customer !== undefined && !session.customer_is_new
-  const saved = isKnown ? yield* savedMethods(customer) : []
-  const path = `/checkout/${(yield* CheckoutLinks).token(session.id)}`
-  return { session, setting, plan, customer, subscription, charge, saved, isKnown, path }
+  const saved = isKnown && session.status === "open" ? yield* savedMethods(customer!) : []
+  return { ...basics, plan, customer, subscription, charge, saved }
 })
 
 export type ReadSession = Effect.Success<ReturnType<typeof readSession>>
@@ -131,15 +139,31 @@ export const overPage = (read: ReadSession): string => {
       ],
       back,
     )
-  return message(
-    "warning",
-    "This checkout has expired",
-    [
-      `It was open until ${day(session.expires_at)} at the latest. Nothing was charged.`,
-      `To go on, begin again at ${setting.business}.`,
-    ],
-    back,
-  )
+  const [title, ...paragraphs] = expiredInWords(read)
+  return message("warning", title, paragraphs, back)
+}
+
+/** What became of a payment that was under way when its session expired (decision E15). */
+const expiredInWords = ({
+  session,
+  charge,
+  setting: { business },
+}: ReadSession): readonly [string, ...Array<string>] => {
+  const until = `It was open until ${day(session.expires_at)} at the latest.`
+  const amount = formatKobo(charge?.amount_kobo ?? 0)
+  const again = `To go on, begin again at ${business}.`
+  if (charge?.status === "pending")
+    return [
+      "This checkout has expired",
+      `${until} Your payment of ${amount} was still under way: if your bank makes it after all, it is owed back to you.`,
+      again,
+    ]
+  if (charge?.status === "succeeded")
+    return [
+      "Your payment came too late",
+      `${until} Your payment of ${amount} arrived after that, and is owed back to you: contact ${business} about it.`,
+    ]
+  return ["This checkout has expired", `${until} Nothing was charged.`, again]
 }
 
 const base = ({ business, simulated }: Setting) => ({ business, simulated })

@@ -37,7 +37,7 @@ const MAX_ROUNDS = 10
 /** The one-time codes that buyers typed, by charge. They are never kept: what a crash cuts short goes on without. */
 export type Codes = ReadonlyMap<string, string>
 
-const NO_CODES: Codes = new Map()
+export const NO_CODES: Codes = new Map()
 
 const toRail = (charge: ChargeRow, now: number, codes = NO_CODES): RailCharge => ({
   account_id: charge.account_id,

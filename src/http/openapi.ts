@@ -4,6 +4,7 @@ import type { Json } from "../json.ts"
 import { CATALOGUE, type ProblemCode } from "../problem.ts"
 import { levelOf } from "./access.ts"
 import type { Declaration } from "./Endpoint.ts"
+import { withoutKey } from "./openapiWithoutKey.ts"
 import { exampleId, exampleOf, nameOf } from "./response.ts"
 import { pathParameters, pathTemplate } from "./routes.ts"
 
@@ -236,64 +237,6 @@ const operation = (declaration: Declaration): Json => ({
   },
 })
 
-const plain = (description: string, type: string, schema: Json): Json => ({
-  description,
-  headers: { "X-Request-Id": header("RequestId") },
-  content: { [type]: { schema } },
-})
-
-const refused = (description: string): Json =>
-  plain(description, "application/json", { $ref: "#/components/schemas/error" })
-
-/** What is asked for without a key, beside the environments. */
-const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
-  const status = {
-    type: "object",
-    properties: { status: { type: "string" } },
-    required: ["status"],
-  }
-  const get = (
-    operationId: string,
-    summary: string,
-    tag: string,
-    responses: Json,
-    parameters: ReadonlyArray<Json> = [],
-  ) => ({
-    get: {
-      operationId,
-      summary,
-      tags: [tag],
-      servers: [{ url: origin }],
-      security: [],
-      parameters,
-      responses: { ...responses, "408": refused("Codes: request_timeout") },
-    },
-  })
-  return {
-    "/healthz": get("getHealthz", "Whether the process is up", "health", {
-      "200": plain("It is", "application/json", status),
-    }),
-    "/readyz": get("getReadyz", "Whether requests can be served", "health", {
-      "200": plain("The database answers and is migrated", "application/json", status),
-      "503": plain("The database cannot be reached", "application/json", status),
-    }),
-    "/invoices/{id}.pdf": get(
-      "getInvoicePdf",
-      "The PDF of a service invoice, behind the signed link that its pdf_url is",
-      "invoices",
-      {
-        "200": plain("The document", "application/pdf", { type: "string", contentEncoding: "binary" }),
-        "403": refused("Codes: link_invalid"),
-        "429": refused("Codes: rate_limited"),
-      },
-      [
-        { name: "id", in: "path", required: true, schema: { type: "string" } },
-        ...["expires", "signature"].map((name) => ({ name, in: "query", required: true, schema: { type: "string" } })),
-      ],
-    ),
-  }
-}
-
 export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Json => {
   const paths: Record<string, Record<string, Json>> = {}
   for (const { declaration } of endpoints) {
@@ -319,6 +262,10 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
         description: `Everything under /${name}`,
       })),
       { name: "health", description: "What load balancers ask" },
+      {
+        name: "pages",
+        description: "Pages on which buyers pay, as a program calls them: with Accept: application/json",
+      },
     ],
     paths: { ...paths, ...withoutKey(origin) },
     components: {
@@ -372,6 +319,7 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
                 type: { type: "string", enum: [...new Set(Object.values(CATALOGUE).map(({ type }) => type))] },
                 code: { type: "string", enum: Object.keys(CATALOGUE) },
                 message: { type: "string" },
+                failure_code: { type: "string", description: "Of card_declined: why" },
                 param: { type: ["string", "null"] },
                 request_id: { type: "string" },
                 doc_url: { type: "string", format: "uri" },

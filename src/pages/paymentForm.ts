@@ -42,12 +42,14 @@ ${textField({ name: "phone", label: "Phone", type: "tel", inputmode: "tel", auto
 const hiddenDetails = ({ name, email, phone }: TypedDetails): Html =>
   html`${hidden("name", name)}${hidden("email", email)}${hidden("phone", phone)}`
 
-const choice = (method: PaymentMethodSummary, first: boolean, { chosen, errors }: PaymentForm): Html =>
-  html`<label class="choice"><input type="radio" class="saved" name="payment_method" id="${first && "payment_method"}" value="${method.id}" checked="${method.id === chosen}" aria-describedby="${invalid(errors, "payment_method") && errorId("payment_method")}"><span>${paymentMethod(method)} <small>${expiry(method)}</small></span></label>
+const choice = (method: PaymentMethodSummary, first: boolean, { chosen }: PaymentForm): Html =>
+  html`<label class="choice"><input type="radio" class="saved" name="payment_method" id="${first && "payment_method"}" value="${method.id}" checked="${method.id === chosen}"><span>${paymentMethod(method)} <small>${expiry(method)}</small></span></label>
 `
 
-const choices = (form: PaymentForm): Html => html`<fieldset>
-<legend>Payment method</legend>
+const choices = (
+  form: PaymentForm,
+): Html => html`<fieldset role="radiogroup" aria-labelledby="choices" aria-invalid="${invalid(form.errors, "payment_method")}" aria-describedby="${invalid(form.errors, "payment_method") && errorId("payment_method")}">
+<legend id="choices">Payment method</legend>
 ${wrong(form.errors, "payment_method")}<div class="choices">
 ${form.saved.map((method, index) => choice(method, index === 0, form))}
 <label class="choice"><input type="radio" id="${ANOTHER_ID}" name="payment_method" value="" checked="${form.chosen === null}"><span>${form.takesCards ? "Another card" : "Another payment method"}</span></label>
@@ -55,9 +57,9 @@ ${form.saved.map((method, index) => choice(method, index === 0, form))}
 </fieldset>
 `
 
-const cardFields = ({ saved, errors }: PaymentForm): Html => html`<fieldset class="new-card">
+const cardFields = ({ saved, errors }: PaymentForm, simulated: boolean): Html => html`<fieldset class="new-card">
 <legend>${saved.length === 0 ? "Card" : "Another card"}</legend>
-${saved.length === 0 && wrong(errors, "payment_method")}<div class="fields">
+${saved.length === 0 && !simulated && wrong(errors, "payment_method")}<div class="fields">
 ${textField({ name: "card_number", label: "Card number", autocomplete: "cc-number", inputmode: "numeric", placeholder: "1234 5678 9012 3456", maxlength: 30 }, errors)}
 ${textField({ name: "card_expiry", label: "Expiry", hint: "MM/YY", autocomplete: "cc-exp", inputmode: "numeric", placeholder: "12/34", maxlength: 7, half: true }, errors)}
 ${textField({ name: "card_cvc", label: "CVC", autocomplete: "cc-csc", inputmode: "numeric", placeholder: "123", maxlength: 4, half: true }, errors)}
@@ -66,9 +68,7 @@ ${textField({ name: "card_cvc", label: "CVC", autocomplete: "cc-csc", inputmode:
 `
 
 const elsewhere = ({ saved, errors }: PaymentForm): Html => html`<div class="new-card">
-${saved.length === 0 && wrong(errors, "payment_method")}<p class="notice">You give your payment details at the payment company’s own page, where you go next. ${
-  saved.length > 0 && "Choose “Another payment method” for it."
-}</p>
+${saved.length === 0 && wrong(errors, "payment_method")}<p class="notice">You give your payment details at the payment company’s own page, where you go next.</p>
 </div>
 `
 
@@ -85,10 +85,10 @@ ${textField({ name: "otp", label: "One-time code", autocomplete: "one-time-code"
 </fieldset>
 `
 
-const allFields = (form: PaymentForm): Html =>
+const allFields = (form: PaymentForm, simulated: boolean): Html =>
   html`${
     form.details !== null && detailFields(form.details, form.errors)
-  }${form.saved.length > 0 && choices(form)}${form.takesCards ? cardFields(form) : elsewhere(form)}`
+  }${form.saved.length > 0 && choices(form)}${form.takesCards ? cardFields(form, simulated) : elsewhere(form)}`
 
 /** The page that `action` belongs to, which asks for a payment method anew. */
 const anew = ({ action }: PaymentForm): string | undefined => /^(\/.+)\/complete$/.exec(action)?.[1]
@@ -109,7 +109,7 @@ export const paymentForm = (page: FormPage): Html => {
   return html`<section class="card stack" aria-label="Payment">
 <form id="${FORM_ID}" method="post" action="${form.action}" novalidate>
 ${hidden("submission", form.submission)}${hidden("amount", form.amountKobo)}${
-  form.asksOtp ? otpFields(form, simulated) : allFields(form)
+  form.asksOtp ? otpFields(form, simulated) : allFields(form, simulated)
 }<button class="button" type="submit" data-busy="${busy}">${says}</button>
 </form>
 <div class="quiet small stack">${terms.map((sentence) => html`<p>${sentence}</p>`)}</div>
@@ -129,10 +129,8 @@ const targetOf = (field: FormField, { form, simulated }: Pick<FormPage, "form" |
   return form.takesCards ? (simulated ? TEST_METHOD_ID : "card_number") : null
 }
 
-const mended = ({ field, message }: FieldError, target: string | null): Html =>
-  target === null
-    ? html`<li data-field="${field}">${message}</li>`
-    : html`<li><a href="${`#${target}`}">${message}</a></li>`
+const mended = ({ message }: FieldError, target: string | null): Html =>
+  target === null ? html`<li>${message}</li>` : html`<li><a href="${`#${target}`}">${message}</a></li>`
 
 /** What went wrong, first on the page; nothing where nothing did. */
 export const errorSummary = (page: Pick<FormPage, "form" | "simulated">): Html | false => {

@@ -8,8 +8,8 @@ import { dayAndHour, paymentMethod } from "./words.ts"
 /** Drawings of 24 by 24. */
 const SIGNS: Readonly<Record<MessageView["tone"], string>> = {
   success: "M5 12.5l4.5 4.5L19 7.5",
-  info: "M12 11.5v6M12 7v.01",
-  warning: "M12 6.5v7M12 17.5v.01",
+  info: "M12 11.5v6.5M12 6.5v.01",
+  warning: "M12 5.5v8M12 18v.01",
   error: "M7 7l10 10M17 7L7 17",
 }
 

@@ -1,5 +1,6 @@
 /** What the sandbox's pages offer beside the form: cards and other payment methods whose behaviour is known. */
 import { TEST_METHODS } from "../rail/simulator/methods.ts"
+import { errorId, wrong } from "./fields.ts"
 import { type Html, html } from "./html.ts"
 import { FORM_ID, TEST_METHOD_ID } from "./paymentForm.ts"
 import type { PaymentForm } from "./views.ts"
@@ -28,30 +29,27 @@ const GROUPS: ReadonlyMap<string, ReadonlyArray<string>> = Map.groupBy(TEST_METH
   groupOf(id, TEST_METHODS.get(id)!.does),
 )
 
-const options = (chosen: string | null): ReadonlyArray<Html> =>
-  [...GROUPS].map(
-    ([
-      does,
-      ids,
-    ]) => html`<optgroup label="${does}">${ids.map((id) => html`<option selected="${id === chosen}">${id}</option>`)}</optgroup>
+const OPTIONS = [...GROUPS].map(
+  ([does, ids]) => html`<optgroup label="${does}">${ids.map((id) => html`<option>${id}</option>`)}</optgroup>
 `,
-  )
+)
 
-export const testCards = ({
-  chosen,
-  saved,
-}: PaymentForm): Html => html`<section id="test-cards" class="stack" aria-labelledby="test-cards-title">
+export const testCards = ({ saved, errors }: PaymentForm): Html => {
+  // Beside saved methods, the message stands at those.
+  const error = saved.length === 0 && wrong(errors, "payment_method")
+  return html`<section id="test-cards" class="stack" aria-labelledby="test-cards-title">
 <h2 id="test-cards-title">Test cards</h2>
 <p class="quiet small">Choose one to fill in the form. Any later expiry and any CVC do.</p>
 <ul class="test-cards">
 ${TEST_CARDS.map(testCard)}
 </ul>
-<details>
+<details open="${error && true}">
 <summary>Other test payment methods</summary>
 <label for="${TEST_METHOD_ID}">Pay with</label>
-<select id="${TEST_METHOD_ID}" name="payment_method" form="${FORM_ID}">
-<option value="">What the form says</option>
-${options(saved.some(({ id }) => id === chosen) ? null : chosen)}</select>
-</details>
+<select id="${TEST_METHOD_ID}" name="payment_method" form="${FORM_ID}" aria-invalid="${error && "true"}" aria-describedby="${error && errorId("payment_method")}">
+<option value="">As the form says</option>
+${OPTIONS}</select>
+${error}</details>
 </section>
 `
+}

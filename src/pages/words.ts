@@ -45,9 +45,14 @@ export const units = (unitKobo: number): string => `plus ${formatKobo(unitKobo)}
 
 /** What is charged later, without anybody doing anything. */
 const later = ({ cycle, trialEndsAt, nextChargeAt }: Offer): string => {
-  if (nextChargeAt === null) return `You are charged again ${every(cycle)}, until it is cancelled.`
-  const from = `on ${day(nextChargeAt)} and ${every(cycle)} after that, until it is cancelled.`
-  return trialEndsAt === null ? `It renews by itself ${from}` : `Nothing is charged today. You are charged ${from}`
+  const often = every(cycle)
+  if (trialEndsAt === null)
+    return nextChargeAt === null
+      ? `You are charged again ${often}, until it is cancelled.`
+      : `It renews by itself on ${day(nextChargeAt)} and ${often} after that, until it is cancelled.`
+  const first =
+    nextChargeAt === null ? `${often} after ${day(trialEndsAt)}` : `on ${day(nextChargeAt)} and ${often} after that`
+  return `Nothing is charged today. You are charged ${first}, until it is cancelled.`
 }
 
 /** How it goes on, and how it ends. */

@@ -6,19 +6,22 @@ import type { Tenant } from "../db/tenant.ts"
 import { formatKobo } from "../money.ts"
 import { formatInstant } from "../time.ts"
 
-/** A card is decided within seconds. What takes longer, a bank or a dead process, is not waited for. */
+/** A card is decided within seconds. What a dead process left is finished later (src/collecting). */
 const MAX_WAIT_MS = 8_000
 const LOOK_AGAIN_MS = 100
 
 /** When a request that begins now stops waiting. */
 export const waitingLimit = (): number => performance.now() + MAX_WAIT_MS
 
-/** Waits until a charge is settled, or until `limit`; returns it as it is then. */
+/** The rail is being asked at this moment; of what it takes its time over, nobody waits for the outcome. */
+const isBeingSent = ({ state }: ChargeRow): boolean => state === "pending.sending"
+
+/** Waits while a charge is on its way to the rail, or until `limit`; returns it as it is then. */
 export const waitForCharge = Effect.fnUntraced(function* (tenant: Tenant, id: string, limit: number) {
   const { reading } = yield* TenantDatabase
   for (;;) {
     const charge = yield* reading(tenant, charges.get(tenant, id))
-    if (charge.status !== "pending" || performance.now() >= limit) return charge
+    if (!isBeingSent(charge) || performance.now() >= limit) return charge
     yield* Effect.sleep(LOOK_AGAIN_MS)
   }
 })

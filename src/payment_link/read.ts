@@ -28,15 +28,15 @@ export const findLink = Effect.fnUntraced(function* (token: string) {
 /** The payments that were tried by a link, the newest first. */
 const tried = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const sql = yield* SqlClient.SqlClient
-  return yield* sql<Pick<ChargeRow, "id" | "status">>`
-    SELECT id, status FROM charge WHERE ${ofTenant(sql, nudge)} AND page_id = ${nudge.id} ORDER BY id DESC`
+  return yield* sql<Pick<ChargeRow, "id" | "status" | "refund_due">>`
+    SELECT id, status, refund_due FROM charge WHERE ${ofTenant(sql, nudge)} AND page_id = ${nudge.id} ORDER BY id DESC`
 })
 
 /** How often a link was tried, and the payment that was made by it. */
 export const readTries = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const sql = yield* SqlClient.SqlClient
   const all = yield* tried(nudge)
-  const paid = all.find(({ status }) => status === "succeeded")
+  const paid = all.find(({ status, refund_due }) => status === "succeeded" && !refund_due)
   const [used] =
     paid === undefined
       ? []

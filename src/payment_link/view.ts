@@ -74,10 +74,18 @@ const WORDS = {
       "Nothing is left to do. If something is owed again, the newest message has a link of its own.",
     ],
   }),
-  cancelled: (standing: Extract<Standing, { readonly kind: "cancelled" }>, business: string) => ({
+  cancelled: (
+    standing: Extract<Standing, { readonly kind: "cancelled" }>,
+    business: string,
+    latest: ChargeRow | undefined,
+  ) => ({
     tone: "info" as const,
     title: "This subscription is cancelled",
     paragraphs: [
+      // A payment that was under way then (decision E15).
+      ...(latest?.refund_due === true
+        ? [`Your payment of ${formatKobo(latest.amount_kobo)} arrived after that, and is owed back to you.`]
+        : []),
       `It was cancelled on ${day(standing.at)}: nothing is owed on it, and nothing is charged any more.`,
       `To begin again, contact ${business}.`,
     ],
@@ -93,12 +101,13 @@ const WORDS = {
 }
 
 /** The page of a link that takes nothing any more; undefined where it does. */
-export const closedPage = ({ setting: { business, simulated }, standing }: ReadLink): string | undefined => {
+export const closedPage = ({ setting, standing, latest }: ReadLink): string | undefined => {
+  const { business, simulated } = setting
   const said =
     standing.kind === "used"
       ? WORDS.used(standing, business)
       : standing.kind === "cancelled"
-        ? WORDS.cancelled(standing, business)
+        ? WORDS.cancelled(standing, business, latest)
         : standing.kind === "expired"
           ? WORDS.expired(standing, business)
           : undefined

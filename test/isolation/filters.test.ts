@@ -5,6 +5,7 @@ import { CurrentTransformer } from "effect/sql/Statement"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
 import { endpoints } from "../../src/api.ts"
+import { CheckoutLinks } from "../../src/checkout/CheckoutLinks.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import type { Tenant } from "../../src/db/tenant.ts"
@@ -20,7 +21,7 @@ import { useDatabase } from "../support/database.ts"
 const database = useDatabase()
 
 const services = () =>
-  Layer.mergeAll(TenantDatabase.layer(database.url()), Links.layer, Nudging.layer(null)).pipe(
+  Layer.mergeAll(TenantDatabase.layer(database.url()), CheckoutLinks.layer, Links.layer, Nudging.layer(null)).pipe(
     Layer.provideMerge(Origin.layer("http://localhost")),
     Layer.provideMerge(Layer.merge(poolLayer(database.url()), Vault.layer(KEYS))),
   )
@@ -80,6 +81,10 @@ const seed = (sql: SqlClient.SqlClient) =>
         SELECT ${mine}, ${id("ndg")}, ${id("cus")}, ${id("sub")}, 'api', 'payment_due', 'queued', CASE WHEN n % 40 = 0 THEN 'failed' ELSE 'queued' END, 1, '{sms}', '{"sms": "+2348031234567"}',
           CASE WHEN n % 40 = 0 THEN 'email' ELSE 'sms' END, 0, 0, CASE WHEN n % 40 = 0 THEN '[{"channel": "sms", "status": "sent", "failure_reason": null, "at": 0}]'::jsonb ELSE '[]' END,
           '{"text": "Pay"}', false, now() ${each}`
+      yield* sql`
+        INSERT INTO checkout_session (account_id, livemode, id, mode, success_url, cancel_url, metadata, token_hash, state, status, version, customer_id, customer_is_new, expires_at, created_at)
+        SELECT ${mine}, ${id("cs")}, 'setup', 'https://shop.example', 'https://shop.example', '{}', ${account} || n, status, status, 1, ${id("cus")}, false, now() + interval '1 day', now()
+        FROM (SELECT n, CASE WHEN n % 40 = 0 THEN 'open' ELSE 'expired' END AS status ${each}) s`
       const numbers = Array.from({ length: ROWS }, (_, index) => index + 1)
       const instants = numbers.map(createdAt).join()
       yield* sql`
@@ -204,6 +209,9 @@ const CASES: Readonly<Record<string, readonly [asked: Asked, index: string, colu
   "/charges customer": [{ query: { customer: idOf("cus", 7) } }, "charge_customer", "customer_id"],
   "/charges subscription": [{ query: { subscription: idOf("sub", 7) } }, "charge_subscription", "subscription_id"],
   "/charges status": [{ query: { status: "failed" } }, "charge_status", "status"],
+  "/checkout-sessions": [{}, "checkout_session_pkey", "account_id"],
+  "/checkout-sessions customer": [{ query: { customer: idOf("cus", 7) } }, "checkout_session_customer", "customer_id"],
+  "/checkout-sessions status": [{ query: { status: "open" } }, "checkout_session_status", "status"],
   "/nudges": [{}, "nudge_pkey", "account_id"],
   "/nudges customer": [{ query: { customer: idOf("cus", 7) } }, "nudge_customer", "customer_id"],
   "/nudges subscription": [{ query: { subscription: idOf("sub", 7) } }, "nudge_subscription", "subscription_id"],
@@ -328,7 +336,7 @@ describe("customers by metadata", () => {
     const [first, second, third, ...others] = sevens
     await write((sql) => sql`UPDATE customer SET metadata = '{"shop": "north", "empty": ""}' WHERE id = ${first}`)
     await write((sql) => sql`UPDATE customer SET metadata = '{}' WHERE id = ${second}`)
-    for (const table of ["payment_method", "nudge", "charge", "subscription"])
+    for (const table of ["payment_method", "nudge", "checkout_session", "charge", "subscription"])
       await write((sql) => sql`DELETE FROM ${sql(table)} WHERE customer_id = ${third}`)
     await write((sql) => sql`DELETE FROM customer WHERE id = ${third}`)
     expect(await metadata("7")).toEqual(others)

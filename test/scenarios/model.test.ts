@@ -98,10 +98,24 @@ const findWalks = (): Walks => {
   }
 }
 
+const submitPage = (url: string, body: object): Promise<Response> =>
+  fetch(`${url}/complete`, {
+    method: "POST",
+    headers: { accept: "application/json", "content-type": "application/json" },
+    body: JSON.stringify(body),
+  })
+
 const instant = (at: number) => new Date(at).toISOString()
 
+interface Made {
+  /** The subscription. */
+  readonly id: string
+  /** Its checkout session, where it has one. */
+  readonly session?: { readonly id: string; readonly url: string }
+}
+
 /** Does over HTTP what the move says; the clock is moved for all walks on it. */
-const act = async (world: World, move: Move, id: string): Promise<void> => {
+const act = async (world: World, move: Move, { id, session }: Made): Promise<void> => {
   const path = `/subscriptions/${id}`
   const methodOf = (method: Method) => METHODS[method].id
   switch (move.type) {
@@ -127,6 +141,15 @@ const act = async (world: World, move: Move, id: string): Promise<void> => {
       const body = move.method === null ? {} : { payment_method: methodOf(move.method) }
       return void data(await api.post(`/charges/${latest_charge}/retry`, body), 201)
     }
+    case "submit": {
+      const { succeeds, afterMs } = METHODS[move.method]
+      // A trial begins whatever the method would do if it were charged.
+      const goesOn = succeeds || afterMs > 0 || SCENARIOS[world.scenario].trialDays > 0
+      const { status } = await submitPage(session!.url, { payment_method: methodOf(move.method) })
+      return void expect(status).toBe(goesOn ? 200 : 402)
+    }
+    case "expire":
+      return void data(await api.post(`/checkout-sessions/${session!.id}/expire`))
     case "units":
     case "deliver":
       return void data(await api.post(`${path}/unit-records`, { quantity: 1 }), 201)
@@ -137,12 +160,14 @@ const plans = new Map<Scenario, Promise<string>>()
 
 /** The plan of a scenario, which all of its walks have in common. */
 const planOf = (scenario: Scenario): Promise<string> => {
-  const { cycle, proRate, policy } = SCENARIOS[scenario]
+  const { cycle, proRate, policy, trialDays, checkout = false } = SCENARIOS[scenario]
   const plan =
     plans.get(scenario) ??
     createPlan(api, {
       amount: 100_000,
       billing_cycle: cycle,
+      // A session takes the trial of its plan.
+      ...(checkout ? { trial_days: trialDays } : {}),
       pause_enabled: true,
       pro_rate: proRate,
       retry_logic: {
@@ -156,9 +181,14 @@ const planOf = (scenario: Scenario): Promise<string> => {
   return plan
 }
 
-const create = async (move: Extract<Move, { type: "create" }>, clock: string): Promise<string> => {
-  const { trialDays, startsInDays } = SCENARIOS[move.scenario]
+const create = async (move: Extract<Move, { type: "create" }>, clock: string): Promise<Made> => {
+  const { trialDays, startsInDays, checkout = false } = SCENARIOS[move.scenario]
   const [customer, plan] = await Promise.all([createCustomer(api, { test_clock: clock }), planOf(move.scenario)])
+  if (checkout) {
+    const pages = { success_url: "https://shop.example/done", cancel_url: "https://shop.example" }
+    const session = data(await api.post("/checkout-sessions", { mode: "subscription", customer, plan, ...pages }), 201)
+    return { id: session.subscription, session }
+  }
   const { id } = data(
     await api.post("/subscriptions", {
       customer,
@@ -169,7 +199,7 @@ const create = async (move: Extract<Move, { type: "create" }>, clock: string): P
     }),
     201,
   )
-  return id
+  return { id }
 }
 
 const movesClock = ({ type }: Move) => type === "clock" || type === "nap"
@@ -188,16 +218,16 @@ const standsOf = (moves: ReadonlyArray<Move>): ReadonlyArray<number> => {
 /** A walk on a clock that others move: stops before each of its clock's moves, and goes on when that is done. */
 async function* walk(moves: ReadonlyArray<Move>, clock: string) {
   const [first, ...rest] = moves
-  const id = await create(first as Extract<Move, { type: "create" }>, clock)
+  const made = await create(first as Extract<Move, { type: "create" }>, clock)
   let world = step(model.getInitialSnapshot(), first!)
   const check = async (done: number) => {
-    const shown = data(await api.get(`/subscriptions/${id}`))
+    const shown = data(await api.get(`/subscriptions/${made.id}`))
     expect(shown, JSON.stringify(moves.slice(0, done))).toMatchObject(expected(world))
   }
   await check(1)
   for (const [index, move] of rest.entries()) {
     if (movesClock(move)) yield
-    await act(world, move, id)
+    await act(world, move, made)
     world = step(world, move)
     await check(index + 2)
   }

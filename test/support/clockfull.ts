@@ -16,6 +16,7 @@ const ROWS: Readonly<Record<string, string>> = {
   customer: "test_clock_id = $1",
   payment_method: "customer_id IN (SELECT id FROM customer WHERE test_clock_id = $1)",
   subscription: "test_clock_id = $1",
+  checkout_session: "test_clock_id = $1",
   unit_record: "test_clock_id = $1",
   charge: "test_clock_id = $1",
   nudge: "test_clock_id = $1",
@@ -64,6 +65,10 @@ export const fullClock = Effect.fnUntraced(function* (
           period_start_at, period_end_at, period_quantity, cancel_at_period_end, bills_made, metadata, created_at)
         SELECT ${mine}, ${id("sub")}, ${id("cus")}, 'plan_${end}', 'pm_test_success', '${clock}', 'active.current', 'active', ${journal}, 'monthly', 5000, 1, ${at}, ${at}, 0,
           ${at}, '2025-02-01Z', 1, false, 1, '{}', ${at} ${each}`,
+      `INSERT INTO checkout_session (account_id, livemode, id, mode, plan_id, quantity, price_kobo, trial_days, test_clock_id, success_url, cancel_url, metadata, token_hash, state, status, version,
+          customer_id, customer_is_new, subscription_id, expires_at, created_at)
+        SELECT ${mine}, ${id("cs")}, 'subscription', 'plan_${end}', 1, 5000, 0, '${clock}', 'https://shop.example', 'https://shop.example', '{}', ${id("cs")}, 'expired', 'expired', 0,
+          ${id("cus")}, false, ${id("sub")}, '2025-01-02Z', ${at} ${each}`,
       `INSERT INTO lifecycle_journal (account_id, livemode, actor_id, version, actor_kind, at, event, from_state, to_state, effects, machine_version)
         SELECT ${mine}, ${id("sub")}, v, 'subscription', ${at}, '{}', 'a', 'b', '[]', 1 ${each}, generate_series(1, ${journal}) AS j (v)`,
       `INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)

@@ -6,8 +6,9 @@ import { type AnyTransitionDefinition, type EventObject, initialTransition } fro
 import { type Decision, decide, delayOf, paramsOf, stateName } from "../../machines/decide.ts"
 import type { DunningPolicy } from "../../machines/dunning.ts"
 import type { SubscriptionEvent } from "../../machines/events.ts"
-import { isCharging, nextChargeAt, statusOf } from "../../machines/status.ts"
+import { isCharging, nextChargeAt, statusOf, waitsForCheckout } from "../../machines/status.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
+import { checkoutLifecycle } from "../../src/checkout/checkout.ts"
 import { subscriptionLifecycle } from "../../src/subscription/subscription.ts"
 
 const HOUR_MS = 3_600_000
@@ -33,7 +34,17 @@ const policy = (over: Partial<DunningPolicy>): DunningPolicy => ({
 })
 
 /** Plans and subscriptions of every kind; together they open every way into and through the machine. */
-export const SCENARIOS = {
+interface ScenarioSpec {
+  readonly cycle: "daily" | "weekly" | "per_delivery"
+  readonly trialDays: number
+  readonly startsInDays: number
+  readonly proRate: boolean
+  readonly policy: DunningPolicy
+  /** It is created with a checkout session, and starts once that is completed. */
+  readonly checkout?: boolean
+}
+
+const SPECS = {
   plain: { cycle: "weekly", trialDays: 0, startsInDays: 0, proRate: true, policy: policy({}) },
   unprorated: { cycle: "weekly", trialDays: 0, startsInDays: 0, proRate: false, policy: policy({ maxAttempts: 1 }) },
   restricting: {
@@ -56,8 +67,19 @@ export const SCENARIOS = {
   laterTrial: { cycle: "weekly", trialDays: 7, startsInDays: 3, proRate: true, policy: policy({}) },
   laterShortTrial: { cycle: "weekly", trialDays: 1, startsInDays: 3, proRate: true, policy: policy({}) },
   deliveries: { cycle: "per_delivery", trialDays: 0, startsInDays: 0, proRate: true, policy: policy({}) },
-} as const
-export type Scenario = keyof typeof SCENARIOS
+  bought: { cycle: "weekly", trialDays: 0, startsInDays: 0, proRate: true, policy: policy({}), checkout: true },
+  boughtTrial: { cycle: "weekly", trialDays: 7, startsInDays: 0, proRate: true, policy: policy({}), checkout: true },
+  boughtShortTrial: {
+    cycle: "weekly",
+    trialDays: 2,
+    startsInDays: 0,
+    proRate: true,
+    policy: policy({}),
+    checkout: true,
+  },
+} as const satisfies Readonly<Record<string, ScenarioSpec>>
+export type Scenario = keyof typeof SPECS
+export const SCENARIOS: Readonly<Record<Scenario, ScenarioSpec>> = SPECS
 
 /** What somebody does, or that time passes: to the next instant at which something is due, or to half an hour before. */
 export type Move =
@@ -70,6 +92,10 @@ export type Move =
   | { readonly type: "patch"; readonly cancelAtPeriodEnd: boolean }
   | { readonly type: "method"; readonly method: Method }
   | { readonly type: "retry"; readonly method: Method | null }
+  /** The buyer submits the page of the checkout session. */
+  | { readonly type: "submit"; readonly method: Method }
+  /** The merchant expires the session. */
+  | { readonly type: "expire" }
   | { readonly type: "units" }
   | { readonly type: "deliver" }
 
@@ -134,7 +160,10 @@ let noted: Array<string> = []
 const machine = observed((key) => noted.push(key))
 
 const PENDING_RANK = 0
-const rankOf = (name: string): number => subscriptionLifecycle.ranks[name as keyof typeof subscriptionLifecycle.ranks]
+/** The timer of the subscription's checkout session, which ends with it. */
+const EXPIRY = { name: "expiry", event: "checkout_expired" }
+const RANKS: Readonly<Record<string, number>> = { ...subscriptionLifecycle.ranks, ...checkoutLifecycle.ranks }
+const rankOf = (name: string): number => RANKS[name]!
 
 /** One event to the machine, and whatever follows from it at once. */
 const send = (world: World, event: SubscriptionEvent): World => {
@@ -157,6 +186,9 @@ const send = (world: World, event: SubscriptionEvent): World => {
   const fired = delayOf(event.type)
   for (const name of [...decision.cancel, ...(fired === undefined ? [] : [fired])]) timers.delete(name)
   for (const timer of decision.set) timers.set(timer.name, timer)
+  if (event.type === "create" && event.checkout === true)
+    timers.set(EXPIRY.name, { ...EXPIRY, dueAt: event.at + DAY_MS })
+  if (!waitsForCheckout(stateName(decision.snapshot))) timers.delete(EXPIRY.name)
   const next: World = {
     ...world,
     snapshot: decision.snapshot,
@@ -232,6 +264,7 @@ const take = (world: World, move: Move): World => {
         quantity: 1,
         trialDays: scenario.trialDays,
         startAt: at + scenario.startsInDays * DAY_MS,
+        ...(scenario.checkout === true ? { checkout: true } : {}),
       }
       const [created] = initialTransition(machine, input)
       const snapshot = created as World["snapshot"]
@@ -257,11 +290,15 @@ const take = (world: World, move: Move): World => {
     case "method": {
       const updated = { ...send(before, { type: "update", at }), method: move.method }
       const { bill } = updated.snapshot.context
-      const owing = bill !== null && !["opening", "starting"].includes(stateName(updated.snapshot))
+      const owing = bill !== null && statusOf(stateName(updated.snapshot), updated.snapshot.context) !== "incomplete"
       return owing ? send(updated, { type: "method", at, methodId: null }) : updated
     }
     case "retry":
       return send(before, { type: "retry", at, methodId: move.method })
+    case "submit":
+      return send(before, { type: "check_out", at, methodId: move.method })
+    case "expire":
+      return send(before, { type: "checkout_expired", at })
     case "units":
       return send(before, { type: "units", at, quantity: 1, action: "increment" })
     case "deliver":
@@ -273,7 +310,10 @@ const take = (world: World, move: Move): World => {
 export const movesFrom = (world: World): ReadonlyArray<Move> => {
   if (world.moves === 0) {
     return (Object.keys(SCENARIOS) as ReadonlyArray<Scenario>).flatMap((scenario) =>
-      (Object.keys(METHODS) as ReadonlyArray<Method>).map((method) => ({ type: "create", scenario, method }) as const),
+      (Object.keys(METHODS) as ReadonlyArray<Method>)
+        // What a session is completed with is known when it is submitted.
+        .filter((method) => method === "good" || SCENARIOS[scenario].checkout !== true)
+        .map((method) => ({ type: "create", scenario, method }) as const),
     )
   }
   const { context } = world.snapshot
@@ -288,6 +328,11 @@ export const movesFrom = (world: World): ReadonlyArray<Move> => {
   if (status === "cancelled") return moves
   moves.push({ type: "cancel", atPeriodEnd: true }, { type: "cancel", atPeriodEnd: false })
   moves.push({ type: "patch", cancelAtPeriodEnd: !context.cancelAtPeriodEnd })
+  if (waitsForCheckout(state)) {
+    if (!isCharging(state))
+      for (const method of ["good", "declined", "slow", "doubtful"] as const) moves.push({ type: "submit", method })
+    return [...moves, { type: "expire" }]
+  }
   for (const method of ["good", "dead", "doubtful"] as const)
     if (method !== world.method) moves.push({ type: "method", method })
   const counting =

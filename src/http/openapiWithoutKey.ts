@@ -1,0 +1,181 @@
+/** The part of the OpenAPI document about what takes no key: health, invoices' links, and the pages on which buyers pay. */
+import type { Json } from "../json.ts"
+
+const requestId: Json = { "X-Request-Id": { $ref: "#/components/headers/RequestId" } }
+
+const plain = (description: string, type: string, schema: Json): Json => ({
+  description,
+  headers: requestId,
+  content: { [type]: { schema } },
+})
+
+const refused = (codes: string): Json =>
+  plain(`Codes: ${codes}`, "application/json", { $ref: "#/components/schemas/error" })
+
+interface Described {
+  readonly id: string
+  readonly summary: string
+  readonly tag: string
+  readonly responses: Readonly<Record<string, Json>>
+  readonly parameters?: ReadonlyArray<Json>
+  readonly body?: Json
+}
+
+const operation = (origin: string, { id, summary, tag, responses, parameters = [], body }: Described): Json => ({
+  operationId: id,
+  summary,
+  tags: [tag],
+  servers: [{ url: origin }],
+  security: [],
+  parameters,
+  ...(body === undefined ? {} : { requestBody: { content: { "application/json": { schema: body } } } }),
+  responses: { ...responses, "408": refused("request_timeout") },
+})
+
+const text: Json = { type: "string" }
+const inPath = (name: string, description: string): Json => ({
+  name,
+  in: "path",
+  required: true,
+  description,
+  schema: text,
+})
+
+const status: Json = { type: "object", properties: { status: text }, required: ["status"] }
+
+const data = (properties: Readonly<Record<string, Json>>): Json => ({
+  type: "object",
+  properties: {
+    success: { const: true },
+    data: { type: "object", properties, required: Object.keys(properties) },
+  },
+  required: ["success", "data"],
+})
+
+const METHOD: Readonly<Record<string, Json>> = {
+  payment_method: {
+    ...(text as object),
+    description: "A payment method of the customer, or a pm_test_ ID; or a card, in the fields below",
+  },
+  card_number: { ...(text as object), description: "A test card's: they are in docs/sandbox.md" },
+  card_expiry: { ...(text as object), description: "MM/YY" },
+  card_cvc: text,
+  otp: { ...(text as object), description: "The one-time code, once failure_code is authentication_required" },
+  amount: { type: "integer", description: "What the buyer was shown to pay (kobo): refused where that has changed" },
+}
+
+const DETAILS: Readonly<Record<string, Json>> = {
+  name: { ...(text as object), description: "Needed where the session has no customer" },
+  email: text,
+  phone: { ...(text as object), description: "E.164, or a local form such as 0803 123 4567" },
+  submission: { ...(text as object), description: "Any number of the form: sent again, it gets the same outcome" },
+}
+
+const REDIRECT: Json = { type: ["string", "null"], description: "Where the buyer goes on" }
+
+const outcome = (kind: string, words: ReadonlyArray<string>, rest: Readonly<Record<string, Json>>): Json =>
+  plain(kind, "application/json", data({ status: { type: "string", enum: words }, ...rest }))
+
+const pages = (origin: string): Readonly<Record<string, Json>> => {
+  const link = [inPath("token", "The secret of the link, a password of its own")]
+  const refusals = {
+    "400": refused("parameter_missing, parameter_invalid, parameter_unknown, json_invalid, content_type_invalid"),
+    "402": refused("card_declined"),
+    "403": refused("origin_not_allowed, live_access_required"),
+    "404": refused("resource_missing"),
+    "429": refused("rate_limited, too_many_attempts"),
+  }
+  const looked = { "404": refused("resource_missing"), "429": refused("rate_limited") }
+  const amount: Json = { type: "integer", description: "kobo" }
+  return {
+    "/checkout/{token}/complete": {
+      post: operation(origin, {
+        id: "completeCheckout",
+        summary: "Submit the page of a checkout session",
+        tag: "pages",
+        parameters: link,
+        body: { type: "object", properties: { ...DETAILS, ...METHOD } },
+        responses: {
+          "200": outcome("Completed, or pending at the bank", ["completed", "pending"], { redirect_url: REDIRECT }),
+          ...refusals,
+          "422": refused("checkout_session_not_open, charge_in_progress, amount_changed, test_clock_advancing"),
+        },
+      }),
+    },
+    "/checkout/{token}/return": {
+      get: operation(origin, {
+        id: "getCheckoutOutcome",
+        summary: "What has become of a checkout session",
+        tag: "pages",
+        parameters: link,
+        responses: {
+          "200": outcome("As it stands", ["open", "pending", "completed", "expired"], { redirect_url: REDIRECT }),
+          ...looked,
+        },
+      }),
+    },
+    "/pay/{token}/complete": {
+      post: operation(origin, {
+        id: "completePayment",
+        summary: "Pay what is owed by a payment link, or save a payment method where nothing is",
+        tag: "pages",
+        parameters: link,
+        body: { type: "object", properties: METHOD },
+        responses: {
+          "200": outcome("Paid, saved, or pending at the bank", ["paid", "saved", "pending"], { amount }),
+          ...refusals,
+          "422": refused("payment_link_closed, charge_in_progress, amount_changed, test_clock_advancing"),
+        },
+      }),
+    },
+    "/pay/{token}/return": {
+      get: operation(origin, {
+        id: "getPaymentOutcome",
+        summary: "How things stand behind a payment link",
+        tag: "pages",
+        parameters: link,
+        responses: {
+          "200": outcome("As it stands", ["open", "pending", "paid", "closed"], { redirect_url: REDIRECT }),
+          ...looked,
+        },
+      }),
+    },
+  }
+}
+
+/** By path. What is asked for without a key lies beside the environments, at `origin`. */
+export const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
+  const get = (described: Described): Json => ({ get: operation(origin, described) })
+  return {
+    "/healthz": get({
+      id: "getHealthz",
+      summary: "Whether the process is up",
+      tag: "health",
+      responses: { "200": plain("It is", "application/json", status) },
+    }),
+    "/readyz": get({
+      id: "getReadyz",
+      summary: "Whether requests can be served",
+      tag: "health",
+      responses: {
+        "200": plain("The database answers and is migrated", "application/json", status),
+        "503": plain("The database cannot be reached", "application/json", status),
+      },
+    }),
+    "/invoices/{id}.pdf": get({
+      id: "getInvoicePdf",
+      summary: "The PDF of a service invoice, behind the signed link that its pdf_url is",
+      tag: "invoices",
+      parameters: [
+        { name: "id", in: "path", required: true, schema: text },
+        ...["expires", "signature"].map((name) => ({ name, in: "query", required: true, schema: text })),
+      ],
+      responses: {
+        "200": plain("The document", "application/pdf", { type: "string", contentEncoding: "binary" }),
+        "403": refused("link_invalid"),
+        "429": refused("rate_limited"),
+      },
+    }),
+    ...pages(origin),
+  }
+}
