@@ -7,6 +7,7 @@ import { equals, listOf } from "../http/lists.ts"
 import { Origin } from "../http/Origin.ts"
 import { type PublicRequest, type PublicResponse, publicRoute } from "../http/publicRoutes.ts"
 import { declineInWords } from "../paying/declines.ts"
+import { declineShown, type FormState, faultsShown } from "../paying/form.ts"
 import { answer, firstFault, page, pageOptions, readFields, seeOther, wantsJson } from "../paying/page.ts"
 import { paymentInWords } from "../paying/settled.ts"
 import { type Fault, type Fields, readSubmission, typedDetails } from "../paying/submission.ts"
@@ -20,16 +21,7 @@ import { createSession } from "./checkouts.ts"
 import { expireSession, standing } from "./closing.ts"
 import { type Completed, submitCheckout } from "./completing.ts"
 import { formActions, successUrl } from "./urls.ts"
-import {
-  type Basics,
-  type FormState,
-  formPage,
-  overPage,
-  type ReadSession,
-  readBasics,
-  readSession,
-  waitingPage,
-} from "./view.ts"
+import { type Basics, formPage, overPage, type ReadSession, readBasics, readSession, waitingPage } from "./view.ts"
 
 const render = (row: SessionRow) => Effect.map(CheckoutLinks, (links) => renderSession(row, links.url(row.id)))
 
@@ -84,14 +76,14 @@ const find = Effect.fnUntraced(function* (token: string) {
 const shown = (basics: Basics, make: (read: ReadSession) => PublicResponse) =>
   Effect.map(reading(basics.session, readSession(basics)), make)
 
-const formOf = (status: number, state?: FormState) => (read: ReadSession) =>
+const formResponse = (status: number, state?: FormState) => (read: ReadSession) =>
   page(status, formPage(read, state), formActions(read.session.success_url))
 
 /** The page as the session stands. `stateOf`: of its form. */
 const standingPage = (read: ReadSession, state?: FormState) => {
   const { status, state: at } = read.session
   if (status !== "open") return page(status === "completed" ? 200 : 410, overPage(read))
-  return at === "open.paying" ? page(200, waitingPage(read)) : formOf(200, state)(read)
+  return at === "open.paying" ? page(200, waitingPage(read)) : formResponse(200, state)(read)
 }
 
 const show = ({ parts: [token] }: PublicRequest) =>
@@ -137,15 +129,6 @@ const answerOf = Effect.fnUntraced(function* (before: Basics, completed: Complet
   return answer({ status: "pending", redirect_url: `${url}${before.path}/return` })
 })
 
-/** What the form shows again after a decline: a one-time code is asked for with everything else kept. */
-const afterDecline = (code: string | null, methodId: string, fields: Fields): FormState => ({
-  refusal: code === "authentication_required" ? null : declineInWords(code),
-  typed: typedDetails(fields),
-  ...(code === "authentication_required" || code === "authentication_failed"
-    ? { asksOtp: true, chosen: methodId }
-    : {}),
-})
-
 /** The page on which a browser learns how its submission ended. */
 const pageOf = (before: Basics, { session, charge, own, busy }: Completed, fields: Fields) => {
   if (busy || session.state === "open.paying") return Effect.succeed(seeOther(`${before.path}/return`))
@@ -154,7 +137,13 @@ const pageOf = (before: Basics, { session, charge, own, busy }: Completed, field
   const isKnown = session.customer_id !== null && !session.customer_is_new
   const after = { ...before, session, isKnown }
   return session.status === "open"
-    ? shown(after, formOf(402, afterDecline(charge!.failure_code, session.payment_method_id!, fields)))
+    ? shown(
+        after,
+        formResponse(402, {
+          ...declineShown(charge!.failure_code, session.payment_method_id!),
+          typed: typedDetails(fields),
+        }),
+      )
     : shown(after, (read) => page(422, overPage(read)))
 }
 
@@ -162,10 +151,10 @@ const pageOf = (before: Basics, { session, charge, own, busy }: Completed, field
 const formAfter = (before: Basics, refusal: Problem, fields: Fields, methodId: string) => {
   const typed = typedDetails(fields)
   if (refusal.code === "card_declined")
-    return shown(before, formOf(402, afterDecline(refusal.failureCode, methodId, fields)))
-  if (refusal.code === "amount_changed") return shown(before, formOf(422, { refusal: refusal.message, typed }))
+    return shown(before, formResponse(402, { ...declineShown(refusal.failureCode, methodId), typed }))
+  if (refusal.code === "amount_changed") return shown(before, formResponse(422, { refusal: refusal.message, typed }))
   return refusal.param === "payment_method"
-    ? shown(before, formOf(400, { errors: [{ field: "payment_method", message: refusal.message }], typed }))
+    ? shown(before, formResponse(400, { errors: [{ field: "payment_method", message: refusal.message }], typed }))
     : Effect.fail(refusal)
 }
 
@@ -183,8 +172,7 @@ const faulty = Effect.fnUntraced(function* (
     return json ? yield* over(ended) : yield* pageOf(before, ended, fields)
   }
   if (json) return yield* firstFault(faults, fields)
-  const errors = faults.map(({ field, problem: { message } }) => ({ field, message }))
-  return yield* shown(before, formOf(400, { errors, typed: typedDetails(fields) }))
+  return yield* shown(before, formResponse(400, { ...faultsShown(faults), typed: typedDetails(fields) }))
 })
 
 const complete = Effect.fnUntraced(function* (request: PublicRequest) {

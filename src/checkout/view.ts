@@ -6,9 +6,9 @@ import { customers } from "../customer/customer.ts"
 import { formatKobo } from "../money.ts"
 import { checkoutPage } from "../pages/checkout.ts"
 import { messagePage, pendingPage } from "../pages/says.ts"
-import type { CheckoutView, MessageView, Offer, PaymentForm, Setting } from "../pages/views.ts"
+import type { MessageView, Offer, Setting } from "../pages/views.ts"
 import { day } from "../pages/words.ts"
-import { newSubmissionNumber } from "../paying/page.ts"
+import { type FormState, formOf } from "../paying/form.ts"
 import { savedMethods, settingOf } from "../paying/Setting.ts"
 import { plans } from "../plan/plan.ts"
 import { subscriptions } from "../subscription/subscription.ts"
@@ -60,41 +60,26 @@ const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession)
   }
 }
 
-/** What a form shows beside what it always does. */
-export type FormState = Partial<Pick<PaymentForm, "errors" | "refusal" | "asksOtp" | "chosen">> & {
-  readonly typed?: PaymentForm["details"]
-}
-
 /** The page that takes the payment. */
 export const formPage = (read: ReadSession, state: FormState = {}): string => {
   const { session, setting, subscription, saved, isKnown, customer, path } = read
   const amountKobo = dueNow(session, subscription)
-  const typed = state.typed ?? {
-    name: customer?.name ?? "",
-    email: customer?.email ?? "",
-    phone: customer?.phone ?? "",
-  }
-  const view: CheckoutView = {
+  const known = { name: customer?.name ?? "", email: customer?.email ?? "", phone: customer?.phone ?? "" }
+  const given = {
+    amountKobo,
+    purpose: amountKobo > 0 ? "pay" : session.mode === "setup" ? "save" : "start_trial",
+    details: isKnown ? null : known,
+    saved,
+    takesCards: setting.simulated,
+  } as const
+  return checkoutPage({
     ...setting,
     offer: offerOf(read),
     customerName: isKnown ? customer!.name : null,
     expiresAt: session.expires_at,
     cancelUrl: session.cancel_url,
-    form: {
-      action: `${path}/complete`,
-      submission: newSubmissionNumber(),
-      amountKobo,
-      purpose: amountKobo > 0 ? "pay" : session.mode === "setup" ? "save" : "start_trial",
-      details: isKnown ? null : typed,
-      saved,
-      chosen: state.chosen ?? null,
-      asksOtp: state.asksOtp ?? false,
-      takesCards: setting.simulated,
-      errors: state.errors ?? [],
-      refusal: state.refusal ?? null,
-    },
-  }
-  return checkoutPage(view)
+    form: formOf(path, given, state),
+  })
 }
 
 /** The page of a payment whose outcome is not known yet. */

@@ -95,7 +95,7 @@ export const readFields = Effect.fnUntraced(function* ({ headers, body }: Public
       "content_type_invalid",
       "Send a form (application/x-www-form-urlencoded) or JSON (application/json).",
     )
-  return formFields(text)
+  return yield* formFields(text)
 })
 
 /** The first fault in the order of the body, missing parameters last (decision A5). */

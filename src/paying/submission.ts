@@ -6,22 +6,11 @@ import { Effect, Schema } from "effect"
 import { parsePhoneNumberFromString } from "libphonenumber-js/min"
 import { email } from "../http/parameters.ts"
 import type { Json } from "../json.ts"
-import type { FormField, TypedDetails } from "../pages/views.ts"
+import { FORM_FIELDS, type FormField, type TypedDetails } from "../pages/views.ts"
 import { type Problem, problem } from "../problem.ts"
 import { TEST_CARDS } from "../rail/simulator/methods.ts"
 
-const FIELDS = [
-  "name",
-  "email",
-  "phone",
-  "payment_method",
-  "card_number",
-  "card_expiry",
-  "card_cvc",
-  "otp",
-  "submission",
-  "amount",
-] as const
+const FIELDS = [...FORM_FIELDS, "submission", "amount"] as const
 type Field = (typeof FIELDS)[number]
 
 /** The fields as they were sent. */
@@ -57,15 +46,19 @@ const MAX_ID = 64
 const wrong = (field: Field, message: string): Problem => problem("parameter_invalid", message, field)
 
 /** The fields of a form; of one that is posted several times the last that is not empty counts. */
-export const formFields = (text: string): Fields => {
+export const formFields = Effect.fnUntraced(function* (text: string) {
   const form = new URLSearchParams(text)
-  return Object.fromEntries(
-    FIELDS.flatMap((field) => {
-      const value = form.getAll(field).findLast((one) => one.trim() !== "")
-      return value === undefined ? [] : [[field, value.slice(0, MAX_FIELD)]]
-    }),
-  )
-}
+  const fields: Partial<Record<Field, string>> = {}
+  for (const field of FIELDS) {
+    const value = form.getAll(field).findLast((one) => one.trim() !== "")
+    if (value === undefined) continue
+    // No browser sends what cannot be typed; Postgres holds no NUL.
+    if (value.length > MAX_FIELD || /\p{Cc}/u.test(value))
+      return yield* wrong(field, `${field} must be a line of at most ${MAX_FIELD} characters.`)
+    fields[field] = value
+  }
+  return fields as Fields
+})
 
 /** The fields of a JSON body; what is not one is refused (decision A4). */
 export const jsonFields = Effect.fnUntraced(function* (body: Json) {
@@ -75,10 +68,12 @@ export const jsonFields = Effect.fnUntraced(function* (body: Json) {
     if (field === undefined) return yield* problem("parameter_unknown", `There is no parameter ${name} here.`, name)
     if (value === null) continue
     const isRight = field === "amount" ? Number.isSafeInteger(value) : typeof value === "string"
-    if (!isRight || String(value).length > MAX_FIELD)
+    if (!isRight || String(value).length > MAX_FIELD || /\p{Cc}/u.test(String(value)))
       return yield* wrong(
         field,
-        field === "amount" ? "amount must be an integer number of kobo." : `${field} must be a string.`,
+        field === "amount"
+          ? "amount must be an integer number of kobo."
+          : `${field} must be a string: a line of at most ${MAX_FIELD} characters.`,
       )
     if (String(value) !== "") fields[field] = String(value)
   }
@@ -90,8 +85,7 @@ const isEmail = Schema.is(email)
 const readName = ({ name }: Fields): string | Problem => {
   const text = (name ?? "").trim()
   if (text === "") return problem("parameter_missing", "Enter your name.", "name")
-  if ([...text].length > MAX_NAME || /\p{Cc}/u.test(text))
-    return wrong("name", `Enter a name of at most ${MAX_NAME} characters.`)
+  if ([...text].length > MAX_NAME) return wrong("name", `Enter a name of at most ${MAX_NAME} characters.`)
   return text
 }
 

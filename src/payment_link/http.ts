@@ -3,12 +3,13 @@ import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { tenantOf } from "../db/tenant.ts"
 import { type PublicRequest, publicRoute } from "../http/publicRoutes.ts"
 import { declineInWords } from "../paying/declines.ts"
+import { declineShown, type FormState, faultsShown } from "../paying/form.ts"
 import { answer, firstFault, page, pageOptions, readFields, seeOther, wantsJson } from "../paying/page.ts"
 import { type Fields, readSubmission } from "../paying/submission.ts"
 import { declined, type Problem, problem } from "../problem.ts"
 import { closedBecause, type Intent, type Paid, partPaid, submitPayment, sumOf } from "./paying.ts"
 import { findLink, type ReadLink, readLink } from "./read.ts"
-import { closedPage, type FormState, formPage, waitingPage } from "./view.ts"
+import { closedPage, formPage, waitingPage } from "./view.ts"
 
 const pathOf = (token: string): string => `/pay/${encodeURIComponent(token)}`
 
@@ -20,12 +21,14 @@ const read = Effect.fnUntraced(function* (token: string) {
 })
 
 /** The page as things stand. `state`: of its form. */
-const standingPage = (shown: ReadLink, path: string, state?: FormState) => {
+const standingPage = (shown: ReadLink, path: string, state?: FormState, remark?: string) => {
   const over = closedPage(shown)
   if (over !== undefined) return page(shown.standing.kind === "used" ? 200 : 410, over)
   return page(
     200,
-    shown.standing.kind === "under_way" ? waitingPage(shown, path, shown.latest!) : formPage(shown, path, state),
+    shown.standing.kind === "under_way"
+      ? waitingPage(shown, path, shown.latest!)
+      : formPage(shown, path, state, remark),
   )
 }
 
@@ -33,7 +36,7 @@ const SAVED = "Your payment method is saved. It is used from now on."
 
 const show = ({ parts: [token], search }: PublicRequest) =>
   Effect.map(read(token!), (shown) =>
-    standingPage(shown, pathOf(token!), search.has("saved") ? { remark: SAVED } : undefined),
+    standingPage(shown, pathOf(token!), undefined, search.has("saved") ? SAVED : undefined),
   )
 
 const STATUSES = {
@@ -80,32 +83,24 @@ const answerOf = (paid: Paid) => {
   )
 }
 
-/** What the form shows again after a decline: a one-time code is asked for with everything else kept. */
-const afterDecline = (code: string | null, methodId: string, part?: string): FormState => ({
-  refusal: code === "authentication_required" ? null : [declineInWords(code), part].filter(Boolean).join(" "),
-  ...(code === "authentication_required" || code === "authentication_failed"
-    ? { asksOtp: true, chosen: methodId }
-    : {}),
-})
-
 /** The page on which a browser learns how its submission ended. */
 const pageOf = (shown: ReadLink, path: string, paid: Paid, methodId: string) => {
   if (paid.kind === "saved") return seeOther(`${path}?saved`)
   const failed = paid.kind === "tried" ? paid.charges.find(({ status }) => status === "failed") : undefined
   if (paid.kind === "busy" || failed === undefined) return seeOther(`${path}/return`)
-  return page(402, formPage(shown, path, afterDecline(failed.failure_code, methodId, partPaid(paid.charges))))
+  return page(402, formPage(shown, path, declineShown(failed.failure_code, methodId, partPaid(paid.charges))))
 }
 
 /** The form again, where a refusal is one that the buyer can mend in it; the page as it stands where it is closed. */
 const pageAfter = (shown: ReadLink, path: string, refusal: Problem, methodId: string) => {
   switch (refusal.code) {
     case "card_declined":
-      return page(402, formPage(shown, path, afterDecline(refusal.failureCode, methodId)))
+      return page(402, formPage(shown, path, declineShown(refusal.failureCode, methodId)))
     case "amount_changed":
       return page(422, formPage(shown, path, { refusal: refusal.message }))
     case "payment_link_closed": {
       const over = closedPage(shown)
-      return page(422, over ?? formPage(shown, path, { remark: refusal.message }))
+      return page(422, over ?? formPage(shown, path, {}, refusal.message))
     }
     default:
       return refusal.param === "payment_method"
@@ -131,8 +126,7 @@ const faulty = (
   if (json)
     return Effect.fail(reason === undefined ? firstFault(faults, fields) : problem("payment_link_closed", reason))
   if (reason !== undefined) return Effect.succeed(page(422, closedPage(shown)!))
-  const errors = faults.map(({ field, problem: { message } }) => ({ field, message }))
-  return Effect.succeed(page(400, formPage(shown, path, { errors })))
+  return Effect.succeed(page(400, formPage(shown, path, faultsShown(faults))))
 }
 
 const complete = Effect.fnUntraced(function* (request: PublicRequest) {

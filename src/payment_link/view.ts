@@ -4,22 +4,16 @@ import type { ChargeRow } from "../charge/charge.ts"
 import { formatKobo } from "../money.ts"
 import { paymentLinkPage } from "../pages/paymentLink.ts"
 import { messagePage, pendingPage } from "../pages/says.ts"
-import type { PaymentForm } from "../pages/views.ts"
 import { day, paymentMethod } from "../pages/words.ts"
-import { newSubmissionNumber } from "../paying/page.ts"
+import { type FormState, formOf } from "../paying/form.ts"
 import type { ReadLink } from "./read.ts"
 import { consequencesOf, type Standing } from "./standing.ts"
-
-/** What a form shows beside what it always does. */
-export type FormState = Partial<Pick<PaymentForm, "errors" | "refusal" | "asksOtp" | "chosen">> & {
-  readonly remark?: string
-}
 
 const paidInWords = ({ amount_kobo, paid_at, payment_method }: ChargeRow): string =>
   `${formatKobo(amount_kobo)} on ${day(paid_at!)}${payment_method === null ? "" : ` with ${paymentMethod(payment_method)}`}`
 
 /** The page that takes a payment, or, where nothing is owed, a payment method. */
-export const formPage = (read: ReadLink, path: string, state: FormState = {}): string => {
+export const formPage = (read: ReadLink, path: string, state: FormState = {}, remark?: string): string => {
   const { setting, customer, standing, plans, saved, latest } = read
   const owing = standing.kind === "owing" ? standing.owing : []
   const planOf = (id: string) => plans.get(id)?.name ?? "your plan"
@@ -38,20 +32,18 @@ export const formPage = (read: ReadLink, path: string, state: FormState = {}): s
       since: dunning!.firstFailedAt,
     })),
     consequences: owing.flatMap((row) => consequencesOf(row, planOf(row.plan_id))).toSorted((a, b) => a.at - b.at),
-    remark: state.remark ?? settled,
-    form: {
-      action: `${path}/complete`,
-      submission: newSubmissionNumber(),
-      amountKobo,
-      purpose: amountKobo > 0 ? "pay" : "save",
-      details: null,
-      saved,
-      chosen: state.chosen ?? null,
-      asksOtp: state.asksOtp ?? false,
-      takesCards: setting.simulated,
-      errors: state.errors ?? [],
-      refusal: state.refusal ?? null,
-    },
+    remark: remark ?? settled,
+    form: formOf(
+      path,
+      {
+        amountKobo,
+        purpose: amountKobo > 0 ? "pay" : "save",
+        details: null,
+        saved,
+        takesCards: setting.simulated,
+      },
+      state,
+    ),
   })
 }
 
