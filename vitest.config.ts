@@ -16,6 +16,7 @@ const ORDER = [
   "webhook/delivery",
   "webhook/backlog",
   "faults/idempotency",
+  "checkout/races",
   "faults/races",
   "faults/operations",
   "faults/start",
