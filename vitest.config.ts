@@ -17,6 +17,7 @@ const ORDER = [
   "webhook/backlog",
   "faults/idempotency",
   "checkout/races",
+  "checkout/crash",
   "faults/races",
   "faults/operations",
   "faults/start",

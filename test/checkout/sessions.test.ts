@@ -507,6 +507,27 @@ describe("the token of a session", () => {
   })
 })
 
+describe("what buyers type", () => {
+  it("of cards and codes is in no row and no line of the log", async () => {
+    const card = { card_number: "5060 6666 6666 6666 666", card_expiry: "11/39", card_cvc: "9471" }
+    const { url, subscription } = await checkout(api)
+    expect(declined(await submit(url, { ...card, otp: "80417735" }))).toEqual([
+      402,
+      "card_declined",
+      "authentication_failed",
+    ])
+    expect(data(await submit(url, { ...card, card_number: "4242424242424242" })).status).toBe("completed")
+    const rows = await dump(database)
+    const said = server().output()
+    for (const typed of ["5060 6666 6666", "50606666", "4242424242424242", "11/39", '9471"', "80417735"]) {
+      expect(rows.filter((row) => row.includes(typed)).map((row) => row.split(" ")[0])).toEqual([])
+      expect(said).not.toContain(typed)
+    }
+    expect(said).not.toContain(url.split("/").at(-1))
+    expect(rows.filter((row) => row.includes(subscription)).length).toBeGreaterThan(5)
+  })
+})
+
 describe("what goes with a session's customer", () => {
   it("goes when the test clock is deleted", async () => {
     const { clock, id, url, subscription } = await checkout(api)

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { request as http } from "undici"
 import { expect } from "vitest"
 import type { Answer, Api } from "./api.ts"
-import type { TestDatabase } from "./database.ts"
+import type { Sql, TestDatabase } from "./database.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually, subscribe } from "./story.ts"
 
 export const URLS = { success_url: "https://shop.example/welcome", cancel_url: "https://shop.example/plans" } as const
@@ -186,6 +186,41 @@ export const moneyOf = async (database: TestDatabase, subscriptions: ReadonlyArr
         (SELECT coalesce(sum(amount_kobo) FILTER (WHERE ledger_account = 'refunds_payable'), 0)::bigint FROM l) AS refunds`,
   )
   return row!
+}
+
+/** Holds a table until `release`, so that whoever writes to it stands still in the middle of what it does. */
+export const holdTable = async (held: TestDatabase, table: string) => {
+  const [reached, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const holding = held.run((sql) =>
+    sql.withTransaction(
+      Effect.gen(function* () {
+        yield* sql.unsafe(`LOCK TABLE ${table} IN EXCLUSIVE MODE`)
+        reached.resolve()
+        yield* Effect.promise(() => release.promise)
+      }),
+    ),
+  )
+  await Promise.race([reached.promise, holding])
+  const waiting = (sql: Sql) => sql<{ pid: number }>`
+    SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  return {
+    /** Somebody waits for it. */
+    stands: () => eventually(async () => ((await held.run(waiting)).length > 0 ? true : undefined)),
+    release: async () => {
+      release.resolve()
+      await holding
+    },
+    /** Those who wait for it are gone with their machine. */
+    end: async () => {
+      await held.run((sql) =>
+        Effect.flatMap(waiting(sql), (all) =>
+          Effect.forEach(all, ({ pid }) => sql`SELECT pg_terminate_backend(${pid})`),
+        ),
+      )
+      release.resolve()
+      await holding
+    },
+  }
 }
 
 /** Every row of every table, as text. */
