@@ -16,6 +16,8 @@ const ORDER = [
   "webhook/delivery",
   "webhook/backlog",
   "faults/idempotency",
+  "checkout/races",
+  "checkout/crash",
   "faults/races",
   "faults/operations",
   "faults/start",
