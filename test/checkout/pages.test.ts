@@ -241,9 +241,6 @@ describe("test cards", () => {
     expect(await methodsOf(customer)).toEqual([])
     expect((await sessionOf(id)).status).toBe("open")
   })
-
-  // BUG: readAmount (src/paying/submission.ts) takes an amount that is negative or has over 11 digits for none at all, and
-  // the payment is made whatever the buyer was shown.
   it.each([100_000_000_000, 9_007_199_254_740_991, -1])("with the amount %s are refused, too", async (amount) => {
     const { url, subscription } = await checkout(api)
     const answer = await pay(url, "pm_test_visa", { amount })
@@ -411,18 +408,15 @@ describe("what is sent", () => {
     expect(own.status).toBe(303)
   })
 
-  it("is refused with what nobody types, and too much of it", async () => {
+  it("is one line of what was pasted, and refused where there is too much of it", async () => {
     const { id, url } = await createSession(api, { mode: "setup" })
     const fields = { ...ADA, payment_method: "pm_test_visa" }
-    for (const over of [
-      { payment_method: "pm_test_visa\u0000" },
-      { name: "Ada\u0000Obi" },
-      { email: "ada\u0000@example.com" },
-      { name: "a".repeat(300_000) },
-    ])
+    for (const over of [{ email: "ada\u0000@example.com" }, { name: "a".repeat(121) }, { name: "a".repeat(300_000) }])
       expect((await submitForm(url, { ...fields, ...over })).status).toBe(400)
     expect(await sessionOf(id)).toMatchObject({ status: "open", customer: null })
-    expect((await submitForm(url, fields)).status).toBe(303)
+    expect((await submitForm(url, { ...fields, name: "Ada\tObi\u0000" })).status).toBe(303)
+    const { customer } = await sessionOf(id)
+    expect(data(await api.get(`/customers/${customer}`)).name).toBe("Ada Obi")
   })
 
   it("to an unknown address is told so, as a page and as JSON", async () => {
@@ -596,9 +590,6 @@ describe("a payment under way", () => {
       expect(await methodsOf(customer)).toEqual(["pm_test_bank_account"])
     }
   })
-
-  // BUG: answerOf (src/checkout/http.ts) says since when the payment is under way by the charge of the session that was
-  // submitted, which has none, or one that was declined before, where another session's is waited for: internal_error.
   it.each([[[]], [["pm_test_do_not_honor"]]])(
     "on another page of the customer for the plan keeps them, too, after %j",
     async (before) => {
@@ -615,8 +606,6 @@ describe("a payment under way", () => {
       expect((await subscriptionOf(subscription)).status).toBe("active")
     },
   )
-
-  // BUG: pageOf (src/checkout/http.ts) leads to a page that shows the form again, and says nothing of the payment.
   it("on another page of the customer for the plan is told of to browsers, too", async () => {
     const { customer, plan, url } = await checkout(api)
     const other = await createSession(api, { customer, plan })

@@ -286,7 +286,7 @@ describe("a link that takes no payment", () => {
     )
     const shown = await submitForm(link, { payment_method: "pm_test_visa", amount: stale })
     expect([shown.status, heading(shown)]).toEqual([422, "Nothing to pay"])
-    expect(markup(shown)).toContain("Nothing is owed any more")
+    expect(markup(shown)).toContain("You paid ₦5,000.00 on 1 February 2025 with Verve •••• 4242.")
     expect(await charges(api, id)).toHaveLength(3)
     expect((await get(id)).payment_method).toBe("pm_test_verve")
     expect(data(await comeBack(link))).toEqual({ status: "open", redirect_url: null })
@@ -438,7 +438,7 @@ describe("a link about no subscription", () => {
     // The third attempt at the one, the second at the other.
     const half = await pay(link, "pm_test_succeeds_on_attempt_3", { amount: 510_000 })
     expect(declined(half)).toEqual([402, "card_declined", "insufficient_funds"])
-    expect(half.body.error.message).toContain("₦100.00 of it was paid.")
+    expect(half.body.error.message).toContain("₦100.00 was paid. ₦5,000.00 was not charged")
     expect([(await get(first)).status, (await get(second)).status]).toEqual(["active", "past_due"])
     const shown = await open(link)
     expect([heading(shown), hidden(shown, "amount")]).toEqual(["₦5,000.00 to pay", "500000"])

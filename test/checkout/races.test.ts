@@ -557,9 +557,6 @@ describe("while a payment is at the rail", () => {
     await expectRecoveredOnce(id)
     await expectWhole(database)
   })
-
-  // BUG: completing makes the method the customer's default though it has been removed meanwhile: the default's foreign key
-  // refuses it, and the settlement of a payment that was taken fails for ever (src/checkout/completion.ts).
   it("its payment method is removed: the session is completed, and the method stays gone", async () => {
     const { customer, id, url, subscription } = await checkout(api)
     const [answer, removed] = await meanwhile(
@@ -617,9 +614,6 @@ describe("a payment that is pending", () => {
     }
     await expectWhole(database)
   })
-
-  // BUG: completing makes the method the customer's default though it has been removed: the default's foreign key refuses
-  // it, the settlement fails for ever, and the clock ends in internal_failure (src/checkout/completion.ts).
   it("is completed though its method is removed before it settles, and the method stays gone", async () => {
     const { clock, customer, id, url, subscription } = await checkout(api)
     expect(data(await pay(url, "pm_test_bank_account")).status).toBe("pending")
@@ -637,7 +631,6 @@ describe("a payment that is pending", () => {
     for (let round = 0; round < 8; round++) {
       const { customer, url, id, subscription } = await checkout(api)
       data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" }))
-      // BUG: as above, where it is no default: who pays is told of a fault of the service.
       if (round % 2 === 1) data(await api.patch(`/customers/${customer}`, { default_payment_method: null }))
       const [answers, removed] = await Promise.all([
         times(2, () => pay(url, "pm_test_visa")),
