@@ -118,14 +118,17 @@ export const subscriptionSetup = setup({
       const made = billFor(context, "first", period, context.startAt, planLines(context, NO_USAGE))
       return bill(made, { ...period, periodNo: -1 })
     }),
-    /** The first bill of a checkout, from the instant of this try: nobody pays for the time that the page was open. */
+    /**
+     * The first bill of a checkout, from the instant of this try: nobody pays for the time that the page was open. The period
+     * is the subscription's once it is paid.
+     */
     billCheckout: assign(({ context, event }) => {
       const period = firstPeriod(context.billingCycle, event.at)
       const made = billFor(context, "first", period, event.at, planLines(context, NO_USAGE))
       const methodId = event.type === "check_out" ? event.methodId : null
       const tried = context.bill
       const again = tried === null ? {} : { no: tried.no, attempt: tried.attempt + 1 }
-      return bill({ ...made, ...again, origin: "request", methodId }, { ...period, periodNo: -1 })
+      return bill({ ...made, ...again, origin: "request", methodId })
     }),
     beginTrial: assign(({ context, event }) => {
       const trialEnd = event.at + (context.trialEnd! - context.startAt)

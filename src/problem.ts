@@ -59,7 +59,7 @@ export const CATALOGUE = {
   origin_not_allowed: entry(
     403,
     "permission_error",
-    "The page's origin is not on the allow-list of the publishable key. Add it there, scheme and port included.",
+    "The page's origin is not on the allow-list of the publishable key. Add it there, scheme and port included. Of a page that buyers pay on: the form was sent from another site.",
   ),
   message_unknown: entry(
     404,
@@ -144,6 +144,11 @@ export const CATALOGUE = {
     422,
     "state_error",
     "The checkout session is completed or expired, as the message says. Create another one where the buyer is to subscribe again.",
+  ),
+  checkout_session_limit_reached: entry(
+    422,
+    "state_error",
+    "A customer has at most 100 open checkout sessions. Expire some, or send the buyer to one that is open.",
   ),
   payment_link_closed: entry(
     422,

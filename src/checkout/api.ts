@@ -5,6 +5,7 @@ import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { count, id, integer, metadata, oneOf } from "../http/parameters.ts"
 import { common, exampleId, idOrObject, instant, metadata as metadataShown } from "../http/response.ts"
+import { isWebAddress } from "./urls.ts"
 
 const { Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
@@ -50,14 +51,9 @@ const MAX_URL = 2048
 export const MIN_LIFETIME_MINUTES = 30
 export const MAX_LIFETIME_MINUTES = 1440
 
-/** Control characters and spaces are dropped by whoever reads an address: it would not be the one that was sent. */
-const isWebAddress = (value: string): boolean =>
-  value.length <= MAX_URL &&
-  !/[\s\p{Cc}]/u.test(value) &&
-  URL.canParse(value) &&
-  /^https?:$/.test(new URL(value).protocol)
-
-const returnUrl = Schema.String.check(Schema.makeFilter(isWebAddress)).annotate({
+const returnUrl = Schema.String.check(
+  Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)),
+).annotate({
   description: `an address of at most ${MAX_URL} characters that begins with https:// (http:// for localhost in the sandbox)`,
 })
 
@@ -99,7 +95,13 @@ export const checkoutApi = {
       cancel_url: "https://shop.example/plans",
     },
     status: 201,
-    codes: ["resource_missing", "plan_archived", "test_clock_advancing", "test_clock_not_ready"],
+    codes: [
+      "resource_missing",
+      "plan_archived",
+      "checkout_session_limit_reached",
+      "test_clock_advancing",
+      "test_clock_not_ready",
+    ],
   }),
   list: declare({
     method: "GET",

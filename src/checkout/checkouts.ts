@@ -1,12 +1,13 @@
 /** Creating checkout sessions (decisions G1 to G5, G9). */
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { checkoutMachine } from "../../machines/checkout.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
-import { type Tenant, tenantOf } from "../db/tenant.ts"
+import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
-import { plans } from "../plan/plan.ts"
+import { type PlanRow, plans } from "../plan/plan.ts"
 import { asReference, invalid, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
@@ -21,51 +22,60 @@ import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
 import { urlFault } from "./urls.ts"
 
+/** Open sessions of one customer: more are a loop, and one that is completed closes those for its plan. */
+const MAX_OPEN = 100
+
 /** What only one of the modes takes (decision G5), and where buyers can be sent (decision G4). */
 const checkCreate = (input: CheckoutCreate, livemode: boolean) => {
   const { mode, plan, success_url, cancel_url } = input
   const inSetup = (["plan", "quantity"] as const).find((name) => mode === "setup" && input[name] !== undefined)
   const fault =
+    (inSetup === undefined ? undefined : invalid(inSetup, `${inSetup} goes with mode subscription only.`)) ??
     urlFault("success_url", success_url, livemode) ??
     urlFault("cancel_url", cancel_url, livemode) ??
-    (inSetup === undefined ? undefined : invalid(inSetup, `${inSetup} goes with mode subscription only.`)) ??
     (mode === "subscription" && plan === undefined
       ? problem("parameter_missing", "plan is needed where mode is subscription.", "plan")
       : undefined)
   return fault === undefined ? Effect.void : Effect.fail(fault)
 }
 
-/** The terms of the plan that hold from now on, whatever becomes of the plan's own. */
-const termsOf = Effect.fnUntraced(function* (tenant: Tenant, input: CheckoutCreate) {
-  if (input.plan === undefined) return null
-  const plan = yield* asReference(plans.get(tenant, input.plan), "plan")
-  const quantity = input.quantity ?? 1
-  yield* checkAmount(plan.amount_kobo, quantity)
-  if (plan.status === "archived")
-    return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new checkout sessions.`)
-  return {
-    planId: plan.id,
-    billingCycle: plan.billing_cycle,
-    priceKobo: plan.amount_kobo,
-    trialDays: plan.trial_days,
-    quantity,
-  }
-})
-
-/** The customer of a session with its own now; null: it is created from what the buyer types. */
-const customerOf = Effect.fnUntraced(function* (tenant: Tenant, id: string | undefined) {
-  if (id === undefined) return { customer: null, now: Date.now() }
-  const found = yield* asReference(customers.get(tenant, id), "customer")
+/** The customer, locked, with its own now; without one, who buys is not known yet. */
+const lockCustomer = Effect.fnUntraced(function* (tenant: Tenant, found: CustomerRow | undefined) {
+  if (found === undefined) return { customer: null, now: Date.now() }
   const now = yield* standingTime(tenant, found.test_clock_id)
   const customer: CustomerRow = yield* customers.lockOne(tenant, found.id, "SHARE")
-  return { customer, now }
+  const sql = yield* SqlClient.SqlClient
+  const open = yield* sql`
+    SELECT 1 FROM checkout_session
+    WHERE ${ofTenant(sql, tenant)} AND customer_id = ${found.id} AND status = 'open' LIMIT ${MAX_OPEN}`
+  return open.length < MAX_OPEN
+    ? { customer, now }
+    : yield* problem(
+        "checkout_session_limit_reached",
+        `The customer has ${MAX_OPEN} open checkout sessions: expire some, or send the buyer to one of them.`,
+      )
+})
+
+/** The terms of the plan that hold from now on, whatever becomes of the plan's own. */
+const termsOf = (plan: PlanRow, quantity: number) => ({
+  planId: plan.id,
+  billingCycle: plan.billing_cycle,
+  priceKobo: plan.amount_kobo,
+  trialDays: plan.trial_days,
+  quantity,
 })
 
 /** Creates a session; of a customer who is known, with the subscription that waits for it. */
 export const createSession = Effect.fn("checkout.create")(function* (tenant: Tenant, input: CheckoutCreate) {
   yield* checkCreate(input, tenant.livemode)
-  const { customer, now } = yield* customerOf(tenant, input.customer)
-  const terms = yield* termsOf(tenant, input)
+  const found =
+    input.customer === undefined ? undefined : yield* asReference(customers.get(tenant, input.customer), "customer")
+  const plan = input.plan === undefined ? undefined : yield* asReference(plans.get(tenant, input.plan), "plan")
+  const terms = plan === undefined ? null : termsOf(plan, input.quantity ?? 1)
+  if (terms !== null) yield* checkAmount(terms.priceKobo, terms.quantity)
+  const { customer, now } = yield* lockCustomer(tenant, found)
+  if (plan?.status === "archived")
+    return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new checkout sessions.`)
   const whose = tenantOf(tenant)
   const subscription =
     customer === null || terms === null

@@ -34,7 +34,9 @@ export const sessionOutcome = (transition: SessionTransition, notes: Notes, now:
     at: now,
   }
   const object = renderSession(row, null)
-  const previous = previousAttributes(renderSession(before, null), object)
+  // A customer that the page made is told of once the session is over.
+  const told = row.customer_is_new ? { ...before, customer_id: null, subscription_id: null } : before
+  const previous = previousAttributes(renderSession(told, null), object)
   const events = allParamsOf(decision, "emit").map(({ type }): NewEvent => ({ ...about, type, object, previous }))
   return moved(checkoutLifecycle, transition, row, { events })
 }

@@ -7,13 +7,14 @@ import { Effect } from "effect"
 import type { CheckoutEvent } from "../../machines/checkout.ts"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
-import { type Codes, collect, NO_CODES } from "../collecting/collect.ts"
+import { type Codes, collect } from "../collecting/collect.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import { retryingDeadlocks } from "../db/deadlock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { unlessResetting } from "../http/resetting.ts"
 import { newId } from "../ids.ts"
-import { checkCode, checkShown, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
+import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { waitForCharge, waitingLimit } from "../paying/settled.ts"
 import type { Details, Submission } from "../paying/submission.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
@@ -147,7 +148,8 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
     const completed = { ...session, ...notes }
     yield* commit(sessionMoved(session, { type: "complete", at: now }, notes, now))
     const its = { customerId: customer.id, session: completed, methodId, siblings: siblings(completed), now }
-    return { attempts: yield* completion(its), codes: NO_CODES }
+    const attempts = yield* completion(its)
+    return { attempts, codes: codesFor(attempts, submitted) }
   })
   if (session.mode === "setup") return yield* done(noted)
 
@@ -161,8 +163,7 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
   })
   if (charge === undefined) return yield* done(notes)
   yield* commit(sessionMoved(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now))
-  const codes: Codes = submitted.code === null ? NO_CODES : new Map([[charge.id, submitted.code]])
-  return { chargeId: charge.id, attempts: [charge], codes }
+  return { chargeId: charge.id, attempts: [charge], codes: codesFor([charge], submitted) }
 })
 
 /** The first transaction: claims the session, and commits what is to be attempted. */
@@ -202,7 +203,7 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (found: Ses
   const limit = waitingLimit()
   const read = (chargeId?: string) => reading(tenant, readCompleted(tenant, found.id, chargeId))
   for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
-    const begun: Begun = yield* writing(tenant, unlessResetting(begin(latest, submitted)))
+    const begun: Begun = yield* retryingDeadlocks(writing(tenant, unlessResetting(begin(latest, submitted))))
     if (begun.kind === "over") return { ...(yield* read()), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
       yield* collect(begun.attempts, begun.now, begun.codes)

@@ -4,6 +4,13 @@ import { invalid, type Problem } from "../problem.ts"
 /** What stands for the session's ID in a `success_url`. */
 const PLACEHOLDER = "{CHECKOUT_SESSION_ID}"
 
+/**
+ * Whether a text is an address that every browser reads alike: control characters, spaces and backslashes are dropped or
+ * changed by whoever reads one, and one without `//` is taken as a path.
+ */
+export const isWebAddress = (text: string): boolean =>
+  /^https?:\/\/[^/]/i.test(text) && !/[\s\p{Cc}\\]/u.test(text) && URL.canParse(text)
+
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Why buyers cannot be sent there; undefined where they can. Plain http is for a developer's own machine, in the sandbox. */
@@ -31,6 +38,8 @@ export const successUrl = (text: string, session: string): string => {
  * shop.example to www.shop.example, say). A developer's own machine is named, since it has no https.
  */
 export const formActions = (text: string): ReadonlyArray<string> => {
-  const { protocol, origin } = new URL(text)
-  return protocol === "https:" ? [protocol] : ["https:", origin]
+  const { protocol, origin, hostname } = new URL(text)
+  if (protocol === "https:") return [protocol]
+  // A policy has no way to name an IPv6 address.
+  return hostname.startsWith("[") ? ["https:", protocol] : ["https:", origin]
 }

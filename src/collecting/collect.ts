@@ -3,10 +3,11 @@
  * event of the charge and of what it is for, in one transaction.
  */
 import { Effect } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { paramsOf } from "../../machines/decide.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, charges } from "../charge/charge.ts"
+import { retryingDeadlocks } from "../db/deadlock.ts"
 import { refOf } from "../db/tenant.ts"
 import { hold, releasing, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
@@ -34,15 +35,10 @@ const MAX_RECOVERED = 500
 /** An attempt can lead to another at once, with a payment method that was set meanwhile; more in a row are left to the recovery. */
 const MAX_ROUNDS = 10
 
-/** A transaction that a deadlock ended has changed nothing: whoever was in its way is through. */
-const MAX_DEADLOCKS = 3
-const isDeadlock = (error: SqlError.SqlError): boolean =>
-  (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "40P01"
-
 /** The one-time codes that buyers typed, by charge. They are never kept: what a crash cuts short goes on without. */
 export type Codes = ReadonlyMap<string, string>
 
-export const NO_CODES: Codes = new Map()
+const NO_CODES: Codes = new Map()
 
 const toRail = (charge: ChargeRow, now: number, codes = NO_CODES): RailCharge => ({
   account_id: charge.account_id,
@@ -144,7 +140,7 @@ export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer
     const following = yield* Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
     return [...attempts, ...following.flat()]
   })
-  return yield* Effect.retry(sql.withTransaction(work), { times: MAX_DEADLOCKS, while: isDeadlock })
+  return yield* retryingDeadlocks(sql.withTransaction(work))
 })
 
 /**

@@ -83,7 +83,9 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
     "402": refused("card_declined"),
     "403": refused("origin_not_allowed, live_access_required"),
     "404": refused("resource_missing"),
+    "409": refused("reset_in_progress, lock_timeout"),
     "429": refused("rate_limited, too_many_attempts"),
+    "503": refused("service_unavailable"),
   }
   const looked = { "404": refused("resource_missing"), "429": refused("rate_limited") }
   const amount: Json = { type: "integer", description: "kobo" }
@@ -98,7 +100,9 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         responses: {
           "200": outcome("Completed, or pending at the bank", ["completed", "pending"], { redirect_url: REDIRECT }),
           ...refusals,
-          "422": refused("checkout_session_not_open, charge_in_progress, amount_changed, test_clock_advancing"),
+          "422": refused(
+            "checkout_session_not_open, charge_in_progress, amount_changed, test_clock_advancing, test_clock_not_ready",
+          ),
         },
       }),
     },
@@ -120,11 +124,13 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         summary: "Pay what is owed by a payment link, or save a payment method where nothing is",
         tag: "pages",
         parameters: link,
-        body: { type: "object", properties: METHOD },
+        body: { type: "object", properties: { ...METHOD, submission: DETAILS.submission! } },
         responses: {
           "200": outcome("Paid, saved, or pending at the bank", ["paid", "saved", "pending"], { amount }),
           ...refusals,
-          "422": refused("payment_link_closed, charge_in_progress, amount_changed, test_clock_advancing"),
+          "422": refused(
+            "payment_link_closed, charge_in_progress, amount_changed, test_clock_advancing, test_clock_not_ready",
+          ),
         },
       }),
     },

@@ -25,10 +25,10 @@ const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(
 /** How a policy names the pages' style; for pages that have other sources too. */
 export const STYLE_SOURCE = hashOf(STYLE)
 
-const HTTPS = "https:"
+const SCHEMES: ReadonlySet<string> = new Set(["https:", "http:"])
 
 const originOnly = (origin: string): string => {
-  if (origin === HTTPS) return origin
+  if (SCHEMES.has(origin)) return origin
   if (!URL.canParse(origin) || new URL(origin).origin !== origin) throw new Error(`${origin} is no origin.`)
   return origin
 }
@@ -43,7 +43,7 @@ const COMMON = {
 }
 
 /**
- * The headers of a page. `formActions` are the origins that its form may end at besides this one, or `https:`: browsers hold
+ * The headers of a page. `formActions` are the origins that its form may end at besides this one, or a scheme: browsers hold
  * all that a form is redirected to, such as a merchant's page after the payment and where that leads, to the directive.
  */
 export const pageHeaders = ({

@@ -1,5 +1,7 @@
 /** What is checked of every submission before anything is charged or saved. */
 import { Effect } from "effect"
+import type { ChargeRow } from "../charge/charge.ts"
+import type { Codes } from "../collecting/collect.ts"
 import { formatKobo } from "../money.ts"
 import { declined, problem } from "../problem.ts"
 import { PaymentRail } from "../rail/PaymentRail.ts"
@@ -26,3 +28,7 @@ export const checkCode = Effect.fnUntraced(function* ({ methodId, code }: Submis
     return yield* declined(objection, "The bank asks for a one-time code: send it as otp.")
   if (objection !== null && dueKobo === 0) return yield* declined(objection, "The one-time code is not right.")
 })
+
+/** The one-time code that was typed, for each of these charges. */
+export const codesFor = (charges: ReadonlyArray<ChargeRow>, { code }: Submission): Codes =>
+  new Map(code === null ? [] : charges.map(({ id }) => [id, code]))

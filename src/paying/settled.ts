@@ -27,10 +27,11 @@ export const waitForCharge = Effect.fnUntraced(function* (tenant: Tenant, id: st
 })
 
 /** What was paid, when and with what, in words. */
-export const paymentInWords = ({ amount_kobo, paid_at, payment_method: method, id }: ChargeRow): string => {
+export const paymentInWords = ({ amount_kobo, paid_at, payment_method: method, id, refund_due }: ChargeRow): string => {
   const how =
     method === null
       ? ""
       : ` with the ${method.type.replace("_", " ")}${method.last4 === null ? "" : ` ending ${method.last4}`}`
-  return `${formatKobo(amount_kobo)} was paid${paid_at === null ? "" : ` at ${formatInstant(paid_at)}`}${how} (${id})`
+  const back = refund_due ? ", and is owed back" : ""
+  return `${formatKobo(amount_kobo)} was paid${paid_at === null ? "" : ` at ${formatInstant(paid_at)}`}${how} (${id})${back}`
 }

@@ -1,4 +1,4 @@
-/** Which method a saved one takes the place of (decision F7). Pure. */
+/** Which method a saved one takes the place of (decision F8). Pure. */
 import type { CustomerRow } from "../customer/customer.ts"
 import type { SubscriptionRow } from "../subscription/subscription.ts"
 

@@ -8,11 +8,12 @@ import { type ChargeRow, charges } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { collect } from "../collecting/collect.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import { retryingDeadlocks } from "../db/deadlock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, tenantOf } from "../db/tenant.ts"
 import { unlessResetting } from "../http/resetting.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
-import { checkCode, checkShown, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
+import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { lockOwing } from "../paying/owing.ts"
 import { paymentInWords, waitForCharge, waitingLimit } from "../paying/settled.ts"
 import type { Submission } from "../paying/submission.ts"
@@ -166,7 +167,7 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
   const read = (ids: ReadonlyArray<string>) =>
     Effect.map(reading(tenant, charges.find(tenant, ids)), (found) => [...found.values()])
   for (;;) {
-    const begun: Begun = yield* writing(tenant, unlessResetting(begin(nudge, submitted, intent)))
+    const begun: Begun = yield* retryingDeadlocks(writing(tenant, unlessResetting(begin(nudge, submitted, intent))))
     switch (begun.kind) {
       case "too_late":
         return begun satisfies Paid
@@ -180,10 +181,9 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
       }
       case "begun": {
         const { payments, others, now } = begun
-        const { code } = submitted
-        const codes = new Map(code === null ? [] : payments.map(({ id }) => [id, code] as const))
-        yield* collect([...payments, ...others], now, codes)
-        const tried = yield* read([...payments, ...others].map(({ id }) => id))
+        const all = [...payments, ...others]
+        yield* collect(all, now, codesFor(all, submitted))
+        const tried = yield* read(all.map(({ id }) => id))
         return payments.length === 0
           ? ({ kind: "saved", others: tried } satisfies Paid)
           : ({ kind: "tried", charges: tried } satisfies Paid)
