@@ -71,11 +71,19 @@ const read = Effect.fnUntraced(function* (token: string) {
 const form = (status: number, shown: ReadSession, state?: FormState) =>
   page(status, formPage(shown, state), formActions(shown.session.success_url))
 
+/** How a session stands. Its time is up when it is up, whether or not its timer has fired yet. */
+const statusOf = ({ session, setting: { now } }: ReadSession) =>
+  session.state === "open.paying"
+    ? "pending"
+    : session.status === "open" && session.expires_at <= now
+      ? "expired"
+      : session.status
+
 /** The page as the session stands. `state`: of its form. */
 const standingPage = (shown: ReadSession, state?: FormState) => {
-  const { status, state: at } = shown.session
-  if (status !== "open") return page(status === "completed" ? 200 : 410, overPage(shown))
-  return at === "open.paying" ? page(200, waitingPage(shown)) : form(200, shown, state)
+  const status = statusOf(shown)
+  if (status === "pending") return page(200, waitingPage(shown))
+  return status === "open" ? form(200, shown, state) : page(status === "completed" ? 200 : 410, overPage(shown))
 }
 
 const show = ({ parts: [token] }: PublicRequest) => Effect.map(read(token!), (shown) => standingPage(shown))
@@ -85,10 +93,7 @@ const comeBack = ({ parts: [token], headers }: PublicRequest) =>
   Effect.map(read(token!), (shown) => {
     const { session, charge } = shown
     const next = session.status === "completed" ? successUrl(session.success_url, session.id) : null
-    if (wantsJson(headers)) {
-      const status = session.state === "open.paying" ? "pending" : session.status
-      return answer({ status, redirect_url: next })
-    }
+    if (wantsJson(headers)) return answer({ status: statusOf(shown), redirect_url: next })
     if (next !== null) return seeOther(next)
     return standingPage(
       shown,
