@@ -1,7 +1,7 @@
 /** Buyers on the checkout page, in a browser, and what the merchant sees afterwards. */
 import type { Page } from "playwright-core"
 import { describe, expect, it } from "vitest"
-import { comesTrue, inspect, titled, useBuyers, valueIn } from "../support/browser.ts"
+import { inspect, titled, useBuyers, valueIn } from "../support/browser.ts"
 import { pay, pick, select, typeCard } from "../support/form.ts"
 import { openOnClock, openSession, PRICE, seen } from "../support/hosted.ts"
 import { useInstance } from "../support/instance.ts"
@@ -228,7 +228,9 @@ describe("nothing to pay today", () => {
     await page.getByRole("button", { name: "Save payment method" }).click()
     await shop.landed(page, id)
     expect(await seen(api, id)).toEqual(["completed"])
-    expect(data(await api.get(`/customers/${customer}`)).default_payment_method).toMatchObject({ brand: "verve" })
+    expect(data(await api.get(`/customers/${customer}`)).default_payment_method).toMatchObject({
+      id: "pm_test_requires_otp",
+    })
     await page.goto(url)
     await titled(page, "Your payment method is saved")
     await inspect(page)
@@ -323,9 +325,11 @@ describe("a session that is over", () => {
     await pick(page, "4242 4242 4242 4242")
     await pay(page)
     await shop.landed(page, id)
-    for (let back = 0; back < 2; back++) await page.goBack().catch(() => undefined)
-    await comesTrue(page, "document.readyState === 'complete'")
-    expect(await page.getByRole("button").count()).toBe(0)
+    for (let back = 0; back < 2; back++) {
+      await page.goBack()
+      await titled(page, "This is paid already")
+      expect(await page.getByRole("button").count()).toBe(0)
+    }
     expect(await seen(api, id)).toEqual(["completed", "active", `failed ${PRICE}`, `succeeded ${PRICE}`])
   })
 })

@@ -172,7 +172,7 @@ describe("who comes late", () => {
   it("sees the time run out, and then that it has", async () => {
     const { id, url } = await openOne()
     const { page } = await newBuyer()
-    await leave(id, 10)
+    await leave(id, 5)
     await page.goto(url)
     await titled(page, "This checkout has expired")
     await inspect(page)

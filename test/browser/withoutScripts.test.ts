@@ -45,7 +45,7 @@ it("a purchase by somebody new, with everything wrong at first, declined, then a
     `failed ${PRICE}`,
     `succeeded ${PRICE}`,
   ])
-  await page.goBack()
+  await page.goto(url)
   await titled(page, "This is paid already")
 })
 
