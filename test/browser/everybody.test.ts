@@ -3,11 +3,11 @@ import { describe, expect, it } from "vitest"
 import { comesTrue, inspect, titled, useBuyers, valueIn } from "../support/browser.ts"
 import { PAYS, pay, pick, select } from "../support/form.ts"
 import { openOnClock, openSession, PRICE, seen } from "../support/hosted.ts"
-import { useOwnInstance } from "../support/instance.ts"
+import { useInstance } from "../support/instance.ts"
 import { useShop } from "../support/shop.ts"
 import { createCustomer, data } from "../support/story.ts"
 
-const { api, server, database, accountId } = useOwnInstance()
+const { api, server, database, accountId } = useInstance()
 const shop = useShop()
 const newBuyer = useBuyers(
   () => server().origin,

@@ -116,7 +116,7 @@ export const comesTrue = async (page: Page, expression: string): Promise<void> =
 }
 
 /** Everything is looked at in light; what is dark differs in nothing but colours. */
-const THEMES = { light: "", dark: "{ runOnly: ['cat.color'] }" } as const
+const THEMES = { light: "", dark: "{ runOnly: ['color-contrast', 'link-in-text-block'] }" } as const
 
 const violations = (page: Page, theme: keyof typeof THEMES): Promise<ReadonlyArray<string>> =>
   valueIn(
