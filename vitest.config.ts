@@ -51,6 +51,8 @@ class InOrder extends BaseSequencer {
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    // These need a browser: vitest.browser.config.ts.
+    exclude: ["test/browser/**"],
     globalSetup: ["test/support/postgres.ts"],
     // Two cores: a server and a database beside each file.
     maxWorkers: 2,

@@ -76,6 +76,9 @@ addEventListener("pageshow", ({ persisted }) => {
   else show(false)
 })
 
+/** A page that a form was answered with is asked for anew, not submitted again, by who reloads it or comes back to it. */
+if (location.pathname.endsWith("/complete")) history.replaceState(null, "", location.href)
+
 /** Another way to pay that was picked before no longer counts. */
 const forget = () => {
   const other = field("test_method")

@@ -1,0 +1,97 @@
+/** What the hosted pages are opened for: sessions and payment links, and what the merchant sees of them afterwards. */
+import { Effect } from "effect"
+import type { Api } from "./api.ts"
+import type { Sql, TestDatabase } from "./database.ts"
+import { advance, createClock, createCustomer, createPlan, data, eventually, subscribe } from "./story.ts"
+
+export const PRICE = 500_000
+/** Of customers on a clock. */
+export const START = "2027-03-01T09:00:00Z"
+
+/** Longer than writes wait for a row, after which waiting for them is of no use. */
+const HELD_MS = 30_000
+
+export interface Hosted {
+  readonly id: string
+  readonly url: string
+}
+
+/** A session, of nobody's in particular unless it says whose. */
+export const openSession = async (api: Api, session: object, plan: object = {}): Promise<Hosted> => {
+  const body = { mode: "subscription", plan: await createPlan(api, { ...plan }), ...session }
+  return data(await api.post("/checkout-sessions", body), 201)
+}
+
+/** A session of a customer on a clock of its own. */
+export const openOnClock = async (api: Api, session: object, plan: object = {}) => {
+  const clock = await createClock(api, START)
+  const customer = await createCustomer(api, { test_clock: clock })
+  return { clock, customer, ...(await openSession(api, { customer, ...session }, plan)) }
+}
+
+/** Status of a session, of its subscription, and its charges: everything that was tried, oldest first. */
+export const seen = async (api: Api, id: string): Promise<ReadonlyArray<string>> => {
+  const { status, subscription } = data(await api.get(`/checkout-sessions/${id}`))
+  if (subscription === null) return [status]
+  const charges = await api.all(`/charges?subscription=${subscription}`)
+  return [
+    status,
+    data(await api.get(`/subscriptions/${subscription}`)).status,
+    ...charges.toReversed().map(({ status, amount }) => `${status} ${amount}`),
+  ]
+}
+
+/** The link that a customer is sent about a subscription. */
+export const linkAbout = async (api: Api, customer: string, subscription: string): Promise<string> => {
+  const { id } = data(await api.post("/nudges", { customer, subscription, template: "payment_failed" }), 201)
+  return eventually(async () => {
+    const sent = data(await api.get(`/test/nudge-outbox?customer=${customer}`))
+    return sent.find((one: { id: string }) => one.id === id)?.payment_link as string | undefined
+  })
+}
+
+/** A subscription whose second payment was declined, and a link to pay it by. */
+export const overdue = async (api: Api, plan: object = {}) => {
+  const story = await subscribe(api, START, "pm_test_success_then_insufficient_funds", plan)
+  data(await api.patch(`/customers/${story.customer}`, { phone: "+2348031234567" }))
+  await advance(api, story.clock, "2027-04-01T12:00:00Z")
+  return { ...story, url: await linkAbout(api, story.customer, story.id) }
+}
+
+/** Status of a subscription, and its charges, oldest first. */
+export const seenOf = async (api: Api, subscription: string): Promise<ReadonlyArray<string>> => [
+  data(await api.get(`/subscriptions/${subscription}`)).status,
+  ...(await api.all(`/charges?subscription=${subscription}`)).toReversed().map(({ status }) => status),
+]
+
+/**
+ * Holds a table while `work` goes on: whoever writes to it stands still in the middle of what it does. `work` is given
+ * how to wait until so many wait, for it or for who waits for it.
+ */
+export const whileHeld = async (
+  database: TestDatabase,
+  table: string,
+  work: (waited: (count: number) => Promise<unknown>) => Promise<void>,
+): Promise<void> => {
+  const [reached, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const holding = database.run((sql) =>
+    sql.withTransaction(
+      Effect.gen(function* () {
+        yield* sql.unsafe(`LOCK TABLE ${table} IN EXCLUSIVE MODE`)
+        reached.resolve()
+        yield* Effect.promise(() => release.promise)
+      }),
+    ),
+  )
+  await Promise.race([reached.promise, holding])
+  const waiting = (sql: Sql) => sql`
+    SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  try {
+    await work((count) =>
+      eventually(async () => ((await database.run(waiting)).length >= count ? true : undefined), HELD_MS),
+    )
+  } finally {
+    release.resolve()
+    await holding
+  }
+}
