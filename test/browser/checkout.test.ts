@@ -151,7 +151,7 @@ describe("a purchase", () => {
     await inspect(page)
     await code.fill("000000")
     await pay(page)
-    await page.getByText("The one-time code was not right. Nothing was charged.").waitFor()
+    await page.getByRole("link", { name: "The one-time code was not right. Nothing was charged." }).waitFor()
     expect(await seen(api, id)).toEqual(["open", "incomplete", `failed ${PRICE}`])
     await inspect(page)
     await page.getByRole("link", { name: "Use another payment method" }).click()
@@ -202,7 +202,9 @@ describe("nothing to pay today", () => {
     const main = await page.getByRole("main").innerText()
     expect(main).toContain("₦0.00 to pay today")
     expect(main).toMatch(/Free until \d+ \w+ \d{4} \(14 days\)\. Then ₦5,000\.00 every month\./)
-    expect(main).toMatch(/Nothing is charged today\. You are charged on \d+ \w+ \d{4} and every month after that/)
+    expect(main).toMatch(
+      /Nothing is charged for it today\. You are charged on \d+ \w+ \d{4} and every month after that/,
+    )
     await inspect(page)
     await pick(page, "4242 4242 4242 4242")
     await page.getByRole("button", { name: "Start free trial" }).click()

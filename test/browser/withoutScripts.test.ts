@@ -34,7 +34,7 @@ it("a purchase by somebody new, with everything wrong at first, declined, then a
   await pay(page)
   await page.getByLabel("One-time code").fill("111111")
   await pay(page)
-  await page.getByText("The one-time code was not right.").waitFor()
+  await page.getByRole("link", { name: "The one-time code was not right." }).waitFor()
   await page.getByLabel("One-time code").fill("123456")
   await pay(page)
   await shop.landed(page, id)
