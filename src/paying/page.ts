@@ -76,7 +76,7 @@ export const refusedPage = ({ refusal, requestId, headers, path }: Refused): Pub
     simulated: false,
     tone: mine ? "error" : "warning",
     title: TITLES[refusal.code] ?? (mine ? "Something went wrong on our side" : "This cannot be done"),
-    paragraphs: [refusal.message, ...after],
+    paragraphs: [...(refusal.code === "internal_error" ? [] : [refusal.message]), ...after],
     action: back === undefined ? null : { label: "Back to the page", href: back },
     requestId,
   })
