@@ -65,21 +65,20 @@ export interface Wanted extends Ref {
 const WANTED = { ...REF_COLUMNS, customer_id: "text" } as const
 
 /**
- * Locks sessions, and those that their customers have open for the same plans, in ID order, as everybody does. Their
- * customers are locked before.
+ * Locks sessions, and those that their customers have open, in ID order, as everybody does; by ID. Their customers are locked
+ * before.
  */
 export const lockSessions = Effect.fnUntraced(function* (wanted: ReadonlyArray<Wanted>) {
   const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<SessionRow>`
-    WITH r AS MATERIALIZED (SELECT * FROM ${records(sql, wanted, WANTED)} given)
-    SELECT s.* FROM checkout_session s JOIN (
-      SELECT account_id, livemode, id FROM r
-      UNION
-      SELECT o.account_id, o.livemode, o.id FROM r
-      JOIN checkout_session m ON (m.account_id, m.livemode, m.id) = (r.account_id, r.livemode, r.id)
-      JOIN checkout_session o ON (o.account_id, o.livemode, o.customer_id, o.plan_id) = (m.account_id, m.livemode, r.customer_id, m.plan_id) AND o.status = 'open'
-    ) w ON (s.account_id, s.livemode, s.id) = (w.account_id, w.livemode, w.id)
-    ORDER BY s.id FOR UPDATE OF s`
+  const known = wanted.filter(({ customer_id }) => customer_id !== null)
+  const open =
+    known.length === 0
+      ? []
+      : yield* sql<Ref>`
+          SELECT s.account_id, s.livemode, s.id FROM ${records(sql, known, WANTED)} r
+          JOIN checkout_session s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.customer_id) AND s.status = 'open'`
+  const refs = new Map([...open, ...wanted].map((ref) => [ref.id, refOf(ref)]))
+  const rows = yield* sessions.lock([...refs.values()])
   return new Map(rows.map((row) => [row.id, row]))
 })
 
