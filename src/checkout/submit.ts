@@ -36,8 +36,8 @@ import { type Notes, sessionOutcome } from "./outcome.ts"
 type Begun =
   /** The session is over, or this very form was decided before. */
   | { readonly kind: "over"; readonly again: boolean }
-  /** Somebody's payment is under way. */
-  | { readonly kind: "under_way"; readonly chargeId: string }
+  /** A payment is under way. `own`: it is what this very form was submitted for. */
+  | { readonly kind: "under_way"; readonly chargeId: string; readonly own: boolean }
   /** The customer was made by another submission this instant. */
   | { readonly kind: "once_more" }
   | {
@@ -182,7 +182,10 @@ const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submiss
   if (session.status !== "open" || session.expires_at <= now) return { kind: "over", again } satisfies Begun
   const siblings = (of: SessionRow) => siblingsOf(of, locked)
   const paying = [session, ...siblings(session)].find(({ state }) => state === "open.paying")
-  if (paying !== undefined) return { kind: "under_way", chargeId: paying.charge_id! } satisfies Begun
+  if (paying !== undefined) {
+    const own = again && paying.id === session.id
+    return { kind: "under_way", chargeId: paying.charge_id!, own } satisfies Begun
+  }
   if (again) return { kind: "over", again } satisfies Begun
   const begun = yield* carryOut({ session, known, siblings, submitted, now })
   return { kind: "begun", ...begun, now } satisfies Begun
@@ -211,6 +214,7 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (found: Ses
     }
     if (begun.kind === "once_more") continue
     const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+    if (begun.own) return { ...(yield* read(begun.chargeId)), own: true } satisfies Completed
     if (charge.status === "pending") return { ...(yield* read()), own: false, busyWith: charge } satisfies Completed
   }
 })
