@@ -22,6 +22,9 @@ export const PREFIXES = {
   delivery: "dlv",
   nudge: "ndg",
   checkout_session: "cs",
+  refund: "rf",
+  rail_credential: "rcr",
+  rail_exception: "rex",
 } as const
 
 export type IdKind = keyof typeof PREFIXES

@@ -1,0 +1,150 @@
+/**
+ * The port to rails of the outside world: what is asked of them, and what they are heard to say. An adapter translates and
+ * decides nothing: naira and kobo, spellings of references and shapes of answers end in it. What was heard is held against
+ * the charge by whoever asked (decisions P9, P10).
+ */
+import type { Effect, Redacted } from "effect"
+import type { FailureCode, PaymentMethodType } from "./PaymentRail.ts"
+
+export const RAILS = ["simulator", "paystack", "flutterwave"] as const
+export type RailName = (typeof RAILS)[number]
+export type OutsideRail = Exclude<RailName, "simulator">
+export const OUTSIDE_RAILS: ReadonlyArray<OutsideRail> = ["paystack", "flutterwave"]
+
+export const isOutside = (rail: string): rail is OutsideRail => OUTSIDE_RAILS.some((name) => name === rail)
+
+/** What a merchant's account at a rail is used with, by the names in which it is given (decision P1). */
+export type Credentials = Readonly<Record<string, Redacted.Redacted<string>>>
+
+/** What a rail lets us charge again later. */
+export interface SavedMethod {
+  /** Paystack's authorization code, Flutterwave's token. */
+  readonly token: Redacted.Redacted<string>
+  /** The rail takes the token with this e-mail only: the one that it was saved with. */
+  readonly email: string
+  readonly type: PaymentMethodType
+  readonly brand: string | null
+  readonly last4: string | null
+  readonly bank_name: string | null
+  readonly exp_month: number | null
+  readonly exp_year: number | null
+  /** The same for every token of one card, where the rail says so. */
+  readonly signature: string | null
+}
+
+/** A transaction as the rail has it. */
+export interface HeardTransaction {
+  readonly kind: "transaction"
+  /** `abandoned`: begun on the rail's page and not paid, which may still be open. */
+  readonly status: "succeeded" | "failed" | "pending" | "abandoned"
+  /** In our spelling. */
+  readonly reference: string
+  /** What counts for the charge (decision P10), in kobo. */
+  readonly amountKobo: number
+  readonly currency: string
+  /** The rail's own number, for refunds; null where it gave none. */
+  readonly railId: string | null
+  /** Of one that failed. */
+  readonly code: FailureCode | null
+  /** The rail's own words. */
+  readonly message: string | null
+  /** Of one that failed: not to be tried again before (ms since the epoch). */
+  readonly retryAt: number | null
+  /** Of one that succeeded; null: the rail saved nothing that can be used again. */
+  readonly saved: SavedMethod | null
+}
+
+/** What is known after any call that brought no transaction. */
+export type NotHeard =
+  /** The rail refused the call itself: nothing is charged by it. */
+  | { readonly kind: "refused"; readonly code: FailureCode; readonly message: string | null }
+  /** HTTP 429. `retryAfterMs`: as the rail asks; null: it says nothing. */
+  | { readonly kind: "rate_limited"; readonly retryAfterMs: number | null }
+  /** It never got there: no connection came to be. */
+  | { readonly kind: "not_sent"; readonly message: string }
+  /**
+   * Anything may have happened: time-out, broken connection, 5xx, duplicate reference, an answer that cannot be read.
+   * `reached`: the rail itself answered, if unusably.
+   */
+  | { readonly kind: "unclear"; readonly message: string; readonly reached: boolean }
+
+/** The rail knows no such reference. */
+export interface UnknownReference {
+  readonly kind: "unknown_reference"
+}
+
+/** The rail's page is open at this address. */
+export interface HeardPage {
+  readonly kind: "page"
+  readonly url: string
+}
+
+/** A refund as the rail has it. */
+export interface HeardRefund {
+  readonly kind: "refund"
+  readonly status: "pending" | "returned" | "failed"
+  /** The rail's own number of the refund. */
+  readonly refundId: string | null
+  readonly message: string | null
+}
+
+export type Heard = HeardTransaction | UnknownReference | HeardPage | HeardRefund | NotHeard
+
+/** A charge of a saved token. */
+export interface TokenCharge {
+  /** The charge's ID. */
+  readonly reference: string
+  readonly amountKobo: number
+  readonly token: Redacted.Redacted<string>
+  readonly email: string
+}
+
+/** A payment that the buyer makes on the rail's own page. */
+export interface PagePayment {
+  readonly reference: string
+  readonly amountKobo: number
+  readonly email: string
+  readonly name: string
+  readonly phone: string | null
+  /** Where the rail sends the buyer back to. */
+  readonly returnUrl: string
+  /** What it is for, in a few words. */
+  readonly description: string
+}
+
+/** A transaction to be sent back whole. */
+export interface RefundCall {
+  readonly reference: string
+  /** The rail's own number of the transaction; Flutterwave refunds by nothing else. */
+  readonly railId: string | null
+  readonly amountKobo: number
+}
+
+export interface CallbackRequest {
+  /** By lower-case name. */
+  readonly headers: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
+  readonly body: Buffer
+}
+
+/** One rail of the outside world. No call fails: what went wrong is what was heard. */
+export interface Rail {
+  readonly name: OutsideRail
+  /** The names of its credentials, all of which are needed. */
+  readonly credentials: ReadonlyArray<string>
+  readonly charge: (charge: TokenCharge, credentials: Credentials) => Effect.Effect<HeardTransaction | NotHeard>
+  readonly openPage: (payment: PagePayment, credentials: Credentials) => Effect.Effect<HeardPage | NotHeard>
+  readonly ask: (
+    reference: string,
+    credentials: Credentials,
+  ) => Effect.Effect<HeardTransaction | UnknownReference | NotHeard>
+  readonly refund: (refund: RefundCall, credentials: Credentials) => Effect.Effect<HeardRefund | NotHeard>
+  /** What became of a refund, by the rail's own number of it. */
+  readonly askRefund: (
+    refundId: string,
+    credentials: Credentials,
+  ) => Effect.Effect<HeardRefund | UnknownReference | NotHeard>
+  /** Whether a callback was signed with these credentials; compared in constant time. */
+  readonly isSigned: (request: CallbackRequest, credentials: Credentials) => boolean
+  /** The reference that a callback is about, in our spelling, as far as one can be read from it; nothing else of it counts. */
+  readonly referenceOf: (body: Buffer) => string | undefined
+}
