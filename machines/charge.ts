@@ -8,46 +8,100 @@ import type { DelayEvent } from "./decide.ts"
 export const CHARGE_STATUSES = ["pending", "succeeded", "failed"] as const
 export type ChargeStatus = (typeof CHARGE_STATUSES)[number]
 
+/** The rail's own page, on which the buyer pays (decision P6). */
+export interface RailPage {
+  readonly openedAt: number
+  /** The buyer has come back from it. */
+  readonly returned: boolean
+}
+
 export interface ChargeContext {
-  /** When the attempt went out: questions are timed from it. */
+  /** When the attempt went out, or when a call that took its time ended without an answer: questions are timed from it. */
   readonly sentAt: number
   readonly asks: number
   /** How often the rail said that it knows no such reference. */
   readonly notFound: number
   /** When the rail said it would know; null: the usual question times. */
   readonly knownAt: number | null
+  /** Why the rail did not take the attempt, such as too many at once: what it fails for once the rail knows of none. */
+  readonly refusedFor: string | null
+  /** null: it is not made on a page of the rail's. */
+  readonly page: RailPage | null
 }
 
 export type ChargeAnswer =
   | { readonly type: "rail.succeeded"; readonly at: number }
   | { readonly type: "rail.failed"; readonly at: number; readonly code: string; readonly message: string | null }
-  /** Still working on it, or silent. */
-  | { readonly type: "rail.unsettled"; readonly at: number; readonly knownAt: number | null }
+  /** Still working on it, or silent. `endedAt`: when a call that took its time ended without an answer. */
+  | {
+      readonly type: "rail.unsettled"
+      readonly at: number
+      readonly knownAt: number | null
+      readonly endedAt?: number
+      readonly refusedFor?: string
+    }
   | { readonly type: "rail.not_found"; readonly at: number }
+  /** Its page is open for the buyer. */
+  | { readonly type: "rail.page"; readonly at: number }
+  /** The buyer has not paid on the page, which may still be open. */
+  | { readonly type: "rail.abandoned"; readonly at: number }
+
+export type ChargeEvent =
+  | ChargeAnswer
+  | DelayEvent<"ask", "charge.pending.waiting">
+  /** The rail is to be asked now: a callback came in, or somebody wants to know. */
+  | { readonly type: "rail.ask"; readonly at: number }
+  /** The buyer has come back from the rail's page. */
+  | { readonly type: "rail.return"; readonly at: number }
 
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
 const HOUR_MS = 60 * MINUTE_MS
 
 /** Ask after these times, then hourly: most answers come at once, a bank's within the hour. */
-const ASK_AFTER_MS = [10 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS] as const
+const ASK_AFTER_MS: ReadonlyArray<number> = [10 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS]
 /** A reference that the rail does not know this often, this long after the send, was never charged. */
 export const MAX_NOT_FOUND_ASKS = 3
 export const NOT_FOUND_AFTER_MS = 10 * MINUTE_MS
+/** A page that nobody has paid on for so long is given up; so the rail is asked then, too. */
+export const PAGE_LIFETIME_MS = 30 * MINUTE_MS
+const ASK_ABOUT_PAGE_AFTER_MS: ReadonlyArray<number> = [...ASK_AFTER_MS, PAGE_LIFETIME_MS]
 
-/** When to ask next, counted from the send. */
-export const nextAskAt = (context: ChargeContext): number => {
-  const usual = ASK_AFTER_MS[context.asks] ?? (context.asks - ASK_AFTER_MS.length + 1) * HOUR_MS
-  return context.knownAt ?? context.sentAt + usual
+/**
+ * When to ask next: as often as was asked before, counted from the send; but within the hour, however often somebody wanted
+ * to know in between, and never at an instant that has passed.
+ */
+export const nextAskAt = ({ sentAt, asks, knownAt, page }: ChargeContext, now: number): number => {
+  if (knownAt !== null) return knownAt
+  const times = page === null ? ASK_AFTER_MS : ASK_ABOUT_PAGE_AFTER_MS
+  const after = (n: number): number => sentAt + (times[n] ?? (n - times.length + 1) * HOUR_MS)
+  const usual = after(asks)
+  const next =
+    usual > now
+      ? usual
+      : (times.map((ms) => sentAt + ms).find((at) => at > now) ?? now + HOUR_MS - ((now - sentAt) % HOUR_MS))
+  const soon = Math.min(next, now + HOUR_MS)
+  const ends = page === null ? Number.NEGATIVE_INFINITY : page.openedAt + PAGE_LIFETIME_MS
+  return ends > now ? Math.min(soon, ends) : soon
 }
+
+const isOpen = ({ page }: ChargeContext, at: number): boolean => page !== null && at - page.openedAt < PAGE_LIFETIME_MS
+
+const fail = (code: string, message: string) =>
+  ({
+    target: "failed",
+    actions: { type: "settled", params: { status: "failed", code, message } },
+  }) as const
 
 export const chargeMachine = setup({
   types: {} as {
     context: ChargeContext
-    events: ChargeAnswer | DelayEvent<"ask", "charge.pending.waiting">
+    events: ChargeEvent
     input: { readonly at: number }
   },
   actions: {
+    countAsk: assign({ asks: ({ context }) => context.asks + 1 }),
+    comeBack: assign({ page: ({ context }) => ({ ...context.page!, returned: true }) }),
     /** Ask the rail about the reference. */
     ask: () => {},
     /** The rail has decided: its owner goes on. */
@@ -65,14 +119,18 @@ export const chargeMachine = setup({
       _params: { readonly answer: "succeeded" | "failed"; readonly code: string | null; readonly at: number },
     ) => {},
   },
-  delays: { ask: ({ context, event }) => nextAskAt(context) - event.at },
+  delays: { ask: ({ context, event }) => nextAskAt(context, event.at) - event.at },
   guards: {
+    wasRefused: ({ context }) => context.refusedFor !== null,
+    mayReturn: ({ context, event }) => isOpen(context, event.at) && !context.page!.returned,
+    hasPage: ({ context }) => context.page !== null,
+    hasNotReturned: ({ context }) => context.page !== null && !context.page.returned,
     neverCharged: ({ context, event }) =>
       context.notFound + 1 >= MAX_NOT_FOUND_ASKS && event.at - context.sentAt >= NOT_FOUND_AFTER_MS,
   },
 }).createMachine({
   id: "charge",
-  context: ({ input }) => ({ sentAt: input.at, asks: 0, notFound: 0, knownAt: null }),
+  context: ({ input }) => ({ sentAt: input.at, asks: 0, notFound: 0, knownAt: null, refusedFor: null, page: null }),
   initial: "pending",
   states: {
     pending: {
@@ -89,25 +147,54 @@ export const chargeMachine = setup({
             params: ({ event }) => ({ status: "failed", code: event.code, message: event.message }),
           },
         },
-        "rail.unsettled": { target: ".waiting", actions: assign({ knownAt: ({ event }) => event.knownAt }) },
+        "rail.unsettled": {
+          target: ".waiting",
+          actions: assign(({ context, event }) => ({
+            knownAt: event.knownAt,
+            sentAt: event.endedAt ?? context.sentAt,
+            refusedFor: event.refusedFor ?? context.refusedFor,
+          })),
+        },
+        "rail.page": {
+          target: ".waiting",
+          actions: assign(({ event }) => ({ sentAt: event.at, page: { openedAt: event.at, returned: false } })),
+        },
+        "rail.abandoned": [
+          { guard: "mayReturn", target: ".waiting" },
+          fail("customer_abandoned", "The buyer has not paid."),
+        ],
         "rail.not_found": [
           {
-            guard: "neverCharged",
+            guard: "wasRefused",
             target: "failed",
             actions: {
               type: "settled",
-              params: { status: "failed", code: "processor_error", message: "The rail knows no such reference." },
+              params: ({ context }) => ({
+                status: "failed",
+                code: context.refusedFor,
+                message: "The rail did not take the attempt.",
+              }),
             },
           },
+          { guard: "mayReturn", target: ".waiting" },
+          { guard: "hasPage", ...fail("customer_abandoned", "The buyer has not paid.") },
+          { guard: "neverCharged", ...fail("processor_error", "The rail knows no such reference.") },
           { target: ".waiting", actions: assign({ notFound: ({ context }) => context.notFound + 1, knownAt: null }) },
         ],
       },
       states: {
         sending: {},
         waiting: {
-          after: { ask: { target: "asking", actions: assign({ asks: ({ context }) => context.asks + 1 }) } },
+          after: { ask: { target: "asking", actions: "countAsk" } },
+          on: {
+            "rail.ask": { target: "asking", actions: "countAsk" },
+            "rail.return": { guard: "hasPage", target: "asking", actions: ["countAsk", "comeBack"] },
+          },
         },
-        asking: { entry: "ask" },
+        asking: {
+          entry: "ask",
+          on: { "rail.return": { guard: "hasNotReturned", actions: "comeBack" } },
+        },
       },
     },
     succeeded: {

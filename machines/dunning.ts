@@ -42,6 +42,8 @@ interface Failure {
   /** When the failed attempt was due: retries are counted from it, so that lateness doesn't add up. */
   readonly attemptedAt: number
   readonly retryable: boolean
+  /** The rail takes no further attempt before; null: it says nothing of the kind. */
+  readonly retryNotBefore: number | null
   readonly origin: AttemptOrigin
 }
 
@@ -61,7 +63,9 @@ export const afterFailure = (before: Dunning | null, policy: DunningPolicy, fail
     policy: held,
     firstFailedAt: before?.firstFailedAt ?? failure.failedAt,
     retriesMade,
-    nextRetryAt: retry ? failure.attemptedAt + intervalDays * DAY_MS : null,
+    nextRetryAt: retry
+      ? Math.max(failure.attemptedAt + intervalDays * DAY_MS, failure.retryNotBefore ?? Number.NEGATIVE_INFINITY)
+      : null,
     gaveUp: !failure.retryable,
   }
 }

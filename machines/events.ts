@@ -35,8 +35,14 @@ export type UnitAction = (typeof UNIT_ACTIONS)[number]
 export type SubscriptionEvent =
   /** Carries the machine's input, so that the journal alone replays it. */
   | ({ readonly type: "create" } & SubscriptionInput)
-  | Timed<"charge.succeeded">
-  | (Timed<"charge.failed"> & { readonly retryable: boolean; readonly policy: DunningPolicy })
+  /** `methodId`: the payment method that it was made with, where that was not known before; null: one that cannot be used again. */
+  | (Timed<"charge.succeeded"> & { readonly methodId?: string | null })
+  /** `retryNotBefore`: the rail takes no further attempt before; absent: it says nothing of the kind. */
+  | (Timed<"charge.failed"> & {
+      readonly retryable: boolean
+      readonly policy: DunningPolicy
+      readonly retryNotBefore?: number
+    })
   /** The rail has not decided yet. */
   | Timed<"charge.unsettled">
   | (Timed<"cancel"> & { readonly atPeriodEnd: boolean; readonly reason: CancellationReason })
@@ -44,8 +50,8 @@ export type SubscriptionEvent =
   | (Timed<"update"> & { readonly quantity?: number; readonly cancelAtPeriodEnd?: boolean })
   | (Timed<"pause"> & { readonly resumesAt: number | null; readonly reason: string | null })
   | (Timed<"resume"> & PlanFacts)
-  /** The buyer has submitted the page of the checkout session: the first payment is made, or the trial begins (decision G2). */
-  | (Timed<"check_out"> & { readonly methodId: string })
+  /** The buyer has submitted the page of the checkout session: the first payment is made, or the trial begins (decision G2); null: with a method that is not known yet, or cannot be used again. */
+  | (Timed<"check_out"> & { readonly methodId: string | null })
   /** The checkout session is over, by time or by request (decision G3). */
   | Timed<"checkout_expired">
   /** The overdue bill is to be tried now, with a payment method named for this once or with the subscription's (null). */

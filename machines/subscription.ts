@@ -67,7 +67,10 @@ const methods = { method: { actions: "keepMethodForNext" }, "method.removed": { 
 /** The method that pays is the subscription's from then on. */
 const adopt = {
   type: "adoptMethod",
-  params: ({ context }: Known) => ({ methodId: context.bill!.methodId }),
+  params: ({ context, event }: Known & { readonly event: SubscriptionEvent }) => ({
+    methodId:
+      event.type === "charge.succeeded" && event.methodId !== undefined ? event.methodId : context.bill!.methodId,
+  }),
 } as const
 
 /** An overdue bill is paid after all (decision E8). */

@@ -7,6 +7,7 @@ import { checkoutLifecycle } from "./checkout/checkout.ts"
 import { clockLifecycle } from "./clock/clock.ts"
 import { invoiceLifecycle } from "./invoice/invoice.ts"
 import { nudgeLifecycle } from "./nudge/nudge.ts"
+import { refundLifecycle } from "./refund/refund.ts"
 import { type Replayable, replayable } from "./runtime/replay.ts"
 import { subscriptionLifecycle } from "./subscription/subscription.ts"
 import { endpointLifecycle } from "./webhook/endpoint.ts"
@@ -15,6 +16,7 @@ export const replayables: ReadonlyArray<Replayable> = [
   // The event that creates a subscription, or a nudge, carries the machine's input.
   replayable(subscriptionLifecycle, (_, first) => first as CreateEvent<typeof subscriptionMachine>),
   replayable(chargeLifecycle, (row) => ({ at: row.sent_at })),
+  replayable(refundLifecycle, (row) => ({ at: row.created_at })),
   replayable(clockLifecycle, () => ({ at: 0 })),
   replayable(invoiceLifecycle, (row) => ({ at: row.created_at, dueAt: row.due_at })),
   replayable(endpointLifecycle, () => ({ at: 0 })),

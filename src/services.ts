@@ -25,7 +25,7 @@ import { meteringLayer } from "./usage/metering.ts"
 const ports = methodUsersLayer.pipe(
   Layer.provideMerge(
     Layer.mergeAll(
-      Layer.effect(ChargeOwners, Effect.all([checkoutOwner, oneOffOwner, subscriptionOwner])),
+      Layer.effect(ChargeOwners, Effect.all([checkoutOwner, Effect.succeed(oneOffOwner), subscriptionOwner])),
       checkoutsLayer,
       nudgeSubjectsLayer,
       remindersFollowLayer,

@@ -15,6 +15,9 @@ import { nudges } from "../src/nudge/nudge.ts"
 import { paymentMethods } from "../src/payment_method/paymentMethods.ts"
 import { plans } from "../src/plan/plan.ts"
 import { providerChanges } from "../src/provider/providers.ts"
+import { OUTSIDE_RAILS, RAILS } from "../src/rail/Rail.ts"
+import { CALL_KINDS } from "../src/rail_call/queue.ts"
+import { refunds } from "../src/refund/refund.ts"
 import { ACTOR_KINDS } from "../src/runtime/lifecycle.ts"
 import { subscriptions } from "../src/subscription/subscription.ts"
 import { unitRecords } from "../src/subscription/units.ts"
@@ -93,6 +96,7 @@ const DECLARED = [
   paymentMethods,
   plans,
   providerChanges,
+  refunds,
   sessions,
   subscriptions,
   unitRecords,
@@ -104,6 +108,9 @@ const NOT_IN_ROWS = new Set([
   "event.recorded_at",
   "nudge.taken_at",
   "payment_method.attached_no",
+  "payment_method.email",
+  "payment_method.sealed",
+  "payment_method.signature",
   "plan.reminders_rescheduled_to",
   "plan.reminders_turn_at",
   "webhook_delivery.seq",
@@ -113,9 +120,13 @@ const NOT_IN_ROWS = new Set([
 const ENUMERATIONS: ReadonlyArray<readonly [table: string, column: string, literals: ReadonlyArray<string>]> = [
   ["account", "api_plan", API_PLANS],
   ["account", "live_access", LIVE_ACCESS],
+  ["account", "rail", RAILS],
   ["account", "vertical", VERTICALS],
   ["api_key", "type", KEY_TYPES],
   ["lifecycle_journal", "actor_kind", ACTOR_KINDS],
+  ["rail_call", "kind", CALL_KINDS],
+  ["rail_callback", "rail", OUTSIDE_RAILS],
+  ["rail_credential", "rail", OUTSIDE_RAILS],
 ]
 
 /** The states of a machine that its rows can be in. */

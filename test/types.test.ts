@@ -3,7 +3,7 @@
  * `@ts-expect-error`).
  */
 import { describe, expect, it } from "vitest"
-import type { ChargeContext, chargeMachine } from "../machines/charge.ts"
+import type { ChargeContext, chargeMachine, RailPage } from "../machines/charge.ts"
 import { allParamsOf, type Decision, type DelayEvent, decide, hasEffect, paramsOf } from "../machines/decide.ts"
 import type { DunningPolicy } from "../machines/dunning.ts"
 import type { NudgeEvent } from "../machines/nudge.ts"
@@ -64,6 +64,8 @@ const wrong = [
       asks: moving(Kind.integer, "asks"),
       not_found: moving(Kind.integer, "notFound"),
       known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
+      refused_for: moving(Kind.nullable(Kind.text), "refusedFor"),
+      page: moving(Kind.nullable(Kind.json<RailPage>()), "page"),
     }
     const { known_at: _, ...partial } = whole
     actorTable<ChargeContext>()("charge", { noun: "charge" }, whole)

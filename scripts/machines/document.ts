@@ -8,6 +8,7 @@ import { deliveryMachine } from "../../machines/delivery.ts"
 import { invoiceMachine } from "../../machines/invoice.ts"
 import { liveAccessMachine } from "../../machines/live_access.ts"
 import { nudgeMachine } from "../../machines/nudge.ts"
+import { refundMachine } from "../../machines/refund.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
 import { webhookEndpointMachine } from "../../machines/webhook_endpoint.ts"
 
@@ -18,6 +19,7 @@ interface Emission {
 const MACHINES: ReadonlyArray<readonly [string, string, AnyStateMachine]> = [
   ["Subscription", "machines/subscription.ts", subscriptionMachine],
   ["Charge", "machines/charge.ts", chargeMachine],
+  ["Refund", "machines/refund.ts", refundMachine],
   ["Checkout session", "machines/checkout.ts", checkoutMachine],
   ["Test clock", "machines/clock.ts", clockMachine],
   ["Service invoice", "machines/invoice.ts", invoiceMachine],

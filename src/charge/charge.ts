@@ -1,6 +1,6 @@
 /** A charge: one attempt at a rail (decision F1). Its table, its lifecycle, and how the API shows it. */
 import type { Line } from "../../machines/billing.ts"
-import { CHARGE_STATUSES, type ChargeContext, chargeMachine } from "../../machines/charge.ts"
+import { CHARGE_STATUSES, type ChargeContext, chargeMachine, type RailPage } from "../../machines/charge.ts"
 import * as Kind from "../db/Kind.ts"
 import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
 import { commonOf } from "../http/response.ts"
@@ -9,6 +9,7 @@ import type { Metadata } from "../metadata.ts"
 import { CURRENCY } from "../money.ts"
 import type { Lease } from "../process/lease.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { isOutside, RAILS } from "../rail/Rail.ts"
 import type { Lifecycle } from "../runtime/lifecycle.ts"
 import { formatInstantOrNull, MINUTE_MS } from "../time.ts"
 import type { Charge } from "./api.ts"
@@ -20,7 +21,9 @@ export interface Contradiction {
   readonly code: string | null
 }
 
-const { fixed, moving } = columnsOf<ChargeContext>()
+export const CHARGE_PURPOSES = ["sale", "verification"] as const
+
+const { fixed, moving, edited } = columnsOf<ChargeContext>()
 
 export const charges = actorTable<ChargeContext>()(
   "charge",
@@ -35,8 +38,12 @@ export const charges = actorTable<ChargeContext>()(
     amount_kobo: fixed(Kind.bigint),
     currency: fixed(Kind.oneOf([CURRENCY])),
     lines: fixed(Kind.json<ReadonlyArray<Line>>()),
-    /** null where the customer had none when the bill came due. */
-    payment_method: fixed(Kind.nullable(Kind.json<PaymentMethodSummary>())),
+    /** A verification is made to save a card, and sent back (decision P8): it sells nothing, and the API does not show it. */
+    purpose: fixed(Kind.oneOf(CHARGE_PURPOSES)),
+    /** The buyer pays on the rail's own page (decision P5). */
+    hosted: fixed(Kind.flag),
+    /** null where the customer had none when the bill came due, or where the rail's page has not said it. */
+    payment_method: edited(Kind.nullable(Kind.json<PaymentMethodSummary>())),
     /** Whether the caller named it; otherwise it was the one in force. */
     payment_method_named: fixed(Kind.flag),
     /** The failed one-off charge that this one retries. */
@@ -45,14 +52,20 @@ export const charges = actorTable<ChargeContext>()(
     page_id: fixed(Kind.nullable(Kind.text)),
     /** The hash of what numbers the form that was submitted there, so that one sent twice is known by it. */
     submission: fixed(Kind.nullable(Kind.text)),
-    rail: fixed(Kind.text),
+    rail: fixed(Kind.oneOf(RAILS)),
+    /** The address of the rail's page, once it is open. */
+    page_url: edited(Kind.nullable(Kind.text)),
+    /** The rail's own number of the transaction. */
+    rail_id: edited(Kind.nullable(Kind.text)),
     description: fixed(Kind.nullable(Kind.text)),
     metadata: fixed(Kind.json<Metadata>()),
     created_at: fixed(Kind.instant),
-    sent_at: fixed(Kind.instant, "sentAt"),
+    sent_at: moving(Kind.instant, "sentAt"),
     asks: moving(Kind.integer, "asks"),
     not_found: moving(Kind.integer, "notFound"),
     known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
+    refused_for: moving(Kind.nullable(Kind.text), "refusedFor"),
+    page: moving(Kind.nullable(Kind.json<RailPage>()), "page"),
     status: moving(Kind.oneOf(CHARGE_STATUSES)),
     runner: moving(Kind.nullable(Kind.integer)),
     will_retry: moving(Kind.flag),
@@ -74,13 +87,13 @@ export type ChargeRow = RowOf<typeof charges>
 export const chargeLifecycle: Lifecycle<typeof chargeMachine, ChargeRow> = {
   kind: "charge",
   machine: chargeMachine,
-  machineVersion: 1,
+  machineVersion: 2,
   // What a rail already knows comes before what is decided on it: a payment at the last instant saves the subscription.
   ranks: { ask: 0 },
   table: charges,
 }
 
-/** The process that talks to a rail about a charge. No call to a rail takes longer than two minutes. */
+/** The process that talks to the simulator about a charge, which takes no time to speak of. */
 export const chargeLease: Lease = { name: "charge", forgottenAfterMs: 2 * MINUTE_MS }
 
 type Made =
@@ -95,6 +108,8 @@ type Made =
   | "period_start_at"
   | "period_end_at"
   | "lines"
+  | "purpose"
+  | "hosted"
   | "payment_method"
   | "payment_method_named"
   | "retry_of"
@@ -102,14 +117,25 @@ type Made =
   | "submission"
   | "rail"
   | "sent_at"
-  | "runner"
   | "description"
   | "metadata"
   | "created_at"
 
-/** A charge as it is committed before it is sent to a rail (decision F1). */
-export const newCharge = (made: Pick<ChargeRow, Made>): ChargeRow => ({
+/**
+ * Whether a charge goes out by the queue of calls to rails (src/rail_call), not at once: whoever commits it queues it. One
+ * without a payment method goes nowhere.
+ */
+export const isQueued = ({
+  rail,
+  hosted,
+  payment_method,
+}: Pick<ChargeRow, "rail" | "hosted" | "payment_method">): boolean =>
+  isOutside(rail) && (hosted || payment_method !== null)
+
+/** A charge as it is committed before it is sent to a rail (decision F1). `runner`: this process, which sends it if it is to go at once. */
+export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: number }): ChargeRow => ({
   ...made,
+  runner: isQueued(made) ? null : made.runner,
   id: newId("charge"),
   currency: CURRENCY,
   state: "pending.sending",
@@ -118,6 +144,10 @@ export const newCharge = (made: Pick<ChargeRow, Made>): ChargeRow => ({
   asks: 0,
   not_found: 0,
   known_at: null,
+  refused_for: null,
+  page: null,
+  page_url: null,
+  rail_id: null,
   will_retry: false,
   next_retry_at: null,
   refund_due: false,

@@ -12,7 +12,6 @@ import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
 import { problem } from "../problem.ts"
 import type { Runner } from "../process/Runner.ts"
-import type { PaymentRail } from "../rail/PaymentRail.ts"
 import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
@@ -82,7 +81,7 @@ export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Ten
 /** A subscription that is cancelled while it waits takes its session with it. */
 export const checkoutsLayer = Layer.effect(
   Checkouts,
-  Effect.map(Effect.context<Nudging | PaymentRail | Runner>(), (context) =>
+  Effect.map(Effect.context<Nudging | Runner>(), (context) =>
     Checkouts.of({
       lock: Effect.fnUntraced(function* (subscription: Ref) {
         const sql = yield* SqlClient.SqlClient

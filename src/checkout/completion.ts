@@ -8,7 +8,7 @@ import { SqlClient } from "effect/sql"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { ofTenant, type Ref, refOf } from "../db/tenant.ts"
-import { summaryOf } from "../payment_method/paymentMethods.ts"
+import { attachedTo } from "../payment_method/paymentMethods.ts"
 import { commit } from "../runtime/commit.ts"
 import { tryMethod } from "../subscription/methodUsers.ts"
 import { type SessionRow, sessions } from "./checkout.ts"
@@ -50,7 +50,7 @@ export const completion = Effect.fnUntraced(function* (of: Completion) {
   )
   const ref: Ref = { ...refOf(session), id: of.customerId }
   const [customer] = yield* customers.lock([ref], "NO KEY UPDATE")
-  const isAttached = (yield* summaryOf(ref, methodId)) !== null
+  const isAttached = (yield* attachedTo(ref, methodId)) !== null
   if (customer === undefined || !isAttached || customer.default_payment_method_id === methodId) return []
   if (customer.default_payment_method_id !== null && !(yield* hasOverdue(customer))) return []
   yield* customers.update([{ ...customer, default_payment_method_id: methodId }])

@@ -6,7 +6,6 @@ import type { Answered, ChargeOwner, Settlement } from "../collecting/ChargeOwne
 import { customers } from "../customer/customer.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
 import type { Runner } from "../process/Runner.ts"
-import type { PaymentRail } from "../rail/PaymentRail.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import type { Outcome } from "../runtime/outcome.ts"
 import { retryBill, settleWith } from "../subscription/owner.ts"
@@ -57,7 +56,7 @@ const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, now:
 }
 
 export const checkoutOwner = Effect.map(
-  Effect.context<Nudging | PaymentRail | Runner>(),
+  Effect.context<Nudging | Runner>(),
   (context): ChargeOwner => ({
     owns: isOfCheckout,
     lock: (charges) =>

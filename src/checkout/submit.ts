@@ -159,7 +159,7 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
   const [charge] = yield* move([{ row: subscription, event: { type: "check_out", at: now, methodId } }], {
     now,
     terms: yield* readTerms([refOf(subscription)]),
-    pages: new Map([[subscription.id, { id: session.id, submission: noted.submission ?? null }]]),
+    pages: new Map([[subscription.id, { id: session.id, hostedBy: null, submission: noted.submission ?? null }]]),
   })
   if (charge === undefined) return yield* done(notes)
   yield* commit(sessionMoved(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now))

@@ -10,10 +10,15 @@ import { ofTenant, refOf, type Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import * as postings from "../ledger/postings.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
-import { findPaymentMethods, methodKey, nameMethod } from "../payment_method/paymentMethods.ts"
+import {
+  type AttachedMethod,
+  findPaymentMethods,
+  methodKey,
+  nameMethod,
+  summaryOf,
+} from "../payment_method/paymentMethods.ts"
 import { asReference, problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
-import { type PaymentMethodSummary, PaymentRail } from "../rail/PaymentRail.ts"
 import { born } from "../runtime/outcome.ts"
 import type { Answered, ChargeOwner, Settlement } from "./ChargeOwners.ts"
 import { commitAttempts } from "./collect.ts"
@@ -24,7 +29,7 @@ interface OneOff {
   readonly lines: ReadonlyArray<Line>
   readonly description: string | null
   readonly metadata: Metadata
-  readonly method: PaymentMethodSummary
+  readonly method: AttachedMethod
   readonly methodNamed: boolean
   readonly attemptNumber: number
   readonly retryOf: string | null
@@ -34,7 +39,6 @@ interface OneOff {
 
 /** Commits a one-off charge to be attempted once the transaction is through. */
 const insertOneOff = Effect.fnUntraced(function* (tenant: Tenant, made: OneOff) {
-  const rail = yield* PaymentRail
   const { id: runner } = yield* Runner
   const charge = newCharge({
     account_id: tenant.account_id,
@@ -48,12 +52,14 @@ const insertOneOff = Effect.fnUntraced(function* (tenant: Tenant, made: OneOff) 
     period_start_at: null,
     period_end_at: null,
     lines: made.lines,
-    payment_method: made.method,
+    purpose: "sale",
+    hosted: false,
+    payment_method: summaryOf(made.method),
     payment_method_named: made.methodNamed,
     retry_of: made.retryOf,
     page_id: null,
     submission: null,
-    rail: rail.name,
+    rail: made.method.rail,
     sent_at: made.now,
     runner,
     description: made.description,
@@ -174,22 +180,19 @@ const settled = ({ before, after }: Answered, now: number) => {
 }
 
 /** One-off charges are their own owners: nothing else moves with them. */
-export const oneOffOwner = Effect.map(
-  Effect.context<PaymentRail>(),
-  (context): ChargeOwner => ({
-    owns: ({ subscription_id }) => subscription_id === null,
-    lock: () =>
-      Effect.succeed((answered, now) =>
-        Effect.succeed({
-          charges: new Map(
-            answered
-              .filter(({ before, after }) => before.status !== after.status)
-              .map((one) => [one.after.id, settled(one, now)]),
-          ),
-          outcomes: [],
-          attempts: [],
-        } satisfies Settlement),
-      ),
-    retry: (tenant, charge, named) => Effect.provideContext(retryOneOff(tenant, charge, named), context),
-  }),
-)
+export const oneOffOwner: ChargeOwner = {
+  owns: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",
+  lock: () =>
+    Effect.succeed((answered, now) =>
+      Effect.succeed({
+        charges: new Map(
+          answered
+            .filter(({ before, after }) => before.status !== after.status)
+            .map((one) => [one.after.id, settled(one, now)]),
+        ),
+        outcomes: [],
+        attempts: [],
+      } satisfies Settlement),
+    ),
+  retry: retryOneOff,
+}

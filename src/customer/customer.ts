@@ -4,7 +4,7 @@ import * as Kind from "../db/Kind.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import { commonOf } from "../http/response.ts"
 import type { Metadata } from "../metadata.ts"
-import { findPaymentMethods, methodKey } from "../payment_method/paymentMethods.ts"
+import { findPaymentMethods, methodKey, summaryOf } from "../payment_method/paymentMethods.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import type { Customer } from "./api.ts"
 
@@ -43,5 +43,8 @@ export const renderCustomers = Effect.fnUntraced(function* (rows: ReadonlyArray<
       method === null ? [] : [{ account_id, livemode, id, method }],
     ),
   )
-  return rows.map((row) => renderCustomer(row, methods.get(methodKey(row.id, row.default_payment_method_id ?? ""))))
+  return rows.map((row) => {
+    const method = methods.get(methodKey(row.id, row.default_payment_method_id ?? ""))
+    return renderCustomer(row, method && summaryOf(method))
+  })
 })

@@ -109,7 +109,7 @@ const payOwing = Effect.fnUntraced(function* (
   const payments = yield* move(commands, {
     now,
     terms: yield* readTerms(owing.map(refOf)),
-    pages: new Map(owing.map(({ id }) => [id, { id: nudge.id, submission: numberOf(submitted) }])),
+    pages: new Map(owing.map(({ id }) => [id, { id: nudge.id, hostedBy: null, submission: numberOf(submitted) }])),
   })
   return { kind: "begun", payments, others: [], now } satisfies Begun
 })

@@ -8,6 +8,7 @@ import { isRef, ofTenant, type Ref, refOf } from "../db/tenant.ts"
 import { commonOf } from "../http/response.ts"
 import { invalid, noSuch, noSuchReference } from "../problem.ts"
 import { PAYMENT_METHOD_TYPES, type PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { RAILS, type RailName } from "../rail/Rail.ts"
 import { TEST_METHODS, testMethod } from "../rail/simulator/methods.ts"
 import type { PaymentMethod } from "./api.ts"
 
@@ -27,6 +28,8 @@ export const paymentMethods = table(
     bank_name: fixed(Kind.nullable(Kind.text)),
     exp_month: fixed(Kind.nullable(Kind.integer)),
     exp_year: fixed(Kind.nullable(Kind.integer)),
+    /** The rail that saved it: charges with it go through that one (decision P4). */
+    rail: fixed(Kind.oneOf(RAILS)),
     created_at: fixed(Kind.instant),
   },
 )
@@ -44,6 +47,14 @@ export const renderPaymentMethod = (row: PaymentMethodRow): typeof PaymentMethod
   exp_year: row.exp_year,
 })
 
+/** A payment method, and the rail that it goes through. */
+export interface AttachedMethod extends PaymentMethodSummary {
+  readonly rail: RailName
+}
+
+/** What other objects show of a payment method. */
+export const summaryOf = ({ rail: _, ...summary }: AttachedMethod): PaymentMethodSummary => summary
+
 /** What names a payment method among those of several customers. */
 export const methodKey = (customerId: string, methodId: string): string => `${customerId} ${methodId}`
 
@@ -51,17 +62,17 @@ export const methodKey = (customerId: string, methodId: string): string => `${cu
 export const findPaymentMethods = Effect.fnUntraced(function* (
   wanted: ReadonlyArray<Ref & { readonly method: string }>,
 ) {
-  if (wanted.length === 0) return new Map<string, PaymentMethodSummary>()
+  if (wanted.length === 0) return new Map<string, AttachedMethod>()
   const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<PaymentMethodSummary & { customer_id: string }>`
-    SELECT m.customer_id, m.id, m.type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year
+  const rows = yield* sql<AttachedMethod & { customer_id: string }>`
+    SELECT m.customer_id, m.id, m.type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year, m.rail
     FROM ${records(sql, wanted, { ...REF_COLUMNS, method: "text" })} r
     JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id) = (r.account_id, r.livemode, r.id, r.method)`
-  return new Map(rows.map(({ customer_id, ...summary }) => [methodKey(customer_id, summary.id), summary]))
+  return new Map(rows.map(({ customer_id, ...method }) => [methodKey(customer_id, method.id), method]))
 })
 
 /** The payment method of a customer by its ID; null where there is none, or none is asked for. */
-export const summaryOf = (customer: Ref, id: string | null) =>
+export const attachedTo = (customer: Ref, id: string | null) =>
   id === null
     ? Effect.succeed(null)
     : Effect.map(
@@ -71,7 +82,7 @@ export const summaryOf = (customer: Ref, id: string | null) =>
 
 /** The payment method of a customer; fails with `resource_missing`. */
 export const getPaymentMethod = Effect.fnUntraced(function* (customer: Ref, id: string) {
-  return (yield* summaryOf(customer, id)) ?? (yield* noSuch("payment method of the customer", id))
+  return (yield* attachedTo(customer, id)) ?? (yield* noSuch("payment method of the customer", id))
 })
 
 /** Removes a payment method from its customer, as default too. Nothing may use it any more. */
@@ -93,7 +104,7 @@ export const nameMethod = Effect.fnUntraced(function* (
   at: number,
   simulated = !customer.livemode,
 ) {
-  const attached = yield* summaryOf(customer, id)
+  const attached = yield* attachedTo(customer, id)
   if (attached !== null) return attached
   if (!simulated || !id.startsWith(TEST_PREFIX))
     return yield* noSuchReference("payment method of the customer", id, param)
@@ -104,6 +115,7 @@ export const nameMethod = Effect.fnUntraced(function* (
       `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`,
     )
   const { account_id, livemode, id: customer_id } = customer
-  yield* paymentMethods.insert([{ account_id, livemode, customer_id, created_at: at, ...summary }])
-  return summary
+  const method: AttachedMethod = { ...summary, rail: "simulator" }
+  yield* paymentMethods.insert([{ account_id, livemode, customer_id, created_at: at, ...method }])
+  return method
 })

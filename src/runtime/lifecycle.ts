@@ -22,6 +22,7 @@ export const ACTOR_KINDS = [
   "webhook_endpoint",
   "nudge",
   "checkout_session",
+  "refund",
 ] as const
 export type ActorKind = (typeof ACTOR_KINDS)[number]
 

@@ -8,7 +8,7 @@ import { type CustomerRow, customers } from "../customer/customer.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
-import { nameMethod, summaryOf } from "../payment_method/paymentMethods.ts"
+import { getPaymentMethod, nameMethod, summaryOf } from "../payment_method/paymentMethods.ts"
 import { plans } from "../plan/plan.ts"
 import { asReference, invalid, problem } from "../problem.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
@@ -107,8 +107,8 @@ export const createSubscription = Effect.fn("subscription.create")(function* (
     now,
   })
   const { id } = transition.row
-  const payment_method = named ?? (yield* summaryOf(customer, customer.default_payment_method_id))
-  const terms = new Map([[id, { ...plan, id, payment_method }]])
+  const method = named ?? (yield* getPaymentMethod(customer, customer.default_payment_method_id!))
+  const terms = new Map([[id, { ...plan, id, payment_method: summaryOf(method), rail: method.rail }]])
   const { outcomes, attempts } = yield* outcomesOf([transition], { now, terms }, true)
   yield* commitAttempts(outcomes, attempts)
   return { id, after: collect(attempts, now) }

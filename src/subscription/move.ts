@@ -12,7 +12,6 @@ import { readAddressees } from "../nudge/create.ts"
 import { Nudging } from "../nudge/Nudging.ts"
 import { findPaymentMethods } from "../payment_method/paymentMethods.ts"
 import { Runner } from "../process/Runner.ts"
-import { PaymentRail } from "../rail/PaymentRail.ts"
 import { advance, type Command } from "../runtime/lifecycle.ts"
 import { type Details, type Facts, outcomeOf, type Page } from "./outcome.ts"
 import { asksForNudges, movesReminders } from "./reminders.ts"
@@ -80,7 +79,6 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
     ),
     quietOf: yield* quietHours,
     token: (yield* Nudging).token,
-    rail: (yield* PaymentRail).name,
     runner: (yield* Runner).id,
   } satisfies Facts
 })

@@ -12,8 +12,8 @@ import type { Json } from "../json.ts"
 import type { NewEntry } from "../ledger/ledger.ts"
 import * as postings from "../ledger/postings.ts"
 import { type Addressees, newNudge } from "../nudge/create.ts"
-import { methodKey } from "../payment_method/paymentMethods.ts"
-import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { type AttachedMethod, methodKey, summaryOf } from "../payment_method/paymentMethods.ts"
+import type { OutsideRail } from "../rail/Rail.ts"
 import { amended, born, moved, type Outcome } from "../runtime/outcome.ts"
 import { movesReminders, nudgesOf, remindersAfter } from "./reminders.ts"
 import {
@@ -31,6 +31,8 @@ export type Details = Pick<SubscriptionRow, "metadata" | "payment_method_id">
 /** A page on which a buyer pays: the checkout session, or the nudge with the link. */
 export interface Page {
   readonly id: string
+  /** The rail on whose own page the buyer goes on; null: with a payment method that is known. */
+  readonly hostedBy: OutsideRail | null
   /** The hash of what numbers the form that was submitted; null: it had no number. */
   readonly submission: string | null
 }
@@ -47,7 +49,7 @@ export interface Facts {
   /** The pages on which buyers move their subscriptions, by subscription ID. */
   readonly pages: ReadonlyMap<string, Page>
   /** Payment methods that decisions name and that are still attached, by {@link methodKey}. */
-  readonly methods: ReadonlyMap<string, PaymentMethodSummary>
+  readonly methods: ReadonlyMap<string, AttachedMethod>
   /** Paid periods that end early, as charges, by subscription ID. */
   readonly closed: ReadonlyMap<string, ReadonlyArray<ChargeRow>>
   /** By plan ID; of those whose reminders move. */
@@ -56,8 +58,7 @@ export interface Facts {
   readonly quietOf: (tenant: Tenant) => QuietHours | null
   /** The token of a nudge's payment link. */
   readonly token: (nudge: string) => string
-  readonly rail: string
-  /** This process, which sends the charges. */
+  /** This process, which sends the charges that go at once. */
   readonly runner: number
 }
 
@@ -69,13 +70,21 @@ export interface SubscriptionOutcome {
   readonly settled: ChargeRow | undefined
 }
 
-/** The method named for the attempt while the customer has it, else the subscription's. */
-const methodOf = (row: SubscriptionRow, bill: Bill, { terms, methods }: Facts): PaymentMethodSummary | null =>
-  (bill.methodId === null ? undefined : methods.get(methodKey(row.customer_id, bill.methodId))) ??
-  terms.get(row.id)!.payment_method
+/** The method named for the attempt while the customer has it, else the subscription's; and the rail that it goes through. */
+const wayOf = (row: SubscriptionRow, bill: Bill, { terms, methods, pages }: Facts) => {
+  const rail = pages.get(row.id)?.hostedBy ?? null
+  if (rail !== null) return { rail, hosted: true, payment_method: null }
+  const named = bill.methodId === null ? undefined : methods.get(methodKey(row.customer_id, bill.methodId))
+  const { payment_method, rail: usual } = terms.get(row.id)!
+  return named === undefined
+    ? { rail: usual, hosted: false, payment_method }
+    : { rail: named.rail, hosted: false, payment_method: summaryOf(named) }
+}
 
 const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
   newCharge({
+    ...wayOf(row, bill, facts),
+    purpose: "sale",
     account_id: row.account_id,
     livemode: row.livemode,
     customer_id: row.customer_id,
@@ -87,12 +96,10 @@ const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
     period_start_at: bill.periodStart,
     period_end_at: bill.periodEnd,
     lines: bill.lines,
-    payment_method: methodOf(row, bill, facts),
     payment_method_named: bill.methodId !== null,
     retry_of: null,
     page_id: facts.pages.get(row.id)?.id ?? null,
     submission: facts.pages.get(row.id)?.submission ?? null,
-    rail: facts.rail,
     sent_at: bill.attemptedAt,
     runner: facts.runner,
     description: null,

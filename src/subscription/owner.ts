@@ -6,7 +6,7 @@ import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
 import { problem } from "../problem.ts"
 import type { Runner } from "../process/Runner.ts"
-import { isRetryable, type PaymentRail } from "../rail/PaymentRail.ts"
+import { isRetryable } from "../rail/PaymentRail.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { outcomesOf, type SubscriptionCommand } from "./move.ts"
 import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "./subscription.ts"
@@ -32,7 +32,7 @@ const eventOf = (
 }
 
 /** Moves locked subscriptions by what the rail said of their charges. */
-export const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<Nudging | PaymentRail | Runner> =>
+export const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<Nudging | Runner> =>
   Effect.fnUntraced(function* (all, now) {
     const rows = new Map(locked.map((row) => [row.id, row]))
     const terms = yield* readTerms(refsOf(all.flatMap(({ after }) => (after.status === "failed" ? [after] : []))))
@@ -73,7 +73,7 @@ export const retryBill = Effect.fn("subscription.retry")(function* (
 })
 
 export const subscriptionOwner = Effect.map(
-  Effect.context<Nudging | PaymentRail | Runner>(),
+  Effect.context<Nudging | Runner>(),
   (context): ChargeOwner => ({
     owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge),
     lock: (charges) =>

@@ -11,7 +11,6 @@ import { mergeMetadata } from "../metadata.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { invalid, problem } from "../problem.ts"
-import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
 import { Checkouts } from "./Checkouts.ts"
@@ -53,8 +52,7 @@ export const lockWithMethod = Effect.fnUntraced(function* (
   const { test_clock_id, customer_id } = yield* subscriptions.get(tenant, id)
   const now = yield* standingTime(tenant, test_clock_id)
   const customer = yield* customers.lockOne(tenant, customer_id, "SHARE")
-  const method: PaymentMethodSummary | undefined =
-    named == null ? undefined : yield* nameMethod(customer, named, "payment_method", now)
+  const method = named == null ? undefined : yield* nameMethod(customer, named, "payment_method", now)
   return { row: yield* subscriptions.lockOne(tenant, id), now, customer, method }
 })
 

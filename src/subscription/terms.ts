@@ -7,6 +7,7 @@ import { REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { RetryLogic } from "../plan/api.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import type { RailName } from "../rail/Rail.ts"
 import type { SubscriptionRow } from "./subscription.ts"
 
 /** Rules of the plan, and the method to charge. */
@@ -18,6 +19,8 @@ export interface Terms {
   readonly pro_rate: boolean
   /** The subscription's payment method, else the customer's default; null where there is none any more. */
   readonly payment_method: PaymentMethodSummary | null
+  /** The rail of that method; without one, the rail that the account has at present. */
+  readonly rail: RailName
 }
 
 /** The terms of these subscriptions, by subscription ID. */
@@ -27,10 +30,12 @@ export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) 
   const rows = yield* sql<Terms>`
     SELECT s.id, p.retry_logic, p.overage_per_unit_kobo, p.pause_enabled, p.pro_rate,
       CASE WHEN m.id IS NULL THEN NULL ELSE jsonb_build_object('id', m.id, 'type', m.type, 'brand', m.brand, 'last4', m.last4,
-        'bank_name', m.bank_name, 'exp_month', m.exp_month, 'exp_year', m.exp_year) END AS payment_method
+        'bank_name', m.bank_name, 'exp_month', m.exp_month, 'exp_year', m.exp_year) END AS payment_method,
+      coalesce(m.rail, CASE WHEN s.livemode THEN a.rail ELSE 'simulator' END) AS rail
     FROM ${records(sql, refs, REF_COLUMNS)} r
     JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
     JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
+    JOIN account a ON a.id = s.account_id
     JOIN customer c ON (c.account_id, c.livemode, c.id) = (s.account_id, s.livemode, s.customer_id)
     LEFT JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id)
       = (s.account_id, s.livemode, s.customer_id, coalesce(s.payment_method_id, c.default_payment_method_id))`
