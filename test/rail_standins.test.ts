@@ -407,6 +407,17 @@ test.each(BOTH)("%s: merchants have books of their own", async (_, of) => {
   expect([rail.books.totalTaken(), second.books.totalTaken()]).toEqual([500_000, 700_000])
 })
 
+test.each(BOTH)("%s: a merchant's new key is right, its old one wrong, and its books stay", async (_, of) => {
+  const rail = await of.start()
+  const { token } = rail.books.issueToken(EMAIL)
+  const [merchant] = rail.merchants.values()
+  const old = rail.secretKey
+  rail.rotate(merchant!, "sk_new", "new secret")
+  expect((await of.charge(rail, "chg-1", token, 500_000, old)).status).toBe(401)
+  expect((await of.charge(rail, "chg-1", token)).status).toBe(200)
+  expect([rail.secretKey, rail.webhookSecret, rail.books.totalTaken()]).toEqual(["sk_new", "new secret", 500_000])
+})
+
 test("callbacks are signed as each rail signs, and forged ones are not", async () => {
   const [first, second] = [await paystack(), await flutterwave()]
   const { headers, body } = first.callbackFor("chg_1")
@@ -429,7 +440,7 @@ test("callbacks are signed as each rail signs, and forged ones are not", async (
 test.each(BOTH)("%s: callbacks come before the answer, after it, doubled, or when they are let go", async (_, of) => {
   const rail = await of.start()
   const shop = await merchantServer()
-  rail.merchant(rail.secretKey, { webhookSecret: rail.webhookSecret, callbackUrl: shop.url })
+  rail.sendCallbacksTo(shop.url)
   const { token } = rail.books.issueToken(EMAIL)
   const order: Array<string> = []
   shop.during = async () => {

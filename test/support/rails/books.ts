@@ -76,6 +76,12 @@ export class Books {
     return found
   }
 
+  /** Some other reference, if there is one. */
+  otherThan = (reference: string): string | undefined => {
+    for (const other of this.transactions.keys()) if (other !== reference) return other
+    return undefined
+  }
+
   /** A token as if a page had issued it. */
   issueToken = (email: string, { reusable = true, card = {} }: Payment = {}): Token => {
     const whole = { ...CARD, ...card }

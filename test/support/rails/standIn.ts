@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net"
 import { sendAnswer, sendPage, sendReply } from "./answer.ts"
 import { Books, Numbers } from "./books.ts"
+import { announcing, type CallbackOptions, type Forgery, forged, invented, signed } from "./callback.ts"
 import { Callbacks, type Due } from "./callbacks.ts"
 import { Calls } from "./calls.ts"
 import { type Call, type CallKind, type Fault, type Match, Plan } from "./fault.ts"
@@ -15,7 +16,6 @@ import {
   type Act,
   type Callback,
   decode,
-  encode,
   type Merchant,
   type Reply,
   type Signature,
@@ -35,15 +35,6 @@ export interface StandInOptions {
   readonly logLimit?: number
   /** How Flutterwave signs what it sends of itself; default `hmac`. */
   readonly signature?: Signature
-}
-
-export interface CallbackOptions {
-  /** In place of what the rail would say; nothing of it has to be true. */
-  readonly event?: string
-  readonly data?: Readonly<Record<string, unknown>>
-  readonly signature?: Signature
-  /** Whose it is; default the merchant of the reference, or the first. */
-  readonly merchant?: Merchant
 }
 
 export interface PageOptions extends Payment {
@@ -67,7 +58,8 @@ export class StandIn {
   /** How long each answer takes (ms); may be changed at any time. */
   delayMs: number
   readonly #wire: Wire
-  readonly #options: StandInOptions & { readonly secretKey: string }
+  readonly #first: Merchant
+  readonly #signature: Signature
   readonly #now: () => number
   readonly #numbers: Numbers
   readonly #plan: Plan
@@ -81,7 +73,7 @@ export class StandIn {
 
   private constructor(wire: Wire, options: StandInOptions & { readonly secretKey: string }) {
     this.#wire = wire
-    this.#options = options
+    this.#signature = options.signature ?? "hmac"
     this.#now = options.now ?? Date.now
     this.#numbers = new Numbers(wire.numbering)
     this.#plan = new Plan(wire.spelling)
@@ -91,7 +83,7 @@ export class StandIn {
     this.#server.requestTimeout = 0
     this.#server.headersTimeout = 0
     this.#server.keepAliveTimeout = 0
-    this.merchant(options.secretKey, { webhookSecret: options.webhookSecret ?? "webhook secret" })
+    this.#first = this.merchant(options.secretKey, { webhookSecret: options.webhookSecret ?? "webhook secret" })
   }
 
   static start = async (wire: Wire, options: StandInOptions & { readonly secretKey: string }): Promise<StandIn> => {
@@ -105,7 +97,7 @@ export class StandIn {
   }
   /** Those of the first merchant. */
   get secretKey(): string {
-    return this.#options.secretKey
+    return this.#first.secretKey
   }
   get webhookSecret(): string {
     return this.#first.webhookSecret
@@ -113,21 +105,29 @@ export class StandIn {
   get books(): Books {
     return this.#first.books
   }
-  get #first(): Merchant {
-    return this.merchants.get(this.#options.secretKey)!
+  /** Where callbacks of the first merchant go from now on. */
+  sendCallbacksTo = (url: string | null): void => {
+    this.#first.callbackUrl = url
   }
 
-  /** Another merchant with books of its own, or what has changed of one. */
+  /** Another merchant, with books of its own. */
   merchant = (
     secretKey: string,
-    { webhookSecret = `webhook secret of ${secretKey}`, callbackUrl = null as string | null } = {},
+    { webhookSecret = `webhook secret of ${secretKey}`, callbackUrl = "" } = {},
   ): Merchant => {
-    const books =
-      this.merchants.get(secretKey)?.books ??
-      new Books(this.#numbers, this.#wire.spelling, (happening) => this.#announce(merchant, happening))
-    const merchant: Merchant = { secretKey, webhookSecret, callbackUrl, books }
+    const heard = (happening: Happening): void => this.#announce(merchant, happening)
+    const books = new Books(this.#numbers, this.#wire.spelling, heard)
+    const merchant: Merchant = { secretKey, webhookSecret, callbackUrl: callbackUrl || null, books }
     this.merchants.set(secretKey, merchant)
     return merchant
+  }
+
+  /** Gives a merchant other secrets; the old ones are refused from now on. */
+  rotate = (merchant: Merchant, secretKey: string, webhookSecret = merchant.webhookSecret): void => {
+    this.merchants.delete(merchant.secretKey)
+    merchant.secretKey = secretKey
+    merchant.webhookSecret = webhookSecret
+    this.merchants.set(secretKey, merchant)
   }
 
   /** Faults of calls to come, one each, in their order. */
@@ -179,55 +179,20 @@ export class StandIn {
   settle = (reference: string): boolean => this.#ownerOf(reference)?.books.settle(reference) ?? false
 
   /** A callback about a reference, known or not, that is signed as the rail would. */
-  callbackFor = (reference: string, { event, data, signature, merchant }: CallbackOptions = {}): Callback => {
-    const whose = merchant ?? this.#ownerOf(reference) ?? this.#first
-    const transaction = whose.books.find(reference) ?? this.#invented(reference)
-    const told =
-      this.#wire.announce({ kind: "transaction", transaction }, this.#now()) ??
-      this.#wire.announce({ kind: "transaction", transaction: { ...transaction, status: "succeeded" } }, this.#now())!
-    return this.#signed(whose, { ...told, event: event ?? told.event, data: { ...told.data, ...data } }, signature)
+  callbackFor = (reference: string, options: CallbackOptions = {}): Callback => {
+    const merchant = options.merchant ?? this.#ownerOf(reference) ?? this.#first
+    const transaction = merchant.books.find(reference) ?? invented(this.#wire, reference)
+    return announcing(this.#wire, merchant, transaction, this.#now(), { signature: this.#signature, ...options })
   }
 
-  /** The same callback, not to be believed: `other_account` is signed with secrets of another merchant. */
-  forged = (callback: Callback, how: "wrong_signature" | "unsigned" | "other_account" | "changed_body"): Callback => {
-    const other = { ...this.#first, secretKey: "sk_live_somebody_else", webhookSecret: "a secret of somebody else" }
-    const signature = "verif-hash" in callback.headers ? "hash" : "hmac"
-    switch (how) {
-      case "unsigned":
-        return { ...callback, headers: {} }
-      case "wrong_signature":
-        return { ...callback, headers: Object.fromEntries(Object.keys(callback.headers).map((name) => [name, "0000"])) }
-      case "other_account":
-        return { ...callback, headers: this.#wire.sign(other, callback.body, signature) }
-      case "changed_body":
-        return { ...callback, body: `${callback.body.slice(0, -1)},"more":true}` }
-    }
-  }
+  /** The same callback, not to be believed; `other_account`: signed with the secrets of another merchant. */
+  forged = (callback: Callback, how: Forgery): Callback => forged(this.#wire, callback, how, this.#first)
 
-  #signed = (merchant: Merchant, body: unknown, signature = this.#options.signature ?? "hmac"): Callback => {
-    const text = encode(body)
-    return { headers: this.#wire.sign(merchant, text, signature), body: text }
-  }
-
-  /** A transaction that nobody has heard of: it is in no books. */
-  #invented = (reference: string): Transaction => {
-    const books = new Books(new Numbers(this.#wire.numbering), this.#wire.spelling, () => {})
-    const transaction = books.open({
-      reference: this.#wire.spelling(reference),
-      amountKobo: 500_000,
-      currency: "NGN",
-      email: "nobody@example.com",
-      channel: "token",
-    })
-    books.apply(transaction)
-    return transaction
-  }
-
-  #announce = ({ secretKey }: Merchant, happening: Happening): void => {
-    const merchant = this.merchants.get(secretKey)!
-    const announcement = merchant.callbackUrl === null ? undefined : this.#wire.announce(happening, this.#now())
-    if (announcement === undefined) return
-    const due = { url: merchant.callbackUrl!, callback: this.#signed(merchant, announcement) }
+  #announce = (merchant: Merchant, happening: Happening): void => {
+    const { callbackUrl } = merchant
+    const announcement = this.#wire.announce(happening, this.#now())
+    if (announcement === undefined || callbackUrl === null) return
+    const due = { url: callbackUrl, callback: signed(this.#wire, merchant, announcement, this.#signature) }
     if (this.#collected !== undefined) this.#collected.push(due)
     else void this.#sendDue([due])
   }
@@ -309,8 +274,7 @@ export class StandIn {
     })
     if (this.callbacks.sending.when === "after") closed(response, () => void this.#sendDue(dues))
     else await this.#sendDue(dues)
-    const other = () =>
-      [...merchant.books.transactions.keys()].find((one) => one !== call.reference) ?? `${call.reference}0`
+    const other = () => merchant.books.otherThan(call.reference) ?? `${call.reference}0`
     const send = () => sendAnswer(response, this.#wire, reply, fault?.answer, other)
     const delayMs = fault?.delayMs ?? this.delayMs
     if (delayMs === 0) return send()

@@ -5,8 +5,8 @@ import type { Happening, Numbering, Outcome, Transaction } from "./transaction.t
 
 /** A merchant's account at a rail. */
 export interface Merchant {
-  readonly secretKey: string
-  readonly webhookSecret: string
+  secretKey: string
+  webhookSecret: string
   readonly books: Books
   /** Where callbacks are sent of themselves; null: nowhere. */
   callbackUrl: string | null
