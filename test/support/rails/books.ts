@@ -1,0 +1,245 @@
+/**
+ * A stand-in's own books of one merchant: the truth that ours are compared with. Amounts are in kobo whatever the wire says,
+ * and money moves nowhere else than in `apply` and `applyToRefund`. Nothing here knows the time: what is still to come comes
+ * when it is asked about for the n-th time, or by `settle`.
+ */
+import type {
+  Card,
+  Happening,
+  Numbering,
+  Opening,
+  Outcome,
+  Payment,
+  Refund,
+  Success,
+  Token,
+  Transaction,
+} from "./transaction.ts"
+
+const CARD: Card = {
+  type: "visa",
+  first6: "408408",
+  last4: "4081",
+  expMonth: "12",
+  expYear: "2030",
+  bank: "TEST BANK",
+}
+
+const sum = (amounts: ReadonlyArray<number>): number => amounts.reduce((total, amount) => total + amount, 0)
+
+const SUCCESS: Success = { kind: "success" }
+
+/** Numbers are the stand-in's, shared by its merchants: nobody's number is anybody else's. */
+export class Numbers {
+  #transaction: bigint
+  #refund: bigint
+  #token = 0
+  #code = 0
+  readonly #numbering: Numbering
+  constructor(numbering: Numbering) {
+    this.#numbering = numbering
+    this.#transaction = numbering.transaction
+    this.#refund = numbering.refund
+  }
+  transaction = (): bigint => this.#transaction++
+  refund = (): bigint => this.#refund++
+  token = (): string => this.#numbering.token(++this.#token)
+  minimumToSaveKobo = (): number => this.#numbering.minimumToSaveKobo
+  code = (): string => `ac${(++this.#code).toString(36).padStart(10, "0")}`
+}
+
+export class Books {
+  /** By reference, as it is on the wire. */
+  readonly transactions = new Map<string, Transaction>()
+  /** By the code of its page. */
+  readonly byCode = new Map<string, Transaction>()
+  /** By the rail's own number. */
+  readonly byNumber = new Map<string, Transaction>()
+  readonly tokens = new Map<string, Token>()
+  readonly refunds = new Map<string, Refund>()
+  readonly #numbers: Numbers
+  readonly #spelling: (reference: string) => string
+  readonly #heard: (happening: Happening) => void
+  constructor(numbers: Numbers, spelling: (reference: string) => string, heard: (happening: Happening) => void) {
+    this.#numbers = numbers
+    this.#spelling = spelling
+    this.#heard = heard
+  }
+
+  /** By the reference as it is on the wire or as ours. */
+  find = (reference: string): Transaction | undefined => this.transactions.get(this.#spelling(reference))
+
+  /** The same, for tests that know it is there. */
+  get = (reference: string): Transaction => {
+    const found = this.find(reference)
+    if (found === undefined) throw new Error(`The stand-in has no transaction ${reference}.`)
+    return found
+  }
+
+  /** Some other reference, if there is one. */
+  otherThan = (reference: string): string | undefined => {
+    for (const other of this.transactions.keys()) if (other !== reference) return other
+    return undefined
+  }
+
+  /** A token as if a page had issued it. */
+  issueToken = (email: string, { reusable = true, card = {} }: Payment = {}): Token => {
+    const whole = { ...CARD, ...card }
+    const token: Token = {
+      token: this.#numbers.token(),
+      email,
+      reusable,
+      active: true,
+      card: whole,
+      signature: `SIG_${whole.first6}${whole.last4}${whole.expMonth}${whole.expYear}`,
+    }
+    this.tokens.set(token.token, token)
+    return token
+  }
+
+  /** Writes a transaction down; no money moves by it. */
+  open = (opening: Opening): Transaction => {
+    const transaction: Transaction = {
+      reference: opening.reference,
+      number: this.#numbers.transaction(),
+      code: this.#numbers.code(),
+      email: opening.email,
+      channel: opening.channel,
+      askedKobo: opening.amountKobo,
+      amountKobo: opening.amountKobo,
+      feesKobo: 0,
+      currency: opening.currency,
+      status: "open",
+      words: "The transaction was not completed",
+      retryBy: null,
+      spoken: "data",
+      steppedUp: false,
+      taken: [],
+      token: opening.token ?? null,
+      paidBy: "card",
+      asks: 0,
+      later: null,
+      refunds: [],
+      returnUrl: opening.returnUrl ?? null,
+      cancelUrl: opening.cancelUrl ?? null,
+    }
+    this.transactions.set(transaction.reference, transaction)
+    this.byNumber.set(String(transaction.number), transaction)
+    this.byCode.set(transaction.code, transaction)
+    return transaction
+  }
+
+  /** What an outcome means for the books. */
+  apply = (transaction: Transaction, outcome: Outcome = SUCCESS): void => {
+    transaction.later = null
+    switch (outcome.kind) {
+      case "success": {
+        const amountKobo = outcome.amountKobo ?? transaction.askedKobo
+        for (let time = 0; time < (outcome.times ?? 1); time++) transaction.taken.push(amountKobo)
+        transaction.amountKobo = sum(transaction.taken)
+        transaction.feesKobo = outcome.feesKobo ?? 0
+        transaction.currency = outcome.currency ?? transaction.currency
+        transaction.status = "succeeded"
+        transaction.words = "Approved"
+        this.#heard({ kind: "transaction", transaction })
+        return
+      }
+      case "decline":
+        transaction.status = "failed"
+        transaction.words = outcome.words
+        transaction.retryBy = outcome.retryBy ?? null
+        transaction.spoken = outcome.spoken ?? "data"
+        this.#heard({ kind: "transaction", transaction })
+        return
+      case "later":
+        transaction.status = outcome.saying
+        transaction.words = outcome.words ?? (outcome.saying === "failed" ? "Declined" : "pending")
+        transaction.asks = 0
+        transaction.later = outcome
+        return
+      case "step_up":
+        transaction.status = "open"
+        transaction.steppedUp = true
+        return
+    }
+  }
+
+  /** The buyer pays on the page: a token is issued with the money, bound to the e-mail, if a card was used. */
+  pay = (transaction: Transaction, payment: Payment, outcome?: Outcome): void => {
+    transaction.paidBy = payment.by ?? "card"
+    if (transaction.channel === "page" && transaction.paidBy === "card")
+      transaction.token = this.issueToken(transaction.email, {
+        ...payment,
+        reusable: payment.reusable !== false && transaction.askedKobo >= this.#numbers.minimumToSaveKobo(),
+      })
+    this.apply(transaction, outcome)
+  }
+
+  /** One ask that reached the books: counts, and brings about what was to come by now. */
+  ask = (transaction: Transaction): void => {
+    transaction.asks++
+    if (transaction.later !== null && transaction.asks >= transaction.later.asks) this.settle(transaction.reference)
+  }
+
+  /** What was still to come comes now; false where nothing was. */
+  settle = (reference: string): boolean => {
+    const transaction = this.get(reference)
+    const { later } = transaction
+    if (later === null) return false
+    this.apply(transaction, later.becomes)
+    return true
+  }
+
+  /** Kobo that a refund could still send back. */
+  refundable = (transaction: Transaction): number =>
+    sum(transaction.taken) -
+    sum(transaction.refunds.filter((one) => one.status !== "failed").map((one) => one.amountKobo))
+
+  refund = (transaction: Transaction, amountKobo: number, outcome: Outcome = SUCCESS): Refund => {
+    const refund: Refund = {
+      id: this.#numbers.refund(),
+      reference: transaction.reference,
+      amountKobo,
+      status: "pending",
+      asks: 0,
+      later: null,
+    }
+    transaction.refunds.push(refund)
+    this.refunds.set(String(refund.id), refund)
+    this.#applyToRefund(refund, outcome)
+    return refund
+  }
+
+  #applyToRefund = (refund: Refund, outcome: Outcome): void => {
+    refund.later = outcome.kind === "later" ? outcome : null
+    if (outcome.kind === "success") refund.status = "returned"
+    if (outcome.kind === "decline") refund.status = "failed"
+    this.#heard({ kind: "refund", transaction: this.get(refund.reference), refund })
+  }
+
+  askRefund = (refund: Refund): void => {
+    refund.asks++
+    if (refund.later !== null && refund.asks >= refund.later.asks) this.settleRefund(refund)
+  }
+
+  settleRefund = (refund: Refund): boolean => {
+    if (refund.later === null) return false
+    this.#applyToRefund(refund, refund.later.becomes)
+    return true
+  }
+
+  /** All that was still to come comes now, with what follows from it. Returns how many transactions and refunds it was. */
+  settleAll = (): number => {
+    const transactions = [...this.transactions.keys()].filter(this.settle)
+    const refunds = [...this.refunds.values()].filter(this.settleRefund)
+    return transactions.length + refunds.length
+  }
+
+  /** Kobo taken so far, with what was sent back later. */
+  totalTaken = (currency = "NGN"): number =>
+    sum([...this.transactions.values()].filter((one) => one.currency === currency).flatMap(({ taken }) => taken))
+
+  /** Kobo that have been sent back. */
+  totalReturned = (): number =>
+    sum([...this.refunds.values()].filter(({ status }) => status === "returned").map(({ amountKobo }) => amountKobo))
+}

@@ -1,0 +1,70 @@
+/** What came in, and how much of it at once. */
+import type { Call, Fault } from "./fault.ts"
+
+export interface LoggedCall extends Call {
+  /** What went wrong with it; undefined: nothing. */
+  readonly fault: Fault | undefined
+}
+
+interface Gauge {
+  now: number
+  most: number
+}
+
+export class Calls {
+  /** The latest, oldest first. */
+  readonly log: Array<LoggedCall> = []
+  /** All that ever came in with a right key. */
+  total = 0
+  /** Those that came in with a wrong one. */
+  unauthorized = 0
+  readonly #limit: number
+  readonly #all: Gauge = { now: 0, most: 0 }
+  readonly #byKey = new Map<string, Gauge>()
+  readonly #attempts = new Map<string, number>()
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  #gauge = (key?: string): Gauge => {
+    if (key === undefined) return this.#all
+    const known = this.#byKey.get(key) ?? { now: 0, most: 0 }
+    this.#byKey.set(key, known)
+    return known
+  }
+
+  /** Counts a call as under way; what it returns ends that. */
+  begin = (key: string): (() => void) => {
+    const gauges = [this.#all, this.#gauge(key)]
+    for (const gauge of gauges) {
+      gauge.now++
+      gauge.most = Math.max(gauge.most, gauge.now)
+    }
+    return () => {
+      for (const gauge of gauges) gauge.now--
+    }
+  }
+
+  attempt = (kind: string, reference: string): number => {
+    const attempt = (this.#attempts.get(`${kind} ${reference}`) ?? 0) + 1
+    this.#attempts.set(`${kind} ${reference}`, attempt)
+    return attempt
+  }
+
+  note = (call: LoggedCall): void => {
+    this.total++
+    this.log.push(call)
+    // Forgets a half at a time: forgetting one by one would move them all each time.
+    if (this.log.length > 2 * this.#limit) this.log.splice(0, this.#limit)
+  }
+
+  /** The logged calls of a kind, about a reference as it is on the wire. */
+  of = (kind: Call["kind"], reference?: string): ReadonlyArray<LoggedCall> =>
+    this.log.filter((call) => call.kind === kind && (reference === undefined || call.reference === reference))
+
+  /** How many are under way now, of all merchants or of one key. */
+  underWay = (key?: string): number => this.#gauge(key).now
+
+  /** How many have ever been under way at once. */
+  most = (key?: string): number => this.#gauge(key).most
+}
