@@ -15,6 +15,10 @@ export interface Answered {
   readonly before: ChargeRow
   readonly after: ChargeRow
   readonly at: number
+  /** Of one that was paid on a rail's page: the payment method that the rail saved; null: none. */
+  readonly methodId?: string | null
+  /** The rail takes no further attempt before (ms since the epoch). */
+  readonly retryNotBefore?: number
 }
 
 /** What answers mean to their charges' owner. */

@@ -1,33 +1,20 @@
 /**
- * Getting paid: committed charges go to the rail outside any transaction, and what the rail says comes back in as the next
- * event of the charge and of what it is for, in one transaction.
+ * Getting paid by the rail within, which answers at once: committed charges go to it outside any transaction, and its answers
+ * come back in (settle.ts). Charges of the rails outside wait for their turn in a queue (railCharges.ts); here they are passed
+ * over.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
-import { paramsOf } from "../../machines/decide.ts"
-import { type ChargeRow, chargeLease, chargeLifecycle, charges } from "../charge/charge.ts"
-import { retryingDeadlocks } from "../db/deadlock.ts"
-import { refOf } from "../db/tenant.ts"
-import { hold, releasing, take } from "../process/lease.ts"
+import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
+import { releasing, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../rail/PaymentRail.ts"
-import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
-import { advance, type Transition } from "../runtime/lifecycle.ts"
-import { moved, type Outcome } from "../runtime/outcome.ts"
-import { formatInstant } from "../time.ts"
-import { type Answered, ChargeOwners } from "./ChargeOwners.ts"
-
-type ChargeTransition = Transition<typeof chargeMachine, ChargeRow>
-
-/** A rail's answer to a charge. */
-interface Answer {
-  readonly charge: ChargeRow
-  readonly answer: RailAnswer
-  /** When the answer counts from: the attempt's own instant where the rail answered it at once, else now. */
-  readonly at: number
-}
+import { advance } from "../runtime/lifecycle.ts"
+import { moved } from "../runtime/outcome.ts"
+import { queueAsks } from "./asking.ts"
+import { type Answer, commitAttempts, rowAfter, settle } from "./settle.ts"
 
 /** Dropped charges finished in one go: a crash leaves at most a few batches. */
 const MAX_RECOVERED = 500
@@ -59,90 +46,6 @@ const NO_METHOD: RailAnswer = {
   message: "The customer has no payment method.",
 }
 
-/** The charge's row after a transition; nobody has it in hand any more. */
-const rowAfter = ({ row, to, version, decision }: ChargeTransition, now: number): ChargeRow => {
-  const settled = paramsOf(decision, "settled")
-  const contradicted = paramsOf(decision, "contradicted")
-  return {
-    ...charges.withSnapshot(row, to, decision.snapshot.context),
-    version,
-    runner: null,
-    status: settled?.status ?? row.status,
-    failure_code: settled?.code ?? row.failure_code,
-    failure_message: settled?.message ?? row.failure_message,
-    paid_at: settled?.status === "succeeded" ? now : row.paid_at,
-    contradictions:
-      contradicted === undefined
-        ? row.contradictions
-        : [...row.contradictions, { ...contradicted, at: formatInstant(contradicted.at) }],
-  }
-}
-
-/** Commits outcomes that bring about charges to attempt: they are in hand before their rows say so. */
-export const commitAttempts = Effect.fnUntraced(function* (
-  outcomes: ReadonlyArray<Outcome>,
-  attempts: ReadonlyArray<ChargeRow>,
-) {
-  yield* hold(chargeLease, attempts)
-  yield* commit(outcomes)
-})
-
-/** Locks what charges are for, each by its owner. */
-const lockOwners = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
-  const owners = yield* ChargeOwners
-  const owning = owners.flatMap(({ owns, lock }) => {
-    const its = of.filter(owns)
-    return its.length === 0 ? [] : [{ owns, lock: lock(its) }]
-  })
-  return yield* Effect.forEach(owning, ({ owns, lock }) => Effect.map(lock, (settle) => ({ owns, settle })))
-})
-
-/**
- * Applies a rail's answers: charges settle or wait, and what they are for moves on. One transaction; answers to charges that
- * are settled already change nothing but are kept where they contradict. `now` is the actors' own clock. Returns the
- * charges that are to be attempted next.
- */
-export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number) {
-  const sql = yield* SqlClient.SqlClient
-  const work = Effect.gen(function* () {
-    const owners = yield* lockOwners(answers.map(({ charge }) => charge))
-    const locked = yield* charges.lock(answers.map(({ charge }) => refOf(charge)))
-    const rows = new Map(locked.map((row) => [row.id, row]))
-    const transitions = advance(
-      chargeLifecycle,
-      answers.flatMap(({ charge, answer, at }) => {
-        const row = rows.get(charge.id)
-        return row === undefined ? [] : [{ row, event: { ...answer, at } }]
-      }),
-    )
-    const answered = transitions.map(
-      (transition): Answered => ({
-        before: transition.row,
-        after: rowAfter(transition, now),
-        at: transition.event.at,
-      }),
-    )
-    const settlements = yield* Effect.forEach(owners, ({ owns, settle }) =>
-      settle(
-        answered.filter(({ before }) => owns(before)),
-        now,
-      ),
-    )
-    const outcomes = settlements.flatMap((settlement) => settlement.outcomes)
-    const attempts = settlements.flatMap((settlement) => settlement.attempts)
-    const settled = new Map(settlements.flatMap((settlement) => [...settlement.charges]))
-    for (const [index, transition] of transitions.entries()) {
-      const { after } = answered[index]!
-      const { row = after, ...parts } = settled.get(after.id) ?? {}
-      outcomes.push(moved(chargeLifecycle, transition, row, parts))
-    }
-    yield* commitAttempts(outcomes, attempts)
-    const following = yield* Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
-    return [...attempts, ...following.flat()]
-  })
-  return yield* retryingDeadlocks(sql.withTransaction(work))
-})
-
 /**
  * Settles answers in one transaction; where that fails, each in one of its own, so that one which cannot be settled holds
  * nobody else's up: it stays in hand, and is tried again by the recovery.
@@ -170,19 +73,20 @@ const attempt = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: 
   )
 })
 
-/** Attempts committed charges, and those that follow from them at once, round after round. */
+/** Attempts committed charges that go at once, and those that follow from them, round after round. */
 export const collect = Effect.fn("charge.collect")(function* (
   of: ReadonlyArray<ChargeRow>,
   now: number,
   codes = NO_CODES,
 ) {
-  let next = of
+  let next: ReadonlyArray<ChargeRow> = of.filter((charge) => !isQueued(charge))
   for (let round = 0; next.length > 0; round++) {
     if (round === MAX_ROUNDS) {
       yield* Effect.logWarning("charges are left to the recovery", { charges: next.length })
       return yield* releasing(chargeLease, next, Effect.void)
     }
-    next = yield* releasing(chargeLease, next, attempt(next, now, codes))
+    const following = yield* releasing(chargeLease, next, attempt(next, now, codes))
+    next = following.filter((charge) => !isQueued(charge))
   }
 })
 
@@ -269,11 +173,16 @@ export const chargeTimers = timerHandler(
   Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof chargeMachine, ChargeRow>>, now: number) {
     const transitions = advance(chargeLifecycle, due)
     const { id: runner } = yield* Runner
-    const asking = transitions.map((transition) => ({ ...rowAfter(transition, now), runner }))
+    const asking = transitions.map((transition) => {
+      const row = rowAfter(transition, now)
+      return isQueued(row) ? row : { ...row, runner }
+    })
+    const atOnce = asking.filter((charge) => !isQueued(charge))
     yield* commitAttempts(
       transitions.map((transition, index) => moved(chargeLifecycle, transition, asking[index]!)),
-      asking,
+      atOnce,
     )
-    return ask(asking, now)
+    yield* queueAsks(asking.filter(isQueued), false)
+    return ask(atOnce, now)
   }),
 )

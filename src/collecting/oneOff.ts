@@ -21,7 +21,7 @@ import { asReference, problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
 import { born } from "../runtime/outcome.ts"
 import type { Answered, ChargeOwner, Settlement } from "./ChargeOwners.ts"
-import { commitAttempts } from "./collect.ts"
+import { commitAttempts } from "./settle.ts"
 
 interface OneOff {
   readonly customer: CustomerRow

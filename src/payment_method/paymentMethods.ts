@@ -10,6 +10,7 @@ import { invalid, noSuch, noSuchReference } from "../problem.ts"
 import { PAYMENT_METHOD_TYPES, type PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { RAILS, type RailName } from "../rail/Rail.ts"
 import { TEST_METHODS, testMethod } from "../rail/simulator/methods.ts"
+import type { Place } from "../secret/Vault.ts"
 import type { PaymentMethod } from "./api.ts"
 
 const TEST_PREFIX = "pm_test_"
@@ -54,6 +55,14 @@ export interface AttachedMethod extends PaymentMethodSummary {
 
 /** What other objects show of a payment method. */
 export const summaryOf = ({ rail: _, ...summary }: AttachedMethod): PaymentMethodSummary => summary
+
+/** Where the token of a payment method is kept, for what seals it. */
+export const methodPlace = ({
+  account_id,
+  livemode,
+  customer_id,
+  id,
+}: Ref & { readonly customer_id: string }): Place => ["payment_method", account_id, livemode, customer_id, id]
 
 /** What names a payment method among those of several customers. */
 export const methodKey = (customerId: string, methodId: string): string => `${customerId} ${methodId}`

@@ -1,9 +1,16 @@
-/** A refund: money that a rail sends back (decision P8). Its table and its lifecycle. */
+/** A refund: money that a rail sends back (decision P8). Its table, its lifecycle, and how one begins. */
+import { Effect } from "effect"
 import { REFUND_STATUSES, type RefundContext, refundMachine, refundStatusOf } from "../../machines/refund.ts"
+import type { ChargeRow } from "../charge/charge.ts"
 import * as Kind from "../db/Kind.ts"
 import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
-import { RAILS } from "../rail/Rail.ts"
+import { type Ref, refOf } from "../db/tenant.ts"
+import { newId } from "../ids.ts"
+import { isOutside, RAILS } from "../rail/Rail.ts"
+import { type CallKind, queueCalls } from "../rail_call/queue.ts"
+import { commit } from "../runtime/commit.ts"
 import type { Lifecycle } from "../runtime/lifecycle.ts"
+import { born } from "../runtime/outcome.ts"
 
 const { fixed, moving } = columnsOf<RefundContext>()
 
@@ -35,3 +42,37 @@ export const refundLifecycle: Lifecycle<typeof refundMachine, RefundRow> = {
   ranks: { ask: 0, again: 0 },
   table: refunds,
 }
+
+/** A refund of a whole charge, to be requested from its rail. */
+export const newRefund = (charge: ChargeRow, now: number): RefundRow => ({
+  account_id: charge.account_id,
+  livemode: charge.livemode,
+  id: newId("refund"),
+  charge_id: charge.id,
+  customer_id: charge.customer_id,
+  rail: charge.rail,
+  amount_kobo: charge.amount_kobo,
+  version: 0,
+  returned_at: null,
+  created_at: now,
+  ...refunds.snapshotColumns("pending.requesting", {
+    requestedAt: now,
+    failures: 0,
+    asks: 0,
+    refundId: null,
+    message: null,
+  }),
+})
+
+/** Queues calls about refunds, in the running transaction. */
+export const queueRefundCalls = (of: ReadonlyArray<Ref & Pick<RefundRow, "rail">>, kind: CallKind) =>
+  queueCalls(
+    of.flatMap((refund) => (isOutside(refund.rail) ? [{ ...refOf(refund), rail: refund.rail, kind }] : [])),
+    false,
+  )
+
+/** Begins refunds, in the running transaction. */
+export const requestRefunds = Effect.fnUntraced(function* (of: ReadonlyArray<RefundRow>) {
+  yield* commit(of.map((refund) => born(refundLifecycle, undefined, refund)))
+  yield* queueRefundCalls(of, "refund")
+})

@@ -8,6 +8,7 @@ import { MethodUsers } from "../customer/MethodUsers.ts"
 import { ofTenant, refOf } from "../db/tenant.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
 import type { PaymentRail } from "../rail/PaymentRail.ts"
+import type { Vault } from "../secret/Vault.ts"
 import { move } from "./move.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 import { readTerms } from "./terms.ts"
@@ -74,7 +75,7 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
 
 export const methodUsersLayer = Layer.effect(
   MethodUsers,
-  Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail>(), (context) =>
+  Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Vault>(), (context) =>
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
         Effect.map(tryMethod(customer, methodId, now), (attempts) =>

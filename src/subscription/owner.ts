@@ -22,13 +22,20 @@ export const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
 /** What an answer means to the charge's subscription, if anything. */
 const eventOf = (
   subscription: SubscriptionRow,
-  { before, after, at }: Answered,
+  { before, after, at, methodId, retryNotBefore }: Answered,
   terms: Terms | undefined,
 ): SubscriptionCommand["event"] | undefined => {
   if (before.status !== "pending") return undefined
-  if (after.status === "succeeded") return { type: "charge.succeeded", at }
+  if (after.status === "succeeded")
+    return { type: "charge.succeeded", at, ...(methodId === undefined ? {} : { methodId }) }
   if (after.status === "pending") return subscription.state === "opening" ? { type: "charge.unsettled", at } : undefined
-  return { type: "charge.failed", at, retryable: isRetryable(after.failure_code), policy: policyOf(terms!) }
+  return {
+    type: "charge.failed",
+    at,
+    retryable: isRetryable(after.failure_code),
+    policy: policyOf(terms!),
+    ...(retryNotBefore === undefined ? {} : { retryNotBefore }),
+  }
 }
 
 /** Moves locked subscriptions by what the rail said of their charges. */

@@ -1,0 +1,58 @@
+/** Asking a rail of the outside world what became of charges, because somebody wants to know. */
+import { Effect } from "effect"
+import type { ChargeEvent } from "../../machines/charge.ts"
+import { type ChargeRow, chargeLifecycle, charges } from "../charge/charge.ts"
+import { type Ref, refOf } from "../db/tenant.ts"
+import { isOutside } from "../rail/Rail.ts"
+import { queueCalls } from "../rail_call/queue.ts"
+import { commit } from "../runtime/commit.ts"
+import { advance } from "../runtime/lifecycle.ts"
+import { moved } from "../runtime/outcome.ts"
+import { rowAfter } from "./settle.ts"
+
+/** Queues the questions about locked charges, in the running transaction. */
+export const queueAsks = (of: ReadonlyArray<ChargeRow>, urgent: boolean) =>
+  queueCalls(
+    of.flatMap((charge) =>
+      isOutside(charge.rail) ? [{ ...refOf(charge), rail: charge.rail, kind: "ask" as const }] : [],
+    ),
+    urgent,
+  )
+
+/** What an event does to locked charges: those that it moves are asked about, and so are those that are being asked about. */
+const askAbout = Effect.fnUntraced(function* (
+  of: ReadonlyArray<ChargeRow>,
+  type: Extract<ChargeEvent["type"], "rail.ask" | "rail.return">,
+  urgent: boolean,
+) {
+  const now = Date.now()
+  const transitions = advance(
+    chargeLifecycle,
+    of.map((row) => ({ row, event: { type, at: now } })),
+  )
+  yield* commit(transitions.map((transition) => moved(chargeLifecycle, transition, rowAfter(transition, now))))
+  yield* queueAsks(of, urgent)
+})
+
+/**
+ * Has rails asked now about charges that are not settled, in the running transaction. About one that failed too: it may have
+ * been paid after all, which is money that is owed back (decision P10).
+ */
+export const askNow = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
+  const rows = yield* charges.lock(refs)
+  yield* askAbout(
+    rows.filter(({ rail, status }) => isOutside(rail) && status !== "succeeded"),
+    "rail.ask",
+    false,
+  )
+})
+
+/** The buyer has come back from the rail's page, or looks again how things stand. */
+export const askForBuyer = Effect.fnUntraced(function* (ref: Ref, returned: boolean) {
+  const rows = yield* charges.lock([ref])
+  yield* askAbout(
+    rows.filter(({ rail, status }) => isOutside(rail) && status === "pending"),
+    returned ? "rail.return" : "rail.ask",
+    true,
+  )
+})

@@ -1,0 +1,38 @@
+/** What answers of rails do in the books beside what their charges' owners decide: money that is owed back (decisions P8, P10). Pure. */
+import type { chargeMachine } from "../../machines/charge.ts"
+import { paramsOf } from "../../machines/decide.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+import type { NewEntry } from "../ledger/ledger.ts"
+import { refundDue } from "../ledger/postings.ts"
+import type { Transition } from "../runtime/lifecycle.ts"
+
+export type ChargeTransition = Transition<typeof chargeMachine, ChargeRow>
+
+const owedBack = (event: string, charge: ChargeRow, amountKobo: number, at: number): NewEntry => ({
+  account_id: charge.account_id,
+  livemode: charge.livemode,
+  event,
+  idempotencyKey: `${event}:${charge.id}`,
+  customerId: charge.customer_id,
+  subscriptionId: charge.subscription_id,
+  chargeId: charge.id,
+  at,
+  lines: refundDue(amountKobo, charge.rail, charge.customer_id),
+})
+
+/** Whether a transition says that a charge was paid which had failed. */
+export const isPaidAfterAll = ({ decision }: ChargeTransition): boolean =>
+  paramsOf(decision, "contradicted")?.answer === "succeeded"
+
+/** The entries of a charge's transition. `takenKobo`: what the rail took; undefined: as much as was asked for. */
+export const booksOf = (transition: ChargeTransition, takenKobo: number | undefined): ReadonlyArray<NewEntry> => {
+  const { row, event, decision } = transition
+  const taken = takenKobo ?? row.amount_kobo
+  if (isPaidAfterAll(transition)) return [owedBack("contradicted", row, taken, event.at)]
+  if (paramsOf(decision, "settled")?.status !== "succeeded") return []
+  const excess = taken - row.amount_kobo
+  return [
+    ...(row.purpose === "verification" ? [owedBack("verification", row, row.amount_kobo, event.at)] : []),
+    ...(excess > 0 ? [owedBack("excess", row, excess, event.at)] : []),
+  ]
+}

@@ -1,0 +1,207 @@
+/**
+ * What rails say comes back in as the next event of each charge and of what it is for, in one transaction with all that
+ * follows from it: the books, what the rail saved, what cannot be right about the answer.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { paramsOf } from "../../machines/decide.ts"
+import { type ChargeRow, chargeLease, chargeLifecycle, charges, isQueued } from "../charge/charge.ts"
+import { customers } from "../customer/customer.ts"
+import { retryingDeadlocks } from "../db/deadlock.ts"
+import { names, REF_COLUMNS, records } from "../db/records.ts"
+import { refOf } from "../db/tenant.ts"
+import { newId } from "../ids.ts"
+import { hold } from "../process/lease.ts"
+import { isOutside } from "../rail/Rail.ts"
+import { type Call, queueCalls } from "../rail_call/queue.ts"
+import { newRefund, requestRefunds } from "../refund/refund.ts"
+import { commit } from "../runtime/commit.ts"
+import { advance } from "../runtime/lifecycle.ts"
+import { moved, type Outcome } from "../runtime/outcome.ts"
+import { formatInstant } from "../time.ts"
+import { booksOf, type ChargeTransition } from "./books.ts"
+import { type Answered, ChargeOwners } from "./ChargeOwners.ts"
+import type { AnswerWithoutTime, HeardException, Particulars } from "./heard.ts"
+import { saveMethod } from "./saving.ts"
+
+/** A rail's answer to a charge, with what else is known by it. */
+export interface Answer extends Particulars {
+  readonly charge: ChargeRow
+  readonly answer: AnswerWithoutTime
+  /** When the answer counts from: the attempt's own instant where the rail answered it at once, else now. */
+  readonly at: number
+}
+
+/** The charge's row after a transition; nobody has it in hand any more. */
+export const rowAfter = ({ row, to, version, decision }: ChargeTransition, now: number): ChargeRow => {
+  const settled = paramsOf(decision, "settled")
+  const contradicted = paramsOf(decision, "contradicted")
+  return {
+    ...charges.withSnapshot(row, to, decision.snapshot.context),
+    version,
+    runner: null,
+    status: settled?.status ?? row.status,
+    failure_code: settled?.code ?? row.failure_code,
+    failure_message: settled?.message ?? row.failure_message,
+    paid_at: settled?.status === "succeeded" ? now : row.paid_at,
+    contradictions:
+      contradicted === undefined
+        ? row.contradictions
+        : [...row.contradictions, { ...contradicted, at: formatInstant(contradicted.at) }],
+  }
+}
+
+/** The call that a charge goes out by. */
+const callOf = (charge: ChargeRow): ReadonlyArray<Call> =>
+  isOutside(charge.rail) && isQueued(charge)
+    ? [{ ...refOf(charge), rail: charge.rail, kind: charge.hosted ? "open_page" : "charge" }]
+    : []
+
+/**
+ * Commits outcomes that bring about charges to attempt. Those that go at once are in hand before their rows say so, the
+ * others queue for their turn; `urgent`: somebody waits for them.
+ */
+export const commitAttempts = Effect.fnUntraced(function* (
+  outcomes: ReadonlyArray<Outcome>,
+  attempts: ReadonlyArray<ChargeRow>,
+  urgent = true,
+) {
+  yield* hold(
+    chargeLease,
+    attempts.filter((charge) => !isQueued(charge)),
+  )
+  yield* commit(outcomes)
+  yield* queueCalls(attempts.flatMap(callOf), urgent)
+})
+
+/** Locks what charges are for, each by its owner; before that, customers who may get a payment method by the answer. */
+const lockOwners = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>) {
+  const of = answers.map(({ charge }) => charge)
+  yield* customers.lock(
+    answers.flatMap(({ charge, saved }) => (saved == null ? [] : [{ ...refOf(charge), id: charge.customer_id }])),
+    "NO KEY UPDATE",
+  )
+  const owners = yield* ChargeOwners
+  const owning = owners.flatMap(({ owns, lock }) => {
+    const its = of.filter(owns)
+    return its.length === 0 ? [] : [{ owns, lock: lock(its) }]
+  })
+  return yield* Effect.forEach(owning, ({ owns, lock }) => Effect.map(lock, (settle) => ({ owns, settle })))
+})
+
+/** Whether it was noted before that the rail says it was paid after all: the money is booked once. */
+const isKnown = ({ status, contradictions }: ChargeRow, answer: AnswerWithoutTime): boolean =>
+  status === "failed" && answer.type === "rail.succeeded" && contradictions.some(({ answer }) => answer === "succeeded")
+
+/** A charge as an answer leaves it, with what the rail saved of a payment on its page. */
+const answeredBy = Effect.fnUntraced(function* (
+  transition: ChargeTransition,
+  { pageUrl, railId, saved, retryAt }: Particulars,
+  now: number,
+) {
+  const { row: before, event } = transition
+  const changed = rowAfter(transition, now)
+  const isPaidOnPage = before.hosted && before.status === "pending" && changed.status === "succeeded"
+  const method = isPaidOnPage && saved != null ? yield* saveMethod(before, saved, now) : null
+  const after: ChargeRow = {
+    ...changed,
+    page_url: pageUrl ?? changed.page_url,
+    rail_id: railId ?? changed.rail_id,
+    payment_method: method ?? changed.payment_method,
+  }
+  return {
+    before,
+    after,
+    at: event.at,
+    ...(isPaidOnPage ? { methodId: method?.id ?? null } : {}),
+    ...(retryAt == null ? {} : { retryNotBefore: retryAt }),
+  } satisfies Answered
+})
+
+const EXCEPTION = {
+  ...REF_COLUMNS,
+  charge_id: "text",
+  kind: "text",
+  heard_reference: "text",
+  heard_kobo: "bigint",
+  heard_currency: "text",
+  at: "timestamptz",
+} as const
+
+/** Notes what cannot be right, of each kind once about a charge. */
+const noteExceptions = Effect.fnUntraced(function* (
+  all: ReadonlyArray<{ readonly charge: ChargeRow; readonly exception: HeardException; readonly at: number }>,
+) {
+  if (all.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  const rows = all.map(({ charge: { account_id, livemode, id }, exception, at }) => ({
+    account_id,
+    livemode,
+    id: newId("rail_exception"),
+    charge_id: id,
+    ...exception,
+    at,
+  }))
+  yield* sql`
+    INSERT INTO rail_exception (${names(sql, EXCEPTION)}) SELECT * FROM ${records(sql, rows, EXCEPTION)} r
+    ON CONFLICT (charge_id, kind, account_id, livemode) DO NOTHING`
+})
+
+/**
+ * Applies answers in the running transaction: charges settle or wait, and what they are for moves on. Answers to charges
+ * that are settled already change nothing but are kept where they contradict. `now` is the actors' own clock. Returns the
+ * charges that are to be attempted next.
+ */
+export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number) {
+  const owners = yield* lockOwners(answers)
+  const locked = yield* charges.lock(answers.map(({ charge }) => refOf(charge)))
+  const rows = new Map(locked.map((row) => [row.id, row]))
+  const byCharge = new Map(answers.map((answer) => [answer.charge.id, answer]))
+  const transitions = advance(
+    chargeLifecycle,
+    answers.flatMap(({ charge, answer, at }) => {
+      const row = rows.get(charge.id)
+      return row === undefined || isKnown(row, answer) ? [] : [{ row, event: { ...answer, at } }]
+    }),
+  )
+  const answered = yield* Effect.forEach(transitions, (transition) =>
+    answeredBy(transition, byCharge.get(transition.row.id)!, now),
+  )
+  const settlements = yield* Effect.forEach(owners, ({ owns, settle }) =>
+    settle(
+      answered.filter(({ before }) => owns(before)),
+      now,
+    ),
+  )
+  const outcomes = settlements.flatMap((settlement) => settlement.outcomes)
+  const attempts = settlements.flatMap((settlement) => settlement.attempts)
+  const settled = new Map(settlements.flatMap((settlement) => [...settlement.charges]))
+  for (const [index, transition] of transitions.entries()) {
+    const { after } = answered[index]!
+    const { row = after, entries = [], events } = settled.get(after.id) ?? {}
+    const books = booksOf(transition, byCharge.get(after.id)!.takenKobo)
+    outcomes.push(moved(chargeLifecycle, transition, row, { entries: [...entries, ...books], events: events ?? [] }))
+  }
+  yield* commitAttempts(outcomes, attempts)
+  yield* noteExceptions(
+    answers.flatMap(({ charge, exception, at }) =>
+      exception === undefined || !rows.has(charge.id) ? [] : [{ charge, exception, at }],
+    ),
+  )
+  const following = yield* Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
+  // What was taken to save a card goes back at once (decision P8).
+  yield* requestRefunds(
+    answered.flatMap(({ before, after }) =>
+      after.purpose === "verification" && before.status === "pending" && after.status === "succeeded"
+        ? [newRefund(after, now)]
+        : [],
+    ),
+  )
+  return [...attempts, ...following.flat()]
+})
+
+/** Applies answers in a transaction of their own. */
+export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* retryingDeadlocks(sql.withTransaction(applyAnswers(answers, now)))
+})

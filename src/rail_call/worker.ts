@@ -1,0 +1,199 @@
+/**
+ * Makes the calls that are queued (queue.ts): at most 20 to one rail at a time, at most 5 of them for one account, so that
+ * neither one merchant's renewals at midnight nor a rail that hangs hold anybody else up (decision P11). Taking calls and
+ * writing what was heard go on beside each other. What a process that died had under way is taken over.
+ */
+import { Effect, Queue, Schedule } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { retryingDeadlocks } from "../db/deadlock.ts"
+import { release } from "../process/lease.ts"
+import { every } from "../process/workers.ts"
+import { type Heard, OUTSIDE_RAILS, type OutsideRail } from "../rail/Rail.ts"
+import { SECOND_MS } from "../time.ts"
+import { type CallKind, callLease, endCalls, returnCalls, type TakenCall, takeCalls } from "./queue.ts"
+import { recordReach } from "./throttle.ts"
+
+const MAX_OF_RAIL = 20
+const MAX_OF_ACCOUNT = 5
+/** How often a process looks for calls that others queued. */
+const LOOK_EVERY_MS = 100
+/** What was heard is written in batches of so many; more than this unwritten, and no further calls are taken. */
+const MAX_BATCH = 50
+const MAX_UNWRITTEN = 500
+/** How long a process that stops waits for the calls that are under way. */
+const FINISH_WITHIN_MS = 10 * SECOND_MS
+
+/** A call, and the conversation that it is. It never fails: what went wrong is what was heard. */
+export interface Prepared {
+  readonly call: TakenCall
+  readonly talk: Effect.Effect<Heard>
+}
+
+/** What came of a call. */
+export interface HeardCall {
+  readonly call: TakenCall
+  readonly heard: Heard
+  /** ms since the epoch. */
+  readonly endedAt: number
+}
+
+/** What is done about what was heard. */
+export interface Written {
+  /** Calls that were not made and are to be. */
+  readonly again: ReadonlyArray<TakenCall>
+  /** What is left to do once it is committed. */
+  readonly after: Effect.Effect<void>
+}
+
+/** Those who have calls made. `R`: what it takes them. */
+export interface Caller<R> {
+  readonly kinds: ReadonlyArray<CallKind>
+  readonly prepare: (calls: ReadonlyArray<TakenCall>) => Effect.Effect<ReadonlyArray<Prepared>, SqlError.SqlError, R>
+  /** Writes what was heard, in the running transaction. */
+  readonly write: (
+    heard: ReadonlyArray<HeardCall>,
+  ) => Effect.Effect<Written, SqlError.SqlError, R | SqlClient.SqlClient>
+  /** Asks about what somebody wants to know more of than the call which has just ended says. */
+  readonly askAgain: (
+    calls: ReadonlyArray<TakenCall>,
+  ) => Effect.Effect<void, SqlError.SqlError, R | SqlClient.SqlClient>
+}
+
+/** What a process has under way and has not written yet. */
+class Conversations {
+  readonly #underWay = new Map<string, TakenCall>()
+  /** Accounts behind which to look for calls next, by rail. */
+  readonly cursors = new Map<OutsideRail, string>()
+  unwritten: ReadonlyArray<HeardCall> = []
+
+  began(call: TakenCall): void {
+    this.#underWay.set(call.id, call)
+  }
+
+  ended(heard: HeardCall): void {
+    this.#underWay.delete(heard.call.id)
+    this.unwritten = [...this.unwritten, heard]
+  }
+
+  get isIdle(): boolean {
+    return this.#underWay.size === 0 && this.unwritten.length === 0
+  }
+
+  of(rail: OutsideRail): ReadonlyArray<TakenCall> {
+    return [...this.#underWay.values()].filter((call) => call.rail === rail)
+  }
+}
+
+/** Takes what there is to do at a rail, and begins it. */
+const begin = Effect.fnUntraced(function* <R>(
+  rail: OutsideRail,
+  conversations: Conversations,
+  callers: ReadonlyArray<Caller<R>>,
+  talk: (prepared: Prepared) => Effect.Effect<void>,
+) {
+  const underWay = conversations.of(rail)
+  const room = MAX_OF_RAIL - underWay.length
+  if (room <= 0 || conversations.unwritten.length >= MAX_UNWRITTEN) return
+  const busy = [...Map.groupBy(underWay, ({ account_id }) => account_id)].map(([account_id, its]) => ({
+    account_id,
+    under_way: its.length,
+  }))
+  const after = conversations.cursors.get(rail) ?? ""
+  const sql = yield* SqlClient.SqlClient
+  // What cannot be prepared was not taken.
+  const { prepared, goOn } = yield* sql.withTransaction(
+    Effect.gen(function* () {
+      const { taken, goOn } = yield* takeCalls({ rail, after, limit: room, perAccount: MAX_OF_ACCOUNT, busy })
+      const preparing = Effect.forEach(callers, ({ kinds, prepare }) => {
+        const its = taken.filter(({ kind }) => kinds.includes(kind))
+        return its.length === 0 ? Effect.succeed([]) : prepare(its)
+      })
+      const prepared = yield* Effect.tapCause(preparing, () => release(callLease, taken))
+      return { prepared: prepared.flat(), goOn }
+    }),
+  )
+  conversations.cursors.set(rail, goOn)
+  for (const one of prepared) {
+    conversations.began(one.call)
+    yield* talk(one)
+  }
+})
+
+/** Writes what was heard, with all that follows from it, and ends the calls, in one transaction. */
+const writeBatch = Effect.fnUntraced(function* <R>(
+  { kinds, write, askAgain }: Caller<R>,
+  all: ReadonlyArray<HeardCall>,
+) {
+  const sql = yield* SqlClient.SqlClient
+  const batch = all.filter(({ call }) => kinds.includes(call.kind))
+  if (batch.length === 0) return
+  const calls = batch.map(({ call }) => call)
+  const work = Effect.gen(function* () {
+    const { again, after } = yield* write(batch)
+    yield* returnCalls(again)
+    const wanted = yield* endCalls(calls.filter((call) => !again.includes(call)))
+    yield* askAgain(calls.filter(({ id }) => wanted.some((one) => one.id === id)))
+    return after
+  })
+  const after = yield* retryingDeadlocks(sql.withTransaction(work))
+  yield* release(callLease, calls)
+  yield* after
+})
+
+/** Writes what was heard so far. What cannot be written stays, and holds nothing else up. */
+const write = Effect.fnUntraced(function* <R>(conversations: Conversations, callers: ReadonlyArray<Caller<R>>) {
+  const batch = conversations.unwritten.slice(0, MAX_BATCH)
+  if (batch.length === 0) return
+  const done = new Set<HeardCall>()
+  for (const caller of callers) {
+    const its = batch.filter(({ call }) => caller.kinds.includes(call.kind))
+    const alone = (one: HeardCall) =>
+      Effect.matchCauseEffect(writeBatch(caller, [one]), {
+        onSuccess: () => Effect.sync(() => void done.add(one)),
+        onFailure: (cause) => Effect.logError("what a rail said cannot be written", { about: one.call.id }, cause),
+      })
+    yield* Effect.matchCauseEffect(writeBatch(caller, its), {
+      onSuccess: () => Effect.sync(() => its.forEach((one) => void done.add(one))),
+      onFailure: () => Effect.forEach(its, alone, { discard: true }),
+    })
+  }
+  const written = batch.filter((one) => done.has(one))
+  // What failed goes behind the others.
+  const failed = batch.filter((one) => !done.has(one))
+  conversations.unwritten = [...conversations.unwritten.filter((one) => !batch.includes(one)), ...failed]
+  yield* recordReach(written.map(({ call, heard }) => ({ ...call, heard })))
+  if (failed.length > 0) return yield* Effect.die(new Error(`${failed.length} answers of rails could not be written.`))
+})
+
+/** Makes queued calls for as long as the scope is open. */
+export const railCallWorker = Effect.fnUntraced(function* <R>(callers: ReadonlyArray<Caller<R>>) {
+  const conversations = new Conversations()
+  const takeNow = yield* Queue.sliding<void>(1)
+  const writeNow = yield* Queue.sliding<void>(1)
+  const talk = ({ call, talk }: Prepared) =>
+    Effect.asVoid(
+      Effect.forkDetach(
+        Effect.map(talk, (heard) => {
+          conversations.ended({ call, heard, endedAt: Date.now() })
+          Queue.offerUnsafe(takeNow, undefined)
+          Queue.offerUnsafe(writeNow, undefined)
+        }),
+      ),
+    )
+  const taking = Effect.forEach(OUTSIDE_RAILS, (rail) => begin(rail, conversations, callers, talk), { discard: true })
+  const writing = Effect.gen(function* () {
+    do yield* write(conversations, callers)
+    while (conversations.unwritten.length > 0)
+    // What failed is tried again.
+  }).pipe(Effect.tapCause(() => Queue.offer(writeNow, undefined)))
+  // Opened before the two below, so closed after them: nothing new is taken any more.
+  yield* Effect.addFinalizer(() =>
+    Effect.ignore(writing).pipe(
+      Effect.repeat({ until: () => conversations.isIdle, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
+      Effect.timeoutOption(FINISH_WITHIN_MS),
+    ),
+  )
+  yield* Effect.forkScoped(Effect.repeat(Queue.offer(takeNow, undefined), Schedule.spaced(LOOK_EVERY_MS)))
+  yield* every("rail calls", 0, Effect.andThen(Queue.take(takeNow), Effect.uninterruptible(taking)))
+  yield* every("rail answers", 0, Effect.andThen(Queue.take(writeNow), Effect.uninterruptible(writing)))
+})
