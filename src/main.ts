@@ -10,6 +10,7 @@ import { CLOCK_STEPS, expiryWorker } from "./clock/deletion.ts"
 import { chargeTimers, recoverCharges } from "./collecting/collect.ts"
 import { type Config, ConfigProblem } from "./config/Config.ts"
 import { readConfig } from "./config/readConfig.ts"
+import { purgeReplaced } from "./credential/credentials.ts"
 import { databaseUrl, poolLayer } from "./db/database.ts"
 import { migrate } from "./db/migrate.ts"
 import { TenantDatabase } from "./db/TenantDatabase.ts"
@@ -54,6 +55,7 @@ const startWorkers = Effect.gen(function* () {
   yield* reminderWorker
   yield* timerWorker([chargeTimers, subscriptionTimers, checkoutTimers, invoiceTimers, nudgeTimers])
   yield* every("invoices", MINUTE_MS, drawLastMonth)
+  yield* every("replaced credentials", MINUTE_MS, purgeReplaced)
   yield* deliveryWorker
   yield* nudgeWorker
   yield* ownerMailWorker

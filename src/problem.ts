@@ -67,9 +67,9 @@ export const CATALOGUE = {
     "A messenger reported a message that no nudge is known to have been sent by, or not yet.",
   ),
   signature_invalid: entry(
-    403,
-    "permission_error",
-    "A callback is taken only with the right signature of the messenger that it comes from.",
+    401,
+    "authentication_error",
+    "A callback is taken only with the right signature of the rail or messenger that it comes from.",
   ),
   link_invalid: entry(
     403,
