@@ -15,6 +15,7 @@ import { nudges } from "../src/nudge/nudge.ts"
 import { paymentMethods } from "../src/payment_method/paymentMethods.ts"
 import { plans } from "../src/plan/plan.ts"
 import { providerChanges } from "../src/provider/providers.ts"
+import { OUTSIDE_RAILS, RAILS } from "../src/rail/Rail.ts"
 import { ACTOR_KINDS } from "../src/runtime/lifecycle.ts"
 import { subscriptions } from "../src/subscription/subscription.ts"
 import { unitRecords } from "../src/subscription/units.ts"
@@ -113,9 +114,12 @@ const NOT_IN_ROWS = new Set([
 const ENUMERATIONS: ReadonlyArray<readonly [table: string, column: string, literals: ReadonlyArray<string>]> = [
   ["account", "api_plan", API_PLANS],
   ["account", "live_access", LIVE_ACCESS],
+  ["account", "rail", RAILS],
   ["account", "vertical", VERTICALS],
   ["api_key", "type", KEY_TYPES],
   ["lifecycle_journal", "actor_kind", ACTOR_KINDS],
+  ["rail_callback", "rail", OUTSIDE_RAILS],
+  ["rail_credential", "rail", OUTSIDE_RAILS],
 ]
 
 /** The states of a machine that its rows can be in. */
