@@ -134,7 +134,7 @@ describe("the role of requests", () => {
     expect(tables.length).toBeGreaterThan(15)
     for (const { name, secured, policies } of tables) expect([name, secured, policies]).toEqual([name, true, 1])
     const hidden = tables.filter(({ granted }) => !granted).map(({ name }) => name)
-    expect(hidden).toEqual(["api_key", "webhook_secret"])
+    expect(hidden).toEqual(["api_key", "rail_callback", "rail_credential", "webhook_secret"])
     let seen = 0
     for (const { name } of tables.filter(({ granted }) => granted)) {
       const rows = (account: string, livemode: boolean) =>

@@ -151,6 +151,9 @@ export interface Rail {
   ) => Effect.Effect<HeardRefund | UnknownReference | NotHeard>
   /** Whether a callback was signed with these credentials; compared in constant time. */
   readonly isSigned: (request: CallbackRequest, credentials: Credentials) => boolean
-  /** The reference that a callback is about, in our spelling, as far as one can be read from it; nothing else of it counts. */
+  /**
+   * The reference that a callback is about, in our spelling, as far as one can be read from it: 1 to 200 printable ASCII
+   * characters. Nothing else of it counts.
+   */
   readonly referenceOf: (body: Buffer) => string | undefined
 }

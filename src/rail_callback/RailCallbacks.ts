@@ -9,15 +9,9 @@ export interface NamedReference extends RailAccount {
   readonly reference: string
 }
 
-const MAX_REFERENCE_BYTES = 200
-
 const NAMED = { account_id: "text", rail: "text", reference: "text" } as const
 
 const nameOf = ({ account_id, rail, reference }: NamedReference): string => `${rail} ${account_id} ${reference}`
-
-/** Whether it can be one that we have given, or anything else that a text column holds. */
-export const isNotable = (reference: string): boolean =>
-  reference !== "" && !reference.includes("\0") && Buffer.byteLength(reference) <= MAX_REFERENCE_BYTES
 
 /** In the order of their keys, as everybody writes them: processes that write the same at once wait for each other in turn. */
 const write = (sql: SqlClient.SqlClient) => (named: ReadonlyArray<NamedReference>) =>

@@ -293,7 +293,7 @@ describe("SMS", () => {
     expect((await termii({ message_id: "not-yet", status: "Delivered" })).status).toBe(404)
     const unsigned = await callback("termii/all", { message_id: "x", status: "Delivered" }, {})
     const { error } = (await unsigned.json()) as { error: { code: string } }
-    expect([unsigned.status, error.code]).toEqual([401, "signature_invalid"])
+    expect([unsigned.status, error.code]).toEqual([403, "signature_invalid"])
   })
 
   it("fails for a number that is none", async () => {

@@ -187,7 +187,15 @@ describe("POST /test/reset (decision M2)", () => {
   /** Tables of tenants that a reset leaves alone, each for its reason; `deletion` is its own. */
   const KEPT = ["api_key", "deletion", "webhook_endpoint", "webhook_secret"]
   /** Tables that hold live data only. */
-  const LIVE_ONLY = ["account_plan_change", "invoice", "owner_email", "provider_history", "usage_counter"]
+  const LIVE_ONLY = [
+    "account_plan_change",
+    "invoice",
+    "owner_email",
+    "provider_history",
+    "rail_callback",
+    "rail_credential",
+    "usage_counter",
+  ]
 
   it("empties every table of the sandbox but keys and webhook endpoints", async () => {
     const tables = await database.run(
