@@ -32,6 +32,7 @@ import { expanders } from "./objects.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { LiveSimulation } from "./paying/setting.ts"
 import { every } from "./process/workers.ts"
+import { Rails } from "./rail/Rails.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
 import { SANDBOX_STEPS } from "./sandbox/reset.ts"
 import { encryptionKeys } from "./secret/encryptionKeys.ts"
@@ -82,6 +83,7 @@ const serve = Effect.fnUntraced(function* (
       Links.layer,
       Layer.succeed(LiveSimulation, { allowed: !config.production }),
       Pdfs.layer,
+      Rails.layer(config.rails),
       TenantDatabase.layer(url),
       Sender.layer(config.webhooks),
       messengerLayer(config.messaging),

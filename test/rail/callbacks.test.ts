@@ -10,6 +10,7 @@ import type { OutsideRail } from "../../src/rail/Rail.ts"
 import { Vault } from "../../src/secret/Vault.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
+import { eventually } from "../support/story.ts"
 
 const { database, server, accountId } = useOwnInstance(() => ({ LOG_LEVEL: "info", LOG_FORMAT: "json" }))
 
@@ -70,15 +71,15 @@ const UNSIGNED = { status: 401, code: "signature_invalid" }
 
 describe("a callback with the right signature", () => {
   it("is noted before it is answered, by each rail's way of signing", async () => {
-    expect((await paystack(success("ref.paystack-1"))).status).toBe(200)
-    expect(await noted()).toEqual([row("paystack", "ref.paystack-1")])
+    expect((await paystack(success("chg-paystack"))).status).toBe(200)
+    expect(await noted()).toEqual([row("paystack", "chg_paystack")])
     expect((await flutterwave(completed("ref-flutterwave-1"))).status).toBe(200)
     const older = await flutterwave(completed("ref-flutterwave-2"), { "verif-hash": HASH })
     expect(older.status).toBe(200)
     expect(await noted()).toEqual([
       row("flutterwave", "ref-flutterwave-1"),
       row("flutterwave", "ref-flutterwave-2"),
-      row("paystack", "ref.paystack-1"),
+      row("paystack", "chg_paystack"),
     ])
   })
 
@@ -203,6 +204,8 @@ describe("a callback without it", () => {
       await refusedBy(`paystack/${account}`, byPaystack(body))
     await refusedBy(`paystack/${accountId()}`, byPaystack(body, "sk_live_of_another"))
     await refusedBy(`flutterwave/${other.id}`, byFlutterwave(body))
+    // What nobody can have signed is not waited for, however large.
+    await refusedBy(`paystack/${bare.id}`, byPaystack(body), "x".repeat(1024 * 1024))
     expect(await noted()).toEqual([])
   })
 
@@ -278,5 +281,16 @@ describe("credentials that were replaced", () => {
         WHERE account_id = ${account.id} AND replaced_at IS NOT NULL`,
     )
     expect([(await signed(before)).status, (await signed(after)).status]).toEqual([401, 200])
+    // A server that starts deletes them, and looks again each minute.
+    const next = await startServer(database.url())
+    try {
+      await eventually(async () => {
+        const left = await database.run((sql) => sql`SELECT 1 FROM rail_credential WHERE account_id = ${account.id}`)
+        return left.length === 1 ? true : undefined
+      })
+    } finally {
+      await next.stop()
+    }
+    expect((await signed(after)).status).toBe(200)
   })
 })
