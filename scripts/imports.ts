@@ -12,7 +12,8 @@ const MACHINES = join(ROOT, "machines")
 
 /** The parts of src/ (folders, or files at its top), lowest first. Parts of one line do not see each other. */
 const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
-  ["time.ts", "json.ts", "money.ts", "turns.ts", "apiPlans.ts", "ip.ts"],
+  ["time.ts", "json.ts", "money.ts", "sameSecret.ts", "turns.ts", "apiPlans.ts", "ip.ts"],
+  ["retryAfter.ts"],
   ["ids.ts", "problem.ts", "config"],
   ["metadata.ts", "db", "rail", "messenger"],
   ["process", "secret", "pages"],
@@ -21,8 +22,8 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["event", "ledger", "deletion"],
   ["runtime"],
   ["account", "plan", "payment_method", "clock"],
-  ["provider", "usage", "webhook"],
-  ["invoice", "customer"],
+  ["provider", "usage", "webhook", "credential"],
+  ["invoice", "customer", "rail_callback"],
   ["charge", "nudge", "rail_call"],
   ["refund"],
   ["collecting"],

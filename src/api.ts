@@ -15,12 +15,13 @@ import { paymentLinkRoutes } from "./payment_link/site.ts"
 import { paymentMethodEndpoints } from "./payment_method/http.ts"
 import { planEndpoints } from "./plan/http.ts"
 import { providerEndpoints } from "./provider/http.ts"
+import { railCallbacks } from "./rail_callback/http.ts"
 import { sandboxEndpoints } from "./sandbox/http.ts"
 import { subscriptionEndpoints } from "./subscription/http.ts"
 import { usageEndpoints } from "./usage/http.ts"
 import { webhookEndpoints } from "./webhook/http.ts"
 
-const routes = [...checkoutRoutes, ...invoiceRoutes, ...nudgeCallbacks, ...paymentLinkRoutes]
+const routes = [...checkoutRoutes, ...invoiceRoutes, ...nudgeCallbacks, ...paymentLinkRoutes, ...railCallbacks]
 
 export const publicRoutes: ReadonlyArray<PublicRoute<PublicServicesOf<(typeof routes)[number]>>> = routes
 

@@ -27,3 +27,17 @@ export const jsonBytes = (value: unknown): number => {
   })
   return Buffer.byteLength(text) + zeros
 }
+
+/**
+ * The value of a JSON text; undefined where it is none. Whole numbers that a double does not hold (Paystack's IDs have 64
+ * bits) come as strings of what is written.
+ */
+export const parseExactly = (text: string): unknown => {
+  try {
+    return JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) =>
+      typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER ? context?.source : value,
+    )
+  } catch {
+    return undefined
+  }
+}

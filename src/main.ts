@@ -10,6 +10,7 @@ import { CLOCK_STEPS, expiryWorker } from "./clock/deletion.ts"
 import { chargeTimers, recoverCharges } from "./collecting/collect.ts"
 import { type Config, ConfigProblem } from "./config/Config.ts"
 import { readConfig } from "./config/readConfig.ts"
+import { purgeReplaced } from "./credential/credentials.ts"
 import { databaseUrl, poolLayer } from "./db/database.ts"
 import { migrate } from "./db/migrate.ts"
 import { TenantDatabase } from "./db/TenantDatabase.ts"
@@ -31,6 +32,7 @@ import { expanders } from "./objects.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { LiveSimulation } from "./paying/setting.ts"
 import { every } from "./process/workers.ts"
+import { Rails } from "./rail/Rails.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
 import { SANDBOX_STEPS } from "./sandbox/reset.ts"
 import { encryptionKeys } from "./secret/encryptionKeys.ts"
@@ -54,6 +56,7 @@ const startWorkers = Effect.gen(function* () {
   yield* reminderWorker
   yield* timerWorker([chargeTimers, subscriptionTimers, checkoutTimers, invoiceTimers, nudgeTimers])
   yield* every("invoices", MINUTE_MS, drawLastMonth)
+  yield* every("replaced credentials", MINUTE_MS, purgeReplaced)
   yield* deliveryWorker
   yield* nudgeWorker
   yield* ownerMailWorker
@@ -80,6 +83,7 @@ const serve = Effect.fnUntraced(function* (
       Links.layer,
       Layer.succeed(LiveSimulation, { allowed: !config.production }),
       Pdfs.layer,
+      Rails.layer(config.rails),
       TenantDatabase.layer(url),
       Sender.layer(config.webhooks),
       messengerLayer(config.messaging),

@@ -67,9 +67,9 @@ export const CATALOGUE = {
     "A messenger reported a message that no nudge is known to have been sent by, or not yet.",
   ),
   signature_invalid: entry(
-    403,
-    "permission_error",
-    "A callback is taken only with the right signature of the messenger that it comes from.",
+    401,
+    "authentication_error",
+    "A callback is taken only with the right signature of the rail or messenger that it comes from. Messengers get the status 403.",
   ),
   link_invalid: entry(
     403,
@@ -250,7 +250,10 @@ export class Problem extends Schema.TaggedError<Problem>()("Problem", {
   code: Schema.Literals(Object.keys(CATALOGUE) as [ProblemCode, ...Array<ProblemCode>]),
   message: Schema.String,
   param: Schema.NullOr(Schema.String),
-  /** Differs from the catalogue's where a reference in a body is unknown (400 `resource_missing`, decision B3). */
+  /**
+   * Differs from the catalogue's where a reference in a body is unknown (400 `resource_missing`, decision B3), and for
+   * messengers (403 `signature_invalid`).
+   */
   status: Schema.Int,
   /** Why a payment method was declined (`card_declined`). */
   failureCode: Schema.NullOr(Schema.String),

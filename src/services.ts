@@ -6,12 +6,14 @@ import { checkoutOwner } from "./checkout/owner.ts"
 import { ChargeOwners } from "./collecting/ChargeOwners.ts"
 import { oneOffOwner } from "./collecting/oneOff.ts"
 import type { EncryptionKey } from "./config/Config.ts"
+import { RailCredentials } from "./credential/RailCredentials.ts"
 import { poolLayer } from "./db/database.ts"
 import { RecordKeys } from "./http/RecordKeys.ts"
 import { Keys } from "./key/Keys.ts"
 import { Nudging } from "./nudge/Nudging.ts"
 import { Runner } from "./process/Runner.ts"
 import { simulatorLayer } from "./rail/simulator/simulator.ts"
+import { RailCallbacks } from "./rail_callback/RailCallbacks.ts"
 import { Wakeups } from "./runtime/Wakeups.ts"
 import { attemptsLayer } from "./sandbox/attempts.ts"
 import { Vault } from "./secret/Vault.ts"
@@ -45,6 +47,8 @@ export const servicesLayer = (
         Keys.layer,
         meteringLayer,
         Nudging.layer(quietHours),
+        RailCallbacks.layer,
+        RailCredentials.layer,
         RecordKeys.layer,
         Runner.layer,
         simulatorLayer.pipe(Layer.provide(attemptsLayer)),

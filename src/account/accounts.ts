@@ -7,6 +7,7 @@ import type { ApiPlan } from "../apiPlans.ts"
 import { newId } from "../ids.ts"
 import { createKey } from "../key/apiKeys.ts"
 import type { KeyType } from "../key/key.ts"
+import type { RailName } from "../rail/Rail.ts"
 import { formatInstant } from "../time.ts"
 import type { Account } from "./api.ts"
 import type { Vertical } from "./verticals.ts"
@@ -18,6 +19,8 @@ export interface AccountRow {
   readonly vertical: Vertical | null
   readonly api_plan: ApiPlan
   readonly live_access: LiveAccess
+  /** Where new payment methods come from in live (decision P4). */
+  readonly rail: RailName
   readonly created_at: number
 }
 

@@ -4,7 +4,7 @@ import type { Config } from "../config/Config.ts"
 import { readConfig } from "../config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../db/database.ts"
 import { migrate } from "../db/migrate.ts"
-import { encryptionKeys } from "../secret/encryptionKeys.ts"
+import { encryptionKeys, existingKeys } from "../secret/encryptionKeys.ts"
 import { Vault } from "../secret/Vault.ts"
 
 /** A command does one thing at a time; a second connection is for what it does outside of its transaction. */
@@ -38,4 +38,9 @@ export const migrated = Layer.effectDiscard(migrate).pipe(Layer.provideMerge(con
 /** What opens the installation's secrets. */
 export const vault = Layer.unwrap(
   Effect.flatMap(Installation, ({ config }) => Effect.map(encryptionKeys(config), Vault.layer)),
+)
+
+/** The same where what it seals is for servers, which are to open it: a key that they may not have is not made. */
+export const vaultOfServers = Layer.unwrap(
+  Effect.flatMap(Installation, ({ config }) => Effect.map(existingKeys(config), Vault.layer)),
 )

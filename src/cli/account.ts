@@ -1,8 +1,9 @@
-/** `account …`: merchants, made, shown, put on another API plan, let into live. */
+/** `account …`: merchants, made, shown, put on another API plan, let into live, put on a rail. */
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import { LIVE_ACCESS_MOVES } from "../../machines/live_access.ts"
 import {
+  type AccountRow,
   createAccount,
   findAccount,
   listAccounts,
@@ -12,12 +13,16 @@ import {
 } from "../account/accounts.ts"
 import { VERTICALS } from "../account/verticals.ts"
 import { API_PLANS } from "../apiPlans.ts"
-import { found, Refused } from "./failures.ts"
-import { Installation, migrated } from "./Installation.ts"
+import { giveCredentials, switchRail } from "../credential/credentials.ts"
+import { isOutside, RAILS, type RailName } from "../rail/Rail.ts"
+import { readCredentials } from "./credentialsFile.ts"
+import { BadUsage, found, Refused } from "./failures.ts"
+import { Installation, migrated, vaultOfServers } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountArgument, emailOption, oneOf, oneOfArgument, text } from "./parameters.ts"
 
-const RAILS = ["simulator", "paystack", "flutterwave"] as const
+/** An account as the operator sees it. */
+const shown = (row: AccountRow) => ({ ...renderAccount(row, false), rail: row.rail })
 
 const create = Command.make(
   "create",
@@ -36,7 +41,7 @@ const create = Command.make(
       ...(apiPlan === undefined ? {} : { apiPlan }),
       ...(liveAccess === undefined ? {} : { liveAccess }),
     })
-    yield* show({ account: renderAccount(account, false), keys })
+    yield* show({ account: shown(account), keys })
   }),
 )
 
@@ -45,7 +50,7 @@ const showOne = Command.make(
   { id: accountArgument },
   Effect.fn("account.show")(function* ({ id }) {
     const row = yield* Effect.flatMap(findAccount(id), found("account", id))
-    yield* show(renderAccount(row, false))
+    yield* show(shown(row))
   }),
 )
 
@@ -54,7 +59,7 @@ const list = Command.make(
   {},
   Effect.fn("account.list")(function* () {
     const rows = yield* listAccounts
-    yield* show(rows.map((row) => renderAccount(row, false)))
+    yield* show(rows.map(shown))
   }),
 )
 
@@ -63,7 +68,7 @@ const changePlan = Command.make(
   { id: accountArgument, plan: oneOfArgument("PLAN", API_PLANS) },
   Effect.fn("account.setPlan")(function* ({ id, plan }) {
     const account = yield* Effect.flatMap(setPlan(id, plan), found("account", id))
-    yield* show(renderAccount(account, false))
+    yield* show(shown(account))
   }),
 )
 
@@ -76,21 +81,37 @@ const liveAccess = Command.make(
       const message = `Live access of ${id} is ${account.live_access}: it cannot ${move} from there.`
       return yield* new Refused({ message })
     }
-    yield* show(renderAccount(account, false))
+    yield* show(shown(account))
   }),
 )
 
+/** Gives an account what the file holds, and switches it to the rail that this is for. */
+const give = Effect.fnUntraced(function* (id: string, rail: RailName, path: string) {
+  if (!isOutside(rail)) return yield* new BadUsage({ message: `--credentials: the ${rail} takes none.` })
+  const credentials = yield* readCredentials(path, rail)
+  const given = Effect.provide(giveCredentials(id, rail, credentials), vaultOfServers)
+  return yield* Effect.flatMap(given, found("account", id))
+})
+
+/** Switches an account to a rail whose credentials it was given before. */
+const switchTo = Effect.fnUntraced(function* (id: string, rail: RailName) {
+  const { config } = yield* Installation
+  if (rail === "simulator" && config.production)
+    return yield* new Refused({ message: "The simulator charges nobody: production refuses it in live." })
+  const { account, refused } = yield* Effect.flatMap(switchRail(id, rail), found("account", id))
+  if (refused) return yield* new Refused({ message: `${id} was given no credentials of ${rail}: give --credentials.` })
+  return account
+})
+
 const chooseRail = Command.make(
   "rail",
-  { id: accountArgument, rail: oneOfArgument("RAIL", RAILS, "simulator") },
-  Effect.fn("account.rail")(function* ({ id, rail }) {
-    const { config } = yield* Installation
-    const account = yield* Effect.flatMap(findAccount(id), found("account", id))
-    if (rail !== "simulator")
-      return yield* new Refused({ message: `The rail ${rail} is not part of this version yet.` })
-    if (config.production)
-      return yield* new Refused({ message: "The simulator charges nobody: production refuses it in live." })
-    yield* show(renderAccount(account, false))
+  {
+    id: accountArgument,
+    rail: oneOfArgument("RAIL", RAILS),
+    path: text("credentials", "FILE").pipe(Flag.withDefault(undefined)),
+  },
+  Effect.fn("account.rail")(function* ({ id, rail, path }) {
+    yield* show(shown(yield* path === undefined ? switchTo(id, rail) : give(id, rail, path)))
   }),
 )
 

@@ -11,12 +11,13 @@ import { journal } from "./journal.ts"
 import { key } from "./key.ts"
 import { ledger } from "./ledger.ts"
 import { Json } from "./output.ts"
+import { rail } from "./rail.ts"
 import { secrets } from "./secrets.ts"
 import { run } from "./usage.ts"
 import { vertical } from "./vertical.ts"
 
 const commands = Command.make("cli").pipe(
-  Command.withSubcommands([account, key, admin, secrets, invoice, vertical, ledger, journal, db]),
+  Command.withSubcommands([account, key, admin, secrets, rail, invoice, vertical, ledger, journal, db]),
   Command.withGlobalFlags([Json]),
 )
 

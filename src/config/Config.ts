@@ -86,6 +86,14 @@ export interface Messaging extends MessengerSettings {
   readonly quietHours: QuietHours | null
 }
 
+/** Where the rails' APIs are (decision P3). */
+export interface RailSettings {
+  /** Without a trailing slash. */
+  readonly urls: { readonly paystack: string; readonly flutterwave: string }
+  /** How long one call may take. */
+  readonly timeoutMs: number
+}
+
 /** 32 bytes under which secrets are encrypted at rest. */
 export type EncryptionKey = Redacted.Redacted<Uint8Array>
 
@@ -110,6 +118,7 @@ export interface Config {
   readonly observability: Observability
   readonly webhooks: Webhooks
   readonly messaging: Messaging
+  readonly rails: RailSettings
 }
 
 /** A setting, or what one names, that stops the start; `message` is the one line to print. */

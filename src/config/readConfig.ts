@@ -10,6 +10,7 @@ import { readDatabaseUrl } from "./database.ts"
 import { readEncryptionKeys } from "./encryption.ts"
 import { readMessaging } from "./messaging.ts"
 import { readObservability } from "./observability.ts"
+import { readRails } from "./rails.ts"
 import { integer, MAX_PORT, text, textLike, webUrl } from "./settings.ts"
 import { readInFlight, readRateLimits, readTransport } from "./transport.ts"
 import { readWebhooks } from "./webhooks.ts"
@@ -64,6 +65,7 @@ export const readConfig = Effect.fnUntraced(
       observability: yield* readObservability(production),
       webhooks: yield* readWebhooks(development, production),
       messaging: yield* readMessaging(production),
+      rails: yield* readRails(production),
       rateLimits: yield* readRateLimits(development),
       inFlight: yield* readInFlight(development),
       encryptionKeys: yield* readEncryptionKeys(production),

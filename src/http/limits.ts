@@ -29,8 +29,6 @@ export type Rate = "live" | "sandbox" | "public" | "publishable"
 export interface Limits {
   /** Takes the request's place in a rate; its response says what is left. */
   readonly take: (request: Limited, rate: Rate, name: string) => Effect.Effect<void, Problem>
-  /** Refuses a request that there is no place for in a rate; takes none. */
-  readonly look: (request: Limited, rate: Rate, name: string) => Effect.Effect<void, Problem>
   /** Takes the request's place among those under way, until its response is written. */
   readonly enter: (request: Limited, name: string) => Effect.Effect<void, Problem>
   /** Notes bytes of its body as held until its response is written; says why they may not be. */
@@ -58,11 +56,6 @@ export const createLimits = (rates: RateLimits, inFlight: number): Limits => {
 
   return {
     take: (request, rate, name) => Effect.suspend(() => judge(request, buckets[rate].take(name))),
-    look: (request, rate, name) =>
-      Effect.suspend(() => {
-        const looked = buckets[rate].look(name)
-        return looked.allowed ? Effect.void : judge(request, looked)
-      }),
     enter: (request, name) =>
       Effect.suspend(() => {
         const leave = underWay.enter(name)

@@ -266,6 +266,7 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
         name: "pages",
         description: "Pages on which buyers pay, as a program calls them: with Accept: application/json",
       },
+      { name: "callbacks", description: "What payment rails call" },
     ],
     paths: { ...paths, ...withoutKey(origin) },
     components: {

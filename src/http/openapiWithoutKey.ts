@@ -1,4 +1,4 @@
-/** The part of the OpenAPI document about what takes no key: health, invoices' links, and the pages on which buyers pay. */
+/** The part of the OpenAPI document about what takes no key: health, invoices' links, pages on which buyers pay, callbacks. */
 import type { Json } from "../json.ts"
 
 const requestId: Json = { "X-Request-Id": { $ref: "#/components/headers/RequestId" } }
@@ -149,6 +149,37 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
   }
 }
 
+/** A callback of a rail, signed by one of these headers. */
+const callback = (origin: string, rail: string, id: string, headers: Readonly<Record<string, string>>): Json => ({
+  post: operation(origin, {
+    id,
+    summary: `What ${rail} calls about a transaction: its reference is asked about, nothing else of it counts`,
+    tag: "callbacks",
+    parameters: [
+      inPath("account", "The ID of the account that the transaction is of"),
+      ...Object.entries(headers).map(([name, description]) => ({ name, in: "header", description, schema: text })),
+    ],
+    body: { type: "object", description: `As ${rail} documents it, at most 256 KiB` },
+    responses: {
+      "200": plain("Noted, or nothing to note", "text/plain", text),
+      "400": refused("request_too_large"),
+      "401": refused("signature_invalid"),
+      "429": refused("rate_limited, too_many_in_flight"),
+      "503": refused("service_unavailable"),
+    },
+  }),
+})
+
+const callbacks = (origin: string): Readonly<Record<string, Json>> => ({
+  "/callbacks/paystack/{account}": callback(origin, "Paystack", "receivePaystackCallback", {
+    "x-paystack-signature": "HMAC-SHA512 of the body with the secret key, in hexadecimal",
+  }),
+  "/callbacks/flutterwave/{account}": callback(origin, "Flutterwave", "receiveFlutterwaveCallback", {
+    "flutterwave-signature": "HMAC-SHA256 of the body with the secret hash, in base64",
+    "verif-hash": "The secret hash itself: either of the two is needed",
+  }),
+})
+
 /** By path. What is asked for without a key lies beside the environments, at `origin`. */
 export const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
   const get = (described: Described): Json => ({ get: operation(origin, described) })
@@ -183,5 +214,6 @@ export const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
       },
     }),
     ...pages(origin),
+    ...callbacks(origin),
   }
 }

@@ -21,8 +21,6 @@ export interface Taken {
 export interface RateLimit {
   /** Takes a token of `name`'s bucket. */
   readonly take: (name: string, now?: number) => Taken
-  /** What taking one would say; the bucket stays as it is. */
-  readonly look: (name: string, now?: number) => Taken
 }
 
 export const createRateLimit = (perSecond: number): RateLimit => {
@@ -66,10 +64,6 @@ export const createRateLimit = (perSecond: number): RateLimit => {
       if (allowed) bucket.tokens -= 1
       keep(name, bucket, now)
       return said(bucket.tokens, allowed)
-    },
-    look: (name, now = performance.now()) => {
-      const { tokens } = at(name, now)
-      return said(tokens, tokens >= 1)
     },
   }
 }

@@ -77,7 +77,7 @@ const publicResponse = (
   return HttpServerResponse.uint8Array(body, { status, contentType, headers: all })
 }
 
-/** A page, or a callback. One that is signed comes as often as its sender likes, unless its address has sent wrong ones. */
+/** A page, or a callback. One that is signed comes as often as its sender likes; one that is not costs its address. */
 const servePublic = Effect.fnUntraced(function* <R>(
   { route, respond, parts, limited, refused }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
   call: Call,
@@ -90,7 +90,7 @@ const servePublic = Effect.fnUntraced(function* <R>(
   call.refused = refused
   yield* requireHttps(node, transport)
   const address = addressOf(node, transport)
-  yield* limited ? limits.take(call, "public", address) : limits.look(call, "public", address)
+  if (limited) yield* limits.take(call, "public", address)
   const body = readBytes(node, (bytes) => limits.hold(call, address, bytes))
   const request = { parts, search: url.searchParams, headers: node.headers, body }
   const response = yield* Effect.tapError(respond(request), (error) =>

@@ -1,6 +1,7 @@
 /** Calls of messengers' HTTP interfaces: what is known of a message after one that went wrong. */
 import { Effect } from "effect"
 import { Agent, request } from "undici"
+import { retryAfterOf } from "../retryAfter.ts"
 import { SECOND_MS } from "../time.ts"
 import { Busy, NoAnswer, type SendError } from "./Messenger.ts"
 
@@ -37,10 +38,6 @@ const failureOf = (error: unknown): SendError =>
     ? new Busy({ retryAfterMs: null })
     : new NoAnswer({ cause: error })
 
-/** Seconds of a Retry-After as milliseconds. */
-const retryAfterMs = (value: unknown): number | null =>
-  typeof value === "string" && /^\d{1,6}$/.test(value) ? Number(value) * SECOND_MS : null
-
 /** Posts JSON; returns whatever status came back that says something about the message itself. */
 export const postJson = (
   url: string,
@@ -66,7 +63,7 @@ export const postJson = (
       catch: failureOf,
     })
     if (answer.status === 429 || answer.status === 503)
-      return yield* new Busy({ retryAfterMs: retryAfterMs(answer.retryAfter) })
+      return yield* new Busy({ retryAfterMs: retryAfterOf(answer.retryAfter, Date.now()) })
     if (answer.status >= 500) return yield* new NoAnswer({ cause: answer.status })
     return { status: answer.status, body: asObject(answer.text) }
   })

@@ -1,5 +1,4 @@
 /** What messengers say of messages that they took, as all of them could say it. */
-import { timingSafeEqual } from "node:crypto"
 import type { Channel } from "../../machines/nudge.ts"
 
 export interface Receipt {
@@ -9,12 +8,6 @@ export interface Receipt {
   readonly messageId: string | null
   readonly delivered: boolean
   readonly reason: string | null
-}
-
-/** Compares signatures without telling by the time it takes how far they agree. */
-export const isSame = (given: string, right: string): boolean => {
-  const [a, b] = [Buffer.from(given), Buffer.from(right)]
-  return a.length === b.length && timingSafeEqual(a, b)
 }
 
 type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>

@@ -2,9 +2,10 @@
 import { createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import type { TermiiSettings } from "../config/Config.ts"
+import { isSame } from "../sameSecret.ts"
 import { postJson } from "./calls.ts"
 import { type ChannelMessenger, forSms, Refused, wholeText } from "./Messenger.ts"
-import { type Callback, isSame, parse } from "./receipts.ts"
+import { type Callback, parse } from "./receipts.ts"
 
 export const termii = ({ url, apiKey, from }: TermiiSettings): ChannelMessenger => ({
   repeatable: false,

@@ -2,9 +2,10 @@
 import { createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import type { WhatsAppSettings } from "../config/Config.ts"
+import { isSame } from "../sameSecret.ts"
 import { postJson } from "./calls.ts"
 import { Busy, type ChannelMessenger, type Message, Refused } from "./Messenger.ts"
-import { type Callback, isSame, parse, type Receipt } from "./receipts.ts"
+import { type Callback, parse, type Receipt } from "./receipts.ts"
 
 const NOT_ON_WHATSAPP = 131026
 const THROTTLED = new Set([130429, 131056, 80007])

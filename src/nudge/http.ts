@@ -4,7 +4,7 @@ import { equals, listOf, page } from "../http/lists.ts"
 import { publicRoute } from "../http/publicRoutes.ts"
 import { Messengers } from "../messenger/layer.ts"
 import { forSms, wholeText } from "../messenger/Messenger.ts"
-import { problem } from "../problem.ts"
+import { Problem, problem } from "../problem.ts"
 import { nudgeApi, type OutboxNudge } from "./api.ts"
 import { paymentLink } from "./Nudging.ts"
 import { type NudgeRow, nudges, renderNudge } from "./nudge.ts"
@@ -53,7 +53,9 @@ export const nudgeEndpoints = [
   }),
 ]
 
-const refused = problem("signature_invalid", "This is not signed by the messenger that it is said to come from.")
+const unsigned = problem("signature_invalid", "This is not signed by the messenger that it is said to come from.")
+/** The status that Meta documents for a handshake that fails. */
+const refused = new Problem({ ...unsigned, message: unsigned.message, status: 403 })
 
 const plain = (text: string) => ({ contentType: "text/plain", body: Buffer.from(text) })
 

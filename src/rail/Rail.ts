@@ -13,6 +13,12 @@ export const OUTSIDE_RAILS: ReadonlyArray<OutsideRail> = ["paystack", "flutterwa
 
 export const isOutside = (rail: string): rail is OutsideRail => OUTSIDE_RAILS.some((name) => name === rail)
 
+/** The names of each rail's credentials, all of which are needed (decision P1). */
+export const RAIL_CREDENTIALS: Readonly<Record<OutsideRail, ReadonlyArray<string>>> = {
+  paystack: ["secret_key"],
+  flutterwave: ["secret_key", "webhook_secret"],
+}
+
 /** What a merchant's account at a rail is used with, by the names in which it is given (decision P1). */
 export type Credentials = Readonly<Record<string, Redacted.Redacted<string>>>
 
@@ -145,6 +151,9 @@ export interface Rail {
   ) => Effect.Effect<HeardRefund | UnknownReference | NotHeard>
   /** Whether a callback was signed with these credentials; compared in constant time. */
   readonly isSigned: (request: CallbackRequest, credentials: Credentials) => boolean
-  /** The reference that a callback is about, in our spelling, as far as one can be read from it; nothing else of it counts. */
+  /**
+   * The reference that a callback is about, in our spelling, as far as one can be read from it: 1 to 200 printable ASCII
+   * characters. Nothing else of it counts.
+   */
   readonly referenceOf: (body: Buffer) => string | undefined
 }

@@ -40,11 +40,26 @@ const read = (path: string): string | undefined => {
   }
 }
 
-/** The keys to use, newest first. */
-export const encryptionKeys = Effect.fnUntraced(function* ({
-  encryptionKeys: configured,
-  dataDir,
-}: Pick<Config, "encryptionKeys" | "dataDir">) {
+type Settings = Pick<Config, "encryptionKeys" | "dataDir">
+
+const parse = (path: string, written: string) => parseKeys(path, Redacted.make(written))
+
+/** The keys that there are, newest first; fails where there is none. */
+export const existingKeys = Effect.fnUntraced(function* ({ encryptionKeys: configured, dataDir }: Settings) {
+  if (configured !== undefined) return configured
+  const path = join(dataDir, FILE)
+  const kept = yield* Effect.try({
+    try: () => read(path),
+    catch: () => new ConfigProblem({ message: `DATA_DIR cannot be read: ${dataDir}.` }),
+  })
+  if (kept !== undefined) return yield* parse(path, kept)
+  return yield* new ConfigProblem({
+    message: `There is no key to encrypt with: set ENCRYPTION_KEY, or the DATA_DIR in which the server keeps its key (not in ${dataDir}).`,
+  })
+})
+
+/** The keys to use, newest first; where there is none, one is made. */
+export const encryptionKeys = Effect.fnUntraced(function* ({ encryptionKeys: configured, dataDir }: Settings) {
   if (configured !== undefined) return configured
   const path = join(dataDir, FILE)
   const written = yield* Effect.try({
@@ -58,5 +73,5 @@ export const encryptionKeys = Effect.fnUntraced(function* ({
     },
     catch: () => new ConfigProblem({ message: `DATA_DIR cannot be written: ${dataDir}.` }),
   })
-  return yield* parseKeys(path, Redacted.make(written))
+  return yield* parse(path, written)
 })

@@ -16,10 +16,10 @@ const MAX_NAMED = 3
 /** A table that has secrets in its column `sealed`. */
 export interface SecretTable<Row> {
   readonly name: string
-  /** The columns of its primary key, in their order. */
+  /** The columns of its primary key, in their order, then those that its places need beside them. */
   readonly key: ColumnTypes
-  /** The column that has them in the clear, from before they were sealed. */
-  readonly clear: string
+  /** The column that has them in the clear, from before they were sealed; undefined: there never was one. */
+  readonly clear: string | undefined
   readonly placeOf: (row: Row) => Place
 }
 
@@ -28,16 +28,23 @@ interface Stored {
   readonly sealed: Uint8Array | null
 }
 
+/** How a table is asked for what is not sealed, and told that it is. */
+const clearIn = (sql: SqlClient.SqlClient, { clear }: Pick<SecretTable<never>, "clear">) =>
+  clear === undefined
+    ? { value: sql`NULL`, isClear: sql`false`, erase: sql`` }
+    : { value: sql`${sql(clear)}`, isClear: sql`sealed IS NULL`, erase: sql`, ${sql(clear)} = NULL` }
+
 /** Writes the next secrets anew, in the order of their keys, from behind `after`; returns the last key that it came to. */
 const rotateBatch = Effect.fnUntraced(function* <Row extends object>(table: SecretTable<Row>, after: Row | undefined) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
   const columns = names(sql, table.key)
+  const { value, isClear, erase } = clearIn(sql, table)
   const behind =
     after === undefined ? sql`` : sql`AND (${columns}) > (SELECT * FROM ${records(sql, [after], table.key)} a)`
   const rows = yield* sql<Row & Stored>`
-    SELECT ${columns}, ${sql(table.clear)} AS clear, sealed FROM ${sql(table.name)}
-    WHERE (sealed IS NULL OR encode(substring(sealed FROM 1 FOR ${MARK_BYTES}::integer), 'hex') <> ${vault.marks[0]!}) ${behind}
+    SELECT ${columns}, ${value} AS clear, sealed FROM ${sql(table.name)}
+    WHERE (${isClear} OR encode(substring(sealed FROM 1 FOR ${MARK_BYTES}::integer), 'hex') <> ${vault.marks[0]!}) ${behind}
     ORDER BY ${columns} LIMIT ${MAX_BATCH} FOR UPDATE`
   const [opened, unopened] = yield* Effect.partition(rows, (row) => {
     const place = table.placeOf(row)
@@ -53,7 +60,7 @@ const rotateBatch = Effect.fnUntraced(function* <Row extends object>(table: Secr
       .join(" AND "),
   )
   yield* sql`
-    UPDATE ${sql(table.name)} t SET sealed = decode(r.anew, 'hex'), ${sql(table.clear)} = NULL
+    UPDATE ${sql(table.name)} t SET sealed = decode(r.anew, 'hex')${erase}
     FROM ${records(sql, opened, { ...table.key, anew: "text" })} r WHERE ${same}`
   return { rotated: opened.length, unopened, last: rows.length < MAX_BATCH ? undefined : rows.at(-1) }
 })

@@ -4,6 +4,7 @@ import type { LookupFunction } from "node:net"
 import { Context, Effect, Layer, type Redacted } from "effect"
 import { Agent, type Dispatcher } from "undici"
 import { invalid, type Problem } from "../problem.ts"
+import { retryAfterOf } from "../retryAfter.ts"
 import { SECOND_MS } from "../time.ts"
 import { isAllowed, isLocalName, literalAddress } from "./addresses.ts"
 import { signedHeaders } from "./signature.ts"
@@ -74,14 +75,6 @@ const guardedLookup =
       (error: NodeJS.ErrnoException) => callback(error, "", 0),
     )
   }
-
-/** Seconds, or a date (RFC 9110, 10.2.3), as milliseconds from `now`. */
-export const retryAfterOf = (value: string | ReadonlyArray<string> | undefined, now: number): number | null => {
-  const text = typeof value === "string" ? value.trim() : ""
-  if (/^\d{1,9}$/.test(text)) return Number(text) * SECOND_MS
-  const at = /^[A-Za-z]{3}/.test(text) ? Date.parse(text) : Number.NaN
-  return Number.isNaN(at) ? null : Math.max(0, at - now)
-}
 
 /** Codes of failed connections, in words that an endpoint's owner can act on. */
 const failureOf = (error: unknown): string => {

@@ -54,6 +54,8 @@ describe("the OpenAPI document", () => {
       ["get", "/checkout/{token}/return"],
       ["post", "/pay/{token}/complete"],
       ["get", "/pay/{token}/return"],
+      ["post", "/callbacks/paystack/{account}"],
+      ["post", "/callbacks/flutterwave/{account}"],
     ] as const
     for (const [method, path] of withoutKey) expect(document.paths[path][method].security, path).toEqual([])
     expect(operations.length).toBe(endpoints.length + withoutKey.length)

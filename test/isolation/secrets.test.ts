@@ -22,6 +22,7 @@ import { reportUnopened } from "../../src/webhook/secrets.ts"
 import { createApi } from "../support/api.ts"
 import { useCommandLine } from "../support/commandLine.ts"
 import { type TestDatabase, useDatabase } from "../support/database.ts"
+import { dump, spellings } from "../support/dump.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { type Received, useReceiver } from "../support/receiver.ts"
 import { runToEnd, startServer } from "../support/server.ts"
@@ -41,26 +42,6 @@ const sealing =
   (database: TestDatabase) =>
   <A, E>(keys: ReadonlyArray<EncryptionKey>, program: Effect.Effect<A, E, SqlClient.SqlClient | Vault>) =>
     database.run(() => Effect.provide(program, Vault.layer(keys)))
-
-/** Every row of every table, as `pg_dump` would have it; bytes are in hexadecimal. */
-const dump = (database: TestDatabase) =>
-  database.run((sql) =>
-    Effect.gen(function* () {
-      const tables = yield* sql<{ name: string }>`
-        SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`
-      const rows = yield* Effect.forEach(tables, ({ name }) =>
-        sql.unsafe<{ row: string }>(`SELECT '${name} ' || t::text AS row FROM ${name} t`),
-      )
-      return rows.flat().map(({ row }) => row)
-    }),
-  )
-
-/** The ways in which bytes or a text may be written. */
-const spellings = (secret: string | Uint8Array): ReadonlyArray<string> => {
-  const bytes = Buffer.from(secret as string)
-  const written = [bytes.toString("hex"), bytes.toString("base64"), bytes.toString("base64url")]
-  return typeof secret === "string" ? [...written, secret] : written
-}
 
 const verified = (secret: string, { body, headers }: Received) =>
   new Webhook(secret).verify(body, headers as Record<string, string>)

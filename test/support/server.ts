@@ -15,11 +15,12 @@ export interface Finished {
 export const startServer = (databaseUrl: Redacted.Redacted<string>, env: Readonly<Record<string, string>> = {}) =>
   start({ DATABASE_URL: Redacted.value(databaseUrl), ...env })
 
-/** Runs an entry point to its end. */
+/** Runs an entry point to its end; its standard input is `input`. */
 export const runToEnd = (
   entry: string,
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string>>,
+  input = "",
 ): Promise<Finished> =>
   new Promise((resolve) => {
     const child = spawn(
@@ -27,9 +28,12 @@ export const runToEnd = (
       ["--disable-warning=ExperimentalWarning", join(import.meta.dirname, "../..", entry), ...args],
       {
         env: { PATH: process.env.PATH, ENCRYPTION_KEY, ...compileCache(), ...env },
-        stdio: ["ignore", "pipe", "pipe"],
+        stdio: ["pipe", "pipe", "pipe"],
       },
     )
+    // It may end without having read it.
+    child.stdin.on("error", () => {})
+    child.stdin.end(input)
     let output = ""
     let errors = ""
     child.stdout.on("data", (chunk) => {

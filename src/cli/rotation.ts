@@ -1,0 +1,27 @@
+/** Secrets in the database, written anew under the newest key of this process. */
+import { Effect } from "effect"
+import { credentialSecrets } from "../credential/credential.ts"
+import { rotate, type SecretTable } from "../secret/rotate.ts"
+import { serviceSecrets } from "../secret/serviceSecrets.ts"
+import { webhookSecrets } from "../webhook/secrets.ts"
+import { Refused } from "./failures.ts"
+import { vault } from "./Installation.ts"
+
+/** What rails are called with. */
+export const RAIL_SECRETS: ReadonlyArray<SecretTable<never>> = [credentialSecrets]
+
+export const ALL_SECRETS: ReadonlyArray<SecretTable<never>> = [serviceSecrets, webhookSecrets, ...RAIL_SECRETS]
+
+/** Writes all secrets of tables anew and returns how many; refuses where no key opens some. */
+export const rotateAll = Effect.fnUntraced(function* (tables: ReadonlyArray<SecretTable<never>>) {
+  const results = yield* Effect.forEach(tables, (table) => rotate(table))
+  const sum = (of: "rotated" | "unopened") => results.reduce((total, result) => total + result[of], 0)
+  const rotated = sum("rotated")
+  const unopened = sum("unopened")
+  if (unopened > 0) {
+    const such = results.flatMap(({ named }) => named.map((place) => place.join(" ")))
+    const message = `No ENCRYPTION_KEY of this process opens ${unopened} secrets, such as ${such.join(", ")}; ${rotated} were written anew.`
+    return yield* new Refused({ message })
+  }
+  return rotated
+}, Effect.provide(vault))

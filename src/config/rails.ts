@@ -1,0 +1,46 @@
+/** Settings of where the rails' APIs are, and how long one call may take (decision P3). */
+import { Effect } from "effect"
+import { SECOND_MS } from "../time.ts"
+import { ConfigProblem, type RailSettings } from "./Config.ts"
+import { integer, isLoopback, url } from "./settings.ts"
+
+/** Flutterwave itself gives up at about 28 s. */
+const TIMEOUT_SECONDS = 30
+/** A longer call would hold one of the few places that an account has. */
+const MAX_TIMEOUT_SECONDS = 120
+
+/** The address that paths are added to. */
+const baseUrl = Effect.fnUntraced(function* (
+  name: string,
+  production: boolean,
+  otherwise: string,
+): Effect.fn.Return<string, ConfigProblem> {
+  const found = yield* url(name, ["http:", "https:"])
+  if (found === undefined) return otherwise
+  const { protocol, hostname, username, password, origin, pathname } = new URL(found)
+  if (protocol === "http:" && production)
+    return yield* new ConfigProblem({ message: `${name} must begin with https:// where NODE_ENV=production.` })
+  if (protocol === "http:" && !isLoopback(hostname)) {
+    return yield* new ConfigProblem({
+      message: `${name} must begin with https://: plain http is for hosts such as 127.0.0.1 and localhost.`,
+    })
+  }
+  if (username !== "" || password !== "" || /[?#]/.test(found)) {
+    return yield* new ConfigProblem({
+      message: `${name} must be without a user, a password, a query and a fragment: write ${origin}${pathname}.`,
+    })
+  }
+  return `${origin}${pathname}`.replace(/\/+$/, "")
+})
+
+export const readRails = Effect.fnUntraced(function* (
+  production: boolean,
+): Effect.fn.Return<RailSettings, ConfigProblem> {
+  return {
+    urls: {
+      paystack: yield* baseUrl("PAYSTACK_URL", production, "https://api.paystack.co"),
+      flutterwave: yield* baseUrl("FLUTTERWAVE_URL", production, "https://api.flutterwave.com"),
+    },
+    timeoutMs: (yield* integer("RAIL_TIMEOUT", 1, MAX_TIMEOUT_SECONDS, TIMEOUT_SECONDS)) * SECOND_MS,
+  }
+})

@@ -1,0 +1,140 @@
+/** Flutterwave's answers. Amounts are in naira. */
+import { Schema, SchemaGetter } from "effect"
+import { lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
+import type { Refusal } from "../hearing.ts"
+import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod } from "../Rail.ts"
+import { declineCode } from "../wording.ts"
+import { toKobo } from "./naira.ts"
+
+/** NaN, which is no integer, stands for an amount that cannot be read. */
+const Kobo = Schema.Unknown.pipe(
+  Schema.decodeTo(Schema.Int, {
+    decode: SchemaGetter.transform((naira: unknown) => toKobo(naira) ?? Number.NaN),
+    encode: SchemaGetter.forbiddenEncoding,
+  }),
+)
+
+const TransactionAnswer = Schema.Struct({
+  status: Schema.Literal("success"),
+  data: Schema.Struct({
+    id: RailId,
+    tx_ref: Reference,
+    amount: Kobo,
+    currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/)),
+    status: Schema.Literals(["successful", "failed", "pending"]),
+    processor_response: Words,
+    card: Part,
+    customer: Part,
+    meta: Part,
+  }),
+  meta: Part,
+})
+
+const Card = Schema.Struct({
+  token: Schema.String,
+  type: Part,
+  last_4digits: Part,
+  expiry: Part,
+})
+
+const RefusalAnswer = Schema.Struct({ status: Schema.Literal("error"), message: Words })
+
+const PageAnswer = Schema.Struct({
+  status: Schema.Literal("success"),
+  data: Schema.Struct({ link: Schema.String }),
+})
+
+const RefundAnswer = Schema.Struct({
+  status: Schema.Literal("success"),
+  data: Schema.Struct({ id: RailId, status: Schema.String }),
+})
+
+/** What keeps a charge from going on without the customer. */
+const Meta = Schema.Struct({
+  authorization: Schema.Struct({ mode: Schema.Literals(["redirect", "otp", "pin", "avs_noauth"]) }),
+})
+
+const readTransaction = readerOf(TransactionAnswer)
+const readCard = readerOf(Card)
+const readCustomer = readerOf(Schema.Struct({ email: Schema.String }))
+const readRefusal = readerOf(RefusalAnswer)
+const readPage = readerOf(PageAnswer)
+const readRefund = readerOf(RefundAnswer)
+const readMeta = readerOf(Meta)
+
+const STATUSES = { successful: "succeeded", failed: "failed", pending: "pending" } as const
+
+const savedOf = (card: unknown, customer: unknown): SavedMethod | null => {
+  const found = readCard(card)
+  const usable = tokenIn(found?.token, readCustomer(customer)?.email)
+  if (found === undefined || usable === undefined) return null
+  const [, month, year] = /^\s*(\d{1,2})\s*\/\s*(?:20)?(\d{2})\s*$/.exec(String(found.expiry)) ?? []
+  return {
+    ...usable,
+    type: "card",
+    brand: lineOf(found.type, 30)?.toLowerCase() ?? null,
+    last4: lineOf(found.last_4digits, 4),
+    // `issuer` names the card's product as often as its bank.
+    bank_name: null,
+    exp_month: wholeNumber(month, 1, 12),
+    exp_year: year === undefined ? null : 2000 + Number(year),
+    // Another token of the same card looks like any other.
+    signature: null,
+  }
+}
+
+export const transactionIn = (body: unknown): HeardTransaction | undefined => {
+  const data = readTransaction(body)?.data
+  if (data === undefined) return undefined
+  const status = STATUSES[data.status]
+  return {
+    kind: "transaction",
+    status,
+    reference: data.tx_ref,
+    amountKobo: data.amount,
+    currency: data.currency,
+    railId: data.id ?? null,
+    code: status === "failed" ? declineCode(data.processor_response) : null,
+    message: data.processor_response ?? null,
+    retryAt: null,
+    saved: status === "succeeded" ? savedOf(data.card, data.customer) : null,
+  }
+}
+
+/** Of a charge with a token: one that waits for the customer, who is not there, has failed. */
+export const chargeIn = (body: unknown): HeardTransaction | undefined => {
+  const heard = transactionIn(body)
+  if (heard?.status !== "pending") return heard
+  const answer = readTransaction(body)
+  const waits = readMeta(answer?.data.meta) ?? readMeta(answer?.meta)
+  return waits === undefined ? heard : { ...heard, status: "failed", code: "authentication_required" }
+}
+
+const DUPLICATE = /duplicate|(?:tx_?ref|reference)\b.*\b(?:already|exists|used)|already.*\b(?:tx_?ref|reference)\b/i
+const UNKNOWN = /no (?:transaction|refund)\b.*found|(?:transaction|refund)\b.*(?:not found|not exist)/i
+
+/** What an error of theirs says; undefined where it is not Flutterwave's. */
+export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
+  const refusal = readRefusal(body)
+  if (refusal === undefined) return undefined
+  const message = refusal.message ?? null
+  if (status === 401 || status === 403) return { kind: "refused", code: "rail_misconfigured", message }
+  const code = declineCode(message)
+  if (DUPLICATE.test(message ?? "")) return { kind: "duplicate", code, message }
+  return { kind: UNKNOWN.test(message ?? "") ? "unknown" : "refused", code, message }
+}
+
+export const pageIn = (body: unknown): HeardPage | undefined => pageAt(readPage(body)?.data.link)
+
+/** Besides `completed` and `pending` there are such as `completed-mpgs` and `pending-momo`. */
+const refundStatus = (status: string): HeardRefund["status"] | undefined => {
+  if (/^completed\b/.test(status)) return "returned"
+  if (/^(?:pending|new|processing)\b/.test(status)) return "pending"
+  return status === "failed" ? "failed" : undefined
+}
+
+export const refundIn = (body: unknown): HeardRefund | undefined => {
+  const data = readRefund(body)?.data
+  const status = data === undefined ? undefined : refundStatus(data.status)
+  return status === undefined ? undefined : { kind: "refund", status, refundId: data?.id ?? null, message: null }
+}

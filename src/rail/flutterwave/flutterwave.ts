@@ -1,0 +1,91 @@
+/** The adapter to Flutterwave, version 3 of its API. */
+import { Effect, Redacted } from "effect"
+import { callRail, refusalOfAsk, refusalOfCall } from "../hearing.ts"
+import type { RailClient } from "../http.ts"
+import type { PagePayment, Rail, RefundCall, TokenCharge } from "../Rail.ts"
+import { chargeIn, pageIn, refundIn, refusalIn, transactionIn } from "./answers.ts"
+import { isSigned, referenceOf } from "./callbacks.ts"
+import { toNaira } from "./naira.ts"
+
+/** As long as a page is waited for (decision P6). */
+const SESSION_MINUTES = 30
+/** Few: a payment that fails is settled once that is heard, and one that succeeds after it is owed back. */
+const MAX_RETRIES = 1
+/** Transfers begin at ₦100. Below that is what is charged to save a payment method, which only cards do. */
+const MIN_TRANSFER_KOBO = 10_000
+const SAVING = "card"
+const ALL = "card,account,ussd,banktransfer"
+
+const chargeBody = ({ reference, amountKobo, token, email }: TokenCharge) => ({
+  token: Redacted.value(token),
+  email,
+  currency: "NGN",
+  country: "NG",
+  amount: toNaira(amountKobo),
+  tx_ref: reference,
+})
+
+const pageBody = ({ reference, amountKobo, email, name, phone, returnUrl, description }: PagePayment) => ({
+  tx_ref: reference,
+  amount: toNaira(amountKobo),
+  currency: "NGN",
+  redirect_url: returnUrl,
+  payment_options: amountKobo < MIN_TRANSFER_KOBO ? SAVING : ALL,
+  customer: { email, name, ...(phone === null ? {} : { phonenumber: phone }) },
+  customizations: { title: description, description },
+  configurations: { session_duration: SESSION_MINUTES, max_retry_attempt: MAX_RETRIES },
+})
+
+const declined = (status: number, body: unknown) => refusalOfCall(refusalIn(status, body))
+const unanswered = (status: number, body: unknown) => refusalOfAsk(refusalIn(status, body))
+
+const unknownNumber = {
+  kind: "refused",
+  code: "processor_error",
+  message: "Flutterwave's number of the transaction is not known.",
+} as const
+
+export const flutterwave = (client: RailClient): Rail => ({
+  name: "flutterwave",
+  credentials: ["secret_key", "webhook_secret"],
+
+  charge: Effect.fn("flutterwave.charge")((charge, { secret_key: secret }) => {
+    const { token } = charge
+    return callRail(
+      client,
+      { method: "POST", path: "/v3/tokenized-charges", secret, body: chargeBody(charge), token },
+      chargeIn,
+      declined,
+    )
+  }),
+
+  openPage: Effect.fn("flutterwave.openPage")((payment, { secret_key: secret }) =>
+    callRail(client, { method: "POST", path: "/v3/payments", secret, body: pageBody(payment) }, pageIn, declined),
+  ),
+
+  ask: Effect.fn("flutterwave.ask")((reference, { secret_key: secret }) => {
+    const path = `/v3/transactions/verify_by_reference?tx_ref=${encodeURIComponent(reference)}`
+    return callRail(
+      client,
+      { method: "GET", path, secret },
+      // An error may come with status 200.
+      (body) => transactionIn(body) ?? unanswered(200, body),
+      unanswered,
+    )
+  }),
+
+  refund: Effect.fn("flutterwave.refund")(({ railId, amountKobo }: RefundCall, { secret_key: secret }) => {
+    if (railId === null) return Effect.succeed(unknownNumber)
+    const path = `/v3/transactions/${encodeURIComponent(railId)}/refund`
+    const body = { amount: toNaira(amountKobo) }
+    return callRail(client, { method: "POST", path, secret, body }, refundIn, declined)
+  }),
+
+  askRefund: Effect.fn("flutterwave.askRefund")((refundId, { secret_key: secret }) => {
+    const path = `/v3/refunds/${encodeURIComponent(refundId)}`
+    return callRail(client, { method: "GET", path, secret }, refundIn, unanswered)
+  }),
+
+  isSigned,
+  referenceOf,
+})

@@ -1,0 +1,55 @@
+/** What an answer of a rail means for whoever called it, the same for all rails (decision P9). */
+import { Effect, Redacted } from "effect"
+import { type Call, type RailClient, unclear } from "./http.ts"
+import type { FailureCode } from "./PaymentRail.ts"
+import type { NotHeard, UnknownReference } from "./Rail.ts"
+
+/** An answer by which the rail does not do what it was asked to. */
+export interface Refusal {
+  /** `duplicate`: the reference was used before; `unknown`: nothing is known by it. */
+  readonly kind: "refused" | "duplicate" | "unknown"
+  readonly code: FailureCode
+  readonly message: string | null
+}
+
+/** The words of what was heard, without secrets of ours that the rail repeats. */
+const withoutSecrets = <H extends object>(heard: H, secrets: ReadonlyArray<Redacted.Redacted<string>>): H => {
+  if (!("message" in heard) || typeof heard.message !== "string") return heard
+  const message = secrets.reduce((words, secret) => words.replaceAll(Redacted.value(secret), "…"), heard.message)
+  return { ...heard, message }
+}
+
+/**
+ * Makes a call, and reads an answer of status 2xx by `taken` and one of 4xx by `declined`; what neither can read is unclear.
+ * `token`: a secret beside the account's own that the answer may repeat.
+ */
+export const callRail = <A extends object, D extends object>(
+  client: RailClient,
+  { token, ...call }: Call & { readonly token?: Redacted.Redacted<string> },
+  taken: (body: unknown) => A | undefined,
+  declined: (status: number, body: unknown) => D | undefined,
+): Effect.Effect<A | D | NotHeard> =>
+  Effect.map(client.call(call), (heard) => {
+    if (heard.kind !== "answer") return heard
+    const { status, body } = heard
+    const read = status < 300 ? taken(body) : declined(status, body)
+    return withoutSecrets<A | D | NotHeard>(
+      read ?? unclear(`an answer that cannot be read (HTTP ${status})`, true),
+      [call.secret, token].filter((secret) => secret !== undefined),
+    )
+  })
+
+/** Of a call that does something: it is not done, unless by the same call before. */
+export const refusalOfCall = (refusal: Refusal | undefined): NotHeard | undefined => {
+  if (refusal === undefined) return undefined
+  const { kind, code, message } = refusal
+  return kind === "duplicate" ? unclear(message ?? "duplicate reference", true) : { kind: "refused", code, message }
+}
+
+/** Of a question: what is asked about is unknown, or the account is wrong; anything else says nothing about it. */
+export const refusalOfAsk = (refusal: Refusal | undefined): UnknownReference | NotHeard | undefined => {
+  if (refusal === undefined) return undefined
+  const { kind, code, message } = refusal
+  if (kind === "unknown") return { kind: "unknown_reference" }
+  return code === "rail_misconfigured" ? { kind: "refused", code, message } : unclear(message ?? "refused", true)
+}

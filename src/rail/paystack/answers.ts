@@ -1,0 +1,235 @@
+/** Paystack's answers. Amounts are in kobo. */
+import { Schema } from "effect"
+import { lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
+import type { Refusal } from "../hearing.ts"
+import type { FailureCode, PaymentMethodType } from "../PaymentRail.ts"
+import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod } from "../Rail.ts"
+import { codeIn, declineCode } from "../wording.ts"
+
+/** Paystack takes no underscore in a reference, of which each of our IDs has one. */
+export const toPaystack = (reference: string): string => reference.replace("_", "-")
+export const fromPaystack = (reference: string): string => reference.replace("-", "_")
+
+const Kobo = Schema.Union([Schema.Int, Schema.String.check(Schema.isPattern(/^\d{1,16}$/))]).check(
+  Schema.makeFilter((value: number | string) => Number(value) >= 0 && Number.isSafeInteger(Number(value))),
+)
+
+const TransactionAnswer = Schema.Struct({
+  status: Schema.Literal(true),
+  data: Schema.Struct({
+    id: RailId,
+    status: Schema.Literals([
+      "success",
+      "failed",
+      "abandoned",
+      "ongoing",
+      "pending",
+      "processing",
+      "queued",
+      "reversed",
+    ]),
+    reference: Reference,
+    amount: Kobo,
+    requested_amount: Schema.optionalKey(Schema.NullOr(Kobo)),
+    currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/)),
+    gateway_response: Words,
+    message: Words,
+    retry_by: Part,
+    authorization: Part,
+    customer: Part,
+  }),
+})
+
+/** A charge that the customer would have to confirm. */
+const PausedAnswer = Schema.Struct({
+  status: Schema.Literal(true),
+  message: Words,
+  data: Schema.Struct({ paused: Schema.Literal(true), reference: Reference }),
+})
+
+const Authorization = Schema.Struct({
+  authorization_code: Schema.String,
+  reusable: Schema.Literal(true),
+  channel: Part,
+  brand: Part,
+  card_type: Part,
+  last4: Part,
+  exp_month: Part,
+  exp_year: Part,
+  bank: Part,
+  signature: Part,
+})
+
+/** Some of Paystack's own samples have the status in quotes. */
+const RefusalAnswer = Schema.Struct({
+  status: Schema.Literals([false, "false"]),
+  message: Words,
+  code: Words,
+  type: Words,
+  data: Part,
+})
+
+const PageAnswer = Schema.Struct({
+  status: Schema.Literal(true),
+  data: Schema.Struct({ authorization_url: Schema.String }),
+})
+
+const RefundAnswer = Schema.Struct({
+  status: Schema.Literal(true),
+  data: Schema.Struct({
+    id: RailId,
+    status: Schema.Literals(["pending", "processing", "needs-attention", "processed", "failed"]),
+    reason: Words,
+  }),
+})
+
+const readTransaction = readerOf(TransactionAnswer)
+const readPaused = readerOf(PausedAnswer)
+const readAuthorization = readerOf(Authorization)
+const readCustomer = readerOf(Schema.Struct({ email: Schema.String }))
+const readRefusal = readerOf(RefusalAnswer)
+const readPage = readerOf(PageAnswer)
+const readRefund = readerOf(RefundAnswer)
+const readThrottled = readerOf(Schema.Struct({ retry_by: Schema.String }))
+
+const STATUSES = {
+  success: "succeeded",
+  failed: "failed",
+  abandoned: "abandoned",
+  ongoing: "pending",
+  pending: "pending",
+  processing: "pending",
+  queued: "pending",
+  // Paid, and sent back since.
+  reversed: "failed",
+} as const satisfies Record<string, HeardTransaction["status"]>
+
+const TYPES: Readonly<Record<string, PaymentMethodType>> = {
+  bank: "bank_account",
+  direct_debit: "bank_account",
+  ussd: "ussd",
+}
+
+const INSTANT = /^(\d{4}-\d{2}-\d{2})[T ](\d{1,2})(:\d{2}(?::\d{2}(?:\.\d{1,3})?)?) ?(Z|[+-]\d{2}:?\d{2})?$/
+
+/** An instant in ISO 8601, or with a space and without a zone; without one it is UTC, an hour after the same time in Lagos. */
+export const instantIn = (value: unknown): number | null => {
+  const [, day, hour, rest, zone = "Z"] = INSTANT.exec(typeof value === "string" ? value.trim() : "") ?? []
+  if (day === undefined || hour === undefined) return null
+  const ms = Date.parse(`${day}T${hour.padStart(2, "0")}${rest}${zone}`)
+  return Number.isNaN(ms) ? null : ms
+}
+
+const savedOf = (authorization: unknown, customer: unknown): SavedMethod | null => {
+  const found = readAuthorization(authorization)
+  const usable = tokenIn(found?.authorization_code, readCustomer(customer)?.email)
+  if (found === undefined || usable === undefined) return null
+  const type = TYPES[String(found.channel)] ?? "card"
+  return {
+    ...usable,
+    type,
+    brand: type === "card" ? (lineOf(found.brand ?? found.card_type, 30)?.toLowerCase() ?? null) : null,
+    last4: lineOf(found.last4, 4),
+    bank_name: lineOf(found.bank, 100),
+    exp_month: type === "card" ? wholeNumber(found.exp_month, 1, 12) : null,
+    exp_year: type === "card" ? wholeNumber(found.exp_year, 2000, 2100) : null,
+    signature: lineOf(found.signature, 200),
+  }
+}
+
+type TransactionData = (typeof TransactionAnswer.Type)["data"]
+
+const failureOf = ({ status, gateway_response, message, retry_by }: TransactionData): FailureCode => {
+  if (status === "reversed") return "processor_error"
+  return typeof retry_by === "string" ? "card_throttled" : declineCode(gateway_response, message)
+}
+
+export const transactionIn = (body: unknown): HeardTransaction | undefined => {
+  const data = readTransaction(body)?.data
+  if (data === undefined) return undefined
+  const status = STATUSES[data.status]
+  const [succeeded, failed] = [status === "succeeded", status === "failed"]
+  const words = data.gateway_response ?? data.message ?? null
+  return {
+    kind: "transaction",
+    status,
+    reference: fromPaystack(data.reference),
+    amountKobo: Number(data.requested_amount ?? data.amount),
+    currency: data.currency,
+    railId: data.id ?? null,
+    code: failed ? failureOf(data) : null,
+    message: data.status === "reversed" ? `Reversed at Paystack: ${words ?? "no reason given"}` : words,
+    retryAt: failed ? instantIn(data.retry_by) : null,
+    saved: succeeded ? savedOf(data.authorization, data.customer) : null,
+  }
+}
+
+/** A charge that failed before Paystack made a transaction of it: the amount is the one that was asked for. */
+const unmade = (
+  reference: string,
+  amountKobo: number,
+  failure: Pick<HeardTransaction, "code" | "message" | "retryAt">,
+): HeardTransaction => ({
+  kind: "transaction",
+  status: "failed",
+  reference,
+  amountKobo,
+  currency: "NGN",
+  railId: null,
+  saved: null,
+  ...failure,
+})
+
+export const pausedIn = (body: unknown, amountKobo: number): HeardTransaction | undefined => {
+  const paused = readPaused(body)
+  if (paused === undefined) return undefined
+  const failure = { code: "authentication_required", message: paused.message ?? null, retryAt: null } as const
+  return unmade(fromPaystack(paused.data.reference), amountKobo, failure)
+}
+
+/** A card that has failed too often: it may be charged once a day. */
+export const throttledIn = (body: unknown, reference: string, amountKobo: number): HeardTransaction | undefined => {
+  const refusal = readRefusal(body)
+  if (refusal === undefined) return undefined
+  const retryBy = readThrottled(refusal.data)?.retry_by
+  if (retryBy === undefined && codeIn(refusal.message) !== "card_throttled") return undefined
+  const message = refusal.message ?? null
+  return unmade(reference, amountKobo, { code: "card_throttled", message, retryAt: instantIn(retryBy) })
+}
+
+/** What an answer of status 4xx says; undefined where it is not Paystack's. */
+export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
+  const refusal = readRefusal(body)
+  if (refusal === undefined) return undefined
+  const message = refusal.message ?? null
+  if (status === 401 || status === 403) return { kind: "refused", code: "rail_misconfigured", message }
+  const said = `${refusal.code ?? ""} ${message ?? ""}`
+  if (/duplicate[ _](?:transaction[ _])?reference/i.test(said))
+    return { kind: "duplicate", code: "unknown_decline", message }
+  const otherwise = /^(?:processor|api)_error$/.test(refusal.type ?? "") ? "processor_error" : "unknown_decline"
+  const code = codeIn(message) ?? otherwise
+  const unknown = /(?:transaction|reference|refund)\b.*not[ _]found|does not exist|invalid (?:transaction )?reference/i
+  return { kind: (status === 404 || status === 400) && unknown.test(said) ? "unknown" : "refused", code, message }
+}
+
+export const pageIn = (body: unknown): HeardPage | undefined => pageAt(readPage(body)?.data.authorization_url)
+
+const REFUND_STATUSES = {
+  pending: "pending",
+  processing: "pending",
+  // For the merchant to give the customer's account: Paystack has the money until then.
+  "needs-attention": "pending",
+  processed: "returned",
+  failed: "failed",
+} as const satisfies Record<string, HeardRefund["status"]>
+
+export const refundIn = (body: unknown): HeardRefund | undefined => {
+  const data = readRefund(body)?.data
+  if (data === undefined) return undefined
+  return {
+    kind: "refund",
+    status: REFUND_STATUSES[data.status],
+    refundId: data.id ?? null,
+    message: data.reason ?? null,
+  }
+}

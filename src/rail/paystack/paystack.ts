@@ -1,0 +1,76 @@
+/** The adapter to Paystack. */
+import { Effect, Redacted } from "effect"
+import { callRail, refusalOfAsk, refusalOfCall } from "../hearing.ts"
+import type { RailClient } from "../http.ts"
+import type { PagePayment, Rail, TokenCharge } from "../Rail.ts"
+import { pageIn, pausedIn, refundIn, refusalIn, throttledIn, toPaystack, transactionIn } from "./answers.ts"
+import { isSigned, referenceOf } from "./callbacks.ts"
+
+/** Transfers begin at ₦100. Below that is what is charged to save a payment method, which neither they nor USSD do. */
+const MIN_TRANSFER_KOBO = 10_000
+const SAVING = ["card", "bank"]
+const ALL = [...SAVING, "ussd", "bank_transfer"]
+
+const chargeBody = ({ reference, amountKobo, token, email }: TokenCharge) => ({
+  email,
+  amount: amountKobo,
+  currency: "NGN",
+  reference: toPaystack(reference),
+  authorization_code: Redacted.value(token),
+})
+
+const pageBody = ({ reference, amountKobo, email, returnUrl }: PagePayment) => ({
+  email,
+  amount: amountKobo,
+  currency: "NGN",
+  reference: toPaystack(reference),
+  callback_url: returnUrl,
+  channels: amountKobo < MIN_TRANSFER_KOBO ? SAVING : ALL,
+  // Where the buyer goes who cancels.
+  metadata: { cancel_action: returnUrl },
+})
+
+const declined = (status: number, body: unknown) => refusalOfCall(refusalIn(status, body))
+const unanswered = (status: number, body: unknown) => refusalOfAsk(refusalIn(status, body))
+
+export const paystack = (client: RailClient): Rail => ({
+  name: "paystack",
+  credentials: ["secret_key"],
+
+  charge: Effect.fn("paystack.charge")((charge, { secret_key: secret }) => {
+    const { reference, amountKobo, token } = charge
+    return callRail(
+      client,
+      { method: "POST", path: "/transaction/charge_authorization", secret, body: chargeBody(charge), token },
+      (body) => transactionIn(body) ?? pausedIn(body, amountKobo),
+      (status, body) => throttledIn(body, reference, amountKobo) ?? declined(status, body),
+    )
+  }),
+
+  openPage: Effect.fn("paystack.openPage")((payment, { secret_key: secret }) =>
+    callRail(
+      client,
+      { method: "POST", path: "/transaction/initialize", secret, body: pageBody(payment) },
+      pageIn,
+      declined,
+    ),
+  ),
+
+  ask: Effect.fn("paystack.ask")((reference, { secret_key: secret }) => {
+    const path = `/transaction/verify/${encodeURIComponent(toPaystack(reference))}`
+    return callRail(client, { method: "GET", path, secret }, transactionIn, unanswered)
+  }),
+
+  refund: Effect.fn("paystack.refund")(({ reference, amountKobo }, { secret_key: secret }) => {
+    const body = { transaction: toPaystack(reference), amount: amountKobo }
+    return callRail(client, { method: "POST", path: "/refund", secret, body }, refundIn, declined)
+  }),
+
+  askRefund: Effect.fn("paystack.askRefund")((refundId, { secret_key: secret }) => {
+    const path = `/refund/${encodeURIComponent(refundId)}`
+    return callRail(client, { method: "GET", path, secret }, refundIn, unanswered)
+  }),
+
+  isSigned,
+  referenceOf,
+})

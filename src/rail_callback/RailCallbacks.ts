@@ -1,0 +1,43 @@
+/** References that callbacks name, noted until somebody asks the rail about them (decision P13). */
+import { Context, Effect, Layer } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import type { RailAccount } from "../credential/credential.ts"
+import { records } from "../db/records.ts"
+import { Together } from "../process/Together.ts"
+
+export interface NamedReference extends RailAccount {
+  readonly reference: string
+}
+
+const NAMED = { account_id: "text", rail: "text", reference: "text" } as const
+
+const nameOf = ({ account_id, rail, reference }: NamedReference): string => `${rail} ${account_id} ${reference}`
+
+/** In the order of their keys, as everybody writes them: processes that write the same at once wait for each other in turn. */
+const write = (sql: SqlClient.SqlClient) => (named: ReadonlyArray<NamedReference>) =>
+  Effect.as(
+    sql`
+      INSERT INTO rail_callback (account_id, livemode, rail, reference, received_at)
+      SELECT account_id, true, rail, reference, clock_timestamp() FROM ${records(sql, named, NAMED)} r
+      ORDER BY account_id, rail, reference COLLATE "C"
+      ON CONFLICT (account_id, livemode, rail, reference) DO UPDATE SET received_at = excluded.received_at`,
+    new Map<string, never>(),
+  )
+
+export class RailCallbacks extends Context.Service<
+  RailCallbacks,
+  {
+    /** Notes a reference, once however often it is named; when this is over it is on disk. */
+    readonly note: (named: NamedReference) => Effect.Effect<void, SqlError.SqlError>
+  }
+>()("billing/rail_callback/RailCallbacks") {
+  static readonly layer = Layer.effect(
+    RailCallbacks,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      // A rail's burst, which names few references often, is a few statements.
+      const noting = new Together(yield* Effect.context<never>(), nameOf, write(sql))
+      return RailCallbacks.of({ note: (named) => Effect.asVoid(noting.ask(named)) })
+    }),
+  )
+}
