@@ -38,11 +38,11 @@ export interface HeardCall {
 }
 
 /** What is done about what was heard. */
-export interface Written {
+export interface Written<R> {
   /** Calls that were not made and are to be. */
   readonly again: ReadonlyArray<TakenCall>
   /** What is left to do once it is committed. */
-  readonly after: Effect.Effect<void>
+  readonly after: Effect.Effect<void, SqlError.SqlError, R>
 }
 
 /** Those who have calls made. `R`: what it takes them. */
@@ -52,7 +52,7 @@ export interface Caller<R> {
   /** Writes what was heard, in the running transaction. */
   readonly write: (
     heard: ReadonlyArray<HeardCall>,
-  ) => Effect.Effect<Written, SqlError.SqlError, R | SqlClient.SqlClient>
+  ) => Effect.Effect<Written<R>, SqlError.SqlError, R | SqlClient.SqlClient>
   /** Asks about what somebody wants to know more of than the call which has just ended says. */
   readonly askAgain: (
     calls: ReadonlyArray<TakenCall>,

@@ -1,0 +1,143 @@
+/**
+ * Charges at the rails of the outside world: what each queued call says to its rail, and what comes of what was heard
+ * (decisions F1, P4 to P10). src/rail_call makes the calls.
+ */
+import { Effect, Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import type { ChargeRow } from "../charge/charge.ts"
+import { RailCredentials, railAccountKey } from "../credential/RailCredentials.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import { refOf } from "../db/tenant.ts"
+import { methodPlace } from "../payment_method/paymentMethods.ts"
+import type { Credentials, Heard, Rail } from "../rail/Rail.ts"
+import { Rails } from "../rail/Rails.ts"
+import type { TakenCall } from "../rail_call/queue.ts"
+import type { HeardCall, Prepared } from "../rail_call/worker.ts"
+import { Vault } from "../secret/Vault.ts"
+import { askNow } from "./asking.ts"
+import { collect } from "./collect.ts"
+import { meaningOf } from "./heard.ts"
+import { PagePaths } from "./PagePaths.ts"
+import { type Answer, applyAnswers } from "./settle.ts"
+
+/** A charge with what a rail is to know of it. */
+interface Subject extends ChargeRow {
+  readonly business_name: string
+  readonly customer_name: string
+  readonly customer_email: string | null
+  readonly customer_phone: string | null
+  /** Of its payment method, where the customer has that still. */
+  readonly sealed: Uint8Array | null
+  readonly method_email: string | null
+}
+
+const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<Subject>`
+    SELECT c.*, a.business_name, p.name AS customer_name, p.email AS customer_email, p.phone AS customer_phone,
+      m.sealed, m.email AS method_email
+    FROM ${records(sql, calls.map(refOf), REF_COLUMNS)} r
+    JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)
+    JOIN account a ON a.id = c.account_id
+    JOIN customer p ON (p.account_id, p.livemode, p.id) = (c.account_id, c.livemode, c.customer_id)
+    LEFT JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id)
+      = (c.account_id, c.livemode, c.customer_id, c.payment_method->>'id')`
+  return new Map(rows.map((row) => [row.id, row]))
+})
+
+const refused = (code: "payment_method_inactive" | "rail_misconfigured", message: string): Heard => ({
+  kind: "refused",
+  code,
+  message,
+})
+
+const NO_CREDENTIALS = refused("payment_method_inactive", "The merchant is not on the rail of this payment method.")
+const NO_METHOD = refused("payment_method_inactive", "The customer does not have this payment method any more.")
+const NO_EMAIL = refused("rail_misconfigured", "The rail needs the customer's e-mail address.")
+/** Whoever made the call died over it: what came of it nobody heard. */
+const UNHEARD: Heard = { kind: "unclear", message: "The process that called was lost.", reached: true }
+/** Not to be made at present: it stays in the queue. */
+const notNow = (message: string): Heard => ({ kind: "not_sent", message })
+
+const chargeToken = Effect.fnUntraced(function* (rail: Rail, subject: Subject, credentials: Credentials) {
+  const { account_id, livemode, customer_id, id: reference, amount_kobo: amountKobo, sealed, method_email } = subject
+  if (sealed === null || method_email === null) return Effect.succeed(NO_METHOD)
+  const place = methodPlace({ account_id, livemode, customer_id, id: subject.payment_method!.id })
+  const token = yield* Effect.result((yield* Vault).open(place, sealed))
+  if (Result.isFailure(token)) {
+    yield* Effect.logError(token.failure.message)
+    return Effect.succeed(notNow("The token cannot be opened."))
+  }
+  const opened = Redacted.make(Redacted.value(token.success).toString())
+  return rail.charge({ reference, amountKobo, token: opened, email: method_email }, credentials)
+})
+
+const openPage = Effect.fnUntraced(function* (rail: Rail, subject: Subject, credentials: Credentials) {
+  const { customer_email: email, customer_name: name, customer_phone: phone, business_name: business } = subject
+  if (email === null) return Effect.succeed(NO_EMAIL)
+  const returnUrl = `${(yield* PagePaths).url(subject.page_id!)}/return`
+  const { id: reference, amount_kobo: amountKobo, purpose } = subject
+  const description =
+    purpose === "verification" ? `${business}: to save your card; sent back at once` : `Payment to ${business}`
+  return rail.openPage({ reference, amountKobo, email, name, phone, returnUrl, description }, credentials)
+})
+
+/** What a call says. */
+const talkOf = Effect.fnUntraced(function* (
+  call: TakenCall,
+  subject: Subject,
+  credentials: Result.Result<Credentials, unknown> | undefined,
+) {
+  if (call.was_sent_at !== null) return Effect.succeed(UNHEARD)
+  if (credentials === undefined) return Effect.succeed(call.kind === "ask" ? UNHEARD : NO_CREDENTIALS)
+  if (Result.isFailure(credentials)) return Effect.succeed(notNow("The credentials cannot be opened."))
+  const rail = (yield* Rails).of(call.rail)
+  if (call.kind === "ask") return rail.ask(subject.id, credentials.success)
+  return yield* call.kind === "open_page"
+    ? openPage(rail, subject, credentials.success)
+    : chargeToken(rail, subject, credentials.success)
+})
+
+const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
+  const subjects = yield* readSubjects(calls)
+  const credentials = yield* (yield* RailCredentials).find(calls)
+  return yield* Effect.forEach(calls, (call) =>
+    Effect.map(
+      talkOf(call, subjects.get(call.id)!, credentials.get(railAccountKey(call))),
+      (talk): Prepared => ({ call, talk }),
+    ),
+  )
+})
+
+/** An operator has to see to it that the rail takes the account's calls. */
+const alertMisconfigured = (heard: ReadonlyArray<HeardCall>) =>
+  Effect.forEach(
+    heard,
+    ({ call: { account_id: account, rail }, heard }) =>
+      heard.kind === "refused" && heard.code === "rail_misconfigured"
+        ? Effect.annotateLogs(Effect.logError("a rail refuses an account's calls"), { account, rail })
+        : Effect.void,
+    { discard: true },
+  )
+
+const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
+  const subjects = yield* readSubjects(all.map(({ call }) => call))
+  const again: Array<TakenCall> = []
+  const answers = all.flatMap(({ call, heard, endedAt }): ReadonlyArray<Answer> => {
+    const charge = subjects.get(call.id)
+    if (charge === undefined) return []
+    // A clock that is set back makes no answer older than its question.
+    const at = Math.max(charge.sent_at, endedAt)
+    const meaning = meaningOf(charge, call.kind, heard, at)
+    if (meaning !== undefined) return [{ ...meaning, charge, at }]
+    again.push(call)
+    return []
+  })
+  yield* alertMisconfigured(all)
+  const now = Date.now()
+  const attempts = yield* applyAnswers(answers, now)
+  return { again, after: collect(attempts, now) }
+})
+
+/** Has the calls about charges made. */
+export const railCharges = { kinds: ["charge", "open_page", "ask"] as const, prepare, write, askAgain: askNow }
