@@ -5,9 +5,12 @@ import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, publicRoutes } from "./api.ts"
 import { CheckoutLinks } from "./checkout/CheckoutLinks.ts"
 import { checkoutTimers } from "./checkout/closing.ts"
+import { pageUrlsLayer } from "./checkout/pageUrls.ts"
 import { clockWorker } from "./clock/clockWorker.ts"
 import { CLOCK_STEPS, expiryWorker } from "./clock/deletion.ts"
+import { railCallbackWorker } from "./collecting/callbacks.ts"
 import { chargeTimers, recoverCharges } from "./collecting/collect.ts"
+import { type RailServices, railAttempts, railQuestions } from "./collecting/railCharges.ts"
 import { type Config, ConfigProblem } from "./config/Config.ts"
 import { readConfig } from "./config/readConfig.ts"
 import { purgeReplaced } from "./credential/credentials.ts"
@@ -33,6 +36,8 @@ import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { LiveSimulation } from "./paying/setting.ts"
 import { every } from "./process/workers.ts"
 import { Rails } from "./rail/Rails.ts"
+import { railCallWorker } from "./rail_call/worker.ts"
+import { railRefunds, refundTimers } from "./refund/requests.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
 import { SANDBOX_STEPS } from "./sandbox/reset.ts"
 import { encryptionKeys } from "./secret/encryptionKeys.ts"
@@ -54,7 +59,9 @@ const startWorkers = Effect.gen(function* () {
   yield* deletionWorker(({ id }) => (id === SANDBOX ? SANDBOX_STEPS : CLOCK_STEPS))
   yield* expiryWorker
   yield* reminderWorker
-  yield* timerWorker([chargeTimers, subscriptionTimers, checkoutTimers, invoiceTimers, nudgeTimers])
+  yield* timerWorker([chargeTimers, subscriptionTimers, checkoutTimers, invoiceTimers, nudgeTimers, refundTimers])
+  yield* railCallWorker<RailServices>([railAttempts, railQuestions, railRefunds])
+  yield* railCallbackWorker
   yield* every("invoices", MINUTE_MS, drawLastMonth)
   yield* every("replaced credentials", MINUTE_MS, purgeReplaced)
   yield* deliveryWorker
@@ -87,6 +94,7 @@ const serve = Effect.fnUntraced(function* (
       TenantDatabase.layer(url),
       Sender.layer(config.webhooks),
       messengerLayer(config.messaging),
+      pageUrlsLayer.pipe(Layer.provide(CheckoutLinks.layer)),
     ).pipe(Layer.provideMerge(Origin.layer(origin))),
   )
   const { transport, rateLimits, inFlight } = config

@@ -4,8 +4,9 @@ import { charges, renderCharge } from "../charge/charge.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
 import { type Attempt, ChargeOwners } from "./ChargeOwners.ts"
-import { collect, recoverCharges } from "./collect.ts"
+import { recoverCharges } from "./collect.ts"
 import { createCharge } from "./oneOff.ts"
+import { pay } from "./pay.ts"
 
 /** How a request that attempts a charge is finished after a crash, and what is returned. */
 const staged = {
@@ -14,7 +15,7 @@ const staged = {
   reply: (tenant: Tenant, id: string) => Effect.map(charges.get(tenant, id), renderCharge),
 } as const
 
-const begun = ({ charge, now }: Attempt) => ({ id: charge.id, after: collect([charge], now) })
+const begun = ({ charge, now }: Attempt) => ({ id: charge.id, after: pay([charge], now) })
 
 export const collectingEndpoints = [
   bind(chargeApi.create, {

@@ -5,20 +5,34 @@
 import { Effect, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
-import { RailCredentials, railAccountKey } from "../credential/RailCredentials.ts"
+import { type FoundCredentials, RailCredentials, railAccountKey } from "../credential/RailCredentials.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { refOf } from "../db/tenant.ts"
 import { methodPlace } from "../payment_method/paymentMethods.ts"
+import type { Runner } from "../process/Runner.ts"
+import type { PaymentRail } from "../rail/PaymentRail.ts"
 import type { Credentials, Heard, Rail } from "../rail/Rail.ts"
 import { Rails } from "../rail/Rails.ts"
 import type { TakenCall } from "../rail_call/queue.ts"
 import type { HeardCall, Prepared } from "../rail_call/worker.ts"
 import { Vault } from "../secret/Vault.ts"
 import { askNow } from "./asking.ts"
+import type { ChargeOwners } from "./ChargeOwners.ts"
 import { collect } from "./collect.ts"
 import { meaningOf } from "./heard.ts"
-import { PagePaths } from "./PagePaths.ts"
+import { PageUrls } from "./PageUrls.ts"
 import { type Answer, applyAnswers } from "./settle.ts"
+
+/** What it takes to have calls made about charges and their refunds. */
+export type RailServices =
+  | ChargeOwners
+  | PageUrls
+  | PaymentRail
+  | RailCredentials
+  | Rails
+  | Runner
+  | SqlClient.SqlClient
+  | Vault
 
 /** A charge with what a rail is to know of it. */
 interface Subject extends ChargeRow {
@@ -75,38 +89,54 @@ const chargeToken = Effect.fnUntraced(function* (rail: Rail, subject: Subject, c
 const openPage = Effect.fnUntraced(function* (rail: Rail, subject: Subject, credentials: Credentials) {
   const { customer_email: email, customer_name: name, customer_phone: phone, business_name: business } = subject
   if (email === null) return Effect.succeed(NO_EMAIL)
-  const returnUrl = `${(yield* PagePaths).url(subject.page_id!)}/return`
+  const returnUrl = `${(yield* PageUrls).url(subject.page_id!)}/return`
   const { id: reference, amount_kobo: amountKobo, purpose } = subject
   const description =
     purpose === "verification" ? `${business}: to save your card; sent back at once` : `Payment to ${business}`
   return rail.openPage({ reference, amountKobo, email, name, phone, returnUrl, description }, credentials)
 })
 
-/** What a call says. */
-const talkOf = Effect.fnUntraced(function* (
-  call: TakenCall,
-  subject: Subject,
-  credentials: Result.Result<Credentials, unknown> | undefined,
-) {
-  if (call.was_sent_at !== null) return Effect.succeed(UNHEARD)
-  if (credentials === undefined) return Effect.succeed(call.kind === "ask" ? UNHEARD : NO_CREDENTIALS)
-  if (Result.isFailure(credentials)) return Effect.succeed(notNow("The credentials cannot be opened."))
-  const rail = (yield* Rails).of(call.rail)
-  if (call.kind === "ask") return rail.ask(subject.id, credentials.success)
-  return yield* call.kind === "open_page"
-    ? openPage(rail, subject, credentials.success)
-    : chargeToken(rail, subject, credentials.success)
-})
+interface Questioned {
+  readonly call: TakenCall
+  readonly subject: Subject
+  /** undefined: none were given; failed: this process cannot open them. */
+  readonly found: FoundCredentials | undefined
+}
 
-const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
+const readQuestioned = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   const subjects = yield* readSubjects(calls)
   const credentials = yield* (yield* RailCredentials).find(calls)
-  return yield* Effect.forEach(calls, (call) =>
-    Effect.map(
-      talkOf(call, subjects.get(call.id)!, credentials.get(railAccountKey(call))),
-      (talk): Prepared => ({ call, talk }),
-    ),
+  return calls.map(
+    (call): Questioned => ({
+      call,
+      subject: subjects.get(call.id)!,
+      found: credentials.get(railAccountKey(call)),
+    }),
   )
+})
+
+const attemptOf = Effect.fnUntraced(function* ({ call, subject, found }: Questioned) {
+  if (call.was_sent_at !== null) return Effect.succeed(UNHEARD)
+  if (found === undefined) return Effect.succeed(NO_CREDENTIALS)
+  if (Result.isFailure(found)) return Effect.succeed(notNow("The credentials cannot be opened."))
+  const rail = (yield* Rails).of(call.rail)
+  return yield* call.kind === "open_page"
+    ? openPage(rail, subject, found.success)
+    : chargeToken(rail, subject, found.success)
+})
+
+const prepareAttempts = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
+  return yield* Effect.forEach(yield* readQuestioned(calls), (one) =>
+    Effect.map(attemptOf(one), (talk): Prepared => ({ call: one.call, talk })),
+  )
+})
+
+const prepareQuestions = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
+  const rails = yield* Rails
+  return (yield* readQuestioned(calls)).map(({ call, subject, found }): Prepared => {
+    const open = found !== undefined && Result.isSuccess(found)
+    return { call, talk: open ? rails.of(call.rail).ask(subject.id, found.success) : Effect.succeed(UNHEARD) }
+  })
 })
 
 /** An operator has to see to it that the rail takes the account's calls. */
@@ -139,5 +169,13 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
   return { again, after: collect(attempts, now) }
 })
 
-/** Has the calls about charges made. */
-export const railCharges = { kinds: ["charge", "open_page", "ask"] as const, prepare, write, askAgain: askNow }
+/** Has charges sent to their rails, and rails' pages opened. */
+export const railAttempts = {
+  kinds: ["charge", "open_page"] as const,
+  prepare: prepareAttempts,
+  write,
+  askAgain: askNow,
+}
+
+/** Has rails asked about charges. */
+export const railQuestions = { kinds: ["ask"] as const, prepare: prepareQuestions, write, askAgain: askNow }

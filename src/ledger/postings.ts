@@ -72,6 +72,12 @@ export const refundDue = (amountKobo: number, rail: string, customerId: string):
   line("refunds_payable", -amountKobo, customerId),
 ]
 
+/** What was owed back is back. */
+export const refunded = (amountKobo: number, rail: string, customerId: string): ReadonlyArray<PostingLine> => [
+  line("refunds_payable", amountKobo, customerId),
+  line("clearing", -amountKobo, rail),
+]
+
 /** A merchant's month of the service itself, in the service's own books. */
 export const invoiced = (amountKobo: number, merchant: string): ReadonlyArray<PostingLine> => [
   line("receivable", amountKobo, merchant),

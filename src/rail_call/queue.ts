@@ -60,6 +60,7 @@ export interface Busy {
 
 interface Taking {
   readonly rail: OutsideRail
+  readonly kinds: ReadonlyArray<CallKind>
   /** The account behind which to begin. */
   readonly after: string
   /** How many calls, of all accounts and of one. */
@@ -78,7 +79,7 @@ type Found = TakenCall & { readonly turn: number }
  * money are noted as sent by the same statement. A rail that does not answer an account is called once a second for it
  * (decision P9). Returns them, and the account behind which to go on; undefined: that was the last.
  */
-const takeBehind = Effect.fnUntraced(function* ({ rail, after, limit, perAccount, busy }: Taking) {
+const takeBehind = Effect.fnUntraced(function* ({ rail, kinds, after, limit, perAccount, busy }: Taking) {
   const sql = yield* SqlClient.SqlClient
   let seen = { accounts: 0, last: "" }
   const taken = yield* take(callLease, ({ runner, isFree }) =>
@@ -99,7 +100,7 @@ const takeBehind = Effect.fnUntraced(function* ({ rail, after, limit, perAccount
           CROSS JOIN LATERAL (
             SELECT *, row_number() OVER (ORDER BY rank, queued_at, id) AS n FROM (
               SELECT * FROM rail_call r
-              WHERE r.rail = ${rail} AND r.account_id = turn.account_id AND r.livemode AND ${isFree("r")}
+              WHERE r.rail = ${rail} AND r.account_id = turn.account_id AND r.livemode AND r.kind = ANY(${kinds}::text[]) AND ${isFree("r")}
               ORDER BY r.rank, r.queued_at, r.id LIMIT ${perAccount}::integer
             ) first
           ) c

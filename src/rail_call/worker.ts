@@ -99,11 +99,12 @@ const begin = Effect.fnUntraced(function* <R>(
     under_way: its.length,
   }))
   const after = conversations.cursors.get(rail) ?? ""
+  const kinds = callers.flatMap((caller) => caller.kinds)
   const sql = yield* SqlClient.SqlClient
   // What cannot be prepared was not taken.
   const { prepared, goOn } = yield* sql.withTransaction(
     Effect.gen(function* () {
-      const { taken, goOn } = yield* takeCalls({ rail, after, limit: room, perAccount: MAX_OF_ACCOUNT, busy })
+      const { taken, goOn } = yield* takeCalls({ rail, kinds, after, limit: room, perAccount: MAX_OF_ACCOUNT, busy })
       const preparing = Effect.forEach(callers, ({ kinds, prepare }) => {
         const its = taken.filter(({ kind }) => kinds.includes(kind))
         return its.length === 0 ? Effect.succeed([]) : prepare(its)

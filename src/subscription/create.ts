@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
 import { standingTime } from "../clock/clocks.ts"
-import { collect } from "../collecting/collect.ts"
+import { pay } from "../collecting/pay.ts"
 import { commitAttempts } from "../collecting/settle.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
@@ -112,5 +112,5 @@ export const createSubscription = Effect.fn("subscription.create")(function* (
   const terms = new Map([[id, { ...plan, id, payment_method: summaryOf(method), rail: method.rail }]])
   const { outcomes, attempts } = yield* outcomesOf([transition], { now, terms }, true)
   yield* commitAttempts(outcomes, attempts)
-  return { id, after: collect(attempts, now) }
+  return { id, after: pay(attempts, now) }
 })

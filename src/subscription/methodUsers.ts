@@ -2,7 +2,8 @@
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChargeOwners } from "../collecting/ChargeOwners.ts"
-import { collect, recoverCharges } from "../collecting/collect.ts"
+import { recoverCharges } from "../collecting/collect.ts"
+import { pay } from "../collecting/pay.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { MethodUsers } from "../customer/MethodUsers.ts"
 import { ofTenant, refOf } from "../db/tenant.ts"
@@ -79,7 +80,7 @@ export const methodUsersLayer = Layer.effect(
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
         Effect.map(tryMethod(customer, methodId, now), (attempts) =>
-          Effect.provideContext(collect(attempts, now), context),
+          Effect.provideContext(pay(attempts, now), context),
         ).pipe(Effect.provideContext(context)),
       methodRemoved: (customer, methodId, now) =>
         Effect.provideContext(methodRemoved(customer, methodId, now), context),

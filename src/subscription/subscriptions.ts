@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import type { SubscriptionEvent } from "../../machines/events.ts"
 import { isCharging, waitsForCheckout } from "../../machines/status.ts"
 import { standingTime } from "../clock/clocks.ts"
-import { collect } from "../collecting/collect.ts"
+import { pay } from "../collecting/pay.ts"
 import { customers } from "../customer/customer.ts"
 import { refOf, type Tenant } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
@@ -127,7 +127,7 @@ export const resumeSubscription = Effect.fn("subscription.resume")(function* (te
   yield* refuseWhileCharging(locked.row)
   if (locked.row.status !== "paused") return yield* stateInvalid(locked.row, "resumed")
   const attempts = yield* apply(locked, { type: "resume", at: locked.now })
-  return { id, after: collect(attempts, locked.now) }
+  return { id, after: pay(attempts, locked.now) }
 })
 
 /** Changes what the merchant may change (decision E14). A new payment method for what is overdue is tried at once. */
@@ -158,5 +158,5 @@ export const updateSubscription = Effect.fn("subscription.update")(function* (
   // Of what is paid up nothing is to be tried; a first payment that fails ends the subscription anyway (decision D5).
   if (updated.bill === null || updated.status === "incomplete") return { id, after: Effect.void }
   const attempts = yield* apply({ row: updated, now }, { type: "method", at: now, methodId: null })
-  return { id, after: collect(attempts, now) }
+  return { id, after: pay(attempts, now) }
 })

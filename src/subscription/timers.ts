@@ -49,7 +49,7 @@ export const subscriptionTimers = timerHandler(
     })
     const transitions = advance(subscriptionLifecycle, [...commands, ...reminders.commands])
     const { outcomes, attempts } = yield* outcomesOf(transitions, { now, terms })
-    yield* commitAttempts([...outcomes, ...reminders.rescheduled], attempts)
+    yield* commitAttempts([...outcomes, ...reminders.rescheduled], attempts, false)
     return collect(attempts, now)
   }),
 )

@@ -6,7 +6,8 @@ import { Effect } from "effect"
 import { UNIT_ACTIONS, type UnitAction } from "../../machines/events.ts"
 import type { SubscriptionStatus } from "../../machines/status.ts"
 import type { ChargeRow } from "../charge/charge.ts"
-import { collect, recoverCharges } from "../collecting/collect.ts"
+import { recoverCharges } from "../collecting/collect.ts"
+import { pay } from "../collecting/pay.ts"
 import * as Kind from "../db/Kind.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
@@ -143,5 +144,5 @@ export const reportUnits = Effect.fn("subscription.reportUnits")(function* (
     created_at: now,
   }
   yield* unitRecords.insert([record])
-  return { id: record.id, after: collect(attempts, now) }
+  return { id: record.id, after: pay(attempts, now) }
 })

@@ -12,7 +12,12 @@ import { useOwnInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
 import { eventually } from "../support/story.ts"
 
-const { database, server, accountId } = useOwnInstance(() => ({ LOG_LEVEL: "info", LOG_FORMAT: "json" }))
+const { database, server, accountId } = useOwnInstance(() => ({
+  LOG_LEVEL: "info",
+  LOG_FORMAT: "json",
+  // What is noted stays noted.
+  WORKERS: "0",
+}))
 
 const SECRET = "sk_live_of_callbacks"
 const HASH = "hash_of_callbacks"
