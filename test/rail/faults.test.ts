@@ -129,12 +129,12 @@ describe("a rail that answers", () => {
 describe("a rail that does not answer", () => {
   it("in time", async () => {
     server.answer(() => undefined)
-    expect(await heardByAll({ timeoutMs: 200 })).toEqual(alike(unclear("no answer within 0.2 s")))
+    expect(await heardByAll({ timeoutMs: 2_000 })).toEqual(alike(unclear("no answer within 2 s")))
   })
 
   it("whole in time", async () => {
     server.answer((response) => void response.writeHead(200).write('{"status":'))
-    expect(await heardByAll({ timeoutMs: 200 })).toEqual(alike(unclear("no answer within 0.2 s")))
+    expect(await heardByAll({ timeoutMs: 2_000 })).toEqual(alike(unclear("no answer within 2 s")))
   })
 
   it("because the connection breaks before the answer", async () => {
@@ -217,7 +217,7 @@ describe("a rail that is out of reach", () => {
           Array.from({ length: 21 }, () => charge(rail)),
           { concurrency: "unbounded" },
         ),
-      { timeoutMs: 1_000 },
+      { timeoutMs: 3_000 },
     )
     expect(heard.filter(({ kind }) => kind === "unclear")).toHaveLength(20)
     expect(heard.filter(({ kind }) => kind === "not_sent")).toHaveLength(1)

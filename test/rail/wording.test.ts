@@ -151,6 +151,7 @@ const SAID: ReadonlyArray<readonly [FailureCode, ReadonlyArray<string>]> = [
       "Currency not enabled",
       "Currency is not supported by merchant",
       "Unsupported currency",
+      "Your business is inactive",
       "You can only charge Nigerian Accounts in Naira",
       "Inactive merchant",
       "Invalid merchant",
@@ -173,13 +174,22 @@ describe("what a rail says", () => {
     expect(SAID.map(([code]) => code).sort()).toEqual([...FAILURE_CODES].sort())
   })
 
-  it.each(["Declined", "Unsuccessful", "Approved", "00", "99", "Card 5105", "Call 0511", "", "51st try"])(
-    "%j is nothing in particular",
-    (text) => {
-      expect(codeIn(text)).toBeUndefined()
-      expect(declineCode(text)).toBe("unknown_decline")
-    },
-  )
+  it.each([
+    "Declined",
+    "Unsuccessful",
+    "Approved",
+    "00",
+    "99",
+    "Card 5105",
+    "Call 0511",
+    "Account inactive",
+    "Currency NGN: unsuccessful",
+    "",
+    "51st try",
+  ])("%j is nothing in particular", (text) => {
+    expect(codeIn(text)).toBeUndefined()
+    expect(declineCode(text)).toBe("unknown_decline")
+  })
 
   it("counts in the first text that says why", () => {
     expect(declineCode(null, undefined, "Declined", "Expired card", "Incorrect PIN")).toBe("expired_card")
