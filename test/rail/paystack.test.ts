@@ -1,6 +1,5 @@
-/** Paystack's documented answers, and what is heard of them (decisions P9, P10, P12). */
-import { createHmac } from "node:crypto"
-import { Effect, Redacted } from "effect"
+/** Paystack's documented answers, and what is heard of them (decisions P9, P10). */
+import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import type { Heard, PagePayment, Rail, TokenCharge } from "../../src/rail/Rail.ts"
 import { credentialsOf, KEYS, saying, useRailServer } from "../support/railServer.ts"
@@ -183,6 +182,14 @@ const CHARGES: ReadonlyArray<Row> = [
     },
     failed("authentication_required", "Please, redirect your customer to the authorization url provided", unmade),
   ],
+  [
+    "a challenge in a transaction under way",
+    "charge",
+    200,
+    transaction({ status: "ongoing", paused: true }),
+    failed("authentication_required", "Charge attempted", unmade),
+  ],
+  ["a success that was challenged", "charge", 200, transaction({ paused: true }), HEARD],
   [
     "a throttled card, in a transaction",
     "charge",
@@ -496,52 +503,5 @@ describe("what is sent", () => {
     const urls = { paystack: `${server.url()}/stand/in`, flutterwave: server.url() }
     await server.hear("paystack", CALLS.ask, { urls })
     expect(server.sent[0]!.path).toBe(`/stand/in/transaction/verify/${SENT}`)
-  })
-})
-
-describe("a callback", () => {
-  const body = Buffer.from('{"event":"charge.success","data":{"reference":"chg-1"}}')
-  const signature = createHmac("sha512", KEY).update(body).digest("hex")
-  const isSigned = (headers: object, over: object = {}) =>
-    server.hear("paystack", (rail) =>
-      Effect.succeed(rail.isSigned({ headers: { ...headers }, body, ...over }, credentials)),
-    )
-
-  it("is signed by the HMAC-SHA512 of its body with the secret key, once", async () => {
-    expect(await isSigned({ "x-paystack-signature": signature })).toBe(true)
-    expect(await isSigned({})).toBe(false)
-    expect(await isSigned({ "x-paystack-signature": [signature] })).toBe(false)
-    expect(await isSigned({ "x-paystack-signature": `${signature}, ${signature}` })).toBe(false)
-    expect(await isSigned({ "x-paystack-signature": signature.slice(1) })).toBe(false)
-    expect(await isSigned({ "x-paystack-signature": "" })).toBe(false)
-    expect(await isSigned({ "x-paystack-signature": signature }, { body: Buffer.from("{}") })).toBe(false)
-  })
-
-  it("is never signed with a key that is missing or empty", async () => {
-    const empty = { headers: { "x-paystack-signature": createHmac("sha512", "").update(body).digest("hex") }, body }
-    const signed = await server.hear("paystack", (rail) =>
-      Effect.succeed([rail.isSigned(empty, {}), rail.isSigned(empty, { secret_key: Redacted.make("") })]),
-    )
-    expect(signed).toEqual([false, false])
-  })
-
-  it.each([
-    [{ event: "charge.success", data: { reference: "chg-01" } }, "chg_01"],
-    [{ event: "charge.success", data: { reference: "T123" } }, "T123"],
-    [{ event: "refund.processed", data: { transaction_reference: "chg-01", reference: "x" } }, "chg_01"],
-    [{ event: "refund.failed", data: { transaction: { reference: "chg-01" } } }, "chg_01"],
-    [{ event: "refund.failed", data: { reference: "chg-01" } }, undefined],
-    [{ data: { reference: "chg-01" } }, "chg_01"],
-    [{ event: "charge.success", data: { reference: 5 } }, undefined],
-    [{ event: "charge.success", data: { reference: "x".repeat(201) } }, undefined],
-    [{ event: "charge.success", data: { reference: "a\u0000b" } }, undefined],
-    [{ event: "charge.success", data: null }, undefined],
-    [{ event: "charge.success" }, undefined],
-    [[], undefined],
-    [null, undefined],
-  ])("about a reference: %j", async (event, reference) => {
-    const of = (text: string) => server.hear("paystack", (rail) => Effect.succeed(rail.referenceOf(Buffer.from(text))))
-    expect(await of(JSON.stringify(event))).toBe(reference)
-    expect(await of(`${JSON.stringify(event)}}`)).toBeUndefined()
   })
 })

@@ -44,7 +44,7 @@ const TransactionAnswer = Schema.Struct({
 const PausedAnswer = Schema.Struct({
   status: Schema.Literal(true),
   message: Words,
-  data: Schema.Struct({ paused: Schema.Literal(true), reference: Reference }),
+  data: Schema.Struct({ paused: Schema.Literal(true), reference: Reference, status: Part }),
 })
 
 const Authorization = Schema.Struct({
@@ -182,7 +182,7 @@ const unmade = (
 
 export const pausedIn = (body: unknown, amountKobo: number): HeardTransaction | undefined => {
   const paused = readPaused(body)
-  if (paused === undefined) return undefined
+  if (paused === undefined || paused.data.status === "success") return undefined
   const failure = { code: "authentication_required", message: paused.message ?? null, retryAt: null } as const
   return unmade(fromPaystack(paused.data.reference), amountKobo, failure)
 }

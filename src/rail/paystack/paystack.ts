@@ -42,7 +42,7 @@ export const paystack = (client: RailClient): Rail => ({
     return callRail(
       client,
       { method: "POST", path: "/transaction/charge_authorization", secret, body: chargeBody(charge), token },
-      (body) => transactionIn(body) ?? pausedIn(body, amountKobo),
+      (body) => pausedIn(body, amountKobo) ?? transactionIn(body),
       (status, body) => throttledIn(body, reference, amountKobo) ?? declined(status, body),
     )
   }),
