@@ -9,11 +9,11 @@ export const REFUND_STATUSES = ["pending", "returned", "failed"] as const
 export type RefundStatus = (typeof REFUND_STATUSES)[number]
 
 export interface RefundContext {
-  /** When it was requested last: questions are timed from it. */
+  /** When it was requested first since it failed: questions are timed from it. */
   readonly requestedAt: number
   /** How often it failed. */
   readonly failures: number
-  /** How often the rail was asked since the last request. */
+  /** How often the rail was asked, or requested again where that had no answer, since then. */
   readonly asks: number
   /** The rail's own number of it, by which it is asked about; null: not known, so it is requested again. */
   readonly refundId: string | null
@@ -77,6 +77,7 @@ export const refundMachine = setup({
   },
   guards: {
     isUnknown: ({ context }) => context.refundId === null,
+    isKnown: ({ context }) => context.refundId !== null,
     isLastTry: ({ context }) => context.failures + 1 >= MAX_REFUND_FAILURES,
   },
 }).createMachine({
@@ -104,15 +105,12 @@ export const refundMachine = setup({
         waiting: {
           after: {
             ask: [
-              { guard: "isUnknown", target: "requesting", actions: "requestAgain" },
+              { guard: "isUnknown", target: "requesting", actions: "countAsk" },
               { target: "asking", actions: "countAsk" },
             ],
           },
           on: {
-            "rail.ask": [
-              { guard: "isUnknown", target: "requesting", actions: "requestAgain" },
-              { target: "asking", actions: "countAsk" },
-            ],
+            "rail.ask": { guard: "isKnown", target: "asking", actions: "countAsk" },
           },
         },
         asking: { entry: "ask" },

@@ -56,6 +56,11 @@ describe("a setting that cannot be", () => {
     [{ SMTP_URL: "smtp://localhost" }, "EMAIL_FROM"],
     [{ SMTP_URL: "http://localhost", EMAIL_FROM: "a@b.example" }, "SMTP_URL"],
     [{ SMTP_URL: "smtp://localhost", EMAIL_FROM: "nobody" }, "EMAIL_FROM"],
+    [{ PAYSTACK_URL: "api.paystack.co" }, "PAYSTACK_URL"],
+    [{ FLUTTERWAVE_URL: "ftp://api.flutterwave.com" }, "FLUTTERWAVE_URL"],
+    [{ RAIL_TIMEOUT: "0" }, "RAIL_TIMEOUT"],
+    [{ RAIL_TIMEOUT: "121" }, "RAIL_TIMEOUT"],
+    [{ RAIL_TIMEOUT: "2.5" }, "RAIL_TIMEOUT"],
     [{ SMTP_URL_FILE: "/nowhere/smtp", EMAIL_FROM: "a@b.example" }, "SMTP_URL_FILE"],
   ])("is refused by name: %j", (env, name) => {
     const problem = refusal(env as Record<string, string>)
@@ -73,10 +78,23 @@ describe("a setting that cannot be", () => {
     [{ TLS_KEY: import.meta.filename }, "TLS_CERT and TLS_KEY go together: set both or neither."],
     [{ TLS_KEY: "/nowhere/key.pem" }, "TLS_KEY names a file that cannot be read: /nowhere/key.pem."],
     [{ SMTP_URL: "smtp://x" }, "SMTP_URL, EMAIL_FROM go together: EMAIL_FROM is not set."],
+    [
+      { PAYSTACK_URL: "http://paystack.example" },
+      "PAYSTACK_URL must begin with https://: plain http is for hosts such as 127.0.0.1 and localhost.",
+    ],
+    [{ RAIL_TIMEOUT: "1e1" }, 'RAIL_TIMEOUT must be a whole number from 1 to 120, not "1e1".'],
     [{ BILLING_COLOR: "red" }, "BILLING_COLOR is not a setting: docs/operating.md lists them."],
   ])("is told of in one line: %j", (env, line) => {
     expect(refusal(env as Record<string, string>).message).toBe(line)
   })
+
+  it.each(["https://ada:hunter2@x/p", "https://x/p?a=hunter2", "https://x/p#", "https://x/p?"])(
+    "is told of without what may be secret: FLUTTERWAVE_URL=%s",
+    (FLUTTERWAVE_URL) =>
+      expect(refusal({ FLUTTERWAVE_URL }).message).toBe(
+        "FLUTTERWAVE_URL must be without a user, a password, a query and a fragment: write https://x/p.",
+      ),
+  )
 
   it.each(["short", `${KEY}=`, `${KEY},`, `${KEY},short`, Array.from({ length: 9 }, () => KEY).join()])(
     "is told of without its value: ENCRYPTION_KEY=%s",
@@ -115,6 +133,12 @@ describe("in production", () => {
 
   it.each(READABLE)("is what elsewhere is allowed: %j", (env) => {
     expect(read(env).production).toBe(false)
+  })
+
+  it.each(["http://127.0.0.1:8080", "http://paystack.example"])("no rail is reached by plain http: %s", (url) => {
+    const line = (name: string) => `${name} must begin with https:// where NODE_ENV=production.`
+    expect(refusal({ ...PRODUCTION, PAYSTACK_URL: url }).message).toBe(line("PAYSTACK_URL"))
+    expect(refusal({ ...PRODUCTION, FLUTTERWAVE_URL: url }).message).toBe(line("FLUTTERWAVE_URL"))
   })
 
   it.each([
@@ -163,6 +187,18 @@ describe("settings", () => {
     })
     expect(npmStart({ IN_FLIGHT: "7" }).inFlight).toBe(7)
     expect(npmStart(PRODUCTION)).toMatchObject({ inFlight: 50, rateLimits: { live: 100, sandbox: 50, public: 10 } })
+  })
+
+  it("say where the rails are, and how long a call may take", () => {
+    expect(read({}).rails).toEqual({
+      urls: { paystack: "https://api.paystack.co", flutterwave: "https://api.flutterwave.com" },
+      timeoutMs: 30_000,
+    })
+    const env = { PAYSTACK_URL: "http://[::1]:8080/", FLUTTERWAVE_URL: "https://rail.example/f//", RAIL_TIMEOUT: "120" }
+    expect(read(env).rails).toEqual({
+      urls: { paystack: "http://[::1]:8080", flutterwave: "https://rail.example/f" },
+      timeoutMs: 120_000,
+    })
   })
 
   it("count as absent where they are empty, and without the spaces around them", () => {

@@ -6,7 +6,9 @@ import { Redacted, Schema, SchemaGetter } from "effect"
 import { isLoopback } from "../config/settings.ts"
 import type { HeardPage, SavedMethod } from "./Rail.ts"
 
-const MAX_MESSAGE = 500
+/** What is kept of a rail's words; until secrets are taken out of them, more is, so that none is cut in two. */
+export const MAX_MESSAGE = 500
+const MAX_RAW_MESSAGE = 2_000
 const MAX_REFERENCE_BYTES = 200
 const MAX_ADDRESS_BYTES = 2_000
 const MAX_TOKEN_BYTES = 500
@@ -18,7 +20,7 @@ const MAX_ID = 100
 export const lineOf = (value: unknown, max: number): string | null => {
   if (typeof value !== "string") return null
   const line = value
-    .slice(0, 2 * MAX_MESSAGE)
+    .slice(0, MAX_RAW_MESSAGE)
     .toWellFormed()
     .replaceAll(/[\s\u0000-\u001f\u007f]+/g, " ")
     .trim()
@@ -35,7 +37,7 @@ const total = <To extends Schema.Constraint>(to: To, read: (value: unknown) => T
   )
 
 /** The rail's own words. */
-export const Words = total(Schema.NullOr(Schema.String), (value) => lineOf(value, MAX_MESSAGE))
+export const Words = total(Schema.NullOr(Schema.String), (value) => lineOf(value, MAX_RAW_MESSAGE))
 
 /** A number by which the rail knows something: a number, or digits where a double does not hold it. */
 export const RailId = total(Schema.NullOr(Schema.String), (value) =>

@@ -1,22 +1,23 @@
 /** What an answer of a rail means for whoever called it, the same for all rails (decision P9). */
 import { Effect, Redacted } from "effect"
+import { lineOf, MAX_MESSAGE } from "./fields.ts"
 import { type Call, type RailClient, unclear } from "./http.ts"
 import type { FailureCode } from "./PaymentRail.ts"
-import type { NotHeard, UnknownReference } from "./Rail.ts"
+import type { HeardRefund, NotHeard, UnknownReference } from "./Rail.ts"
 
 /** An answer by which the rail does not do what it was asked to. */
 export interface Refusal {
-  /** `duplicate`: the reference was used before; `unknown`: nothing is known by it. */
+  /** `duplicate`: the same was asked for before; `unknown`: nothing is known by it. */
   readonly kind: "refused" | "duplicate" | "unknown"
   readonly code: FailureCode
   readonly message: string | null
 }
 
-/** The words of what was heard, without secrets of ours that the rail repeats. */
+/** What was heard, its words without secrets of ours that the rail repeats, and cut. */
 const withoutSecrets = <H extends object>(heard: H, secrets: ReadonlyArray<Redacted.Redacted<string>>): H => {
   if (!("message" in heard) || typeof heard.message !== "string") return heard
   const message = secrets.reduce((words, secret) => words.replaceAll(Redacted.value(secret), "…"), heard.message)
-  return { ...heard, message }
+  return { ...heard, message: lineOf(message, MAX_MESSAGE) ?? "" }
 }
 
 /**
@@ -43,8 +44,17 @@ export const callRail = <A extends object, D extends object>(
 export const refusalOfCall = (refusal: Refusal | undefined): NotHeard | undefined => {
   if (refusal === undefined) return undefined
   const { kind, code, message } = refusal
-  return kind === "duplicate" ? unclear(message ?? "duplicate reference", true) : { kind: "refused", code, message }
+  return kind === "duplicate" ? unclear(message ?? "asked for before", true) : { kind: "refused", code, message }
 }
+
+/**
+ * Of a refund. What was sent back before was sent back by a request of ours that nobody heard the answer to: a refund is of a
+ * whole charge, and no rail sends that back twice.
+ */
+export const refusalOfRefund = (refusal: Refusal | undefined): HeardRefund | NotHeard | undefined =>
+  refusal?.kind === "duplicate"
+    ? { kind: "refund", status: "returned", refundId: null, message: refusal.message }
+    : refusalOfCall(refusal)
 
 /** Of a question: what is asked about is unknown, or the account is wrong; anything else says nothing about it. */
 export const refusalOfAsk = (refusal: Refusal | undefined): UnknownReference | NotHeard | undefined => {

@@ -139,7 +139,7 @@ export const openRailClient = Effect.fnUntraced(function* (
         return Effect.succeed({
           kind: "refused",
           code: "rail_misconfigured",
-          message: "The secret key is missing or none.",
+          message: "The account's secret key is missing, or cannot be one.",
         })
       const headers = { accept: "application/json", authorization: `Bearer ${bearer}` }
       return exchange(

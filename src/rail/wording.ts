@@ -11,15 +11,12 @@ const ROWS: ReadonlyArray<readonly [RegExp, FailureCode]> = [
 
   // The account at the rail, not the buyer.
   [
-    /currency.*\b(?:not|un|invalid)|\b(?:invalid|unsupported) currency|can only charge .* in naira/i,
+    /currency.*\b(?:not|unsupported|invalid)\b|\b(?:invalid|unsupported) currency|can only charge .* in naira/i,
     "rail_misconfigured",
   ],
   [/\binvalid (?:secret |api |authori[sz]ation )?key\b|secret key|authori[sz]ation required/i, "rail_misconfigured"],
   [/(?:invalid|inactive|disabled|unknown) (?:merchant|business)/i, "rail_misconfigured"],
-  [
-    /(?:merchant|business|integration|account) (?:is |has been )?(?:not active|inactive|disabled)/i,
-    "rail_misconfigured",
-  ],
+  [/(?:merchant|business|integration) (?:is |has been )?(?:not active|inactive|disabled)/i, "rail_misconfigured"],
   [/not (?:enabled|approved|activated) for|\bip\b.*not (?:allowed|whitelisted)/i, "rail_misconfigured"],
 
   // The saved token.

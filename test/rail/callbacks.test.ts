@@ -130,7 +130,7 @@ describe("a callback with the right signature", () => {
   })
 
   it("is one row however often it comes, 500 at once, and none is refused", async () => {
-    const low = await startServer(database.url(), { RATE_LIMIT_PUBLIC: "2" })
+    const low = await startServer(database.url(), { WORKERS: "0", RATE_LIMIT_PUBLIC: "2" })
     const burst = async (bodies: ReadonlyArray<string>) => {
       const send = (body: string, n: number) =>
         post(`paystack/${accountId()}`, body, byPaystack(body), n % 2 === 0 ? low : server())
@@ -287,7 +287,7 @@ describe("credentials that were replaced", () => {
     )
     expect([(await signed(before)).status, (await signed(after)).status]).toEqual([401, 200])
     // A server that starts deletes them, and looks again each minute.
-    const next = await startServer(database.url())
+    const next = await startServer(database.url(), { WORKERS: "0" })
     try {
       await eventually(async () => {
         const left = await database.run((sql) => sql`SELECT 1 FROM rail_credential WHERE account_id = ${account.id}`)

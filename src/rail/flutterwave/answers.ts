@@ -110,7 +110,9 @@ export const chargeIn = (body: unknown): HeardTransaction | undefined => {
   return waits === undefined ? heard : { ...heard, status: "failed", code: "authentication_required" }
 }
 
-const DUPLICATE = /duplicate|(?:tx_?ref|reference)\b.*\b(?:already|exists|used)|already.*\b(?:tx_?ref|reference)\b/i
+/** Also of a refund. */
+const DUPLICATE =
+  /duplicate|refund\b.*already|already\b.*refund|fully refunded|(?:tx_?ref|reference)\b.*\b(?:already|exists|used)|already.*\b(?:tx_?ref|reference)\b/i
 const UNKNOWN = /no (?:transaction|refund)\b.*found|(?:transaction|refund)\b.*(?:not found|not exist)/i
 
 /** What an error of theirs says; undefined where it is not Flutterwave's. */

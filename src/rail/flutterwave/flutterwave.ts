@@ -1,6 +1,6 @@
 /** The adapter to Flutterwave, version 3 of its API. */
 import { Effect, Redacted } from "effect"
-import { callRail, refusalOfAsk, refusalOfCall } from "../hearing.ts"
+import { callRail, refusalOfAsk, refusalOfCall, refusalOfRefund } from "../hearing.ts"
 import type { RailClient } from "../http.ts"
 import type { PagePayment, Rail, RefundCall, TokenCharge } from "../Rail.ts"
 import { chargeIn, pageIn, refundIn, refusalIn, transactionIn } from "./answers.ts"
@@ -37,6 +37,7 @@ const pageBody = ({ reference, amountKobo, email, name, phone, returnUrl, descri
 })
 
 const declined = (status: number, body: unknown) => refusalOfCall(refusalIn(status, body))
+const notSentBack = (status: number, body: unknown) => refusalOfRefund(refusalIn(status, body))
 const unanswered = (status: number, body: unknown) => refusalOfAsk(refusalIn(status, body))
 
 const unknownNumber = {
@@ -78,7 +79,7 @@ export const flutterwave = (client: RailClient): Rail => ({
     if (railId === null) return Effect.succeed(unknownNumber)
     const path = `/v3/transactions/${encodeURIComponent(railId)}/refund`
     const body = { amount: toNaira(amountKobo) }
-    return callRail(client, { method: "POST", path, secret, body }, refundIn, declined)
+    return callRail(client, { method: "POST", path, secret, body }, refundIn, notSentBack)
   }),
 
   askRefund: Effect.fn("flutterwave.askRefund")((refundId, { secret_key: secret }) => {

@@ -44,7 +44,7 @@ const TransactionAnswer = Schema.Struct({
 const PausedAnswer = Schema.Struct({
   status: Schema.Literal(true),
   message: Words,
-  data: Schema.Struct({ paused: Schema.Literal(true), reference: Reference }),
+  data: Schema.Struct({ paused: Schema.Literal(true), reference: Reference, status: Part }),
 })
 
 const Authorization = Schema.Struct({
@@ -182,7 +182,7 @@ const unmade = (
 
 export const pausedIn = (body: unknown, amountKobo: number): HeardTransaction | undefined => {
   const paused = readPaused(body)
-  if (paused === undefined) return undefined
+  if (paused === undefined || paused.data.status === "success") return undefined
   const failure = { code: "authentication_required", message: paused.message ?? null, retryAt: null } as const
   return unmade(fromPaystack(paused.data.reference), amountKobo, failure)
 }
@@ -197,6 +197,10 @@ export const throttledIn = (body: unknown, reference: string, amountKobo: number
   return unmade(reference, amountKobo, { code: "card_throttled", message, retryAt: instantIn(retryBy) })
 }
 
+const DUPLICATE = /duplicate[ _](?:transaction[ _])?reference/i
+const SENT_BACK_BEFORE = /transaction[_ ]reversed|fully reversed|refund\b.*already|already\b.*refund/i
+const UNKNOWN = /(?:transaction|reference|refund)\b.*not[ _]found|does not exist|invalid (?:transaction )?reference/i
+
 /** What an answer of status 4xx says; undefined where it is not Paystack's. */
 export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
   const refusal = readRefusal(body)
@@ -204,12 +208,10 @@ export const refusalIn = (status: number, body: unknown): Refusal | undefined =>
   const message = refusal.message ?? null
   if (status === 401 || status === 403) return { kind: "refused", code: "rail_misconfigured", message }
   const said = `${refusal.code ?? ""} ${message ?? ""}`
-  if (/duplicate[ _](?:transaction[ _])?reference/i.test(said))
-    return { kind: "duplicate", code: "unknown_decline", message }
-  const otherwise = /^(?:processor|api)_error$/.test(refusal.type ?? "") ? "processor_error" : "unknown_decline"
-  const code = codeIn(message) ?? otherwise
-  const unknown = /(?:transaction|reference|refund)\b.*not[ _]found|does not exist|invalid (?:transaction )?reference/i
-  return { kind: (status === 404 || status === 400) && unknown.test(said) ? "unknown" : "refused", code, message }
+  const isServerSide = /^(?:processor|api)_error$/.test(refusal.type ?? "")
+  const code = codeIn(message) ?? (isServerSide ? "processor_error" : "unknown_decline")
+  if (DUPLICATE.test(said) || SENT_BACK_BEFORE.test(said)) return { kind: "duplicate", code, message }
+  return { kind: (status === 404 || status === 400) && UNKNOWN.test(said) ? "unknown" : "refused", code, message }
 }
 
 export const pageIn = (body: unknown): HeardPage | undefined => pageAt(readPage(body)?.data.authorization_url)

@@ -1,6 +1,6 @@
 /** The adapter to Paystack. */
 import { Effect, Redacted } from "effect"
-import { callRail, refusalOfAsk, refusalOfCall } from "../hearing.ts"
+import { callRail, refusalOfAsk, refusalOfCall, refusalOfRefund } from "../hearing.ts"
 import type { RailClient } from "../http.ts"
 import type { PagePayment, Rail, TokenCharge } from "../Rail.ts"
 import { pageIn, pausedIn, refundIn, refusalIn, throttledIn, toPaystack, transactionIn } from "./answers.ts"
@@ -31,6 +31,7 @@ const pageBody = ({ reference, amountKobo, email, returnUrl }: PagePayment) => (
 })
 
 const declined = (status: number, body: unknown) => refusalOfCall(refusalIn(status, body))
+const notSentBack = (status: number, body: unknown) => refusalOfRefund(refusalIn(status, body))
 const unanswered = (status: number, body: unknown) => refusalOfAsk(refusalIn(status, body))
 
 export const paystack = (client: RailClient): Rail => ({
@@ -42,7 +43,7 @@ export const paystack = (client: RailClient): Rail => ({
     return callRail(
       client,
       { method: "POST", path: "/transaction/charge_authorization", secret, body: chargeBody(charge), token },
-      (body) => transactionIn(body) ?? pausedIn(body, amountKobo),
+      (body) => pausedIn(body, amountKobo) ?? transactionIn(body),
       (status, body) => throttledIn(body, reference, amountKobo) ?? declined(status, body),
     )
   }),
@@ -63,7 +64,7 @@ export const paystack = (client: RailClient): Rail => ({
 
   refund: Effect.fn("paystack.refund")(({ reference, amountKobo }, { secret_key: secret }) => {
     const body = { transaction: toPaystack(reference), amount: amountKobo }
-    return callRail(client, { method: "POST", path: "/refund", secret, body }, refundIn, declined)
+    return callRail(client, { method: "POST", path: "/refund", secret, body }, refundIn, notSentBack)
   }),
 
   askRefund: Effect.fn("paystack.askRefund")((refundId, { secret_key: secret }) => {

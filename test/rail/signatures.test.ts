@@ -1,0 +1,106 @@
+/** Rails' callbacks: which are genuine, and which reference they are about (decisions P12, P13). */
+import { createHmac } from "node:crypto"
+import { Effect, Redacted } from "effect"
+import { describe, expect, it } from "vitest"
+import { credentialsOf, KEYS, useRailServer } from "../support/railServer.ts"
+
+const server = useRailServer()
+const PAYSTACK_KEY = KEYS.paystack.secret_key!
+const { secret_key: KEY = "", webhook_secret: HOOK = "" } = KEYS.flutterwave
+
+describe("a callback of Paystack's", () => {
+  const body = Buffer.from('{"event":"charge.success","data":{"reference":"chg-1"}}')
+  const signature = createHmac("sha512", PAYSTACK_KEY).update(body).digest("hex")
+  const isSigned = (headers: object, over: object = {}) =>
+    server.hear("paystack", (rail) =>
+      Effect.succeed(rail.isSigned({ headers: { ...headers }, body, ...over }, credentialsOf("paystack"))),
+    )
+
+  it("is signed by the HMAC-SHA512 of its body with the secret key, once", async () => {
+    expect(await isSigned({ "x-paystack-signature": signature })).toBe(true)
+    expect(await isSigned({})).toBe(false)
+    expect(await isSigned({ "x-paystack-signature": [signature] })).toBe(false)
+    expect(await isSigned({ "x-paystack-signature": `${signature}, ${signature}` })).toBe(false)
+    expect(await isSigned({ "x-paystack-signature": signature.slice(1) })).toBe(false)
+    expect(await isSigned({ "x-paystack-signature": "" })).toBe(false)
+    expect(await isSigned({ "x-paystack-signature": signature }, { body: Buffer.from("{}") })).toBe(false)
+  })
+
+  it("is never signed with a key that is missing or empty", async () => {
+    const empty = { headers: { "x-paystack-signature": createHmac("sha512", "").update(body).digest("hex") }, body }
+    const signed = await server.hear("paystack", (rail) =>
+      Effect.succeed([rail.isSigned(empty, {}), rail.isSigned(empty, { secret_key: Redacted.make("") })]),
+    )
+    expect(signed).toEqual([false, false])
+  })
+
+  it.each([
+    [{ event: "charge.success", data: { reference: "chg-01" } }, "chg_01"],
+    [{ event: "charge.success", data: { reference: "T123" } }, "T123"],
+    [{ event: "refund.processed", data: { transaction_reference: "chg-01", reference: "x" } }, "chg_01"],
+    [{ event: "refund.failed", data: { transaction: { reference: "chg-01" } } }, "chg_01"],
+    [{ event: "refund.failed", data: { reference: "chg-01" } }, undefined],
+    [{ data: { reference: "chg-01" } }, "chg_01"],
+    [{ event: "charge.success", data: { reference: 5 } }, undefined],
+    [{ event: "charge.success", data: { reference: "x".repeat(201) } }, undefined],
+    [{ event: "charge.success", data: { reference: "a\u0000b" } }, undefined],
+    [{ event: "charge.success", data: null }, undefined],
+    [{ event: "charge.success" }, undefined],
+    [[], undefined],
+    [null, undefined],
+  ])("about a reference: %j", async (event, reference) => {
+    const of = (text: string) => server.hear("paystack", (rail) => Effect.succeed(rail.referenceOf(Buffer.from(text))))
+    expect(await of(JSON.stringify(event))).toBe(reference)
+    expect(await of(`${JSON.stringify(event)}}`)).toBeUndefined()
+  })
+})
+
+describe("a callback of Flutterwave's", () => {
+  const body = Buffer.from('{"event":"charge.completed","data":{"tx_ref":"chg_1"}}')
+  const signature = createHmac("sha256", HOOK).update(body).digest("base64")
+  const isSigned = (headers: object, with_ = credentialsOf("flutterwave")) =>
+    server.hear("flutterwave", (rail) => Effect.succeed(rail.isSigned({ headers: { ...headers }, body }, with_)))
+
+  it.each([
+    [{ "flutterwave-signature": signature }, true],
+    [{ "verif-hash": HOOK }, true],
+    [{ "flutterwave-signature": signature, "verif-hash": HOOK }, true],
+    [{}, false],
+    [{ "flutterwave-signature": HOOK }, false],
+    [{ "flutterwave-signature": "" }, false],
+    [{ "flutterwave-signature": createHmac("sha256", KEY).update(body).digest("base64") }, false],
+    [{ "verif-hash": `${HOOK} ` }, false],
+    [{ "verif-hash": "" }, false],
+    [{ "verif-hash": [HOOK] }, false],
+    [{ "verif-hash": HOOK, "flutterwave-signature": [signature] }, false],
+  ])("with %j is signed: %s", async (headers, signed) => {
+    expect(await isSigned(headers)).toBe(signed)
+  })
+
+  it("is never signed with a secret that is missing or empty", async () => {
+    const headers = {
+      "verif-hash": "",
+      "flutterwave-signature": createHmac("sha256", "").update(body).digest("base64"),
+    }
+    expect(await isSigned(headers, {})).toBe(false)
+    expect(await isSigned(headers, { webhook_secret: Redacted.make("") })).toBe(false)
+  })
+
+  it.each([
+    [{ event: "charge.completed", data: { tx_ref: "chg_01" } }, "chg_01"],
+    [{ event: "charge.completed", data: { txRef: "chg_01" } }, "chg_01"],
+    [{ txRef: "chg_01", flwRef: "x" }, "chg_01"],
+    [{ data: { tx_ref: 5 } }, undefined],
+    [{ data: { tx_ref: "x".repeat(201) } }, undefined],
+    [{ data: { tx_ref: "a\u0000b" } }, undefined],
+    [{ data: null }, undefined],
+    [[], undefined],
+    [null, undefined],
+    ["chg_01", undefined],
+  ])("about a reference: %j", async (event, reference) => {
+    const of = (text: string) =>
+      server.hear("flutterwave", (rail) => Effect.succeed(rail.referenceOf(Buffer.from(text))))
+    expect(await of(JSON.stringify(event))).toBe(reference)
+    expect(await of(`${JSON.stringify(event)}}`)).toBeUndefined()
+  })
+})
