@@ -162,3 +162,33 @@ COMMENT ON TABLE refund IS 'Money that is sent back by a rail''s call (decision 
 ALTER TABLE refund ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON refund TO billing_request
   USING (account_id = current_setting('billing.account_id') AND livemode = current_setting('billing.livemode')::boolean);
+
+ALTER TABLE refund ADD CONSTRAINT refund_status_follows CHECK (state = status OR state LIKE status || '.%');
+
+DROP VIEW finance.reconciliation_exceptions;
+CREATE VIEW finance.reconciliation_exceptions AS
+SELECT c.account_id, c.livemode, c.id AS charge, c.rail, c.customer_id AS customer, c.subscription_id AS subscription,
+  CASE WHEN x.word->>'answer' = 'succeeded' THEN 'succeeded_after_failure' ELSE 'failed_after_success' END AS kind,
+  c.status AS settled_as, x.word->>'answer' AS rail_says, x.word->>'code' AS failure_code, (x.word->>'at')::timestamptz AS said_at,
+  c.amount_kobo, round(c.amount_kobo / 100.0, 2) AS amount_naira,
+  NULL::bigint AS rail_amount_kobo, NULL::text AS rail_currency, NULL::text AS rail_reference
+FROM charge c CROSS JOIN LATERAL jsonb_array_elements(c.contradictions) AS x (word)
+WHERE c.contradictions <> '[]'
+UNION ALL
+SELECT e.account_id, e.livemode, e.charge_id, c.rail, c.customer_id, c.subscription_id, e.kind, c.status, NULL, NULL, e.at,
+  c.amount_kobo, round(c.amount_kobo / 100.0, 2), e.heard_kobo, e.heard_currency, e.heard_reference
+FROM rail_exception e JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, e.charge_id)
+UNION ALL
+SELECT f.account_id, f.livemode, f.charge_id, f.rail, f.customer_id, NULL, 'refund_failed', 'succeeded', NULL, NULL, f.requested_at,
+  f.amount_kobo, round(f.amount_kobo / 100.0, 2), NULL, NULL, NULL
+FROM refund f WHERE f.status = 'failed';
+COMMENT ON VIEW finance.reconciliation_exceptions IS 'What a rail said that does not fit our books (kind; docs/rails.md says what to do about each): of a settled charge the opposite of its first word, another amount, currency or reference than was asked for, or that a refund failed.';
+
+CREATE VIEW finance.card_verifications AS
+SELECT c.account_id, c.account_id AS account, c.livemode, c.customer_id AS customer, c.rail, c.id AS reference, c.amount_kobo,
+  round(c.amount_kobo / 100.0, 2) AS amount_naira,
+  CASE WHEN c.status = 'succeeded' THEN CASE f.status WHEN 'pending' THEN 'taken' WHEN 'failed' THEN 'refund_failed' ELSE 'returned' END ELSE c.status END AS status,
+  c.paid_at AS taken_at, f.returned_at
+FROM charge c LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode) = (c.id, c.account_id, c.livemode)
+WHERE c.purpose = 'verification';
+COMMENT ON VIEW finance.card_verifications IS 'Money that rails took to save a payment method where nothing was due, and sent back at once: pending (not known yet), failed (nothing taken), taken, returned, refund_failed. No charge objects, and nobody''s revenue.';

@@ -63,10 +63,10 @@ const look = Effect.gen(function* () {
       (SELECT count(*) FROM owner_email WHERE sent_at IS NULL AND failure_reason IS NULL) AS emails,
       (SELECT count(*) FROM nudge WHERE state = 'sending') AS nudges,
       (SELECT count(*) FROM webhook_endpoint WHERE failures > 0 AND state = 'enabled') AS failing,
-      (SELECT count(*) FROM charge WHERE contradictions <> '[]') AS exceptions
+      (SELECT count(*) FROM finance.reconciliation_exceptions) AS exceptions
     FROM (
       SELECT count(*) AS n, min(due_at) AS oldest FROM timer
-      WHERE actor_kind IN ('subscription', 'charge', 'invoice', 'nudge') AND test_clock_id IS NULL AND due_at <= now()
+      WHERE actor_kind IN ('subscription', 'charge', 'invoice', 'nudge', 'refund') AND test_clock_id IS NULL AND due_at <= now()
     ) t, (SELECT count(*) AS n, min(sent_at) AS oldest FROM charge WHERE status = 'pending' AND test_clock_id IS NULL) c`
   yield* Metric.update(overdueTimers, row!.overdue)
   yield* Metric.update(timerLag, row!.lag)

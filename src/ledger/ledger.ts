@@ -127,11 +127,19 @@ export const checkLedger = Effect.gen(function* () {
   const charges = yield* sql<Finding>`
     SELECT format('charge %s: succeeded over %s kobo, the books show %s at the rail', c.id, c.amount_kobo, coalesce(sum(l.amount_kobo), 0)) AS problem
     FROM charge c
-    LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (c.account_id, c.livemode, c.id)
+    LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (c.account_id, c.livemode, c.id) AND e.event NOT IN ('excess', 'refunded')
     LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
     WHERE c.status = 'succeeded'
     GROUP BY c.account_id, c.livemode, c.id, c.amount_kobo
     HAVING coalesce(sum(l.amount_kobo), 0) <> c.amount_kobo
+    LIMIT ${MAX_PROBLEMS}`
+  const refunds = yield* sql<Finding>`
+    SELECT format('refund %s: %s over %s kobo, the books show %s sent back', f.id, f.status, f.amount_kobo, coalesce(-sum(l.amount_kobo), 0)) AS problem
+    FROM refund f
+    LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (f.account_id, f.livemode, f.charge_id) AND e.event = 'refunded'
+    LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
+    GROUP BY f.account_id, f.livemode, f.id, f.status, f.amount_kobo
+    HAVING coalesce(-sum(l.amount_kobo), 0) <> CASE WHEN f.status = 'returned' THEN f.amount_kobo ELSE 0 END
     LIMIT ${MAX_PROBLEMS}`
   const receivables = yield* sql<Finding>`
     SELECT format('subscription %s: owes %s kobo by its bill, %s by the books', s.id,
@@ -153,7 +161,9 @@ export const checkLedger = Effect.gen(function* () {
     ) b ON b.merchant = i.account_id
     WHERE coalesce(i.kobo, 0) <> coalesce(b.kobo, 0)
     LIMIT ${MAX_PROBLEMS}`
-  const problems = [...unbalanced, ...orphans, ...charges, ...receivables, ...invoices].map(({ problem }) => problem)
+  const problems = [...unbalanced, ...orphans, ...charges, ...refunds, ...receivables, ...invoices].map(
+    ({ problem }) => problem,
+  )
   return { ok: problems.length === 0, entries: count!.entries, problems }
 })
 
