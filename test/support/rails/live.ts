@@ -131,6 +131,14 @@ export const openLiveAccount = async (
   const pass: LiveAccount["pass"] = async (ms) => {
     await database.run(() => rewind(id, ms))
     await fire()
+    // What the server found due at the same moment is its to fire.
+    await eventually(async () => {
+      const due = await database.run(
+        (sql) =>
+          sql`SELECT 1 FROM timer WHERE account_id = ${id} AND actor_kind IN ('subscription', 'charge') AND due_at <= now()`,
+      )
+      return due.length === 0 ? true : undefined
+    })
   }
   return {
     id,
