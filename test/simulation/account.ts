@@ -21,6 +21,9 @@ const MAX_MOVES = 60
 /** From here on buyers see to what is still open on a page of the rail's, and rails to what they have not decided. */
 const MOVES_WITHOUT_THEM = 8
 
+/** How often a merchant asks for something that gets no answer. */
+const MAX_ASKED = 4
+
 const EMAIL = "ada@example.com"
 const FORGERIES: ReadonlyArray<Forgery> = ["wrong_signature", "unsigned", "other_account", "changed_body"]
 
@@ -51,6 +54,7 @@ export class Account implements Party {
   #rail: OutsideRail
   #cards: ReadonlyArray<string> = []
   #keys = 0
+  #givingKeys = Promise.resolve()
   #late: Array<LateCallback> = []
   readonly #world: World
 
@@ -102,11 +106,23 @@ export class Account implements Party {
     )
     this.#customer = customer.id
     this.#plan = plan.id
-    await this.#setCard(await this.#saveCard(this.#rail))
+    const card = await this.#saveCard(this.#rail)
+    await this.#world.operate(
+      Effect.flatMap(
+        SqlClient.SqlClient,
+        (sql) => sql`UPDATE customer SET default_payment_method_id = ${card} WHERE account_id = ${this.id}`,
+      ),
+    )
   }
 
   /** Puts the account on a rail, with keys that it has there from now on. */
-  #giveKeys = async (rail: OutsideRail): Promise<void> => {
+  #giveKeys = (rail: OutsideRail): Promise<void> => {
+    // One after the other: two at once could leave the keys of the one here and those of the other at the rail.
+    this.#givingKeys = this.#givingKeys.then(() => this.#replaceKeys(rail))
+    return this.#givingKeys
+  }
+
+  #replaceKeys = async (rail: OutsideRail): Promise<void> => {
     const key = `${rail === "paystack" ? "sk_live_" : "FLWSECK-"}${this.schedule.number}x${this.#keys++}`
     const known = this.merchants[rail] !== undefined
     const merchant = this.#world.rails.merchantOf(this, rail, key)
@@ -139,12 +155,15 @@ export class Account implements Party {
 
   #setCard = (card: string) => this.#ask(verbs.setCard(this.#tenant, this.#customer, card))
 
-  /** Asks the service for something, once. */
+  /** Asks the service for something; again where nobody knows what came of it, though it may have been done. */
   #ask = async (request: Request): Promise<void> => {
-    const refused = await this.#world.ask(request)
-    if (refused === LOST) this.counts.lost++
-    else if (refused !== undefined) this.counts.refused++
-    if (refused !== undefined) this.#say(refused === LOST ? "  lost" : `  refused: ${refused}`)
+    for (let times = 0; times < MAX_ASKED; times++) {
+      const refused = await this.#world.ask(request)
+      if (refused === undefined) return
+      this.#say(refused === LOST ? "  lost" : `  refused: ${refused}`)
+      if (refused !== LOST) return void this.counts.refused++
+      this.counts.lost++
+    }
   }
 
   /** Nothing rests while this is under way. */
@@ -299,7 +318,8 @@ export class Account implements Party {
         SqlClient.SqlClient,
         (sql) => sql<{ id: string; rail: OutsideRail; amount_kobo: number }>`
           SELECT id, rail, amount_kobo FROM charge WHERE account_id = ${id} AND status = 'pending'
-          UNION ALL SELECT charge_id, rail, 0 FROM refund WHERE account_id = ${id} AND state NOT IN ('returned', 'failed.given_up')`,
+          UNION ALL SELECT charge_id, rail, 0 FROM refund WHERE account_id = ${id} AND state NOT IN ('returned', 'failed.given_up')
+          UNION ALL SELECT 'a call', rail, 0 FROM rail_call WHERE account_id = ${id}`,
       ),
     )
     return rows.filter(({ id: charge, rail, amount_kobo }) => {
@@ -314,16 +334,23 @@ export class Account implements Party {
   /** Nothing new comes any more; what is under way comes to its end. */
   #end = async (): Promise<void> => {
     this.#say("the end begins")
-    for (let n = 0; n < 5; n++) {
+    for (;;) {
       const { subscription } = await this.#newest()
       if (subscription === undefined) break
       await this.#ask(verbs.cancel(this.#tenant, subscription, false))
     }
+    let isSaid = false
     for (let moves = 0; ; moves++) {
       await this.#deliverLate(moves)
       await this.#world.rest(this)
       const undecided = await this.#undecided()
-      if (undecided === 0 && this.#late.length === 0) break
+      if (undecided === 0 && this.#late.length === 0) {
+        if (isSaid) break
+        // What the rails have still to say they say now.
+        isSaid = true
+        await this.#settleAtRail()
+        continue
+      }
       if (moves === MAX_MOVES) throw new Error(`${undecided} charges or refunds are pending for ever.`)
       if (moves >= MOVES_WITHOUT_THEM) {
         await this.#settleAtRail()
@@ -331,10 +358,5 @@ export class Account implements Party {
       }
       if (undecided > 0) await this.#pass()
     }
-    // Whatever a rail has still to say it says now.
-    await this.#settleAtRail()
-    await this.#deliverLate(0)
-    while (this.#late.length > 0) await this.#deliverLate(0)
-    await this.#world.rest(this)
   }
 }

@@ -59,6 +59,8 @@ export class RailsOfAll {
   /** By secret key. */
   readonly #parties = new Map<string, Party>()
   readonly #drawn = new Map<string, number>()
+  /** Calls that our processes make, dead ones too, by reference. */
+  readonly #underWay = new Map<string, ReadonlyArray<{ readonly generation: number }>>()
   /** Which of our processes lives. */
   generation = 0
   /** Called when a rail has done what a call asks for, before its answer is read. */
@@ -84,6 +86,26 @@ export class RailsOfAll {
     return { paystack: this.standIns.paystack.url, flutterwave: this.standIns.flutterwave.url }
   }
 
+  /** Notes that one of our processes calls about a reference; what it returns says that it does not any more. */
+  begin = (reference: string, generation: number): (() => void) => {
+    const one = { generation }
+    this.#underWay.set(reference, [...(this.#underWay.get(reference) ?? []), one])
+    return () => this.#finish(reference, one)
+  }
+
+  #finish = (reference: string, one: object | undefined): void => {
+    const others = (this.#underWay.get(reference) ?? []).filter((other) => other !== one)
+    if (others.length > 0) this.#underWay.set(reference, others)
+    else this.#underWay.delete(reference)
+  }
+
+  /** Which of our processes made the call about a reference that comes in now: the first that has one under way. */
+  #callerOf = (reference: string): number => {
+    const first = this.#underWay.get(reference)?.[0]
+    this.#finish(reference, first)
+    return first?.generation ?? this.generation
+  }
+
   /** The merchant of an account at a rail; made where there is none. */
   merchantOf = (party: Party, rail: OutsideRail, key: string): Merchant => {
     const known = party.merchants[rail]
@@ -105,6 +127,7 @@ export class RailsOfAll {
   clear = (): void => {
     this.#parties.clear()
     this.#drawn.clear()
+    this.#underWay.clear()
     for (const { merchants, calls, callbacks } of Object.values(this.standIns)) {
       merchants.clear()
       calls.log.length = 0
@@ -131,7 +154,7 @@ export class RailsOfAll {
       much: 0,
     }
     const fault = faultOf(name, much, amountKobo ?? 0)
-    const { generation } = this
+    const generation = this.#callerOf(ours(reference))
     // By then the rail has done what it was asked for, and has not answered yet.
     queueMicrotask(() => {
       const told = this.#told(rail, party, kind, reference, fault)

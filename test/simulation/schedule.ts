@@ -106,7 +106,7 @@ const kill = fc.oneof(
       breaks: fc.record({
         // As many early as late ones: what happens at the start is short.
         piece: fc
-          .tuple(fc.integer({ min: 6, max: 12 }), fc.nat({ max: 999 }))
+          .tuple(fc.integer({ min: 6, max: 11 }), fc.nat({ max: 999 }))
           .map(([power, part]) => Math.floor(2 ** power * (1 + part / 1000))),
         share: fc.constantFrom(0, 0, 0.5, 0.9, 1),
       }),
@@ -114,7 +114,7 @@ const kill = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.record({ at: fc.constant("rail" as const), call: fc.integer({ min: 1, max: 60 }) }),
+    arbitrary: fc.record({ at: fc.constant("rail" as const), call: fc.integer({ min: 1, max: 200 }) }),
   },
 )
 

@@ -31,6 +31,8 @@ const RAIL_TIMEOUT_MS = 5_000
 export interface Place {
   readonly database: Redacted.Redacted<string>
   readonly rails: Readonly<Record<OutsideRail, string>>
+  /** Notes that it calls a rail about a reference, until what this returns is called. */
+  readonly calls: (reference: string) => () => void
 }
 
 /** What only an operator would read. */
@@ -49,32 +51,40 @@ const startWorkers = Effect.gen(function* () {
 })
 
 /** The rails, as long as the process lives: what is left of a dead one calls nobody. */
-const whileAlive = (isDead: () => boolean) =>
+const whileAlive = (isDead: () => boolean, calls: Place["calls"]) =>
   Layer.effect(
     Rails,
     Effect.map(Rails, ({ of }) => {
       const guarded =
-        <Args extends ReadonlyArray<unknown>, A>(call: (...args: Args) => Effect.Effect<A>) =>
+        <Args extends ReadonlyArray<unknown>, A>(
+          call: (...args: Args) => Effect.Effect<A>,
+          referenceOf: (...args: Args) => string,
+        ) =>
         (...args: Args): Effect.Effect<A> =>
-          Effect.suspend(() => (isDead() ? Effect.never : call(...args)))
+          Effect.suspend(() => {
+            if (isDead()) return Effect.never
+            const ended = calls(referenceOf(...args))
+            return Effect.ensuring(call(...args), Effect.sync(ended))
+          })
+      const named = ({ reference }: { readonly reference: string }) => reference
       const guard = (rail: Rail): Rail => ({
         ...rail,
-        charge: guarded(rail.charge),
-        openPage: guarded(rail.openPage),
-        ask: guarded(rail.ask),
-        refund: guarded(rail.refund),
-        askRefund: guarded(rail.askRefund),
+        charge: guarded(rail.charge, named),
+        openPage: guarded(rail.openPage, named),
+        ask: guarded(rail.ask, (reference) => reference),
+        refund: guarded(rail.refund, named),
+        askRefund: guarded(rail.askRefund, (refund) => refund),
       })
       const rails = { paystack: guard(of("paystack")), flutterwave: guard(of("flutterwave")) }
       return { of: (name) => rails[name] }
     }),
   )
 
-const layerOf = (url: Redacted.Redacted<string>, rails: Place["rails"], isDead: () => boolean) => {
+const layerOf = (url: Redacted.Redacted<string>, { rails, calls }: Place, isDead: () => boolean) => {
   const services = servicesLayer(url, KEYS)
   const requests = Layer.mergeAll(
     CheckoutLinks.layer,
-    whileAlive(isDead).pipe(Layer.provide(Rails.layer({ urls: rails, timeoutMs: RAIL_TIMEOUT_MS }))),
+    whileAlive(isDead, calls).pipe(Layer.provide(Rails.layer({ urls: rails, timeoutMs: RAIL_TIMEOUT_MS }))),
     pageUrlsLayer.pipe(Layer.provide(CheckoutLinks.layer)),
   ).pipe(Layer.provideMerge(Origin.layer("http://127.0.0.1")))
   return Layer.effectDiscard(startWorkers).pipe(Layer.provideMerge(requests), Layer.provideMerge(services))
@@ -104,13 +114,13 @@ export interface Service {
 }
 
 /** Starts it. It may die over that. */
-export const startService = async ({ database, rails }: Place, breaks: Break | undefined): Promise<Service> => {
+export const startService = async (place: Place, breaks: Break | undefined): Promise<Service> => {
   let dead = false
   let die = () => {}
   const death = new Promise<void>((resolve) => {
     die = resolve
   })
-  const fuse = await startFuse(database, breaks, () => {
+  const fuse = await startFuse(place.database, breaks, () => {
     dead = true
     die()
   })
@@ -120,7 +130,7 @@ export const startService = async ({ database, rails }: Place, breaks: Break | u
     complaints.push({ message: String(message), cause: Cause.pretty(cause) })
   })
   const runtime = ManagedRuntime.make(
-    layerOf(fuse.url, rails, () => dead).pipe(Layer.provideMerge(Logger.layer([logger]))),
+    layerOf(fuse.url, place, () => dead).pipe(Layer.provideMerge(Logger.layer([logger]))),
   )
   const run = <A, E>(program: Effect.Effect<A, E, Services>): Promise<A | typeof LOST> =>
     new Promise((resolve, reject) => {

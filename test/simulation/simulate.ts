@@ -11,7 +11,9 @@ import { countAll, judge } from "./verdict.ts"
 import { inWords, World } from "./world.ts"
 
 /** Schedules that share a database and its processes. */
-export const MOST_AT_ONCE = 50
+const SCHEDULES_AN_INSTANCE = 100
+/** Of those, so many at once: when one is in its middle another begins. */
+const AT_ONCE = 40
 /** One process dies for so many schedules. */
 const SCHEDULES_A_KILL = 4
 
@@ -120,6 +122,7 @@ const storyOf = async (world: World, account: Account, problems: ReadonlyArray<s
       ({ rail, kind, reference, fault, generation, told }) =>
         `#${generation} ${rail} ${kind} ${reference} ${fault}${told === undefined ? "" : ` told ${JSON.stringify(told)}`}`,
     ),
+    `certain by then: ${account.marks.map(({ generation, heard }) => `${heard} in #${generation}`).join(", ")}`,
     "at the rails:",
     ...atRails,
     "journal:",
@@ -146,7 +149,7 @@ export const runInstance = async (
     }
   })
   try {
-    await world.run(lives)
+    await world.run(lives, AT_ONCE)
     const problems = await judge(world, accounts)
     for (const [id, its] of problems) {
       const account = accounts.find((one) => one.id === id)
@@ -193,8 +196,8 @@ export const simulate = async (
   const rails = await RailsOfAll.start()
   const summary = emptySummary()
   try {
-    for (let first = from; first < to; first += MOST_AT_ONCE) {
-      const numbers = Array.from({ length: Math.min(MOST_AT_ONCE, to - first) }, (_, index) => first + index)
+    for (let first = from; first < to; first += SCHEDULES_AN_INSTANCE) {
+      const numbers = Array.from({ length: Math.min(SCHEDULES_AN_INSTANCE, to - first) }, (_, index) => first + index)
       const name = `simulation_${randomBytes(6).toString("hex")}`
       await statement(server, `CREATE DATABASE ${name} TEMPLATE ${TEMPLATE}`)
       const schedules = numbers.map((number) => scheduleOf(seed, number))

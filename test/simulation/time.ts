@@ -29,10 +29,12 @@ export const standings = (accounts: ReadonlyArray<string>) =>
         SELECT coalesce(min(due_at) <= clock_timestamp(), false) AS is_due, min(due_at) AS next_at FROM timer WHERE account_id = a.id AND livemode
       ) t
       CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE q.runner IS NOT NULL OR h.next_call_at IS NULL OR h.next_call_at <= clock_timestamp()) > 0 AS is_due,
-          min(h.next_call_at) AS next_at
-        FROM rail_call q LEFT JOIN rail_throttle h ON (h.account_id, h.livemode, h.rail) = (q.account_id, q.livemode, q.rail)
-        WHERE q.account_id = a.id
+        SELECT coalesce(bool_or(n.is_under_way OR n.at <= clock_timestamp()), false) AS is_due, min(n.at) AS next_at
+        FROM (
+          SELECT q.runner IS NOT NULL AS is_under_way, greatest(q.queued_at, h.next_call_at) AS at
+          FROM rail_call q LEFT JOIN rail_throttle h ON (h.account_id, h.livemode, h.rail) = (q.account_id, q.livemode, q.rail)
+          WHERE q.account_id = a.id
+        ) n
       ) c
       CROSS JOIN LATERAL (
         SELECT EXISTS (SELECT 1 FROM rail_callback WHERE account_id = a.id) OR EXISTS (

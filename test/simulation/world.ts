@@ -66,12 +66,18 @@ export class World {
     const kill = this.#kills.shift()
     this.rails.generation++
     let calls = kill?.at === "rail" ? kill.call : Number.POSITIVE_INFINITY
-    const place = { database: this.#url, rails: this.rails.urls }
+    const { generation } = this.rails
+    const place = {
+      database: this.#url,
+      rails: this.rails.urls,
+      calls: (reference: string) => this.rails.begin(reference, generation),
+    }
     this.#service = startService(place, kill?.at === "database" ? kill.breaks : undefined).then((service) => {
       this.rails.performed = () => {
         if (--calls === 0) service.kill()
       }
       void service.death.then(() => {
+        if (process.env.DEBUG) console.error(this.elapsed(), "killed", kill, service.pieces())
         this.complaints.push(...service.complaints)
         service.dispose().catch(() => {})
         if (this.#isOver) return
@@ -155,10 +161,14 @@ export class World {
     }
   }
 
-  /** Until all of them have lived. */
-  run = async (lives: ReadonlyArray<() => Promise<void>>): Promise<void> => {
+  /** Until all of them have lived, so many at once. */
+  run = async (lives: ReadonlyArray<() => Promise<void>>, atOnce: number): Promise<void> => {
     let living = true
-    const all = Promise.all(lives.map((live) => live())).finally(() => {
+    const next = lives[Symbol.iterator]()
+    const lane = async () => {
+      for (const live of next) await live()
+    }
+    const all = Promise.all(Array.from({ length: atOnce }, lane)).finally(() => {
       living = false
     })
     const looking = (async () => {
@@ -175,6 +185,7 @@ export class World {
   end = async (): Promise<void> => {
     this.#isOver = true
     const service = await this.#service
+    if (process.env.DEBUG) console.error(this.elapsed(), "end", service.pieces())
     this.complaints.push(...service.complaints)
     await service.dispose()
     service.kill()
