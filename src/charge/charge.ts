@@ -139,7 +139,7 @@ export const isQueued = ({
 export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: number }): ChargeRow => ({
   ...made,
   runner: isQueued(made) ? null : made.runner,
-  id: newId("charge"),
+  id: newId(made.purpose === "sale" ? "charge" : "verification"),
   currency: CURRENCY,
   state: "pending.sending",
   status: "pending",
@@ -168,10 +168,8 @@ export const isHostedByLink = (charge: ChargeRow): boolean =>
   charge.hosted && charge.page_id !== null && !isOfCheckout(charge)
 
 /** The charge with this ID, as the API knows charges: verifications are none. Fails with `resource_missing`. */
-export const getCharge = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
-  const charge = yield* charges.get(tenant, id)
-  return charge.purpose === "sale" ? charge : yield* noSuch("charge", id)
-})
+export const getCharge = (tenant: Tenant, id: string) =>
+  isId("charge", id) ? charges.get(tenant, id) : Effect.fail(noSuch("charge", id))
 
 export const renderCharge = (row: ChargeRow): typeof Charge.Type => ({
   ...commonOf("charge", row),

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { bind } from "../http/Endpoint.ts"
-import { equals, listOf } from "../http/lists.ts"
+import { equals, hasIdOf, listOf } from "../http/lists.ts"
 import { chargeApi } from "./api.ts"
 import { charges, getCharge, renderCharge } from "./charge.ts"
 
@@ -13,7 +13,7 @@ export const chargeEndpoints = [
         equals("customer_id", customer),
         equals("subscription_id", subscription),
         equals("status", status),
-        equals("purpose", "sale"),
+        hasIdOf("charge"),
       ])
     },
   }),

@@ -111,3 +111,7 @@ export const meaningOf = (charge: ChargeRow, kind: CallKind, heard: Heard, ended
       return { answer: unsettled(isAttempt ? { endedAt } : {}) }
   }
 }
+
+/** Whether a question was answered: with what the rail has under the reference, or that it has nothing. */
+export const isAnswered = (charge: ChargeRow, heard: Heard): boolean =>
+  heard.kind === "unknown_reference" || (heard.kind === "transaction" && heard.reference === charge.id)

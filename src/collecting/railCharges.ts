@@ -19,7 +19,7 @@ import { Vault } from "../secret/Vault.ts"
 import { askNow } from "./asking.ts"
 import type { ChargeOwners } from "./ChargeOwners.ts"
 import { collect } from "./collect.ts"
-import { meaningOf } from "./heard.ts"
+import { isAnswered, meaningOf } from "./heard.ts"
 import { PageUrls } from "./PageUrls.ts"
 import { type Answer, applyAnswers } from "./settle.ts"
 
@@ -33,6 +33,9 @@ export type RailServices =
   | Runner
   | SqlClient.SqlClient
   | Vault
+
+/** What it takes to have rails asked about charges: no page is opened by that. */
+export type QuestionServices = Exclude<RailServices, PageUrls>
 
 /** A charge with what a rail is to know of it. */
 interface Subject extends ChargeRow {
@@ -153,12 +156,15 @@ const alertMisconfigured = (heard: ReadonlyArray<HeardCall>) =>
 const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
   const subjects = yield* readSubjects(all.map(({ call }) => call))
   const again: Array<TakenCall> = []
+  const later: Array<TakenCall> = []
   const answers = all.flatMap(({ call, heard, endedAt }): ReadonlyArray<Answer> => {
     const charge = subjects.get(call.id)
     if (charge === undefined) return []
     // A clock that is set back makes no answer older than its question.
     const at = Math.max(charge.sent_at, endedAt)
     const meaning = meaningOf(charge, call.kind, heard, at)
+    // Of one that failed nobody asks again by a timer: its rail announced something, and it may have been paid after all.
+    if (call.kind === "ask" && charge.status === "failed" && !isAnswered(charge, heard)) later.push(call)
     if (meaning !== undefined) return [{ ...meaning, charge, at }]
     again.push(call)
     return []
@@ -166,7 +172,7 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
   yield* alertMisconfigured(all)
   const now = Date.now()
   const attempts = yield* applyAnswers(answers, now)
-  return { again, after: collect(attempts, now) }
+  return { again, later, after: collect(attempts, now) }
 })
 
 /** Has charges sent to their rails, and rails' pages opened. */

@@ -49,7 +49,8 @@ export const queueCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Call
   yield* sql`
     INSERT INTO rail_call (${names(sql, NEW_CALL)}) SELECT * FROM ${records(sql, rows, NEW_CALL)} r ORDER BY id
     ON CONFLICT (account_id, livemode, id) DO UPDATE SET
-      again = rail_call.again OR rail_call.runner IS NOT NULL, rank = least(rail_call.rank, excluded.rank)`
+      again = rail_call.again OR rail_call.runner IS NOT NULL, rank = least(rail_call.rank, excluded.rank),
+      queued_at = least(rail_call.queued_at, excluded.queued_at)`
 })
 
 /** An account, and how many calls this process has under way for it. */
@@ -100,7 +101,8 @@ const takeBehind = Effect.fnUntraced(function* ({ rail, kinds, after, limit, per
           CROSS JOIN LATERAL (
             SELECT *, row_number() OVER (ORDER BY rank, queued_at, id) AS n FROM (
               SELECT * FROM rail_call r
-              WHERE r.rail = ${rail} AND r.account_id = turn.account_id AND r.livemode AND r.kind = ANY(${kinds}::text[]) AND ${isFree("r")}
+              WHERE r.rail = ${rail} AND r.account_id = turn.account_id AND r.livemode AND r.kind = ANY(${kinds}::text[])
+                AND r.queued_at <= clock_timestamp() AND ${isFree("r")}
               ORDER BY r.rank, r.queued_at, r.id LIMIT ${perAccount}::integer
             ) first
           ) c
@@ -163,5 +165,20 @@ export const returnCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref
   const { id: runner } = yield* Runner
   yield* sql`
     UPDATE rail_call c SET runner = NULL, sent_at = NULL FROM ${records(sql, calls, REF_COLUMNS)} r
+    WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
+})
+
+/** How long a call that is to be made again later waits: as long as between questions about what is pending, in the end. */
+const LATER = "1 hour"
+
+/** Has calls made again later, or at once where somebody wants to know more meanwhile. */
+export const postponeCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref>) {
+  if (calls.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  const { id: runner } = yield* Runner
+  yield* sql`
+    UPDATE rail_call c SET runner = NULL, again = false,
+      queued_at = clock_timestamp() + CASE WHEN c.again THEN interval '0' ELSE ${LATER}::interval END
+    FROM ${records(sql, calls, REF_COLUMNS)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
 })

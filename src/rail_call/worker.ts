@@ -10,7 +10,16 @@ import { release } from "../process/lease.ts"
 import { every } from "../process/workers.ts"
 import { type Heard, OUTSIDE_RAILS, type OutsideRail } from "../rail/Rail.ts"
 import { SECOND_MS } from "../time.ts"
-import { type Busy, type CallKind, callLease, endCalls, returnCalls, type TakenCall, takeCalls } from "./queue.ts"
+import {
+  type Busy,
+  type CallKind,
+  callLease,
+  endCalls,
+  postponeCalls,
+  returnCalls,
+  type TakenCall,
+  takeCalls,
+} from "./queue.ts"
 import { isAnswered, recordReach } from "./throttle.ts"
 
 const MAX_OF_RAIL = 20
@@ -41,6 +50,8 @@ export interface HeardCall {
 export interface Written<R> {
   /** Calls that were not made and are to be. */
   readonly again: ReadonlyArray<TakenCall>
+  /** Questions that were not answered, and that nobody else asks again. */
+  readonly later: ReadonlyArray<TakenCall>
   /** What is left to do once it is committed. */
   readonly after: Effect.Effect<void, SqlError.SqlError, R>
 }
@@ -144,9 +155,10 @@ const writeBatch = Effect.fnUntraced(function* <R>(
   if (batch.length === 0) return
   const calls = batch.map(({ call }) => call)
   const work = Effect.gen(function* () {
-    const { again, after } = yield* write(batch)
+    const { again, later, after } = yield* write(batch)
     yield* returnCalls(again)
-    const wanted = yield* endCalls(calls.filter((call) => !again.includes(call)))
+    yield* postponeCalls(later)
+    const wanted = yield* endCalls(calls.filter((call) => !again.includes(call) && !later.includes(call)))
     yield* askAgain(calls.filter(({ id }) => wanted.some((one) => one.id === id)))
     return after
   })

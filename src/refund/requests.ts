@@ -124,7 +124,7 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
     return []
   })
   yield* commit(advance(refundLifecycle, commands).map(outcomeOf))
-  return { again, after: Effect.void }
+  return { again, later: [], after: Effect.void }
 })
 
 /** Has rails asked now how refunds stand, in the running transaction. */

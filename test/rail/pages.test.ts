@@ -5,6 +5,7 @@ import { checkLedger } from "../../src/ledger/ledger.ts"
 import type { OutsideRail } from "../../src/rail/Rail.ts"
 import { comeBack, heading, markup, open, submit, submitForm } from "../support/checkout.ts"
 import { useOwnInstance } from "../support/instance.ts"
+import { post } from "../support/rails/callbacks.ts"
 import { faults } from "../support/rails/fault.ts"
 import { startFlutterwave } from "../support/rails/flutterwave.ts"
 import { putOnRail } from "../support/rails/merchant.ts"
@@ -21,6 +22,7 @@ afterAll(async () => {
 
 const {
   database,
+  server,
   live: api,
   accountId,
 } = useOwnInstance(() => ({
@@ -46,10 +48,14 @@ const balances = async (rail: OutsideRail) => {
   const rows = await database.run(
     (sql) => sql<{ account: string; kobo: number }>`
       SELECT ledger_account AS account, sum(amount_kobo)::bigint AS kobo FROM ledger_line
-      WHERE account_id = ${accountId()} AND (ledger_account <> 'clearing' OR detail = ${rail}) GROUP BY 1`,
+      WHERE account_id = ${accountId()} AND (ledger_account <> 'clearing' OR detail = ${rail}) GROUP BY 1 HAVING sum(amount_kobo) <> 0`,
   )
   return Object.fromEntries(rows.map(({ account, kobo }) => [account, Number(kobo)]))
 }
+
+/** A callback about what a reference is for. */
+const callBack = (rail: OutsideRail, reference: string) =>
+  post(`${server().origin}/callbacks/${rail}/${accountId()}`, standIns[rail].callbackFor(reference))
 
 /** The reference that is being paid, by the address of the rail's page. */
 const newest = async (session: string) => {
@@ -162,11 +168,15 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     const done = data(await api.get(`/checkout-sessions/${session.id}?expand[]=subscription`))
     expect(done).toMatchObject({ status: "completed", subscription: { status: "trialing" } })
     expect(await api.all(`/charges?customer=${done.customer}`)).toEqual([])
-    const [verification] = await eventually(async () => {
-      const rows = await database.run(
-        (sql) => sql`SELECT * FROM finance.card_verifications WHERE reference = ${reference} AND status <> 'pending'`,
+    // Paystack says later that it is through: by a callback, say.
+    await eventually(async () => (standIn.books.get(reference).refunds.length > 0 ? true : undefined))
+    const verification = await eventually(async () => {
+      const [row] = await database.run(
+        (sql) => sql<{ status: string }>`SELECT * FROM finance.card_verifications WHERE reference = ${reference}`,
       )
-      return rows.length > 0 ? rows : undefined
+      if (row!.status === "returned") return row
+      await callBack(rail, reference)
+      return undefined
     })
     expect(verification).toMatchObject({
       account: accountId(),
@@ -175,7 +185,7 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
       rail,
       amount_kobo: 5_000,
     })
-    expect(await balances(rail)).toMatchObject({ ...before, clearing: expect.any(Number) })
+    expect(await balances(rail)).toEqual(before)
   })
 
   it("saves a payment method for a setup", async () => {

@@ -46,9 +46,8 @@ const prepare = async (url: Redacted.Redacted<string>): Promise<Redacted.Redacte
 
 const COMPILED = join(import.meta.dirname, "../../node_modules/.cache/recurring-billing-tests")
 
-export default async (project: TestProject) => {
-  // For the workers and whatever they start.
-  process.env.NODE_COMPILE_CACHE ??= COMPILED
+/** The server, on its `postgres` database, and what ends it. */
+export const startPostgres = async () => {
   const dataDir = temporaryDataDir("test")
   const server = await useEmbeddedServer(dataDir.path)
   const end = () => {
@@ -56,10 +55,17 @@ export default async (project: TestProject) => {
     dataDir.remove()
   }
   try {
-    project.provide("postgres", Redacted.value(await prepare(server.url)))
+    return { url: await prepare(server.url), end }
   } catch (error) {
     end()
     throw error
   }
+}
+
+export default async (project: TestProject) => {
+  // For the workers and whatever they start.
+  process.env.NODE_COMPILE_CACHE ??= COMPILED
+  const { url, end } = await startPostgres()
+  project.provide("postgres", Redacted.value(url))
   return end
 }

@@ -1,0 +1,362 @@
+/** An account that lives by its schedule: what its merchant, its buyers and its rails do, step by step. */
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { createAccount } from "../../src/account/accounts.ts"
+import type { ChargeRow } from "../../src/charge/charge.ts"
+import { saveMethod } from "../../src/collecting/saving.ts"
+import { giveCredentials } from "../../src/credential/credentials.ts"
+import { createCustomer } from "../../src/customer/customers.ts"
+import { createPlan } from "../../src/plan/plans.ts"
+import type { OutsideRail } from "../../src/rail/Rail.ts"
+import type { Forgery } from "../support/rails/callback.ts"
+import type { Callback, Merchant } from "../support/rails/wire.ts"
+import type { Heard, Party } from "./rails.ts"
+import type { CallbackWay, Schedule, Step } from "./schedule.ts"
+import { LOST } from "./service.ts"
+import { type Request, verbs } from "./verbs.ts"
+import type { World } from "./world.ts"
+
+/** Time that passes at the end, in moves to what is due next: days, where questions go out every hour. */
+const MAX_MOVES = 60
+/** From here on buyers see to what is still open on a page of the rail's, and rails to what they have not decided. */
+const MOVES_WITHOUT_THEM = 8
+
+/** How often a merchant asks for something that gets no answer. */
+const MAX_ASKED = 4
+
+const EMAIL = "ada@example.com"
+const FORGERIES: ReadonlyArray<Forgery> = ["wrong_signature", "unsigned", "other_account", "changed_body"]
+
+interface LateCallback {
+  readonly rail: OutsideRail
+  readonly callback: Callback
+}
+
+/** Where in what was heard nothing was under way any more, and which of our processes saw to that. */
+export interface Mark {
+  readonly generation: number
+  readonly heard: number
+}
+
+export class Account implements Party {
+  readonly schedule: Schedule
+  readonly merchants: Partial<Record<OutsideRail, Merchant>> = {}
+  readonly heard: Array<Heard> = []
+  readonly marks: Array<Mark> = []
+  /** What happened, for whoever has to find out why something went wrong. */
+  readonly story: Array<string> = []
+  readonly counts = { callbacks: 0, forged: 0, moves: 0, refused: 0, lost: 0 }
+  id = ""
+  /** Requests and callbacks on their way. */
+  underWay = 0
+  #customer = ""
+  #plan = ""
+  #rail: OutsideRail
+  #cards: ReadonlyArray<string> = []
+  #keys = 0
+  #givingKeys = Promise.resolve()
+  #late: Array<LateCallback> = []
+  readonly #world: World
+
+  constructor(world: World, schedule: Schedule) {
+    this.#world = world
+    this.schedule = schedule
+    this.#rail = schedule.rail
+  }
+
+  get #tenant() {
+    return { account_id: this.id, livemode: true }
+  }
+
+  #say = (what: string): void => void this.story.push(`${this.#world.elapsed()} ${what}`)
+
+  /** From the beginning to the end of its schedule, and on until nothing is left to come. */
+  live = async (): Promise<void> => {
+    await this.#begin()
+    for (const step of this.schedule.steps) {
+      // Time passes once nothing is under way any more.
+      const waits = step.waits || step.name === "pass"
+      this.#say(`step ${step.name}${waits ? "" : ", and on at once"}`)
+      const doing = this.#take(step)
+      if (waits) {
+        await doing
+        await this.#world.rest(this)
+      } else void this.#count(doing)
+    }
+    await this.#end()
+  }
+
+  #begin = async (): Promise<void> => {
+    const { amountKobo } = this.schedule
+    const { account } = await this.#world.operate(createAccount({ businessName: "Fit", liveAccess: "approved" }))
+    this.id = account.id
+    await this.#giveKeys(this.#rail)
+    const { customer, plan } = await this.#world.operate(
+      Effect.all({
+        customer: createCustomer(this.#tenant, { name: "Ada Obi", email: EMAIL }),
+        plan: createPlan(this.#tenant, {
+          name: "Gym",
+          amount: amountKobo,
+          currency: "NGN",
+          billing_cycle: "daily",
+          pause_enabled: true,
+          reminders: { enabled: false },
+        }),
+      }),
+    )
+    this.#customer = customer.id
+    this.#plan = plan.id
+    const card = await this.#saveCard(this.#rail)
+    await this.#world.operate(
+      Effect.flatMap(
+        SqlClient.SqlClient,
+        (sql) => sql`UPDATE customer SET default_payment_method_id = ${card} WHERE account_id = ${this.id}`,
+      ),
+    )
+  }
+
+  /** Puts the account on a rail, with keys that it has there from now on. */
+  #giveKeys = (rail: OutsideRail): Promise<void> => {
+    // One after the other: two at once could leave the keys of the one here and those of the other at the rail.
+    this.#givingKeys = this.#givingKeys.then(() => this.#replaceKeys(rail))
+    return this.#givingKeys
+  }
+
+  #replaceKeys = async (rail: OutsideRail): Promise<void> => {
+    const key = `${rail === "paystack" ? "sk_live_" : "FLWSECK-"}${this.schedule.number}x${this.#keys++}`
+    const known = this.merchants[rail] !== undefined
+    const merchant = this.#world.rails.merchantOf(this, rail, key)
+    if (known) this.#world.rails.rotate(this, rail, key)
+    const secrets = {
+      secret_key: Redacted.make(merchant.secretKey),
+      ...(rail === "flutterwave" ? { webhook_secret: Redacted.make(merchant.webhookSecret) } : {}),
+    }
+    await this.#world.operate(giveCredentials(this.id, rail, secrets))
+  }
+
+  #saveCard = async (rail: OutsideRail): Promise<string> => {
+    const issued = this.merchants[rail]!.books.issueToken(EMAIL)
+    const charge = { ...this.#tenant, customer_id: this.#customer, rail } as ChargeRow
+    const saved = {
+      token: Redacted.make(issued.token),
+      email: EMAIL,
+      type: "card" as const,
+      brand: "visa",
+      last4: "4081",
+      bank_name: null,
+      exp_month: 12,
+      exp_year: 2030,
+      signature: issued.token,
+    }
+    const { id } = await this.#world.operate(saveMethod(charge, saved, Date.now()))
+    this.#cards = [...this.#cards, id]
+    return id
+  }
+
+  #setCard = (card: string) => this.#ask(verbs.setCard(this.#tenant, this.#customer, card))
+
+  /** Asks the service for something; again where nobody knows what came of it, though it may have been done. */
+  #ask = async (request: Request): Promise<void> => {
+    for (let times = 0; times < MAX_ASKED; times++) {
+      const refused = await this.#world.ask(request)
+      if (refused === undefined) return
+      this.#say(refused === LOST ? "  lost" : `  refused: ${refused}`)
+      if (refused !== LOST) return void this.counts.refused++
+      this.counts.lost++
+    }
+  }
+
+  /** Nothing rests while this is under way. */
+  #count = async (doing: Promise<unknown>): Promise<void> => {
+    this.underWay++
+    try {
+      await doing
+    } catch (error) {
+      this.#world.fail(error)
+    } finally {
+      this.underWay--
+    }
+  }
+
+  #newest = async (): Promise<{ charge: string | undefined; subscription: string | undefined }> => {
+    const { id } = this
+    const [found] = await this.#world.operate(
+      Effect.flatMap(
+        SqlClient.SqlClient,
+        (sql) => sql<{ charge: string | null; subscription: string | null }>`
+          SELECT (SELECT id FROM charge WHERE account_id = ${id} ORDER BY id DESC LIMIT 1) AS charge,
+            (SELECT id FROM subscription WHERE account_id = ${id} AND status <> 'cancelled' ORDER BY id DESC LIMIT 1) AS subscription`,
+      ),
+    )
+    return { charge: found?.charge ?? undefined, subscription: found?.subscription ?? undefined }
+  }
+
+  #ofCharge = async (request: (id: string) => Request, times = 1): Promise<void> => {
+    const { charge } = await this.#newest()
+    if (charge !== undefined) await Promise.all(Array.from({ length: times }, () => this.#ask(request(charge))))
+  }
+
+  #ofSubscription = async (request: (id: string) => Request) => {
+    const { subscription } = await this.#newest()
+    if (subscription !== undefined) await this.#ask(request(subscription))
+  }
+
+  #take = async ({ name, much }: Step): Promise<void> => {
+    const tenant = this.#tenant
+    switch (name) {
+      case "charge":
+        return this.#ask(verbs.charge(tenant, this.#customer, this.schedule.amountKobo + much))
+      case "subscribe":
+        return this.#ask(verbs.subscribe(tenant, this.#customer, this.#plan))
+      case "retry":
+        return this.#ofCharge((id) => verbs.retry(tenant, id))
+      case "retryTwice":
+        return this.#ofCharge((id) => verbs.retry(tenant, id), 2)
+      case "cancel":
+        return this.#ofSubscription((id) => verbs.cancel(tenant, id, false))
+      case "cancelAtPeriodEnd":
+        return this.#ofSubscription((id) => verbs.cancel(tenant, id, true))
+      case "pause":
+        return this.#ofSubscription((id) => verbs.pause(tenant, id))
+      case "resume":
+        return this.#ofSubscription((id) => verbs.resume(tenant, id))
+      case "otherCard":
+        return this.#setCard(await this.#saveCard(this.#rail))
+      case "removeCards": {
+        const cards = this.#cards
+        this.#cards = []
+        for (const card of cards) await this.#ask(verbs.removeCard(tenant, this.#customer, card))
+        return
+      }
+      case "rotateKeys":
+        return this.#giveKeys(this.#rail)
+      case "switchRail":
+        this.#rail = this.#rail === "paystack" ? "flutterwave" : "paystack"
+        await this.#giveKeys(this.#rail)
+        if (much % 2 === 0) await this.#setCard(await this.#saveCard(this.#rail))
+        return
+      case "deliver":
+        return this.#deliverLate(much)
+      case "forge":
+        return this.#forge(FORGERIES[much % FORGERIES.length]!)
+      case "strangeCallback":
+        return this.#deliver(this.#rail, this.#callbackOf(this.#rail, `chg_nobody${much}`))
+      case "settleAtRail":
+        return this.#settleAtRail()
+      case "payOnPage":
+        return this.#actOnPages(much % 3 === 0 ? "decline" : "pay")
+      case "pass":
+        return void (await this.#pass())
+    }
+  }
+
+  #pass = async (): Promise<boolean> => {
+    const ms = await this.#world.pass(this)
+    if (ms !== null) this.counts.moves++
+    this.#say(ms === null ? "  nothing is due" : `  ${Math.round(ms / 1000)} s have passed`)
+    return ms !== null
+  }
+
+  #callbackOf = (rail: OutsideRail, reference: string): Callback => {
+    const merchant = this.merchants[rail]!
+    return this.#world.rails.standIns[rail].callbackFor(reference, { merchant })
+  }
+
+  called = (rail: OutsideRail, callback: Callback, way: CallbackWay): void => {
+    if (way === "late") return void this.#late.push({ rail, callback })
+    void this.#count(this.#deliver(rail, callback))
+    if (way !== "twice") return
+    void this.#count(this.#deliver(rail, callback))
+    this.#late.push({ rail, callback })
+  }
+
+  /** A rail sends a callback until it is taken, signed with the secrets that it has by then. */
+  #deliver = async (rail: OutsideRail, callback: Callback): Promise<void> => {
+    this.counts.callbacks++
+    const status = await this.#world.callback(rail, this.id, callback)
+    if (status === 200) return
+    if (status === LOST) return void this.#late.push({ rail, callback })
+    const reference = /"(?:reference|tx_ref|transaction_reference)":"([^"]+)"/.exec(callback.body)?.[1]
+    if (reference !== undefined) this.#late.push({ rail, callback: this.#callbackOf(rail, reference) })
+  }
+
+  #deliverLate = async (much: number): Promise<void> => {
+    const late = this.#late.splice(0)
+    const inOrder = much % 2 === 0 ? late : late.toReversed()
+    if (much % 3 === 0) await Promise.all(inOrder.map(({ rail, callback }) => this.#deliver(rail, callback)))
+    else for (const { rail, callback } of inOrder) await this.#deliver(rail, callback)
+  }
+
+  #forge = async (how: Forgery): Promise<void> => {
+    const { charge } = await this.#newest()
+    const standIn = this.#world.rails.standIns[this.#rail]
+    const callback = standIn.forged(this.#callbackOf(this.#rail, charge ?? "chg_nobody"), how)
+    this.counts.forged++
+    const status = await this.#world.callback(this.#rail, this.id, callback)
+    // Flutterwave's older way of signing is the same for every body.
+    if (status !== 401 && status !== LOST)
+      throw new Error(`A forged callback (${how}) was answered with ${String(status)}.`)
+  }
+
+  #settleAtRail = async (): Promise<void> => {
+    for (const merchant of Object.values(this.merchants)) merchant.books.settleAll()
+    this.#world.rails.drain()
+  }
+
+  #actOnPages = async (act: "pay" | "decline"): Promise<void> => {
+    for (const rail of Object.keys(this.merchants) as Array<OutsideRail>)
+      for (const { status, reference } of this.merchants[rail]!.books.transactions.values())
+        if (status === "open") await this.#world.rails.standIns[rail].payOnPage(reference, act)
+    this.#world.rails.drain()
+  }
+
+  /** Charges and refunds that nothing has decided, but for those of which the rail says what can never be right. */
+  #undecided = async (): Promise<number> => {
+    const { id } = this
+    const rows = await this.#world.operate(
+      Effect.flatMap(
+        SqlClient.SqlClient,
+        (sql) => sql<{ id: string; rail: OutsideRail; amount_kobo: number }>`
+          SELECT id, rail, amount_kobo FROM charge WHERE account_id = ${id} AND status = 'pending'
+          UNION ALL SELECT charge_id, rail, 0 FROM refund WHERE account_id = ${id} AND state NOT IN ('returned', 'failed.given_up')
+          UNION ALL SELECT 'a call', rail, 0 FROM rail_call WHERE account_id = ${id}`,
+      ),
+    )
+    return rows.filter(({ id: charge, rail, amount_kobo }) => {
+      const transaction = this.merchants[rail]?.books.find(charge)
+      return !(
+        transaction?.status === "succeeded" &&
+        (transaction.currency !== "NGN" || transaction.amountKobo < amount_kobo)
+      )
+    }).length
+  }
+
+  /** Nothing new comes any more; what is under way comes to its end. */
+  #end = async (): Promise<void> => {
+    this.#say("the end begins")
+    for (;;) {
+      const { subscription } = await this.#newest()
+      if (subscription === undefined) break
+      await this.#ask(verbs.cancel(this.#tenant, subscription, false))
+    }
+    let isSaid = false
+    for (let moves = 0; ; moves++) {
+      await this.#deliverLate(moves)
+      await this.#world.rest(this)
+      const undecided = await this.#undecided()
+      if (undecided === 0 && this.#late.length === 0) {
+        if (isSaid) break
+        // What the rails have still to say they say now.
+        isSaid = true
+        await this.#settleAtRail()
+        continue
+      }
+      if (moves === MAX_MOVES) throw new Error(`${undecided} charges or refunds are pending for ever.`)
+      if (moves >= MOVES_WITHOUT_THEM) {
+        await this.#settleAtRail()
+        await this.#actOnPages(moves % 2 === 0 ? "decline" : "pay")
+      }
+      if (undecided > 0) await this.#pass()
+    }
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * What is planned for one account: what its merchant and its buyers do, what goes wrong at its rails, how callbacks come. All
+ * of it is drawn from the seed and the schedule's number.
+ */
+import fc from "fast-check"
+import { OUTSIDE_RAILS, type OutsideRail } from "../../src/rail/Rail.ts"
+import { ASK_FAULTS, CHARGE_FAULTS, type FaultName, REFUND_FAULTS } from "./faults.ts"
+import type { Break } from "./fuse.ts"
+
+/** A fault, and a number that says how much of it. */
+export interface Planned {
+  readonly fault: FaultName
+  readonly much: number
+}
+
+const STEPS = [
+  "charge",
+  "subscribe",
+  "retry",
+  "retryTwice",
+  "cancel",
+  "cancelAtPeriodEnd",
+  "pause",
+  "resume",
+  "otherCard",
+  "removeCards",
+  "rotateKeys",
+  "switchRail",
+  "deliver",
+  "forge",
+  "strangeCallback",
+  "settleAtRail",
+  "payOnPage",
+  "pass",
+] as const
+export type StepName = (typeof STEPS)[number]
+
+export interface Step {
+  readonly name: StepName
+  /** Whether it waits until nothing is under way any more; otherwise the next one races with it. */
+  readonly waits: boolean
+  /** Which, how much: as the step takes it. */
+  readonly much: number
+}
+
+export type CallbackWay = "at once" | "before the answer" | "late" | "twice"
+
+export interface Schedule {
+  readonly number: number
+  readonly rail: OutsideRail
+  readonly amountKobo: number
+  readonly steps: ReadonlyArray<Step>
+  /** One for each call of its kind that comes in, in order; later ones go well. */
+  readonly charges: ReadonlyArray<Planned>
+  readonly asks: ReadonlyArray<Planned>
+  readonly refunds: ReadonlyArray<Planned>
+  readonly callbacks: ReadonlyArray<CallbackWay>
+}
+
+/** When a process dies. */
+export type Kill =
+  /** In the middle of what it says to the database. */
+  | { readonly at: "database"; readonly breaks: Break }
+  /** When the rail has done what the n-th call asks for, before its answer is read. */
+  | { readonly at: "rail"; readonly call: number }
+
+/** Most calls go well. */
+const planned = (faults: ReadonlyArray<FaultName>, well: number) =>
+  fc.record({
+    fault: fc.oneof(
+      { weight: well, arbitrary: fc.constant("none" as const) },
+      { weight: 10, arbitrary: fc.constantFrom(...faults) },
+    ),
+    much: fc.nat({ max: 999 }),
+  })
+
+const step = fc.record({
+  name: fc.oneof(
+    { weight: 3, arbitrary: fc.constantFrom("charge" as const, "subscribe" as const) },
+    { weight: 3, arbitrary: fc.constant("pass" as const) },
+    { weight: 6, arbitrary: fc.constantFrom(...STEPS) },
+  ),
+  waits: fc.boolean(),
+  much: fc.nat({ max: 999 }),
+})
+
+const schedule = fc.record({
+  rail: fc.constantFrom(...OUTSIDE_RAILS),
+  amountKobo: fc.integer({ min: 10_000, max: 5_000_000 }),
+  begins: fc.constantFrom("charge" as const, "subscribe" as const),
+  steps: fc.array(step, { minLength: 2, maxLength: 10 }),
+  charges: fc.array(planned(CHARGE_FAULTS, 6), { minLength: 12, maxLength: 12 }),
+  asks: fc.array(planned(ASK_FAULTS, 12), { minLength: 12, maxLength: 12 }),
+  refunds: fc.array(planned(REFUND_FAULTS, 4), { minLength: 4, maxLength: 4 }),
+  callbacks: fc.array(
+    fc.constantFrom<CallbackWay>("at once", "at once", "before the answer", "late", "late", "twice"),
+    { minLength: 12, maxLength: 12 },
+  ),
+})
+
+const kill = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      at: fc.constant("database" as const),
+      breaks: fc.record({
+        // As many early as late ones: what happens at the start is short.
+        piece: fc
+          .tuple(fc.integer({ min: 6, max: 11 }), fc.nat({ max: 999 }))
+          .map(([power, part]) => Math.floor(2 ** power * (1 + part / 1000))),
+        share: fc.constantFrom(0, 0, 0.5, 0.9, 1),
+      }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ at: fc.constant("rail" as const), call: fc.integer({ min: 1, max: 200 }) }),
+  },
+)
+
+const drawn = <T>(arbitrary: fc.Arbitrary<T>, seed: number): T => fc.sample(arbitrary, { seed, numRuns: 1 })[0]!
+
+/** Seeds of neighbours have nothing in common. */
+const mixed = (seed: number, number: number): number =>
+  (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + Math.imul(number, 0xc2b2ae35)) | 0
+
+export const scheduleOf = (seed: number, number: number): Schedule => {
+  const { begins, ...planned } = drawn(schedule, mixed(seed, number))
+  const first: Step = { name: begins, waits: planned.amountKobo % 2 === 0, much: 0 }
+  return { ...planned, number, steps: [first, ...planned.steps] }
+}
+
+/** The kills of the instance that begins with a schedule. */
+export const killsOf = (seed: number, number: number, most: number): ReadonlyArray<Kill> =>
+  drawn(fc.array(kill, { minLength: most, maxLength: most, size: "max" }), mixed(~seed, number))

@@ -1,0 +1,164 @@
+/**
+ * The service in this process, as a process of its own would be, until it is killed: its database is behind a fuse that
+ * breaks in the middle of whatever it does, and from then on nothing that is left of it reaches the database or a rail.
+ */
+import { Cause, Effect, Layer, Logger, ManagedRuntime, type Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { KEYS } from "../../scripts/server.ts"
+import { CheckoutLinks } from "../../src/checkout/CheckoutLinks.ts"
+import { pageUrlsLayer } from "../../src/checkout/pageUrls.ts"
+import { railCallbackWorker } from "../../src/collecting/callbacks.ts"
+import { chargeTimers, recoverCharges } from "../../src/collecting/collect.ts"
+import { type RailServices, railAttempts, railQuestions } from "../../src/collecting/railCharges.ts"
+import { Origin } from "../../src/http/Origin.ts"
+import { every } from "../../src/process/workers.ts"
+import type { OutsideRail, Rail } from "../../src/rail/Rail.ts"
+import { Rails } from "../../src/rail/Rails.ts"
+import { railCallWorker } from "../../src/rail_call/worker.ts"
+import { railCallbacks } from "../../src/rail_callback/http.ts"
+import { railRefunds, refundTimers } from "../../src/refund/requests.ts"
+import { sweep } from "../../src/runtime/fire.ts"
+import { servicesLayer } from "../../src/services.ts"
+import { subscriptionTimers } from "../../src/subscription/timers.ts"
+import type { Callback } from "../support/rails/wire.ts"
+import { type Break, startFuse } from "./fuse.ts"
+
+const RECOVER_EVERY_MS = 250
+
+/** No call takes longer here, where connections break instead of hanging. */
+const RAIL_TIMEOUT_MS = 5_000
+
+export interface Place {
+  readonly database: Redacted.Redacted<string>
+  readonly rails: Readonly<Record<OutsideRail, string>>
+  /** Notes that it calls a rail about a reference, until what this returns is called. */
+  readonly calls: (reference: string) => () => void
+}
+
+/** What only an operator would read. */
+export interface Complaint {
+  readonly message: string
+  readonly cause: string
+}
+
+/** Time does not pass here but is moved (time.ts), of which no worker would know: timers fire when they are told to. */
+const fireTimers = sweep([chargeTimers, subscriptionTimers, refundTimers])
+
+const startWorkers = Effect.gen(function* () {
+  yield* every("recovery", RECOVER_EVERY_MS, recoverCharges({}))
+  yield* railCallWorker<RailServices>([railAttempts, railQuestions, railRefunds])
+  yield* railCallbackWorker
+})
+
+/** The rails, as long as the process lives: what is left of a dead one calls nobody. */
+const whileAlive = (isDead: () => boolean, calls: Place["calls"]) =>
+  Layer.effect(
+    Rails,
+    Effect.map(Rails, ({ of, origin }) => {
+      const guarded =
+        <Args extends ReadonlyArray<unknown>, A>(
+          call: (...args: Args) => Effect.Effect<A>,
+          referenceOf: (...args: Args) => string,
+        ) =>
+        (...args: Args): Effect.Effect<A> =>
+          Effect.suspend(() => {
+            if (isDead()) return Effect.never
+            const ended = calls(referenceOf(...args))
+            return Effect.ensuring(call(...args), Effect.sync(ended))
+          })
+      const named = ({ reference }: { readonly reference: string }) => reference
+      const guard = (rail: Rail): Rail => ({
+        ...rail,
+        charge: guarded(rail.charge, named),
+        openPage: guarded(rail.openPage, named),
+        ask: guarded(rail.ask, (reference) => reference),
+        refund: guarded(rail.refund, named),
+        askRefund: guarded(rail.askRefund, (refund) => refund),
+      })
+      const rails = { paystack: guard(of("paystack")), flutterwave: guard(of("flutterwave")) }
+      return { of: (name) => rails[name], origin }
+    }),
+  )
+
+const layerOf = (url: Redacted.Redacted<string>, { rails, calls }: Place, isDead: () => boolean) => {
+  const services = servicesLayer(url, KEYS)
+  const requests = Layer.mergeAll(
+    CheckoutLinks.layer,
+    whileAlive(isDead, calls).pipe(Layer.provide(Rails.layer({ urls: rails, timeoutMs: RAIL_TIMEOUT_MS }))),
+    pageUrlsLayer.pipe(Layer.provide(CheckoutLinks.layer)),
+  ).pipe(Layer.provideMerge(Origin.layer("http://127.0.0.1")))
+  return Layer.effectDiscard(startWorkers).pipe(Layer.provideMerge(requests), Layer.provideMerge(services))
+}
+
+export type Services = Layer.Success<ReturnType<typeof layerOf>>
+
+/** Nobody will ever know what came of it. */
+export const LOST = Symbol("lost with the process")
+
+export interface Service {
+  readonly isDead: () => boolean
+  /** Resolves when it dies. */
+  readonly death: Promise<void>
+  readonly kill: () => void
+  /** What came of a program; LOST: the process died over it. */
+  readonly run: <A, E>(program: Effect.Effect<A, E, Services>) => Promise<A | typeof LOST>
+  /** Fires the timers that are due. */
+  readonly sweep: () => Promise<unknown>
+  /** The status that a rail's callback is answered with. */
+  readonly callback: (rail: OutsideRail, account: string, callback: Callback) => Promise<number | typeof LOST>
+  /** Errors that it logged while it was alive. */
+  readonly complaints: ReadonlyArray<Complaint>
+  readonly pieces: () => number
+  /** Ends what is left of it. */
+  readonly dispose: () => Promise<void>
+}
+
+/** Starts it. It may die over that. */
+export const startService = async (place: Place, breaks: Break | undefined): Promise<Service> => {
+  let dead = false
+  let die = () => {}
+  const death = new Promise<void>((resolve) => {
+    die = resolve
+  })
+  const fuse = await startFuse(place.database, breaks, () => {
+    dead = true
+    die()
+  })
+  const complaints: Array<Complaint> = []
+  const logger = Logger.make(({ logLevel, message, cause }) => {
+    if (dead || (logLevel !== "Error" && logLevel !== "Fatal")) return
+    complaints.push({ message: String(message), cause: Cause.pretty(cause) })
+  })
+  const runtime = ManagedRuntime.make(
+    layerOf(fuse.url, place, () => dead).pipe(Layer.provideMerge(Logger.layer([logger]))),
+  )
+  const run = <A, E>(program: Effect.Effect<A, E, Services>): Promise<A | typeof LOST> =>
+    new Promise((resolve, reject) => {
+      void death.then(() => resolve(LOST))
+      runtime.runPromise(program).then(resolve, (error) => (dead ? resolve(LOST) : reject(error)))
+    })
+  const respond = railCallbacks[0]!.methods.POST!
+  await run(SqlClient.SqlClient)
+  return {
+    isDead: () => dead,
+    death,
+    kill: fuse.blow,
+    run,
+    sweep: () => run(fireTimers),
+    callback: (rail, account, { headers, body }) =>
+      run(
+        Effect.match(
+          respond({
+            parts: [rail, account],
+            search: new URLSearchParams(),
+            headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])),
+            body: Effect.succeed(Buffer.from(body)),
+          }),
+          { onSuccess: () => 200, onFailure: (refusal) => ("status" in refusal ? Number(refusal.status) : 500) },
+        ),
+      ),
+    complaints,
+    pieces: fuse.pieces,
+    dispose: () => runtime.dispose(),
+  }
+}

@@ -1,0 +1,136 @@
+/** Time of accounts that stand still on the wall clock: what each has left to do, and moving it all back so that time has passed. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { records } from "../../src/db/records.ts"
+
+/** How things stand with an account. */
+export interface Standing {
+  readonly id: string
+  /** Whether anything is under way or due now. */
+  readonly is_busy: boolean
+  /** Whether timers are due. */
+  readonly is_due: boolean
+  /** Milliseconds until something is due next; null: nothing is. */
+  readonly next_ms: number | null
+}
+
+/**
+ * How things stand with accounts. A rail that is held back for a while does not keep one busy: its calls are due when that is
+ * over.
+ */
+export const standings = (accounts: ReadonlyArray<string>) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql<Standing>`
+      SELECT a.id, t.is_due, t.is_due OR c.is_due OR r.is_busy AS is_busy,
+        ceil(extract(epoch FROM least(t.next_at, c.next_at) - clock_timestamp()) * 1000)::float8 AS next_ms
+      FROM unnest(${accounts}::text[]) AS a (id)
+      CROSS JOIN LATERAL (
+        SELECT coalesce(min(due_at) <= clock_timestamp(), false) AS is_due, min(due_at) AS next_at FROM timer WHERE account_id = a.id AND livemode
+      ) t
+      CROSS JOIN LATERAL (
+        SELECT coalesce(bool_or(n.is_under_way OR n.at <= clock_timestamp()), false) AS is_due, min(n.at) AS next_at
+        FROM (
+          SELECT q.runner IS NOT NULL AS is_under_way, greatest(q.queued_at, h.next_call_at) AS at
+          FROM rail_call q LEFT JOIN rail_throttle h ON (h.account_id, h.livemode, h.rail) = (q.account_id, q.livemode, q.rail)
+          WHERE q.account_id = a.id
+        ) n
+      ) c
+      CROSS JOIN LATERAL (
+        SELECT EXISTS (SELECT 1 FROM rail_callback WHERE account_id = a.id) OR EXISTS (
+          SELECT 1 FROM charge WHERE account_id = a.id AND runner IS NOT NULL
+        ) AS is_busy
+      ) r`,
+  )
+
+/** By how much an account's time passes. */
+export interface Passing {
+  readonly account: string
+  readonly ms: number
+}
+
+const PASSING = { account: "text", ms: "bigint" } as const
+
+/** Instants, table by table. */
+const INSTANTS = {
+  customer: ["created_at"],
+  subscription: [
+    "start_at",
+    "trial_end_at",
+    "anchor_at",
+    "period_start_at",
+    "period_end_at",
+    "next_charge_at",
+    "cancelled_at",
+    "created_at",
+  ],
+  charge: ["sent_at", "known_at", "period_start_at", "period_end_at", "next_retry_at", "created_at", "paid_at"],
+  refund: ["requested_at", "returned_at", "created_at"],
+  checkout_session: ["created_at", "expires_at"],
+  timer: ["due_at"],
+  rail_call: ["queued_at", "sent_at"],
+  rail_throttle: ["failing_since", "next_call_at"],
+  rail_credential: ["created_at", "replaced_at"],
+} as const
+
+/** Fields of JSON columns that hold instants in milliseconds, table by table. */
+const FIELDS = {
+  subscription: {
+    bill: ["anchorAt", "periodStart", "periodEnd", "attemptedAt"],
+    dunning: ["firstFailedAt", "nextRetryAt"],
+    pause: ["at", "resumesAt"],
+    escalation: ["triggeredAt"],
+  },
+  charge: { page: ["openedAt"] },
+  lifecycle_journal: {
+    event: ["at", "startAt", "resumesAt", "deliveredAt", "endedAt", "knownAt", "retryNotBefore", "expiresAt"],
+  },
+} as const
+
+type TableName = keyof typeof INSTANTS | keyof typeof FIELDS
+
+const movedField = (column: string, field: string, inner: string): string =>
+  `CASE WHEN jsonb_typeof(${column}->'${field}') = 'number'
+    THEN jsonb_set(${inner}, '{${field}}', to_jsonb((${column}->>'${field}')::bigint - p.ms)) ELSE ${inner} END`
+
+/** What moves a table's columns back by `p.ms`, as SQL; `further`: and by so much more. */
+const assignments = (table: TableName, further = ""): ReadonlyArray<string> => {
+  const instants: ReadonlyArray<string> = table in INSTANTS ? INSTANTS[table as keyof typeof INSTANTS] : []
+  const fields: Readonly<Record<string, ReadonlyArray<string>>> =
+    table in FIELDS ? FIELDS[table as keyof typeof FIELDS] : {}
+  return [
+    ...instants.map((column) => `${column} = x.${column} - p.ms * interval '1 millisecond'${further}`),
+    ...Object.entries(fields).map(
+      ([column, names]) =>
+        `${column} = ${names.reduce((inner, field) => movedField(`x.${column}`, field, inner), `x.${column}`)}`,
+    ),
+  ]
+}
+
+/** In the order in which the service locks them, so that nothing is born of them meanwhile. */
+const LOCKED = ["customer", "checkout_session", "subscription", "charge", "refund"] as const
+
+/**
+ * Lets time pass for accounts, for each by as much as it says: all that is theirs moves back, journals included. Of
+ * subscriptions only whole grids move as they are: daily and weekly plans.
+ */
+export const letPass = (passings: ReadonlyArray<Passing>) =>
+  Effect.gen(function* () {
+    if (passings.length === 0) return
+    const sql = yield* SqlClient.SqlClient
+    const of = records(sql, passings, PASSING)
+    const move = (table: TableName, set: ReadonlyArray<string>) =>
+      sql`UPDATE ${sql(table)} x SET ${sql.literal(set.join(", "))} FROM ${of} p WHERE x.account_id = p.account`
+    yield* sql.withTransaction(
+      Effect.gen(function* () {
+        for (const table of LOCKED)
+          yield* sql`SELECT x.id FROM ${sql(table)} x JOIN ${of} p ON x.account_id = p.account ORDER BY x.id FOR UPDATE OF x`
+        // A century off first: paid periods may not overlap, not even on their way.
+        yield* move("charge", assignments("charge", " - interval '100 years'"))
+        const back = INSTANTS.charge.map((column) => `${column} = x.${column} + interval '100 years'`)
+        yield* move("charge", back)
+        for (const table of new Set([...Object.keys(INSTANTS), ...Object.keys(FIELDS)] as Array<TableName>))
+          if (table !== "charge") yield* move(table, assignments(table))
+      }),
+    )
+  })

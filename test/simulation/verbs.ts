@@ -1,0 +1,71 @@
+/** What a merchant asks the service for, as its endpoints do it: begun in one transaction, the rest goes on by itself. */
+import { Effect } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { charges } from "../../src/charge/charge.ts"
+import { ChargeOwners } from "../../src/collecting/ChargeOwners.ts"
+import { createCharge } from "../../src/collecting/oneOff.ts"
+import { pay } from "../../src/collecting/pay.ts"
+import { lockForChange, updateCustomer } from "../../src/customer/customers.ts"
+import { MethodUsers } from "../../src/customer/MethodUsers.ts"
+import { retryingDeadlocks } from "../../src/db/deadlock.ts"
+import type { Tenant } from "../../src/db/tenant.ts"
+import { detach } from "../../src/payment_method/paymentMethods.ts"
+import type { Problem } from "../../src/problem.ts"
+import { createSubscription } from "../../src/subscription/create.ts"
+import { cancelSubscription, pauseSubscription, resumeSubscription } from "../../src/subscription/subscriptions.ts"
+import type { Services } from "./service.ts"
+
+/** Returns the code of the refusal; undefined: it was done. */
+export type Request = Effect.Effect<string | undefined, SqlError.SqlError, Services>
+
+interface Begun {
+  readonly after?: Effect.Effect<unknown, SqlError.SqlError, Services>
+}
+
+const asked = (begin: Effect.Effect<Begun, Problem | SqlError.SqlError, Services>): Request =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const { after } = yield* retryingDeadlocks(sql.withTransaction(begin))
+    if (after !== undefined) yield* Effect.forkDetach(Effect.ignore(after))
+    return undefined
+  }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code)))
+
+export const verbs = {
+  charge: (tenant: Tenant, customer: string, amount: number) =>
+    asked(
+      Effect.map(createCharge(tenant, { customer, amount, currency: "NGN" }), ({ charge, now }) => ({
+        after: pay([charge], now),
+      })),
+    ),
+  subscribe: (tenant: Tenant, customer: string, plan: string) => asked(createSubscription(tenant, { customer, plan })),
+  retry: (tenant: Tenant, id: string) =>
+    asked(
+      Effect.gen(function* () {
+        const failed = yield* charges.get(tenant, id)
+        const owner = (yield* ChargeOwners).find(({ owns }) => owns(failed))!
+        const { charge, now } = yield* owner.retry(tenant, failed, undefined)
+        return { after: pay([charge], now) }
+      }),
+    ),
+  cancel: (tenant: Tenant, id: string, atPeriodEnd: boolean) =>
+    asked(Effect.as(cancelSubscription(tenant, id, { at_period_end: atPeriodEnd }), {})),
+  pause: (tenant: Tenant, id: string) => asked(Effect.as(pauseSubscription(tenant, id, {}), {})),
+  resume: (tenant: Tenant, id: string) => asked(resumeSubscription(tenant, id)),
+  setCard: (tenant: Tenant, id: string, card: string) =>
+    asked(
+      Effect.gen(function* () {
+        const { customer, now, newMethod } = yield* updateCustomer(tenant, id, { default_payment_method: card })
+        const users = yield* MethodUsers
+        return newMethod === undefined ? {} : { after: yield* users.methodSet(customer, newMethod, now) }
+      }),
+    ),
+  removeCard: (tenant: Tenant, id: string, card: string) =>
+    asked(
+      Effect.gen(function* () {
+        const { customer, now } = yield* lockForChange(tenant, id)
+        yield* (yield* MethodUsers).methodRemoved(customer, card, now)
+        yield* detach(customer, card)
+        return {}
+      }),
+    ),
+} as const
