@@ -57,7 +57,7 @@ const wireOf = (account: LiveAccount, charge: string): string =>
 const sentOf = (account: LiveAccount, charge: string): number =>
   account.rail.calls.of("charge", wireOf(account, charge)).length
 
-describe.each(BOTH)("%s", (name) => {
+describe.concurrent.each(BOTH)("%s", (name) => {
   it("asks 10 s after a call that ended without an answer, and settles what the rail says", async () => {
     const account = await open(name)
     const ids = await renewWith(account, Object.values(TAKEN))

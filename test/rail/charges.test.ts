@@ -39,7 +39,7 @@ const DECLINES: ReadonlyArray<readonly [string, FailureCode]> = [
   ["51", "insufficient_funds"],
 ]
 
-describe.each(BOTH)("%s", (name) => {
+describe.concurrent.each(BOTH)("%s", (name) => {
   it("charges a saved card, once", async () => {
     const account = await open(name)
     const charge = await account.charge(123_456)
