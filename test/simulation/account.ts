@@ -230,11 +230,13 @@ export class Account implements Party {
       }
       case "rotateKeys":
         return this.#giveKeys(this.#rail)
-      case "switchRail":
-        this.#rail = this.#rail === "paystack" ? "flutterwave" : "paystack"
-        await this.#giveKeys(this.#rail)
-        if (much % 2 === 0) await this.#setCard(await this.#saveCard(this.#rail))
+      case "switchRail": {
+        const other = this.#rail === "paystack" ? "flutterwave" : "paystack"
+        await this.#giveKeys(other)
+        this.#rail = other
+        if (much % 2 === 0) await this.#setCard(await this.#saveCard(other))
         return
+      }
       case "deliver":
         return this.#deliverLate(much)
       case "forge":

@@ -5,12 +5,17 @@ import { simulate } from "./simulate.ts"
 
 const { values } = parseArgs({
   args: process.argv.slice(2).filter((arg) => arg !== "--"),
-  options: { schedules: { type: "string" }, seed: { type: "string" }, only: { type: "string" } },
+  options: {
+    schedules: { type: "string" },
+    seed: { type: "string" },
+    from: { type: "string" },
+    only: { type: "string" },
+  },
 })
 const seed = Number(values.seed ?? Date.now() % 2 ** 31)
 const only = values.only === undefined ? undefined : Number(values.only)
-const from = only ?? 0
-const to = only === undefined ? Number(values.schedules ?? 1000) : only + 1
+const from = only ?? Number(values.from ?? 0)
+const to = only === undefined ? from + Number(values.schedules ?? 1000) : only + 1
 
 const { url, end } = await startPostgres()
 process.once("exit", end)
