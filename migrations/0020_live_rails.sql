@@ -56,7 +56,8 @@ ALTER TABLE charge ADD CONSTRAINT charge_rail_known CHECK (rail IN ('simulator',
 ALTER TABLE charge ADD CONSTRAINT charge_purpose_known CHECK (purpose IN ('sale', 'verification'));
 ALTER TABLE charge ADD CONSTRAINT charge_verification_sells_nothing CHECK (purpose = 'sale' OR subscription_id IS NULL AND hosted);
 ALTER TABLE charge ADD CONSTRAINT charge_rail_answer_bounded CHECK (octet_length(page_url) <= 2000 AND octet_length(rail_id) <= 100);
-CREATE INDEX charge_verification ON charge (purpose, account_id, livemode, id) WHERE purpose = 'verification';
+ALTER TABLE charge ADD CONSTRAINT charge_purpose_by_id CHECK ((purpose = 'verification') = starts_with(id, 'cvr_'));
+CREATE INDEX charge_verification ON charge (account_id, livemode, id) WHERE purpose = 'verification';
 COMMENT ON COLUMN charge.purpose IS 'sale; verification: money that is taken to save a card, and sent back at once (decision P8). The API shows no verification.';
 COMMENT ON COLUMN charge.hosted IS 'Whether the buyer pays on the rail''s own page (decision P5).';
 COMMENT ON COLUMN charge.page_url IS 'The address of that page, once it is open.';

@@ -43,6 +43,7 @@ const FORM: PaymentForm = {
   amountKobo: 500_000,
   purpose: "pay",
   details: null,
+  email: null,
   saved: [],
   chosen: null,
   asksOtp: false,
@@ -133,6 +134,7 @@ const PENDING: PendingView = {
   ...SHOP,
   amountKobo: 500_000,
   method: BANK,
+  goOn: null,
   since: NOW - HOUR_MS,
   returnPath: PENDING_PATH,
 }

@@ -25,6 +25,8 @@ export const PREFIXES = {
   refund: "rf",
   rail_credential: "rcr",
   rail_exception: "rex",
+  /** A charge that only saves a payment method, which the API does not show. */
+  verification: "cvr",
 } as const
 
 export type IdKind = keyof typeof PREFIXES

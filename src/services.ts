@@ -11,6 +11,7 @@ import { poolLayer } from "./db/database.ts"
 import { RecordKeys } from "./http/RecordKeys.ts"
 import { Keys } from "./key/Keys.ts"
 import { Nudging } from "./nudge/Nudging.ts"
+import { paymentLinkOwner } from "./payment_link/owner.ts"
 import { Runner } from "./process/Runner.ts"
 import { simulatorLayer } from "./rail/simulator/simulator.ts"
 import { RailCallbacks } from "./rail_callback/RailCallbacks.ts"
@@ -27,7 +28,10 @@ import { meteringLayer } from "./usage/metering.ts"
 const ports = methodUsersLayer.pipe(
   Layer.provideMerge(
     Layer.mergeAll(
-      Layer.effect(ChargeOwners, Effect.all([checkoutOwner, Effect.succeed(oneOffOwner), subscriptionOwner])),
+      Layer.effect(
+        ChargeOwners,
+        Effect.all([checkoutOwner, Effect.succeed(oneOffOwner), paymentLinkOwner, subscriptionOwner]),
+      ),
       checkoutsLayer,
       nudgeSubjectsLayer,
       remindersFollowLayer,

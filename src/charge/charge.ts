@@ -1,12 +1,15 @@
 /** A charge: one attempt at a rail (decision F1). Its table, its lifecycle, and how the API shows it. */
+import { Effect } from "effect"
 import type { Line } from "../../machines/billing.ts"
 import { CHARGE_STATUSES, type ChargeContext, chargeMachine, type RailPage } from "../../machines/charge.ts"
 import * as Kind from "../db/Kind.ts"
 import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
+import type { Tenant } from "../db/tenant.ts"
 import { commonOf } from "../http/response.ts"
 import { isId, newId } from "../ids.ts"
 import type { Metadata } from "../metadata.ts"
 import { CURRENCY } from "../money.ts"
+import { noSuch } from "../problem.ts"
 import type { Lease } from "../process/lease.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { isOutside, RAILS } from "../rail/Rail.ts"
@@ -136,7 +139,7 @@ export const isQueued = ({
 export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: number }): ChargeRow => ({
   ...made,
   runner: isQueued(made) ? null : made.runner,
-  id: newId("charge"),
+  id: newId(made.purpose === "sale" ? "charge" : "verification"),
   currency: CURRENCY,
   state: "pending.sending",
   status: "pending",
@@ -159,6 +162,14 @@ export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: numbe
 
 /** Whether a charge was made on the page of a checkout session. */
 export const isOfCheckout = ({ page_id }: ChargeRow): boolean => page_id !== null && isId("checkout_session", page_id)
+
+/** Whether the buyer pays it on the rail's own page, where a payment link led to. */
+export const isHostedByLink = (charge: ChargeRow): boolean =>
+  charge.hosted && charge.page_id !== null && !isOfCheckout(charge)
+
+/** The charge with this ID, as the API knows charges: verifications are none. Fails with `resource_missing`. */
+export const getCharge = (tenant: Tenant, id: string) =>
+  isId("charge", id) ? charges.get(tenant, id) : Effect.fail(noSuch("charge", id))
 
 export const renderCharge = (row: ChargeRow): typeof Charge.Type => ({
   ...commonOf("charge", row),

@@ -1,8 +1,8 @@
 import { Effect } from "effect"
 import { bind } from "../http/Endpoint.ts"
-import { equals, listOf } from "../http/lists.ts"
+import { equals, hasIdOf, listOf } from "../http/lists.ts"
 import { chargeApi } from "./api.ts"
-import { charges, renderCharge } from "./charge.ts"
+import { charges, getCharge, renderCharge } from "./charge.ts"
 
 export const chargeEndpoints = [
   bind(chargeApi.list, {
@@ -13,11 +13,12 @@ export const chargeEndpoints = [
         equals("customer_id", customer),
         equals("subscription_id", subscription),
         equals("status", status),
+        hasIdOf("charge"),
       ])
     },
   }),
   bind(chargeApi.get, {
     kind: "read",
-    run: (request) => Effect.map(charges.get(request, request.id), renderCharge),
+    run: (request) => Effect.map(getCharge(request, request.id), renderCharge),
   }),
 ]

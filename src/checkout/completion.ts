@@ -26,7 +26,8 @@ export interface Completion {
   /** Of the customer, who is locked. */
   readonly customerId: string
   readonly session: SessionRow
-  readonly methodId: string
+  /** null: what the buyer paid with cannot be used again. */
+  readonly methodId: string | null
   /** The customer's other open sessions for the plan, locked. */
   readonly siblings: ReadonlyArray<SessionRow>
   /** The customer's. */
@@ -48,6 +49,7 @@ export const completion = Effect.fnUntraced(function* (of: Completion) {
       session.id,
     ),
   )
+  if (methodId === null) return []
   const ref: Ref = { ...refOf(session), id: of.customerId }
   const [customer] = yield* customers.lock([ref], "NO KEY UPDATE")
   const isAttached = (yield* attachedTo(ref, methodId)) !== null

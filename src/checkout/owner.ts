@@ -4,21 +4,28 @@ import type { CheckoutEvent } from "../../machines/checkout.ts"
 import { type ChargeRow, isOfCheckout } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settlement } from "../collecting/ChargeOwners.ts"
 import { customers } from "../customer/customer.ts"
+import { refOf } from "../db/tenant.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
 import type { Runner } from "../process/Runner.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import type { Outcome } from "../runtime/outcome.ts"
+import { outcomesOf } from "../subscription/move.ts"
 import { retryBill, settleWith } from "../subscription/owner.ts"
-import { subscriptions } from "../subscription/subscription.ts"
+import { subscriptionLifecycle, subscriptions } from "../subscription/subscription.ts"
+import { readTerms } from "../subscription/terms.ts"
 import { checkoutLifecycle, type SessionRow } from "./checkout.ts"
 import { subscriptionRefs } from "./closing.ts"
 import { type Completion, completion, lockSessions, siblingsOf, type Wanted } from "./completion.ts"
 import { sessionOutcome } from "./outcome.ts"
 
-/** What an answer means to the session; undefined where nothing was decided by it. */
-const eventOf = ({ before, after, at }: Answered): CheckoutEvent | undefined => {
-  if (before.status === after.status) return undefined
-  return after.status === "succeeded" ? { type: "complete", at } : { type: "decline", at }
+/**
+ * What an answer means to the session; undefined where nothing was decided by it. A setup that brought no payment method to
+ * be used again has set up nothing.
+ */
+const eventOf = ({ mode }: SessionRow, { before, after, at, methodId }: Answered): CheckoutEvent | undefined => {
+  if (before.status !== "pending" || after.status === "pending") return undefined
+  const isDone = after.status === "succeeded" && !(mode === "setup" && methodId === null)
+  return isDone ? { type: "complete", at } : { type: "decline", at }
 }
 
 const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
@@ -42,18 +49,32 @@ const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, now:
   const completions: Array<Completion> = []
   for (const answered of all) {
     const row: SessionRow | undefined = sessions.get(answered.after.page_id!)
-    const event = eventOf(answered)
+    const event = row === undefined ? undefined : eventOf(row, answered)
     if (row === undefined || event === undefined) continue
     const [transition] = advance(checkoutLifecycle, [{ row, event }])
     if (transition === undefined) continue
-    outcomes.push(sessionOutcome(transition, {}, now))
+    // Of a payment on the rail's page it is known only now.
+    const { methodId = row.payment_method_id } = answered
+    outcomes.push(sessionOutcome(transition, { payment_method_id: methodId }, now))
     if (transition.to !== "completed") continue
     const siblings = siblingsOf(row, sessions)
     const customerId = answered.after.customer_id
-    completions.push({ customerId, session: row, methodId: row.payment_method_id!, siblings, now })
+    completions.push({ customerId, session: row, methodId, siblings, now })
   }
   return { outcomes, completions }
 }
+
+/** The trials that begin by payments which only save a payment method (decision P8). */
+const beginTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyArray<Answered>, now: number) {
+  const rows = new Map(locked.subscriptionRows.map((row) => [row.id, row]))
+  const commands = all.flatMap(({ before, after, at, methodId = null }) => {
+    const row = rows.get(locked.sessions.get(after.page_id!)?.subscription_id ?? "")
+    const isPaid = before.status === "pending" && after.status === "succeeded" && after.purpose === "verification"
+    return row === undefined || !isPaid ? [] : [{ row, event: { type: "check_out" as const, at, methodId } }]
+  })
+  const terms = yield* readTerms(commands.map(({ row }) => refOf(row)))
+  return (yield* outcomesOf(advance(subscriptionLifecycle, commands), { now, terms })).outcomes
+})
 
 export const checkoutOwner = Effect.map(
   Effect.context<Nudging | Runner>(),
@@ -65,11 +86,15 @@ export const checkoutOwner = Effect.map(
         return (answered, now) =>
           Effect.gen(function* () {
             const { outcomes, completions } = settleSessions(locked, answered, now)
-            const settlement = yield* settle(answered, now)
+            const settlement = yield* settle(
+              answered.filter(({ after }) => after.purpose === "sale"),
+              now,
+            )
+            const trials = yield* beginTrials(locked, answered, now)
             const afterwards = Effect.map(Effect.forEach(completions, completion), (attempts) => attempts.flat())
             return {
               ...settlement,
-              outcomes: [...settlement.outcomes, ...outcomes],
+              outcomes: [...settlement.outcomes, ...trials, ...outcomes],
               afterwards: Effect.provideContext(afterwards, context),
             } satisfies Settlement
           }).pipe(Effect.provideContext(context))

@@ -5,6 +5,8 @@ import type { ChargeRow } from "../charge/charge.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { tenantOf } from "../db/tenant.ts"
 import { Origin } from "../http/Origin.ts"
+import type { Declined } from "../paying/declines.ts"
+import { openPageOf } from "../paying/hosted.ts"
 import { paymentInWords } from "../paying/settled.ts"
 import { type Ended, payingRoutes } from "../paying/site.ts"
 import { problem } from "../problem.ts"
@@ -45,23 +47,32 @@ const notOpen = (session: SessionRow, charge: ChargeRow | undefined) =>
     charge?.status === "succeeded" ? `${endedInWords(session)} ${paymentInWords(charge)}.` : endedInWords(session),
   )
 
+/** What the newest payment on the page was declined for; null: it was not. What saved nothing to be used again is no setup. */
+const declineOf = ({ status, purpose, failure_code, amount_kobo, payment_method }: ChargeRow): Declined | null => {
+  const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: purpose === "sale" ? amount_kobo : 0 }
+  if (status === "failed") return { code: failure_code!, ...nothing }
+  return status === "succeeded" && purpose === "verification" && payment_method === null
+    ? { code: "payment_method_inactive", ...nothing }
+    : null
+}
+
 /** How a submission ended, by its own payment. */
 const endOf = Effect.fnUntraced(function* (basics: Basics, { session, charge, busyWith, own }: Completed) {
+  const goOn = busyWith ?? (own ? charge : undefined)
+  const page = goOn === undefined ? null : openPageOf(goOn)
+  // The rail's page takes the payment, whoever opened it.
+  if (page !== null)
+    return { kind: "done", goesTo: page, answer: { status: "pending", redirect_url: page } } satisfies Ended
   if (busyWith !== undefined) return { kind: "busy", since: busyWith.created_at } satisfies Ended
   if (own && session.status === "completed") {
     const url = successUrl(session.success_url, session.id)
     return { kind: "done", goesTo: url, answer: { status: "completed", redirect_url: url } } satisfies Ended
   }
-  if (own && charge?.status === "failed")
-    return {
-      kind: "declined",
-      code: charge.failure_code!,
-      paidKobo: 0,
-      pendingKobo: 0,
-      failedKobo: charge.amount_kobo,
-    } satisfies Ended
+  const declined = own && charge !== undefined ? declineOf(charge) : null
+  if (declined !== null) return { kind: "declined", ...declined } satisfies Ended
   if (session.status !== "open") return { kind: "too_late", refusal: notOpen(session, charge) } satisfies Ended
-  const path = `${basics.path}/return`
+  // The rail's page is not open yet: nobody has come back from it.
+  const path = `${basics.path}/return${charge?.hosted === true ? "?look" : ""}`
   const { url } = yield* Origin
   return { kind: "done", goesTo: path, answer: { status: "pending", redirect_url: `${url}${path}` } } satisfies Ended
 })
@@ -80,6 +91,8 @@ export const checkoutRoutes = payingRoutes({
   status: ({ session, paying }) => (session.status === "open" && paying !== undefined ? "pending" : session.status),
   goesTo,
   asksDetails: ({ isKnown }) => !isKnown,
+  asksEmail: ({ isKnown, hasEmail }) => isKnown && !hasEmail,
+  underWay: ({ paying, late }) => paying ?? late,
   leadsTo: ({ session }) => formActions(session.success_url),
   form: (basics, state) => made(basics, (read) => formPage(read, state)),
   waiting: (basics) => Effect.succeed(waitingPage(basics)),
@@ -88,10 +101,10 @@ export const checkoutRoutes = payingRoutes({
     Effect.map(reading(basics.session, readSession(basics)), ({ session, charge }) => notOpen(session, charge)),
   lastDecline: (basics) =>
     Effect.map(reading(basics.session, readSession(basics)), ({ charge }) =>
-      charge?.status === "failed"
-        ? { code: charge.failure_code!, paidKobo: 0, pendingKobo: 0, failedKobo: charge.amount_kobo }
-        : null,
+      charge === undefined ? null : declineOf(charge),
     ),
   submit: (basics, submitted) =>
-    Effect.flatMap(submitCheckout(basics.session, submitted), (completed) => endOf(basics, completed)),
+    Effect.flatMap(submitCheckout(basics.session, submitted, basics.setting.hostedBy), (completed) =>
+      endOf(basics, completed),
+    ),
 })

@@ -15,11 +15,12 @@ import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { unlessResetting } from "../http/resetting.ts"
 import { newId } from "../ids.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
+import { countTries, methodOf, verify, withEmail } from "../paying/hosted.ts"
 import { waitForCharge, waitingLimit } from "../paying/settled.ts"
 import type { Details, Submission } from "../paying/submission.ts"
-import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { plans } from "../plan/plan.ts"
 import { noSuch } from "../problem.ts"
+import type { OutsideRail } from "../rail/Rail.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { hashToken } from "../secret/linkTokens.ts"
@@ -126,18 +127,21 @@ interface Claimed {
   readonly known: CustomerRow | undefined
   readonly siblings: (session: SessionRow) => ReadonlyArray<SessionRow>
   readonly submitted: Submission
+  readonly hostedBy: OutsideRail | null
   readonly now: number
 }
 
 /** Carries out what was submitted, on a session that is open and locked. */
-const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submitted, now }: Claimed) {
+const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submitted, hostedBy, now }: Claimed) {
   const waiting =
     session.subscription_id === null ? undefined : yield* subscriptions.lockOne(session, session.subscription_id)
   const dueKobo = dueNow(session, waiting)
   yield* checkShown(submitted.amountKobo, dueKobo)
   yield* checkCode(submitted, dueKobo)
-  const customer = yield* customerFor(session, known, submitted.details, now)
-  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, submitted.simulated)
+  const customer = yield* withEmail(yield* customerFor(session, known, submitted.details, now), submitted.email)
+  const methodId = yield* methodOf(customer, submitted, now)
+  // Where the buyer gives it on the rail's page, the rail takes something to save it.
+  const verifiedBy = methodId === null && dueKobo === 0 ? hostedBy : null
   const noted: Notes = {
     customer_id: customer.id,
     customer_is_new: session.customer_is_new || known === undefined,
@@ -151,23 +155,36 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
     const attempts = yield* completion(its)
     return { attempts, codes: codesFor(attempts, submitted) }
   })
-  if (session.mode === "setup") return yield* done(noted)
+  const pays = Effect.fnUntraced(function* (charge: ChargeRow, notes: Notes) {
+    yield* commit(sessionMoved(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now))
+    return { chargeId: charge.id, attempts: [charge], codes: codesFor([charge], submitted) }
+  })
+  const verifies = Effect.fnUntraced(function* (rail: OutsideRail, notes: Notes) {
+    if ((yield* countTries(session)) >= MAX_ATTEMPTS) return yield* tooManyAttempts
+    const charge = yield* verify({ customer, rail, pageId: session.id, submission: noted.submission ?? null, now })
+    return yield* pays(charge, notes)
+  })
+  if (session.mode === "setup") return yield* verifiedBy === null ? done(noted) : verifies(verifiedBy, noted)
 
   const subscription = waiting ?? (yield* makeSubscription(session, customer, now))
   const notes: Notes = { ...noted, subscription_id: subscription.id }
+  if (verifiedBy !== null) return yield* verifies(verifiedBy, notes)
   if ((subscription.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
   const [charge] = yield* move([{ row: subscription, event: { type: "check_out", at: now, methodId } }], {
     now,
     terms: yield* readTerms([refOf(subscription)]),
-    pages: new Map([[subscription.id, { id: session.id, hostedBy: null, submission: noted.submission ?? null }]]),
+    pages: new Map([
+      [
+        subscription.id,
+        { id: session.id, hostedBy: methodId === null ? hostedBy : null, submission: noted.submission ?? null },
+      ],
+    ]),
   })
-  if (charge === undefined) return yield* done(notes)
-  yield* commit(sessionMoved(session, { type: "pay", at: now }, { ...notes, charge_id: charge.id }, now))
-  return { chargeId: charge.id, attempts: [charge], codes: codesFor([charge], submitted) }
+  return yield* charge === undefined ? done(notes) : pays(charge, notes)
 })
 
 /** The first transaction: claims the session, and commits what is to be attempted. */
-const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submission) {
+const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submission, hostedBy: OutsideRail | null) {
   const now = yield* standingTime(found, found.test_clock_id)
   const known =
     found.customer_id === null ? undefined : yield* customers.lockOne(found, found.customer_id, "NO KEY UPDATE")
@@ -187,7 +204,7 @@ const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submiss
     return { kind: "under_way", chargeId: paying.charge_id!, own } satisfies Begun
   }
   if (again) return { kind: "over", again } satisfies Begun
-  const begun = yield* carryOut({ session, known, siblings, submitted, now })
+  const begun = yield* carryOut({ session, known, siblings, submitted, hostedBy, now })
   return { kind: "begun", ...begun, now } satisfies Begun
 })
 
@@ -200,16 +217,21 @@ const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string, c
 })
 
 /** Submits the page of a session as it was found; returns how that ended, as far as it is known. */
-export const submitCheckout = Effect.fn("checkout.submit")(function* (found: SessionRow, submitted: Submission) {
+export const submitCheckout = Effect.fn("checkout.submit")(function* (
+  found: SessionRow,
+  submitted: Submission,
+  hostedBy: OutsideRail | null,
+) {
   const { reading, writing } = yield* TenantDatabase
   const tenant = tenantOf(found)
   const limit = waitingLimit()
   const read = (chargeId?: string) => reading(tenant, readCompleted(tenant, found.id, chargeId))
   for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
-    const begun: Begun = yield* retryingDeadlocks(writing(tenant, unlessResetting(begin(latest, submitted))))
+    const begun: Begun = yield* retryingDeadlocks(writing(tenant, unlessResetting(begin(latest, submitted, hostedBy))))
     if (begun.kind === "over") return { ...(yield* read()), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
       yield* collect(begun.attempts, begun.now, begun.codes)
+      if (begun.chargeId !== undefined) yield* waitForCharge(tenant, begun.chargeId, limit)
       return { ...(yield* read(begun.chargeId)), own: true } satisfies Completed
     }
     if (begun.kind === "once_more") continue

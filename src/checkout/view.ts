@@ -10,6 +10,7 @@ import { messagePage, pendingPage } from "../pages/says.ts"
 import type { MessageView, Offer, Setting } from "../pages/views.ts"
 import { day, paidBy, tooLate } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
+import { openPageOf } from "../paying/hosted.ts"
 import { owedOf, readOwing } from "../paying/owing.ts"
 import { savedMethods, settingOf } from "../paying/setting.ts"
 import { plans } from "../plan/plan.ts"
@@ -38,8 +39,21 @@ const readPaying = Effect.fnUntraced(function* (session: SessionRow) {
 export const readBasics = Effect.fnUntraced(function* (session: SessionRow) {
   const setting = yield* settingOf(session, session.test_clock_id)
   const isKnown = session.customer_id !== null && !session.customer_is_new
+  const hasEmail = isKnown && (yield* customers.get(session, session.customer_id!)).email !== null
   const path = `/checkout/${(yield* CheckoutLinks).token(session.id)}`
-  return { session, setting, isKnown, path, paying: yield* readPaying(session) }
+  const charge =
+    session.status === "expired" && session.charge_id !== null
+      ? yield* charges.get(session, session.charge_id)
+      : undefined
+  return {
+    session,
+    setting,
+    isKnown,
+    hasEmail,
+    path,
+    late: charge?.status === "pending" ? charge : undefined,
+    paying: yield* readPaying(session),
+  }
 })
 
 export type Basics = Effect.Success<ReturnType<typeof readBasics>>
@@ -92,6 +106,7 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
     details: isKnown ? null : known,
     saved,
     takesCards: setting.simulated,
+    asksEmail: !setting.simulated && isKnown && customer!.email === null,
   } as const
   return checkoutPage({
     ...setting,
@@ -109,7 +124,8 @@ export const waitingPage = ({ setting, paying, path }: Basics): string =>
   pendingPage({
     ...setting,
     amountKobo: paying!.amount_kobo,
-    method: paying!.payment_method!,
+    method: paying!.payment_method,
+    goOn: openPageOf(paying!),
     since: paying!.created_at,
     returnPath: `${path}/return`,
   })

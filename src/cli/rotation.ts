@@ -1,14 +1,15 @@
 /** Secrets in the database, written anew under the newest key of this process. */
 import { Effect } from "effect"
 import { credentialSecrets } from "../credential/credential.ts"
+import { methodSecrets } from "../payment_method/paymentMethods.ts"
 import { rotate, type SecretTable } from "../secret/rotate.ts"
 import { serviceSecrets } from "../secret/serviceSecrets.ts"
 import { webhookSecrets } from "../webhook/secrets.ts"
 import { Refused } from "./failures.ts"
 import { vault } from "./Installation.ts"
 
-/** What rails are called with. */
-export const RAIL_SECRETS: ReadonlyArray<SecretTable<never>> = [credentialSecrets]
+/** What rails are called with, and what they charge payment methods by. */
+export const RAIL_SECRETS: ReadonlyArray<SecretTable<never>> = [credentialSecrets, methodSecrets]
 
 export const ALL_SECRETS: ReadonlyArray<SecretTable<never>> = [serviceSecrets, webhookSecrets, ...RAIL_SECRETS]
 

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { chargeApi } from "../charge/api.ts"
-import { charges, renderCharge } from "../charge/charge.ts"
+import { charges, getCharge, renderCharge } from "../charge/charge.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
 import { type Attempt, ChargeOwners } from "./ChargeOwners.ts"
@@ -25,7 +25,7 @@ export const collectingEndpoints = [
   bind(chargeApi.retry, {
     ...staged,
     begin: Effect.fnUntraced(function* (request) {
-      const charge = yield* charges.get(request, request.id)
+      const charge = yield* getCharge(request, request.id)
       const owner = (yield* ChargeOwners).find(({ owns }) => owns(charge))
       if (owner === undefined) return yield* Effect.die(new Error(`Nobody owns the charge ${charge.id}.`))
       return begun(yield* owner.retry(request, charge, request.body.payment_method))

@@ -34,6 +34,9 @@ export type RailServices =
   | SqlClient.SqlClient
   | Vault
 
+/** What it takes to have rails asked about charges: no page is opened by that. */
+export type QuestionServices = Exclude<RailServices, PageUrls>
+
 /** A charge with what a rail is to know of it. */
 interface Subject extends ChargeRow {
   readonly business_name: string

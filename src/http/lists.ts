@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import type { Table } from "../db/table.ts"
 import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
+import { type IdKind, PREFIXES } from "../ids.ts"
 import { invalid, type Problem } from "../problem.ts"
 import type { Page } from "./Endpoint.ts"
 import { id } from "./parameters.ts"
@@ -37,6 +38,15 @@ export type Filter = ((sql: SqlClient.SqlClient) => Fragment) | undefined
 
 export const equals = (column: string, value: string | undefined): Filter =>
   value === undefined ? undefined : (sql) => sql`${sql(column)} = ${value}`
+
+/** Rows whose ID is of this kind, of a table that keeps others too: a range of IDs, which every index of a list ends with. */
+export const hasIdOf =
+  (kind: IdKind): Filter =>
+  (sql) => {
+    const prefix = `${PREFIXES[kind]}_`
+    // Behind all that begin with it: the character after the underscore.
+    return sql`id > ${prefix} AND id < ${`${PREFIXES[kind]}\``}`
+  }
 
 /** A JSON column that holds these fields. No index finds them for a request: it is for rows that are found already. */
 export const holds = (column: string, fields: Readonly<Record<string, string>> | undefined): Filter =>

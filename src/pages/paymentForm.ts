@@ -1,5 +1,5 @@
 /** The form that a payment method is given with, on checkout and payment pages. It posts what decision G8 says. */
-import { formatKobo } from "../money.ts"
+import { formatKobo, VERIFICATION_KOBO } from "../money.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { type Errors, errorId, hidden, invalid, textField, wrong } from "./fields.ts"
 import { type Html, html } from "./html.ts"
@@ -29,12 +29,23 @@ export const FORM_ID = "payment"
 export const TEST_METHOD_ID = "test_method"
 const ANOTHER_ID = "another_card"
 
-const detailFields = ({ name, email, phone }: TypedDetails, errors: Errors): Html => html`<fieldset>
+const detailFields = (
+  { name, email, phone }: TypedDetails,
+  { errors, takesCards }: PaymentForm,
+): Html => html`<fieldset>
 <legend>Your details</legend>
 <div class="fields">
 ${textField({ name: "name", label: "Name", autocomplete: "name", value: name, required: true }, errors)}
-${textField({ name: "email", label: "E-mail", type: "email", inputmode: "email", autocomplete: "email", value: email, hint: "(optional)" }, errors)}
+${textField({ name: "email", label: "E-mail", type: "email", inputmode: "email", autocomplete: "email", value: email, ...(takesCards ? { hint: "(optional)" } : { required: true }) }, errors)}
 ${textField({ name: "phone", label: "Phone", type: "tel", inputmode: "tel", autocomplete: "tel", value: phone, hint: "(optional) 0803 123 4567 or +234 803 123 4567" }, errors)}
+</div>
+</fieldset>
+`
+
+const emailField = (email: string, errors: Errors): Html => html`<fieldset>
+<legend>Your details</legend>
+<div class="fields">
+${textField({ name: "email", label: "E-mail", type: "email", inputmode: "email", autocomplete: "email", value: email, required: true }, errors)}
 </div>
 </fieldset>
 `
@@ -67,8 +78,11 @@ ${textField({ name: "card_cvc", label: "CVC", autocomplete: "cc-csc", inputmode:
 </fieldset>
 `
 
-const elsewhere = ({ saved, errors }: PaymentForm): Html => html`<div class="new-card">
-${saved.length === 0 && wrong(errors, "payment_method")}<p class="notice">You give your payment details at the payment company’s own page, where you go next.</p>
+const elsewhere = ({ saved, errors, amountKobo }: PaymentForm): Html => html`<div class="new-card">
+${saved.length === 0 && wrong(errors, "payment_method")}<p class="notice">You give your payment details at the payment company’s own page, where you go next.${
+  amountKobo === 0 &&
+  ` It takes ${formatKobo(VERIFICATION_KOBO)} to make sure that the payment method is yours, and sends it back at once.`
+}</p>
 </div>
 `
 
@@ -87,8 +101,8 @@ ${textField({ name: "otp", label: "One-time code", autocomplete: "one-time-code"
 
 const allFields = (form: PaymentForm, simulated: boolean): Html =>
   html`${
-    form.details !== null && detailFields(form.details, form.errors)
-  }${form.saved.length > 0 && choices(form)}${form.takesCards ? cardFields(form, simulated) : elsewhere(form)}`
+    form.details !== null && detailFields(form.details, form)
+  }${form.email !== null && emailField(form.email, form.errors)}${form.saved.length > 0 && choices(form)}${form.takesCards ? cardFields(form, simulated) : elsewhere(form)}`
 
 /** The page that `action` belongs to, which asks for a payment method anew. */
 const anew = ({ action }: PaymentForm): string | undefined => /^(\/.+)\/complete$/.exec(action)?.[1]
@@ -123,7 +137,7 @@ const DETAILS: ReadonlyArray<FormField> = ["name", "email", "phone"]
 /** The ID of what is to be mended, as far as the page shows it. */
 const targetOf = (field: FormField, { form, simulated }: Pick<FormPage, "form" | "simulated">): string | null => {
   if (form.asksOtp || field === "otp") return form.asksOtp && field === "otp" ? field : null
-  if (DETAILS.includes(field)) return form.details === null ? null : field
+  if (DETAILS.includes(field)) return form.details === null && (field !== "email" || form.email === null) ? null : field
   if (field !== "payment_method") return form.takesCards ? field : null
   if (form.saved.length > 0) return field
   return form.takesCards ? (simulated ? TEST_METHOD_ID : "card_number") : null

@@ -1,5 +1,6 @@
 /** Pages that say one thing: that a payment is looked for, or how something ended. */
 import { formatKobo } from "../money.ts"
+import type { PaymentMethodType } from "../rail/PaymentRail.ts"
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"
 import type { MessageView, PendingView } from "./views.ts"
@@ -31,15 +32,22 @@ ${requestId !== null && html`<p class="quiet small">If you ask about this, say t
 }
 
 /** How a payment is waited for, by the kind of its method. */
-const WAITING: Readonly<Record<PendingView["method"]["type"], string>> = {
+const WAITING: Readonly<Record<PaymentMethodType, string>> = {
   card: "Your bank has not answered yet.",
   bank_account: "Banks can take some time to confirm a transfer.",
   ussd: "Finish the payment on your phone, if you have not yet.",
 }
 
+const standing = ({ amountKobo, method, goOn }: PendingView): string => {
+  if (goOn !== null) return `A payment of ${formatKobo(amountKobo)} is under way at the payment company’s own page.`
+  const what = method === null ? formatKobo(amountKobo) : `${formatKobo(amountKobo)} from ${paymentMethod(method)}`
+  return `${what} is being confirmed. ${method === null ? "The payment company has not answered yet." : WAITING[method.type]}`
+}
+
 export const pendingPage = (view: PendingView): string => {
-  const { business, simulated, amountKobo, method, since, returnPath } = view
-  const what = amountKobo === 0 ? "Your payment method" : `${formatKobo(amountKobo)} from ${paymentMethod(method)}`
+  const { business, simulated, since, returnPath, goOn } = view
+  // What looks by itself says so: nobody has come back by it.
+  const look = `${returnPath}?look`
   return layout(
     {
       business,
@@ -53,10 +61,14 @@ export const pendingPage = (view: PendingView): string => {
     html`<div class="card stack says">
 <div class="waiting" aria-hidden="true"></div>
 <h1>Waiting for your payment</h1>
-<p role="status" data-look="${returnPath}">${what} is being confirmed. ${WAITING[method.type]}</p>
-<p>Please do not pay again: this page looks by itself what became of it. You may also close it, and ${business} learns of your payment all the same.</p>
+<p role="status" data-look="${look}">${standing(view)}</p>
+${
+  goOn !== null &&
+  html`<p><a class="button" href="${goOn}">Go on to pay</a></p>
+`
+}<p>Please do not pay a second time: this page looks by itself what became of it. You may also close it, and ${business} learns of your payment all the same.</p>
 <p class="quiet small">Started ${dayAndHour(since)}</p>
-<p><a class="link" href="${returnPath}">Look again</a></p>
+<p><a class="link" href="${look}">Look again</a></p>
 </div>`,
   )
 }

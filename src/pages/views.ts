@@ -49,6 +49,8 @@ export interface PaymentForm {
   readonly purpose: "pay" | "start_trial" | "save"
   /** null: the customer is known. */
   readonly details: TypedDetails | null
+  /** The e-mail address of a known customer, asked for where the rail needs one; null: it is not asked for. */
+  readonly email: string | null
   /** Payment methods to choose from beside a new one, `chosen` among them. */
   readonly saved: ReadonlyArray<PaymentMethodSummary>
   /** The ID of the one that is ticked; null: a new card. */
@@ -122,7 +124,10 @@ export interface PaymentLinkView extends Setting {
 /** A payment whose outcome is not known yet: the page looks again by itself. */
 export interface PendingView extends Setting {
   readonly amountKobo: number
-  readonly method: PaymentMethodSummary
+  /** null: whatever the buyer chooses on the rail's page. */
+  readonly method: PaymentMethodSummary | null
+  /** The rail's own page, on which the buyer may go on to pay; null: there is nothing left to do. */
+  readonly goOn: string | null
   readonly since: number
   /** The path that says what became of it: with `Accept: application/json`, `data.status` and `data.redirect_url`. */
   readonly returnPath: string

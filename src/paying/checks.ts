@@ -23,6 +23,7 @@ export const checkShown = (shown: number | null, dueKobo: number) =>
 
 /** Whether the method asks for a one-time code that is missing; or, where nothing is charged with it, that is wrong. */
 export const checkCode = Effect.fnUntraced(function* ({ methodId, code }: Submission, dueKobo: number) {
+  if (methodId === null) return
   const objection = (yield* PaymentRail).objection(methodId, code)
   if (objection === "authentication_required")
     return yield* declined(objection, "The bank asks for a one-time code: send it as otp.")

@@ -17,6 +17,9 @@ const WORDS: Readonly<Partial<Record<FailureCode, string>>> = {
   authentication_required: "Your bank asks for a one-time code.",
   authentication_failed: "The one-time code was not right.",
   customer_abandoned: "The payment was not finished in time.",
+  payment_method_inactive: "The payment method cannot be used for later payments.",
+  rail_rate_limited: "The payment company is busy just now. Try again in a few minutes.",
+  rail_misconfigured: "The payment company does not take payments for this merchant just now.",
   processor_error: "The payment company could not make the payment.",
 }
 

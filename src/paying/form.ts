@@ -15,11 +15,15 @@ export interface FormState {
   readonly typed?: TypedDetails
 }
 
-type Given = Pick<PaymentForm, "amountKobo" | "purpose" | "details" | "saved" | "takesCards">
+type Given = Pick<PaymentForm, "amountKobo" | "purpose" | "details" | "saved" | "takesCards"> & {
+  /** Whether the rail needs an e-mail address of a known customer. */
+  readonly asksEmail: boolean
+}
 
 /** The form of the page at `path`. */
-export const formOf = (path: string, given: Given, state: FormState): PaymentForm => ({
+export const formOf = (path: string, { asksEmail, ...given }: Given, state: FormState): PaymentForm => ({
   ...given,
+  email: asksEmail ? (state.typed?.email ?? "") : null,
   action: `${path}/complete`,
   submission: newSubmissionNumber(),
   details: given.details === null ? null : (state.typed ?? given.details),
@@ -35,8 +39,8 @@ export const faultsShown = (faults: ReadonlyArray<Fault>): Pick<FormState, "erro
 })
 
 /** After a decline: a one-time code is asked for with everything else kept. */
-export const declineShown = (declined: Declined, methodId: string): FormState =>
-  asksForCode(declined.code)
+export const declineShown = (declined: Declined, methodId: string | null): FormState =>
+  asksForCode(declined.code) && methodId !== null
     ? {
         asksOtp: true,
         chosen: methodId,

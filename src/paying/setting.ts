@@ -5,7 +5,8 @@ import { findAccount } from "../account/accounts.ts"
 import { isRef, ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
 import type { Setting } from "../pages/views.ts"
 import { type Problem, problem } from "../problem.ts"
-import { type PaymentMethodSummary, PaymentRail } from "../rail/PaymentRail.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import { isOutside, type OutsideRail } from "../rail/Rail.ts"
 
 /** Methods to choose from: a buyer has one or two, a sandbox customer many. */
 const MAX_SAVED = 6
@@ -20,6 +21,8 @@ const SUSPENDED = problem("live_access_required", "This merchant cannot take pay
 
 /** `refusal`: why the merchant can take no payment; null: it can. */
 export interface PaymentSetting extends Setting {
+  /** The rail on whose own page buyers go on (decision P5); null: it takes test cards here. */
+  readonly hostedBy: OutsideRail | null
   readonly refusal: Problem | null
 }
 
@@ -27,7 +30,9 @@ export interface PaymentSetting extends Setting {
 export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   const sql = yield* SqlClient.SqlClient
   const account = yield* findAccount(tenant.account_id)
-  const simulated = (yield* PaymentRail).name === "simulator"
+  const rail = tenant.livemode ? account!.rail : "simulator"
+  const hostedBy = isOutside(rail) ? rail : null
+  const simulated = hostedBy === null
   const isSetUp = !tenant.livemode || !simulated || (yield* LiveSimulation).allowed
   const [clock] =
     clockId === null
@@ -37,6 +42,7 @@ export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: s
   return {
     business: account!.business_name,
     simulated,
+    hostedBy,
     now: clock?.frozen_at ?? Date.now(),
     onTestClock: clock !== undefined,
     refusal: tenant.livemode && account!.live_access !== "approved" ? SUSPENDED : isSetUp ? null : NOT_SET_UP,

@@ -13,15 +13,15 @@ const LOOK_AGAIN_MS = 100
 /** When a request that begins now stops waiting. */
 export const waitingLimit = (): number => performance.now() + MAX_WAIT_MS
 
-/** The rail is being asked at this moment; of what it takes its time over, nobody waits for the outcome. */
-const isBeingSent = ({ state }: ChargeRow): boolean => state === "pending.sending"
+/** The rail is being talked to at this moment; of what it takes its time over, nobody waits for the outcome. */
+const isBeingTalkedOf = ({ state }: ChargeRow): boolean => state === "pending.sending" || state === "pending.asking"
 
-/** Waits while a charge is on its way to the rail, or until `limit`; returns it as it is then. */
+/** Waits while the rail is being talked to about a charge, or until `limit`; returns it as it is then. */
 export const waitForCharge = Effect.fnUntraced(function* (tenant: Tenant, id: string, limit: number) {
   const { reading } = yield* TenantDatabase
   for (;;) {
     const charge = yield* reading(tenant, charges.get(tenant, id))
-    if (!isBeingSent(charge) || performance.now() >= limit) return charge
+    if (!isBeingTalkedOf(charge) || performance.now() >= limit) return charge
     yield* Effect.sleep(LOOK_AGAIN_MS)
   }
 })

@@ -4,12 +4,15 @@
  */
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql"
+import type { ChargeRow } from "../charge/charge.ts"
+import { tenantOf } from "../db/tenant.ts"
 import { type PublicRequest, type PublicResponse, type PublicRoute, publicRoute } from "../http/publicRoutes.ts"
 import type { Json } from "../json.ts"
 import { declined, type Problem, problem } from "../problem.ts"
 import { formatInstant } from "../time.ts"
 import { type Declined, declineInWords } from "./declines.ts"
 import { declineShown, type FormState, faultsShown } from "./form.ts"
+import { lookInto, originsOf } from "./hosted.ts"
 import { answer, firstFault, page, readFields, refusedPage, seeOther, wantsJson } from "./page.ts"
 import type { PaymentSetting } from "./setting.ts"
 import { type Fault, type Fields, readSubmission, type Submission, typedDetails } from "./submission.ts"
@@ -49,6 +52,10 @@ export interface Site<S, R, R2> {
   readonly goesTo: (found: S) => string | null
   /** Whether the buyer's details are asked for. */
   readonly asksDetails: (found: S) => boolean
+  /** Whether the customer is known, but no e-mail address: rails need one. */
+  readonly asksEmail: (found: S) => boolean
+  /** The payment that is under way, if one is. */
+  readonly underWay: (found: S) => ChargeRow | undefined
   /** Where its form may end by a redirect, besides here. */
   readonly leadsTo: (found: S) => ReadonlyArray<string>
   /** The documents of each standing. */
@@ -62,6 +69,9 @@ export interface Site<S, R, R2> {
   readonly submit: (found: S, submitted: Submission) => Work<Ended, R2>
 }
 
+/** What it takes to have a rail asked about a payment on its own page. */
+type Looking = Effect.Services<ReturnType<typeof lookInto>> | Effect.Services<ReturnType<typeof originsOf>>
+
 const NOTHING = new URLSearchParams()
 
 const underWay = (since: number): Problem =>
@@ -73,7 +83,7 @@ export const noSuchPage = problem("resource_missing", "There is no such page: ch
 const CHOOSE = "Choose one of the payment methods."
 
 /** The routes of a site. */
-export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<PublicRoute<R | R2>> => {
+export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<PublicRoute<R | R2 | Looking>> => {
   const pathOf = ({ parts: [token] }: PublicRequest): string => `${site.prefix}/${encodeURIComponent(token!)}`
   const find = ({ parts: [token] }: PublicRequest) => site.find(token!)
 
@@ -82,15 +92,20 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     const standing = site.standing(found)
     if (standing.kind === "over") return page(status === 200 ? standing.status : status, yield* site.over(found))
     if (standing.kind === "under_way") return page(status, yield* site.waiting(found))
-    const { refusal } = site.setting(found)
-    return refusal === null ? page(status, yield* site.form(found, state, search), site.leadsTo(found)) : yield* refusal
+    const { refusal, hostedBy } = site.setting(found)
+    const leadsTo = [...site.leadsTo(found), ...(hostedBy === null ? [] : yield* originsOf(hostedBy))]
+    return refusal === null ? page(status, yield* site.form(found, state, search), leadsTo) : yield* refusal
   })
 
   const show = (request: PublicRequest) =>
     Effect.flatMap(find(request), (found) => shown(found, {}, 200, request.search))
 
+  /** The page that a buyer comes back to, or that looks by itself how things stand: a rail that has not said it is asked. */
   const comeBack = Effect.fnUntraced(function* (request: PublicRequest) {
-    const found = yield* find(request)
+    const before = yield* find(request)
+    const charge = site.underWay(before)
+    if (charge !== undefined) yield* lookInto(tenantOf(charge), charge, !request.search.has("look"))
+    const found = charge === undefined ? before : yield* find(request)
     const goesTo = site.goesTo(found)
     if (wantsJson(request.headers)) return answer({ status: site.status(found), redirect_url: goesTo })
     if (goesTo !== null) return seeOther(goesTo)
@@ -166,8 +181,14 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
   const complete = Effect.fnUntraced(function* (request: PublicRequest) {
     const fields = yield* readFields(request)
     const found = yield* find(request)
-    const { now, simulated, refusal } = site.setting(found)
-    const submitted = readSubmission(fields, { asksDetails: site.asksDetails(found), simulated, now })
+    const { now, simulated, hostedBy, refusal } = site.setting(found)
+    const submitted = readSubmission(fields, {
+      asksDetails: site.asksDetails(found),
+      asksEmail: site.asksEmail(found),
+      hosted: hostedBy !== null,
+      simulated,
+      now,
+    })
     if ("faults" in submitted) return yield* faulty(request, found, submitted.faults, fields)
     if (refusal !== null && site.standing(found).kind === "form") return yield* refusal
     const submitting = site.submit(found, submitted)

@@ -30,7 +30,10 @@ export interface Details {
 export interface Submission {
   /** null: the buyer typed none. */
   readonly details: Details | null
-  readonly methodId: string
+  /** null: one that the buyer gives on the rail's own page. */
+  readonly methodId: string | null
+  /** What the rail needs to know and the customer has not told yet; null: it is not asked for. */
+  readonly email: string | null
   /** The one-time code. */
   readonly code: string | null
   /** Whether a test method may be meant. */
@@ -139,13 +142,18 @@ const cardFaults = (fields: Fields, now: number, simulated: boolean): ReadonlyAr
 }
 
 /** The payment method that is meant, and what is wrong with how it is named. */
-const readMethod = (fields: Fields, { now, simulated }: Asked) => {
+const readMethod = (
+  fields: Fields,
+  { now, simulated, hosted }: Asked,
+): { readonly methodId: string | null; readonly faults: ReadonlyArray<Problem> } => {
   const named = fields.payment_method?.trim()
   if (named !== undefined) {
     const faults =
       named.length > MAX_ID ? [wrong("payment_method", "payment_method must be the ID of a payment method.")] : []
     return { methodId: named, faults }
   }
+  // Whatever else was sent is not looked at: cards are the rail's.
+  if (hosted) return { methodId: null, faults: [] }
   if (fields.card_number === undefined && fields.card_expiry === undefined && fields.card_cvc === undefined)
     return {
       methodId: "",
@@ -174,9 +182,19 @@ const readCode = ({ otp }: Fields): string | null | Problem => {
 /** As they were typed, for the form to show again. */
 export const typedDetails = ({ name = "", email = "", phone = "" }: Fields): TypedDetails => ({ name, email, phone })
 
+const NO_EMAIL = problem(
+  "parameter_missing",
+  "Enter your e-mail address: the payment company needs it for the receipt.",
+  "email",
+)
+
 /** What a page asks for. */
-interface Asked {
+export interface Asked {
   readonly asksDetails: boolean
+  /** The customer is known, and the rail needs an e-mail address that nobody has. */
+  readonly asksEmail: boolean
+  /** Payment methods are given on the rail's own page. */
+  readonly hosted: boolean
   /** Whether test cards stand for methods here. */
   readonly simulated: boolean
   readonly now: number
@@ -188,12 +206,14 @@ export const readSubmission = (
   asked: Asked,
 ): Submission | { readonly faults: ReadonlyArray<Fault> } => {
   const isFault = (value: unknown): value is Problem => value instanceof Object
-  const [name, mail, phone] = [readName(fields), readEmail(fields), readPhone(fields)]
-  const { asksDetails } = asked
+  const { asksDetails, asksEmail } = asked
   const { methodId, faults } = readMethod(fields, asked)
+  const needsEmail = methodId === null && (asksDetails || asksEmail)
+  const typed = readEmail(fields)
+  const [name, mail, phone] = [readName(fields), needsEmail && typed === null ? NO_EMAIL : typed, readPhone(fields)]
   const [code, amountKobo] = [readCode(fields), readAmount(fields)]
   const problems = [
-    ...(asksDetails ? [name, mail, phone].filter(isFault) : []),
+    ...(asksDetails ? [name, mail, phone] : needsEmail ? [mail] : []).filter(isFault),
     ...faults,
     ...[code, amountKobo].filter(isFault),
   ]
@@ -203,6 +223,7 @@ export const readSubmission = (
   return {
     details: asksDetails ? ({ name, email: mail, phone } as Details) : null,
     methodId,
+    email: needsEmail && !asksDetails ? (mail as string) : null,
     code: code as string | null,
     simulated: asked.simulated,
     submission: fields.submission ?? null,

@@ -36,10 +36,6 @@ export const readTries = Effect.fnUntraced(function* (nudge: NudgeRow) {
     SELECT * FROM charge WHERE ${ofTenant(sql, nudge)} AND page_id = ${nudge.id} ORDER BY id LIMIT ${MAX_TRIES}`
 })
 
-/** Those that were made, and are not owed back. */
-export const paidOf = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> =>
-  tries.filter(({ status, refund_due }) => status === "succeeded" && !refund_due)
-
 /** Everything that the pages of a link are made from. */
 export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const setting = yield* settingOf(nudge, nudge.test_clock_id)
@@ -52,7 +48,7 @@ export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
     [...its, ...owing].map(({ plan_id }) => plan_id),
   )
   const saved = yield* savedMethods(customer)
-  const standing = standingOf(nudge, its, paidOf(tries), setting.now)
+  const standing = standingOf(nudge, its, tries, setting.now)
   const latestId = standing.kind === "under_way" ? standing.chargeId : its[0]?.latest_charge_id
   const latest = latestId == null ? undefined : yield* charges.get(nudge, latestId)
   return { nudge, setting, customer, subscriptions: its, owing, plans: planRows, saved, standing, tries, latest }

@@ -4,6 +4,7 @@ import type { ChargeRow } from "../charge/charge.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { tenantOf } from "../db/tenant.ts"
 import type { Declined } from "../paying/declines.ts"
+import { openPageOf } from "../paying/hosted.ts"
 import { type Ended, payingRoutes } from "../paying/site.ts"
 import { problem } from "../problem.ts"
 import { findLink, type ReadLink, readLink } from "./read.ts"
@@ -21,6 +22,9 @@ const find = Effect.fnUntraced(function* (token: string) {
 
 type Found = Effect.Success<ReturnType<typeof find>>
 
+/** Whether a payment was made only to save what it was made with. */
+const isVerified = ({ purpose, status }: ChargeRow): boolean => purpose === "verification" && status === "succeeded"
+
 const STATUSES: Readonly<Record<Standing["kind"], string>> = {
   used: "paid",
   cancelled: "closed",
@@ -30,22 +34,29 @@ const STATUSES: Readonly<Record<Standing["kind"], string>> = {
   settled: "open",
 }
 
-/** What charges came to of which one was declined; null where none was. */
+/** What charges came to of which one was declined, or saved nothing to be used again; null where none was. */
 const declineOf = (charges: ReadonlyArray<ChargeRow>): Declined | null => {
   const failed = charges.find(({ status }) => status === "failed")
-  return failed === undefined
-    ? null
-    : {
-        code: failed.failure_code!,
-        paidKobo: sumOf(charges, "succeeded"),
-        pendingKobo: sumOf(charges, "pending"),
-        failedKobo: sumOf(charges, "failed"),
-      }
+  const unsaved = charges.some((charge) => isVerified(charge) && charge.payment_method === null)
+  if (failed === undefined && !unsaved) return null
+  const bills = charges.filter(({ purpose }) => purpose === "sale")
+  return {
+    code: failed?.failure_code ?? "payment_method_inactive",
+    paidKobo: sumOf(bills, "succeeded"),
+    pendingKobo: sumOf(bills, "pending"),
+    failedKobo: sumOf(bills, "failed"),
+  }
 }
 
 /** The payments of the newest submission: those that were made at one instant. */
 const newest = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> =>
   tries.filter(({ created_at }) => created_at === tries.at(-1)!.created_at)
+
+/** Whether the newest payment by the link saved a method, and nothing came after it. */
+const isSaved = ({ standing, tries }: Found): boolean => {
+  const last = tries.at(-1)
+  return standing.kind === "settled" && last !== undefined && isVerified(last) && last.payment_method !== null
+}
 
 /** What the buyer was offered: by the amount that the form was sent with, else as things stand. */
 const intentOf = ({ standing }: ReadLink, amountKobo: number | null): Intent => {
@@ -60,8 +71,12 @@ const endOf = ({ path }: Found, paid: Paid): Ended => {
   switch (paid.kind) {
     case "too_late":
       return paid
-    case "busy":
-      return { kind: "busy", since: paid.charge.created_at }
+    case "busy": {
+      const page = openPageOf(paid.charge)
+      return page === null
+        ? { kind: "busy", since: paid.charge.created_at }
+        : { kind: "done", goesTo: page, answer: { status: "pending", redirect_url: page } }
+    }
     case "saved":
       return {
         kind: "done",
@@ -71,10 +86,13 @@ const endOf = ({ path }: Found, paid: Paid): Ended => {
     case "tried": {
       const declined = declineOf(paid.charges)
       if (declined !== null) return { kind: "declined", ...declined }
+      const page = paid.charges.map(openPageOf).find((url) => url !== null)
+      if (page !== undefined) return { kind: "done", goesTo: page, answer: { status: "pending", redirect_url: page } }
       const pending = sumOf(paid.charges, "pending")
       return {
         kind: "done",
-        goesTo: `${path}/return`,
+        // Where the rail's page is not open yet, nobody has come back from it.
+        goesTo: `${path}/return${paid.charges.some(({ hosted }) => hosted) ? "?look" : ""}`,
         answer:
           pending > 0
             ? { status: "pending", amount: pending }
@@ -95,9 +113,11 @@ export const paymentLinkRoutes = payingRoutes({
       ? { kind: "over", status: 410 }
       : { kind: "form" }
   },
-  status: ({ standing }) => STATUSES[standing.kind],
-  goesTo: () => null,
+  status: (found) => (isSaved(found) ? "saved" : STATUSES[found.standing.kind]),
+  goesTo: (found) => (isSaved(found) ? `${found.path}?${SAVED}` : null),
   asksDetails: () => false,
+  asksEmail: ({ customer }) => customer.email === null,
+  underWay: ({ standing, latest }) => (standing.kind === "under_way" ? latest : undefined),
   leadsTo: () => [],
   form: (found, state, search) => Effect.succeed(formPage(found, found.path, state, search.has(SAVED))),
   waiting: (found) => Effect.succeed(waitingPage(found, found.path)),
@@ -105,7 +125,8 @@ export const paymentLinkRoutes = payingRoutes({
   refusal: ({ standing }) => Effect.succeed(problem("payment_link_closed", closedBecause(standing)!)),
   lastDecline: ({ tries }) => Effect.succeed(tries.length === 0 ? null : declineOf(newest(tries))),
   submit: (found, submitted) =>
-    Effect.map(submitPayment(found.nudge, submitted, intentOf(found, submitted.amountKobo)), (paid) =>
-      endOf(found, paid),
+    Effect.map(
+      submitPayment(found.nudge, submitted, intentOf(found, submitted.amountKobo), found.setting.hostedBy),
+      (paid) => endOf(found, paid),
     ),
 })

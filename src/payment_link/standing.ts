@@ -24,16 +24,25 @@ export const expiryOf = ({ created_at }: NudgeRow): number => created_at + LIFET
 
 export const isOwing = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
 
+/** The payment by which a method is being saved, while the rail has not decided it (decision P8). */
+const verifying = (tries: ReadonlyArray<ChargeRow>): ChargeRow | undefined =>
+  tries.find(({ purpose, status }) => purpose === "verification" && status === "pending")
+
+/** The payments of bills that were made by a link, and are not owed back. */
+const paidOf = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> =>
+  tries.filter(({ purpose, status, refund_due }) => purpose === "sale" && status === "succeeded" && !refund_due)
+
 /**
  * `subscriptions`: the link's own, or, of a link that is about no subscription, those of the customer on which something is
- * owed. `paid`: the payments that were made by the link.
+ * owed. `tries`: the payments that were tried by the link.
  */
 export const standingOf = (
   nudge: NudgeRow,
   subscriptions: ReadonlyArray<SubscriptionRow>,
-  paid: ReadonlyArray<ChargeRow>,
+  tries: ReadonlyArray<ChargeRow>,
   now: number,
 ): Standing => {
+  const paid = paidOf(tries)
   const owing = subscriptions.filter(isOwing)
   // A link about all of a customer's subscriptions goes on for those that were declined.
   if (paid.length > 0 && (nudge.subscription_id !== null || owing.length === 0)) return { kind: "used", charges: paid }
@@ -41,6 +50,8 @@ export const standingOf = (
   if (own?.status === "cancelled") return { kind: "cancelled", at: own.cancelled_at! }
   if (now >= expiryOf(nudge)) return { kind: "expired", at: expiryOf(nudge) }
   const charging = subscriptions.find(({ state }) => isCharging(state))
+  const saving = verifying(tries)
+  if (saving !== undefined) return { kind: "under_way", chargeId: saving.id }
   if (charging !== undefined) return { kind: "under_way", chargeId: charging.latest_charge_id! }
   return owing.length === 0
     ? { kind: "settled" }

@@ -14,20 +14,20 @@ import { refOf, tenantOf } from "../db/tenant.ts"
 import { unlessResetting } from "../http/resetting.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
+import { methodOf, verify, withEmail } from "../paying/hosted.ts"
 import { lockOwing } from "../paying/owing.ts"
 import { paymentInWords, waitForCharge, waitingLimit } from "../paying/settled.ts"
 import type { Submission } from "../paying/submission.ts"
-import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { type Problem, problem } from "../problem.ts"
+import type { OutsideRail } from "../rail/Rail.ts"
 import { hashToken } from "../secret/linkTokens.ts"
-import { tryMethod } from "../subscription/methodUsers.ts"
 import { move } from "../subscription/move.ts"
+import type { Page } from "../subscription/outcome.ts"
 import type { SubscriptionRow } from "../subscription/subscription.ts"
-import { apply } from "../subscription/subscriptions.ts"
 import { readTerms } from "../subscription/terms.ts"
 import { formatInstant } from "../time.ts"
-import { becomesDefaultBySaving } from "./defaults.ts"
-import { paidOf, readTries } from "./read.ts"
+import { readTries } from "./read.ts"
+import { goOnWith } from "./saving.ts"
 import { type Standing, standingOf } from "./standing.ts"
 
 /** What the buyer meant to do: what the page offered. */
@@ -93,51 +93,57 @@ interface Claimed {
   readonly nudge: NudgeRow
   readonly customer: CustomerRow
   readonly submitted: Submission
+  readonly hostedBy: OutsideRail | null
   readonly now: number
 }
 
 const payOwing = Effect.fnUntraced(function* (
-  { nudge, customer, submitted, now }: Claimed,
+  { nudge, customer, submitted, hostedBy, now }: Claimed,
   { owing, totalKobo }: Extract<Standing, { readonly kind: "owing" }>,
   tries: number,
 ) {
   yield* checkShown(submitted.amountKobo, totalKobo)
   yield* checkCode(submitted, totalKobo)
   if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
-  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, submitted.simulated)
-  const commands = owing.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
+  const methodId = yield* methodOf(customer, submitted, now)
+  yield* withEmail(customer, submitted.email)
+  const page: Page = { id: nudge.id, hostedBy: methodId === null ? hostedBy : null, submission: numberOf(submitted) }
+  // On the rail's page one bill is paid; the others are, with what it saves, once it is (owner.ts).
+  const paying = page.hostedBy === null ? owing : owing.slice(0, 1)
+  const commands = paying.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
   const payments = yield* move(commands, {
     now,
-    terms: yield* readTerms(owing.map(refOf)),
-    pages: new Map(owing.map(({ id }) => [id, { id: nudge.id, hostedBy: null, submission: numberOf(submitted) }])),
+    terms: yield* readTerms(paying.map(refOf)),
+    pages: new Map(paying.map(({ id }) => [id, page])),
   })
   return { kind: "begun", payments, others: [], now } satisfies Begun
 })
 
-/**
- * Saves a method: the subscription goes on with it, by itself or as its customer's default. A new default is tried on what
- * else is overdue (decision E6).
- */
+/** Saves the method that was chosen, or has the rail save one by a payment on its page. */
 const save = Effect.fnUntraced(function* (
-  { nudge, customer, submitted, now }: Claimed,
+  { nudge, customer, submitted, hostedBy, now }: Claimed,
   its: ReadonlyArray<SubscriptionRow>,
+  tries: number,
 ) {
   yield* checkCode(submitted, 0)
-  const { id: methodId } = yield* nameMethod(customer, submitted.methodId, "payment_method", now, submitted.simulated)
-  const own = nudge.subscription_id === null ? undefined : its[0]
-  const replaces = own?.payment_method_id != null
-  if (replaces && own.payment_method_id !== methodId) {
-    const details = { metadata: own.metadata, payment_method_id: methodId }
-    yield* apply({ row: own, now }, { type: "update", at: now }, details)
+  const methodId = yield* methodOf(customer, submitted, now)
+  if (methodId === null && hostedBy !== null) {
+    if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
+    const told = yield* withEmail(customer, submitted.email)
+    const verified = { customer: told, rail: hostedBy, pageId: nudge.id, submission: numberOf(submitted), now }
+    return { kind: "begun", payments: [yield* verify(verified)], others: [], now } satisfies Begun
   }
-  const becomesDefault = becomesDefaultBySaving(own, customer) && customer.default_payment_method_id !== methodId
-  if (!becomesDefault) return { kind: "begun", payments: [], others: [], now } satisfies Begun
-  yield* customers.update([{ ...customer, default_payment_method_id: methodId }])
-  const others = yield* tryMethod(customer, methodId, now)
+  const own = nudge.subscription_id === null ? undefined : its[0]
+  const others = yield* goOnWith({ own, customer, methodId: methodId!, now })
   return { kind: "begun", payments: [], others, now } satisfies Begun
 })
 
-const begin = Effect.fnUntraced(function* (nudge: NudgeRow, submitted: Submission, intent: Intent) {
+const begin = Effect.fnUntraced(function* (
+  nudge: NudgeRow,
+  submitted: Submission,
+  intent: Intent,
+  hostedBy: OutsideRail | null,
+) {
   const now = yield* standingTime(nudge, nudge.test_clock_id)
   const customer = yield* customers.lockOne(nudge, nudge.customer_id, "NO KEY UPDATE")
   const owing = yield* lockOwing(customer, nudge.subscription_id === null ? [] : [nudge.subscription_id])
@@ -146,13 +152,13 @@ const begin = Effect.fnUntraced(function* (nudge: NudgeRow, submitted: Submissio
   const number = numberOf(submitted)
   const same = tries.filter(({ submission }) => number !== null && submission === number)
   if (same.length > 0) return { kind: "again", chargeIds: same.map(({ id }) => id) } satisfies Begun
-  const standing = standingOf(nudge, its, paidOf(tries), now)
+  const standing = standingOf(nudge, its, tries, now)
   const reason = closedBecause(standing)
   if (reason !== undefined) return { kind: "too_late", refusal: closed(reason) } satisfies Begun
-  const claimed = { nudge, customer, submitted, now }
+  const claimed = { nudge, customer, submitted, hostedBy, now }
   if (standing.kind === "under_way") return { kind: "under_way", chargeId: standing.chargeId } satisfies Begun
   if (standing.kind === "owing") return yield* payOwing(claimed, standing, tries.length)
-  return intent === "pay" ? yield* paidOtherwise(its) : yield* save(claimed, its)
+  return intent === "pay" ? yield* paidOtherwise(its) : yield* save(claimed, its, tries.length)
 })
 
 /** Submits the page of a link; returns how that ended, as far as it is known. */
@@ -160,6 +166,7 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
   nudge: NudgeRow,
   submitted: Submission,
   intent: Intent,
+  hostedBy: OutsideRail | null,
 ) {
   const { reading, writing } = yield* TenantDatabase
   const tenant = tenantOf(nudge)
@@ -167,7 +174,9 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
   const read = (ids: ReadonlyArray<string>) =>
     Effect.map(reading(tenant, charges.find(tenant, ids)), (found) => [...found.values()])
   for (;;) {
-    const begun: Begun = yield* retryingDeadlocks(writing(tenant, unlessResetting(begin(nudge, submitted, intent))))
+    const begun: Begun = yield* retryingDeadlocks(
+      writing(tenant, unlessResetting(begin(nudge, submitted, intent, hostedBy))),
+    )
     switch (begun.kind) {
       case "too_late":
         return begun satisfies Paid
@@ -183,6 +192,7 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
         const { payments, others, now } = begun
         const all = [...payments, ...others]
         yield* collect(all, now, codesFor(all, submitted))
+        for (const { id } of all) yield* waitForCharge(tenant, id, limit)
         const tried = yield* read(all.map(({ id }) => id))
         return payments.length === 0
           ? ({ kind: "saved", others: tried } satisfies Paid)

@@ -6,6 +6,7 @@ import { messagePage, pendingPage } from "../pages/says.ts"
 import type { MessageView } from "../pages/views.ts"
 import { day, paidBy, tooLate } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
+import { openPageOf } from "../paying/hosted.ts"
 import { owedOf } from "../paying/owing.ts"
 import { becomesDefaultBySaving } from "./defaults.ts"
 import type { ReadLink } from "./read.ts"
@@ -38,6 +39,7 @@ export const formPage = (read: ReadLink, path: string, state: FormState, saved: 
     details: null,
     saved: read.saved,
     takesCards: setting.simulated,
+    asksEmail: !setting.simulated && customer.email === null,
   } as const
   return paymentLinkPage({
     ...setting,
@@ -56,7 +58,8 @@ export const waitingPage = ({ setting, latest }: ReadLink, path: string): string
   pendingPage({
     ...setting,
     amountKobo: latest!.amount_kobo,
-    method: latest!.payment_method!,
+    method: latest!.payment_method,
+    goOn: openPageOf(latest!),
     since: latest!.created_at,
     returnPath: `${path}/return`,
   })

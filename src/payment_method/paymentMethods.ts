@@ -10,6 +10,7 @@ import { invalid, noSuch, noSuchReference } from "../problem.ts"
 import { PAYMENT_METHOD_TYPES, type PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { RAILS, type RailName } from "../rail/Rail.ts"
 import { TEST_METHODS, testMethod } from "../rail/simulator/methods.ts"
+import type { SecretTable } from "../secret/rotate.ts"
 import type { Place } from "../secret/Vault.ts"
 import type { PaymentMethod } from "./api.ts"
 
@@ -63,6 +64,14 @@ export const methodPlace = ({
   customer_id,
   id,
 }: Ref & { readonly customer_id: string }): Place => ["payment_method", account_id, livemode, customer_id, id]
+
+/** What rails charge payment methods by. */
+export const methodSecrets: SecretTable<Ref & { readonly customer_id: string }> = {
+  name: "payment_method",
+  key: { account_id: "text", livemode: "boolean", customer_id: "text", id: "text" },
+  clear: undefined,
+  placeOf: methodPlace,
+}
 
 /** What names a payment method among those of several customers. */
 export const methodKey = (customerId: string, methodId: string): string => `${customerId} ${methodId}`

@@ -6,9 +6,14 @@ import { openRailClient } from "./http.ts"
 import { paystack } from "./paystack/paystack.ts"
 import type { OutsideRail, Rail } from "./Rail.ts"
 
-export class Rails extends Context.Service<Rails, { readonly of: (name: OutsideRail) => Rail }>()(
-  "billing/rail/Rails",
-) {
+export class Rails extends Context.Service<
+  Rails,
+  {
+    readonly of: (name: OutsideRail) => Rail
+    /** Where its interface is. */
+    readonly origin: (name: OutsideRail) => string
+  }
+>()("billing/rail/Rails") {
   /** Connections are closed with the layer. */
   static readonly layer = ({ urls, timeoutMs }: RailSettings): Layer.Layer<Rails> =>
     Layer.effect(
@@ -18,7 +23,7 @@ export class Rails extends Context.Service<Rails, { readonly of: (name: OutsideR
           paystack: paystack(yield* openRailClient(urls.paystack, timeoutMs)),
           flutterwave: flutterwave(yield* openRailClient(urls.flutterwave, timeoutMs)),
         }
-        return { of: (name) => rails[name] }
+        return { of: (name) => rails[name], origin: (name) => new URL(urls[name]).origin }
       }),
     )
 }

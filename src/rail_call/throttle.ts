@@ -21,6 +21,9 @@ const reachOf = (heard: Heard): Reach => {
   return heard.kind === "unclear" && !heard.reached ? { kind: "failing" } : { kind: "answered" }
 }
 
+/** Whether a call got an answer that can be used. */
+export const isAnswered = (heard: Heard): boolean => reachOf(heard).kind === "answered"
+
 /** What was heard of a rail on behalf of an account. */
 export interface Reached extends Tenant {
   readonly rail: OutsideRail
@@ -44,7 +47,7 @@ export const recordReach = Effect.fnUntraced(function* (all: ReadonlyArray<Reach
   const latest = [...byRail.values()].map((its) => ({
     ...its.at(-1)!,
     reach: reachOf(its.at(-1)!.heard),
-    wasFailing: its.some(({ is_failing, heard }) => is_failing || reachOf(heard).kind !== "answered"),
+    wasFailing: its.some(({ is_failing, heard }) => is_failing || !isAnswered(heard)),
   }))
   const answered = latest.filter(({ reach, wasFailing }) => reach.kind === "answered" && wasFailing)
   const failed = latest.flatMap(({ account_id, livemode, rail, reach }) => {

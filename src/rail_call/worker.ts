@@ -10,8 +10,17 @@ import { release } from "../process/lease.ts"
 import { every } from "../process/workers.ts"
 import { type Heard, OUTSIDE_RAILS, type OutsideRail } from "../rail/Rail.ts"
 import { SECOND_MS } from "../time.ts"
-import { type CallKind, callLease, endCalls, postponeCalls, returnCalls, type TakenCall, takeCalls } from "./queue.ts"
-import { recordReach } from "./throttle.ts"
+import {
+  type Busy,
+  type CallKind,
+  callLease,
+  endCalls,
+  postponeCalls,
+  returnCalls,
+  type TakenCall,
+  takeCalls,
+} from "./queue.ts"
+import { isAnswered, recordReach } from "./throttle.ts"
 
 const MAX_OF_RAIL = 20
 const MAX_OF_ACCOUNT = 5
@@ -67,6 +76,8 @@ class Conversations {
   /** Accounts behind which to look for calls next, by rail. */
   readonly cursors = new Map<OutsideRail, string>()
   unwritten: ReadonlyArray<HeardCall> = []
+  /** Calls that their rail did not answer, until everybody can see that. */
+  #unanswered: ReadonlyArray<HeardCall> = []
 
   began(call: TakenCall): void {
     this.#underWay.set(call.id, call)
@@ -75,6 +86,12 @@ class Conversations {
   ended(heard: HeardCall): void {
     this.#underWay.delete(heard.call.id)
     this.unwritten = [...this.unwritten, heard]
+    if (!isAnswered(heard.heard)) this.#unanswered = [...this.#unanswered, heard]
+  }
+
+  /** How these were reached is written. */
+  recorded(all: ReadonlyArray<HeardCall>): void {
+    this.#unanswered = this.#unanswered.filter((one) => !all.includes(one))
   }
 
   get isIdle(): boolean {
@@ -83,6 +100,16 @@ class Conversations {
 
   of(rail: OutsideRail): ReadonlyArray<TakenCall> {
     return [...this.#underWay.values()].filter((call) => call.rail === rail)
+  }
+
+  /** Accounts with what counts towards their limit; one that was not answered gets no call until that is written. */
+  busy(rail: OutsideRail): ReadonlyArray<Busy> {
+    const silent = new Set(this.#unanswered.filter(({ call }) => call.rail === rail).map(({ call }) => call.account_id))
+    const byAccount = Map.groupBy(this.of(rail), ({ account_id }) => account_id)
+    return [...new Set([...silent, ...byAccount.keys()])].map((account_id) => ({
+      account_id,
+      under_way: silent.has(account_id) ? MAX_OF_ACCOUNT : byAccount.get(account_id)!.length,
+    }))
   }
 }
 
@@ -93,13 +120,9 @@ const begin = Effect.fnUntraced(function* <R>(
   callers: ReadonlyArray<Caller<R>>,
   talk: (prepared: Prepared) => Effect.Effect<void>,
 ) {
-  const underWay = conversations.of(rail)
-  const room = MAX_OF_RAIL - underWay.length
+  const room = MAX_OF_RAIL - conversations.of(rail).length
   if (room <= 0 || conversations.unwritten.length >= MAX_UNWRITTEN) return
-  const busy = [...Map.groupBy(underWay, ({ account_id }) => account_id)].map(([account_id, its]) => ({
-    account_id,
-    under_way: its.length,
-  }))
+  const busy = conversations.busy(rail)
   const after = conversations.cursors.get(rail) ?? ""
   const kinds = callers.flatMap((caller) => caller.kinds)
   const sql = yield* SqlClient.SqlClient
@@ -165,7 +188,10 @@ const write = Effect.fnUntraced(function* <R>(conversations: Conversations, call
   // What failed goes behind the others.
   const failed = batch.filter((one) => !done.has(one))
   conversations.unwritten = [...conversations.unwritten.filter((one) => !batch.includes(one)), ...failed]
-  yield* recordReach(written.map(({ call, heard }) => ({ ...call, heard })))
+  yield* Effect.ensuring(
+    recordReach(written.map(({ call, heard }) => ({ ...call, heard }))),
+    Effect.sync(() => conversations.recorded(written)),
+  )
   if (failed.length > 0) return yield* Effect.die(new Error(`${failed.length} answers of rails could not be written.`))
 })
 

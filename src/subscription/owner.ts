@@ -1,6 +1,6 @@
 /** Subscriptions as the owners of charges: what a rail's answers mean to them, and how an overdue bill is retried (decision E16). */
 import { Effect } from "effect"
-import { type ChargeRow, isOfCheckout } from "../charge/charge.ts"
+import { type ChargeRow, isHostedByLink, isOfCheckout } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settle } from "../collecting/ChargeOwners.ts"
 import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
@@ -82,7 +82,7 @@ export const retryBill = Effect.fn("subscription.retry")(function* (
 export const subscriptionOwner = Effect.map(
   Effect.context<Nudging | Runner>(),
   (context): ChargeOwner => ({
-    owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge),
+    owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge) && !isHostedByLink(charge),
     lock: (charges) =>
       Effect.map(subscriptions.lock(refsOf(charges)), (locked) => {
         const settle = settleWith(locked)

@@ -73,7 +73,7 @@ const seed = (sql: SqlClient.SqlClient) =>
       yield* sql`
         INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, attempt_number, bill_no, period_start_at, period_end_at, amount_kobo, lines, rail, state, status,
           failure_code, version, sent_at, paid_at, created_at)
-        SELECT ${mine}, ${id("ch")}, ${id("cus")}, ${id("sub")}, 1, 1, ${cycle}, 5000, '[]', 'simulator', 'settled', status, CASE WHEN status = 'failed' THEN 'declined' END, 1, ${at},
+        SELECT ${mine}, ${id("chg")}, ${id("cus")}, ${id("sub")}, 1, 1, ${cycle}, 5000, '[]', 'simulator', 'settled', status, CASE WHEN status = 'failed' THEN 'declined' END, 1, ${at},
           CASE WHEN status = 'succeeded' THEN ${at} END, ${at}
         FROM (SELECT n, CASE WHEN n % 40 = 0 THEN 'failed' ELSE 'succeeded' END AS status ${each}) s`
       yield* sql`

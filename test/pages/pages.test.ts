@@ -41,6 +41,7 @@ const checkoutView = (text: string, form: Partial<PaymentForm> = {}): CheckoutVi
     amountKobo: 500_000,
     purpose: "pay",
     details: { name: text, email: text, phone: text },
+    email: null,
     saved: [],
     chosen: null,
     asksOtp: false,
@@ -69,6 +70,7 @@ const pendingView = (text: string): PendingView => ({
   onTestClock: false,
   amountKobo: 500_000,
   method: { ...testMethod("pm_test_bank_account")!, bank_name: text, last4: text },
+  goOn: null,
   since: NOW,
   returnPath: "/checkout/token/return",
 })
@@ -279,8 +281,8 @@ describe("the other pages", () => {
   it("a pending page looks again, with scripts and without", () => {
     const page = pendingPage(pendingView("Gym"))
     expect(page).toContain('<noscript><meta http-equiv="refresh" content="5"></noscript>')
-    expect(page).toContain('data-look="/checkout/token/return"')
-    expect(page).toContain('<a class="link" href="/checkout/token/return">Look again</a>')
+    expect(page).toContain('data-look="/checkout/token/return?look"')
+    expect(page).toContain('<a class="link" href="/checkout/token/return?look">Look again</a>')
     expect(page).not.toContain("<form")
   })
 

@@ -287,7 +287,7 @@ describe("credentials that were replaced", () => {
     )
     expect([(await signed(before)).status, (await signed(after)).status]).toEqual([401, 200])
     // A server that starts deletes them, and looks again each minute.
-    const next = await startServer(database.url(), { WORKERS: "0" })
+    const next = await startServer(database.url())
     try {
       await eventually(async () => {
         const left = await database.run((sql) => sql`SELECT 1 FROM rail_credential WHERE account_id = ${account.id}`)

@@ -1,54 +1,212 @@
-/** Charges at the rails of the outside world, whatever those say (decisions P9 to P11). */
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import type { OutsideRail } from "../../src/rail/Rail.ts"
-import { useOwnInstance } from "../support/instance.ts"
-import { startFlutterwave } from "../support/rails/flutterwave.ts"
+/** Charges at the rails of the outside world that are decided at once: what each answer means (decisions P4, P9). */
+import { describe, expect, it } from "vitest"
+import type { FailureCode } from "../../src/rail/PaymentRail.ts"
+import { useMailbox } from "../support/mailbox.ts"
+import { faults } from "../support/rails/fault.ts"
+import { BOTH, DUE, emailOf, newMerchant, useRails } from "../support/rails/live.ts"
 import { putOnRail, saveCard } from "../support/rails/merchant.ts"
-import { startPaystack } from "../support/rails/paystack.ts"
-import { createCustomer, createPlan, data } from "../support/story.ts"
+import { data, eventually } from "../support/story.ts"
 
-const paystack = await startPaystack()
-const flutterwave = await startFlutterwave()
-const standIns = { paystack, flutterwave }
-afterAll(async () => {
-  await paystack.close()
-  await flutterwave.close()
-})
-
-const {
-  database,
-  live: api,
-  accountId,
-} = useOwnInstance(() => ({
-  PAYSTACK_URL: paystack.url,
-  FLUTTERWAVE_URL: flutterwave.url,
+const mailbox = useMailbox()
+const { database, server, open, railOf } = useRails(() => ({
+  LOG_LEVEL: "debug",
+  SMTP_URL: mailbox.url(),
+  EMAIL_FROM: "billing@example.com",
 }))
 
-const merchantAt = (rail: OutsideRail) => [...standIns[rail].merchants.values()][0]!
+/** What rails say of declines, one for each code that they have words for. */
+const DECLINES: ReadonlyArray<readonly [string, FailureCode]> = [
+  ["Insufficient Funds", "insufficient_funds"],
+  ["Exceeds withdrawal limit", "limit_exceeded"],
+  ["Do Not Honour", "do_not_honor"],
+  ["Declined", "unknown_decline"],
+  ["Something that nobody has ever said", "unknown_decline"],
+  ["Issuer or switch inoperative", "issuer_unavailable"],
+  ["System error", "processor_error"],
+  ["Expired card", "expired_card"],
+  ["Lost card", "lost_card"],
+  ["Stolen card", "stolen_card"],
+  ["Pick up card", "pick_up_card"],
+  ["Restricted Card", "restricted_card"],
+  ["Account Closed", "account_closed"],
+  ["Invalid account number", "invalid_card"],
+  ["Transaction not permitted to cardholder", "not_permitted"],
+  ["Denied by Fraud System", "suspected_fraud"],
+  ["Customer stopped recurring payments", "authorization_revoked"],
+  ["Incorrect PIN", "authentication_failed"],
+  ["Invalid amount", "amount_invalid"],
+  ["51", "insufficient_funds"],
+]
 
-const buyer = async (rail: OutsideRail, email = "ada@example.com") => {
-  const customer = await createCustomer(api, { email })
-  const method = await saveCard(database, accountId(), rail, merchantAt(rail), customer, email)
-  return { customer, method }
-}
-
-describe.each(["paystack", "flutterwave"] as const)("%s", (rail) => {
-  beforeAll(() => putOnRail(database, accountId(), rail, merchantAt(rail)))
-
+describe.each(BOTH)("%s", (name) => {
   it("charges a saved card, once", async () => {
-    const { customer, method } = await buyer(rail)
-    const charge = data(
-      await api.post("/charges", { customer, amount: 123_456, currency: "NGN", payment_method: method }),
-      201,
-    )
-    expect(charge).toMatchObject({ status: "succeeded", processor: rail, amount: 123_456 })
-    expect(standIns[rail].books.get(charge.id)).toMatchObject({ taken: [123_456], status: "succeeded" })
+    const account = await open(name)
+    const charge = await account.charge(123_456)
+    expect(charge).toMatchObject({ status: "succeeded", processor: name, amount: 123_456, failure_code: null })
+    expect(account.merchant.books.get(charge.id)).toMatchObject({ taken: [123_456], status: "succeeded" })
+    expect(await account.books()).toEqual({ clearing: 123_456, one_off_revenue: -123_456 })
+    expect(await account.events(charge.id)).toEqual(["charge.succeeded succeeded"])
+    expect(await account.exceptions()).toEqual([])
   })
 
-  it("subscribes", async () => {
-    const { customer, method } = await buyer(rail)
-    const plan = await createPlan(api)
-    const subscription = data(await api.post("/subscriptions", { customer, plan, payment_method: method }), 201)
-    expect(subscription.status).toBe("active")
+  it("renews a subscription when its period ends", async () => {
+    const account = await open(name)
+    const subscription = await account.subscribe(500_000)
+    const before = data(await account.api.get(`/subscriptions/${subscription}`))
+    await account.pass(DUE)
+    const charge = await account.settled((await account.latest(subscription)).id)
+    expect(charge).toMatchObject({ status: "succeeded", attempt_number: 1, amount: 500_000, processor: name })
+    expect(account.merchant.books.get(charge.id).taken).toEqual([500_000])
+    expect(await account.events(subscription)).toEqual([
+      "subscription.created active",
+      "charge.succeeded succeeded",
+      "charge.succeeded succeeded",
+      "subscription.renewed active",
+    ])
+    const after = data(await account.api.get(`/subscriptions/${subscription}`))
+    expect([after.status, after.current_period_end]).toEqual(["active", before.current_period_end])
+    expect(await account.books()).toEqual({ clearing: 1_000_000, deferred_revenue: -1_000_000 })
+  })
+
+  it("shows each decline by its code and in the rail's own words", async () => {
+    const account = await open(name)
+    const buyer = await account.buyer()
+    const inData = DECLINES.map(([words, code]) => ({ words, code, where: "data" as const }))
+    // Words that nobody knows, in an error of the processor's, are that.
+    const inErrors = DECLINES.filter(([words]) => !words.startsWith("Something")).map(([words, code]) => ({
+      words,
+      code,
+      where: "error" as const,
+    }))
+    const rows = [...inData, ...inErrors]
+    const made = rows.map(async ({ words, where }, index) => {
+      const amount = 100_000 + index
+      account.plan("charge", faults.decline(words, { spoken: where }), amount)
+      const { status, failure_code, failure_message, paid_at } = await account.charge(amount, buyer)
+      return { status, failure_code, failure_message, paid_at }
+    })
+    expect(await Promise.all(made)).toEqual(
+      rows.map(({ words, code }) => ({
+        status: "failed",
+        failure_code: code,
+        failure_message: words,
+        paid_at: null,
+      })),
+    )
+    expect(await account.books()).toEqual({})
+    expect(await account.exceptions()).toEqual([])
+  })
+
+  it("tries a renewal again on schedule after what may pass, and not after what will not", async () => {
+    const account = await open(name)
+    const [passing, final] = [await account.subscribe(500_000), await account.subscribe(600_000)]
+    account.plan("charge", faults.decline("Insufficient Funds"), 500_000)
+    account.plan("charge", faults.decline("Expired card"), 600_000)
+    await account.pass(DUE)
+    const first = await account.settled((await account.latest(passing)).id)
+    const other = await account.settled((await account.latest(final)).id)
+    const dueAt = Date.parse(first.lines[0].period?.start ?? first.created_at)
+    expect(first).toMatchObject({ failure_code: "insufficient_funds", will_retry: true, attempt_number: 1 })
+    expect(Date.parse(first.next_retry_at) - dueAt).toBeGreaterThan(0)
+    expect(other).toMatchObject({ failure_code: "expired_card", will_retry: false, next_retry_at: null })
+    expect(await account.books()).toEqual({ clearing: 1_100_000, receivable: 1_100_000, deferred_revenue: -2_200_000 })
+    // The retry goes through, under a reference of its own.
+    await account.pass(Date.parse(first.next_retry_at) - Date.now())
+    const second = await account.settled((await account.latest(passing)).id)
+    expect(second).toMatchObject({ status: "succeeded", attempt_number: 2 })
+    expect(second.id).not.toBe(first.id)
+    expect((await account.latest(final)).id).toBe(other.id)
+    expect(await account.events(passing)).toEqual([
+      "subscription.created active",
+      "charge.succeeded succeeded",
+      "charge.failed failed",
+      "subscription.past_due past_due",
+      "charge.retry_scheduled failed",
+      "charge.succeeded succeeded",
+      "subscription.recovered active",
+    ])
+    expect(await account.books()).toEqual({ clearing: 1_600_000, receivable: 600_000, deferred_revenue: -2_200_000 })
+  })
+
+  it("waits with the next retry until the rail takes one again", async () => {
+    const account = await open(name)
+    const subscription = await account.subscribe(500_000)
+    const retryBy = new Date(Math.ceil(Date.now() / 1000) * 1000 + 2 * DUE)
+    const words = "Charge attempt cannot be fulfilled until a later time"
+    account.plan("charge", faults.decline(words, { retryBy: retryBy.toISOString() }))
+    await account.pass(DUE)
+    const charge = await account.settled((await account.latest(subscription)).id)
+    expect(charge).toMatchObject({ failure_code: "card_throttled", failure_message: words, will_retry: true })
+    // Flutterwave names no time: the usual schedule.
+    if (name === "paystack") expect(charge.next_retry_at).toBe(retryBy.toISOString())
+    else expect(Date.parse(charge.next_retry_at)).toBeLessThan(retryBy.getTime())
+  })
+
+  it("fails what the cardholder would have to confirm, and sends the payment link", async () => {
+    const account = await open(name)
+    const subscription = await account.subscribe(500_000)
+    account.plan("charge", faults.stepUp())
+    await account.pass(DUE)
+    const charge = await account.settled((await account.latest(subscription)).id)
+    expect(charge).toMatchObject({ failure_code: "authentication_required", will_retry: false, next_retry_at: null })
+    const mail = await eventually(async () => mailbox.to(emailOf(account.id)).at(-1))
+    expect(mail.text).toMatch(/\/pay\/[a-z0-9]{20}/i)
+    expect(account.merchant.books.totalTaken()).toBe(500_000)
+  })
+
+  it("fails what the account is not allowed to, and tells the operator without the key", async () => {
+    const account = await open(name)
+    const { secretKey } = account.merchant
+    account.plan("charge", faults.unauthorized())
+    expect(await account.charge(200_000)).toMatchObject({ status: "failed", failure_code: "rail_misconfigured" })
+    const lines = await eventually(async () => {
+      const found = server()
+        .output()
+        .split("\n")
+        .filter((line) => line.includes("a rail refuses an account's calls") && line.includes(account.id))
+      return found.length > 0 ? found : undefined
+    })
+    expect(lines[0]).toMatch(/error/i)
+    expect(server().output()).not.toContain(secretKey)
+    expect(account.merchant.books.totalTaken()).toBe(0)
+  })
+
+  it("charges a method where it was saved, whichever rail the account is on since", async () => {
+    const account = await open(name, { compared: false })
+    const other = name === "paystack" ? "flutterwave" : "paystack"
+    const elsewhere = newMerchant(railOf(other))
+    const old = await account.buyer()
+    await putOnRail(database, account.id, other, elsewhere)
+    const fresh = {
+      customer: old.customer,
+      method: await saveCard(database, account.id, other, elsewhere, old.customer, "new@example.com"),
+    }
+    expect(await account.charge(300_000, old)).toMatchObject({ status: "succeeded", processor: name })
+    expect(await account.charge(40_000, fresh)).toMatchObject({ status: "succeeded", processor: other })
+    expect([account.merchant.books.totalTaken(), elsewhere.books.totalTaken()]).toEqual([300_000, 40_000])
+    await database.run((sql) => sql`DELETE FROM rail_credential WHERE account_id = ${account.id} AND rail = ${name}`)
+    expect(await account.charge(300_000, old)).toMatchObject({
+      status: "failed",
+      failure_code: "payment_method_inactive",
+      processor: name,
+    })
+    expect(await account.charge(50_000, fresh)).toMatchObject({ status: "succeeded" })
+    expect(await account.books()).toMatchObject({ clearing: 390_000 })
+    expect([account.merchant.books.totalTaken(), elsewhere.books.totalTaken()]).toEqual([300_000, 90_000])
+  })
+
+  it("uses new credentials from the next call on, while calls with the old ones are under way", async () => {
+    const account = await open(name)
+    const { merchant, rail } = account
+    const buyer = await account.buyer()
+    const before = merchant.secretKey
+    account.plan("charge", faults.delay(700))
+    const underWay = account.charge(100_000, buyer)
+    await eventually(async () => (rail.underWay(before) === 1 ? true : undefined))
+    rail.rotate(merchant, `${before}_rolled`)
+    await putOnRail(database, account.id, name, merchant)
+    expect(await account.charge(200_000, buyer)).toMatchObject({ status: "succeeded" })
+    expect(await underWay).toMatchObject({ status: "succeeded" })
+    expect(rail.calls.log.filter(({ key }) => key === before).map(({ amountKobo }) => amountKobo)).toEqual([100_000])
   })
 })

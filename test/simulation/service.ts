@@ -54,7 +54,7 @@ const startWorkers = Effect.gen(function* () {
 const whileAlive = (isDead: () => boolean, calls: Place["calls"]) =>
   Layer.effect(
     Rails,
-    Effect.map(Rails, ({ of }) => {
+    Effect.map(Rails, ({ of, origin }) => {
       const guarded =
         <Args extends ReadonlyArray<unknown>, A>(
           call: (...args: Args) => Effect.Effect<A>,
@@ -76,7 +76,7 @@ const whileAlive = (isDead: () => boolean, calls: Place["calls"]) =>
         askRefund: guarded(rail.askRefund, (refund) => refund),
       })
       const rails = { paystack: guard(of("paystack")), flutterwave: guard(of("flutterwave")) }
-      return { of: (name) => rails[name] }
+      return { of: (name) => rails[name], origin }
     }),
   )
 

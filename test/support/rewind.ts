@@ -14,6 +14,9 @@ const INSTANTS = {
   ],
   charge: ["sent_at", "known_at", "period_start_at", "period_end_at", "next_retry_at", "created_at"],
   timer: ["due_at"],
+  rail_call: ["queued_at", "sent_at"],
+  rail_throttle: ["failing_since", "next_call_at"],
+  refund: ["requested_at", "created_at"],
 } as const
 
 /** Fields of JSON columns that hold instants in milliseconds. */
@@ -22,7 +25,8 @@ const FIELDS = {
   dunning: ["firstFailedAt", "nextRetryAt"],
   pause: ["at", "resumesAt"],
   escalation: ["triggeredAt"],
-  event: ["at", "startAt", "resumesAt", "deliveredAt"],
+  page: ["openedAt"],
+  event: ["at", "startAt", "resumesAt", "deliveredAt", "endedAt", "knownAt", "retryNotBefore"],
 } as const
 
 /** Only whole grids move as they are: daily and weekly plans. */
@@ -48,10 +52,13 @@ export const rewind = (account: string, ms: number) =>
           `UPDATE charge SET ${instants("charge")} ${mine}`.replaceAll(" - ", " - interval '100 years' - "),
         )
         yield* sql.unsafe(
-          `UPDATE charge SET ${INSTANTS.charge.map((column) => `${column} = ${column} + interval '100 years'`).join(", ")} ${mine}`,
+          `UPDATE charge SET ${INSTANTS.charge.map((column) => `${column} = ${column} + interval '100 years'`).join(", ")}, ${json("page")} ${mine}`,
         )
-        yield* sql.unsafe(`UPDATE timer SET ${instants("timer")} ${mine}`)
-        yield* sql.unsafe(`UPDATE lifecycle_journal SET ${json("event")} ${mine}`)
+        for (const table of ["timer", "rail_call", "rail_throttle", "refund"] as const)
+          yield* sql.unsafe(`UPDATE ${table} SET ${instants(table)} ${mine}`)
+        yield* sql.unsafe(
+          `UPDATE lifecycle_journal SET ${json("event")} ${mine} AND actor_kind IN ('subscription', 'charge', 'refund')`,
+        )
       }),
     )
   })

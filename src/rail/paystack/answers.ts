@@ -197,6 +197,8 @@ export const throttledIn = (body: unknown, reference: string, amountKobo: number
   return unmade(reference, amountKobo, { code: "card_throttled", message, retryAt: instantIn(retryBy) })
 }
 
+/** No more than that. */
+const DECLINED = /\bdeclined\b/i
 const DUPLICATE = /duplicate[ _](?:transaction[ _])?reference/i
 const SENT_BACK_BEFORE = /transaction[_ ]reversed|fully reversed|refund\b.*already|already\b.*refund/i
 const UNKNOWN = /(?:transaction|reference|refund)\b.*not[ _]found|does not exist|invalid (?:transaction )?reference/i
@@ -209,7 +211,8 @@ export const refusalIn = (status: number, body: unknown): Refusal | undefined =>
   if (status === 401 || status === 403) return { kind: "refused", code: "rail_misconfigured", message }
   const said = `${refusal.code ?? ""} ${message ?? ""}`
   const isServerSide = /^(?:processor|api)_error$/.test(refusal.type ?? "")
-  const code = codeIn(message) ?? (isServerSide ? "processor_error" : "unknown_decline")
+  const isDecline = !isServerSide || DECLINED.test(message ?? "")
+  const code = codeIn(message) ?? (isDecline ? "unknown_decline" : "processor_error")
   if (DUPLICATE.test(said) || SENT_BACK_BEFORE.test(said)) return { kind: "duplicate", code, message }
   return { kind: (status === 404 || status === 400) && UNKNOWN.test(said) ? "unknown" : "refused", code, message }
 }

@@ -1,0 +1,162 @@
+/**
+ * Renewals per second through a rail of the outside world that takes 200 ms for each answer, against what 20 calls at a time
+ * allow (decision P11); and what a rail that takes 30 s, with many renewals waiting for it, costs everybody else.
+ *
+ *   npm run bench:rails -- --renewals 2000 --due 20000 --waiting 20000
+ */
+import { join } from "node:path"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { poolLayer } from "../../src/db/database.ts"
+import type { RailName } from "../../src/rail/Rail.ts"
+import { type Server, startServer } from "../server.ts"
+import { sizes, startInstance } from "./instance.ts"
+import { seedDue } from "./rails-seed.ts"
+
+/** `renewals` through a rail, `due` by the simulator, `waiting` for the rail that takes its time. */
+const { renewals, due, waiting, accounts, rounds } = sizes({
+  renewals: 2_000,
+  due: 20_000,
+  waiting: 20_000,
+  accounts: 8,
+  rounds: 3,
+})
+
+const DELAY_MS = 200
+/** As long as a call may take: it is given up just then. */
+const HANG_MS = 30_000
+const CALLS_AT_ONCE = 20
+const BOUND = CALLS_AT_ONCE / (DELAY_MS / 1000)
+const LOOK_EVERY_MS = 100
+
+const instance = await startInstance()
+const standIn = await startServer(
+  { DELAY_MS: String(DELAY_MS), HANG_MS: String(HANG_MS) },
+  join(import.meta.dirname, "rails-standin.ts"),
+)
+
+const run = <A, E>(url: Redacted.Redacted<string>, program: Effect.Effect<A, E, SqlClient.SqlClient>): Promise<A> =>
+  Effect.runPromise(Effect.provide(program, poolLayer(url, 2)))
+
+const serve = (url: Redacted.Redacted<string>): Promise<Server> =>
+  startServer({ DATABASE_URL: Redacted.value(url), PAYSTACK_URL: standIn.origin, FLUTTERWAVE_URL: standIn.origin })
+
+/** Accounts whose subscriptions are due, and how many of those there are. */
+interface Group {
+  readonly ids: ReadonlyArray<string>
+  readonly due: number
+}
+
+const seedGroup = (url: Redacted.Redacted<string>, rail: RailName, of: number, total: number, key?: string) =>
+  run(
+    url,
+    Effect.gen(function* () {
+      const each = Math.floor(total / of)
+      const ids: Array<string> = []
+      for (let n = 0; n < of; n++) ids.push(yield* seedDue(rail, each, key ?? `secret_${n}`))
+      return { ids, due: each * of } satisfies Group
+    }),
+  )
+
+const seeded = await instance.database("seeded")
+const paystack = await seedGroup(seeded, "paystack", accounts, renewals)
+const flutterwave = await seedGroup(seeded, "flutterwave", accounts, renewals)
+const simulator = await seedGroup(seeded, "simulator", accounts, due)
+const hanging = await seedGroup(seeded, "paystack", 1, waiting, "secret_hang")
+await run(
+  seeded,
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    // Each run makes due what it is about.
+    yield* sql`UPDATE timer SET due_at = due_at + interval '1 year'`
+    yield* sql`ANALYZE`.unprepared
+  }),
+)
+
+const makeDue = (url: Redacted.Redacted<string>, { ids }: Group) =>
+  run(
+    url,
+    Effect.flatMap(
+      SqlClient.SqlClient,
+      (sql) => sql`
+        UPDATE timer SET due_at = due_at - interval '1 year' WHERE account_id = ANY(${ids}::text[]) AND name = 'periodEnd'`,
+    ),
+  )
+
+const eventually = async (condition: () => Promise<boolean>): Promise<void> => {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
+}
+
+const waitingIn = (url: Redacted.Redacted<string>) =>
+  run(
+    url,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<{ n: number }>`SELECT count(*) AS n FROM rail_call`
+      return row!.n
+    }),
+  )
+
+/** How many of a group have renewed, and in how long. */
+const renewed = (url: Redacted.Redacted<string>, { ids }: Group) =>
+  run(
+    url,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<{ n: number; ms: number }>`
+        SELECT count(*) AS n, coalesce(extract(epoch FROM max(recorded_at) - min(recorded_at)) * 1000, 0)::float8 AS ms
+        FROM event WHERE type = 'subscription.renewed' AND account_id = ANY(${ids}::text[])`
+      return row!
+    }),
+  )
+
+/** Renewals a second of a group in a database of its own, beside a rail that hangs or not. */
+const rateOf = async (name: string, group: Group, beside: boolean): Promise<number> => {
+  const url = await instance.database(name, "seeded")
+  if (beside) {
+    await makeDue(url, hanging)
+    const server = await serve(url)
+    await eventually(async () => (await waitingIn(url)) === hanging.due)
+    await server.kill()
+  }
+  await makeDue(url, group)
+  const server = await serve(url)
+  await eventually(async () => (await renewed(url, group)).n === group.due)
+  const { ms } = await renewed(url, group)
+  if (beside && (await waitingIn(url)) < hanging.due / 2) throw new Error("The rail that hangs did not hang.")
+  await server.kill()
+  await instance.drop(name)
+  return (group.due / ms) * 1000
+}
+
+const median = (values: ReadonlyArray<number>): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+const measured = async (name: string, group: Group, times: number) => {
+  const [alone, beside]: [Array<number>, Array<number>] = [[], []]
+  for (let round = 0; round < times; round++) {
+    alone.push(await rateOf(`${name}_alone_${round}`, group, false))
+    beside.push(await rateOf(`${name}_beside_${round}`, group, true))
+  }
+  return { alone: median(alone), beside: median(beside) }
+}
+
+console.log(
+  `${accounts} accounts each; ${waiting} renewals of one account wait for a Paystack that takes ${HANG_MS / 1000} s`,
+)
+const throughPaystack = await rateOf("paystack", paystack, false)
+const bySimulator = await measured("simulator", simulator, rounds)
+const throughFlutterwave = await measured("flutterwave", flutterwave, 1)
+
+console.log(
+  `Paystack at ${DELAY_MS} ms      ${throughPaystack.toFixed(1).padStart(8)} renewals/s   ${(throughPaystack / BOUND).toFixed(2)} of the ${BOUND} that ${CALLS_AT_ONCE} calls allow, ${(throughPaystack / bySimulator.alone).toFixed(3)} of the simulator's`,
+)
+const line = (what: string, { alone, beside }: { readonly alone: number; readonly beside: number }) =>
+  console.log(
+    `${what.padEnd(24)} alone ${alone.toFixed(1).padStart(8)}/s   beside ${beside.toFixed(1).padStart(8)}/s   ratio ${(beside / alone).toFixed(2)}`,
+  )
+line("the simulator", bySimulator)
+line(`Flutterwave at ${DELAY_MS} ms`, throughFlutterwave)
+await standIn.kill()
+instance.stop()
+process.exit(0)

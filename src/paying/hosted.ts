@@ -1,0 +1,126 @@
+/**
+ * Payments that buyers make on the rail's own page (decisions P5, P6, P8): what is charged there where nothing is due, how
+ * one that is open is gone on with, and what is asked when the buyer comes back.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { type ChargeRow, chargeLifecycle, newCharge } from "../charge/charge.ts"
+import { askForBuyer } from "../collecting/asking.ts"
+import { commitAttempts } from "../collecting/settle.ts"
+import { type CustomerRow, customers } from "../customer/customer.ts"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
+import { ofTenant, type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import { VERIFICATION_KOBO } from "../money.ts"
+import { nameMethod } from "../payment_method/paymentMethods.ts"
+import { Runner } from "../process/Runner.ts"
+import type { OutsideRail } from "../rail/Rail.ts"
+import { Rails } from "../rail/Rails.ts"
+import { born } from "../runtime/outcome.ts"
+import { waitForCharge, waitingLimit } from "./settled.ts"
+import type { Submission } from "./submission.ts"
+
+interface Verified {
+  readonly customer: CustomerRow
+  readonly rail: OutsideRail
+  /** The page that it is made on: a checkout session, or a nudge. */
+  readonly pageId: string
+  /** The hash of what numbers the form. */
+  readonly submission: string | null
+  readonly now: number
+}
+
+/** Begins a payment by which the rail saves a payment method, and which is sent back at once (decision P8). */
+export const verify = Effect.fnUntraced(function* ({ customer, rail, pageId, submission, now }: Verified) {
+  const { id: runner } = yield* Runner
+  const charge = newCharge({
+    ...tenantOf(customer),
+    customer_id: customer.id,
+    subscription_id: null,
+    test_clock_id: null,
+    bill_no: null,
+    attempt_number: 1,
+    amount_kobo: VERIFICATION_KOBO,
+    period_start_at: null,
+    period_end_at: null,
+    lines: [],
+    purpose: "verification",
+    hosted: true,
+    payment_method: null,
+    payment_method_named: false,
+    retry_of: null,
+    page_id: pageId,
+    submission,
+    rail,
+    sent_at: now,
+    runner,
+    description: null,
+    metadata: {},
+    created_at: now,
+  })
+  yield* commitAttempts([born(chargeLifecycle, undefined, charge)], [charge])
+  return charge
+})
+
+/** How many payments were begun on a page. */
+export const countTries = Effect.fnUntraced(function* (page: Ref) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ n: number }>`
+    SELECT count(*) AS n FROM charge WHERE ${ofTenant(sql, page)} AND page_id = ${page.id}`
+  return row!.n
+})
+
+/** A known customer's e-mail address, which the rail needs and the buyer has typed. The customer is locked. */
+export const withEmail = Effect.fnUntraced(function* (customer: CustomerRow, email: string | null) {
+  if (email === null || customer.email !== null) return customer
+  const told = { ...customer, email }
+  yield* customers.update([told])
+  return told
+})
+
+/** The payment method that was chosen; null: one that the buyer gives on the rail's own page. */
+export const methodOf = Effect.fnUntraced(function* (
+  customer: CustomerRow,
+  { methodId, simulated }: Submission,
+  now: number,
+) {
+  return methodId === null ? null : (yield* nameMethod(customer, methodId, "payment_method", now, simulated)).id
+})
+
+/** The rail's own page, while a payment may be made on it; null: there is none, or the buyer has come back from it. */
+export const openPageOf = ({ status, page_url, page }: ChargeRow): string | null =>
+  status === "pending" && page !== null && !page.returned ? page_url : null
+
+/** Where a rail's own page may be: anywhere with https, or, of a rail that runs on this machine, beside it. */
+export const originsOf = (rail: OutsideRail) =>
+  Effect.map(Rails, ({ origin }) => [
+    ...new Set(["https:", ...[origin(rail)].filter((one) => one.startsWith("http:"))]),
+  ])
+
+/** How soon a rail is asked again because somebody looks at a page. */
+const LOOK_AGAIN_MS = 5_000
+const MAX_REMEMBERED = 10_000
+
+/** Charges that were asked about for somebody who looked, by this process, and when. */
+const asked = new Map<string, number>()
+
+/** Whether it is time to ask again. */
+const isTime = (id: string): boolean => {
+  const now = performance.now()
+  if (now - (asked.get(id) ?? Number.NEGATIVE_INFINITY) < LOOK_AGAIN_MS) return false
+  if (asked.size >= MAX_REMEMBERED) asked.clear()
+  asked.set(id, now)
+  return true
+}
+
+/**
+ * Has the rail asked what became of a payment, because the buyer has come back from its page or looks how things stand; waits
+ * for its answer.
+ */
+export const lookInto = Effect.fnUntraced(function* (tenant: Tenant, charge: ChargeRow, returned: boolean) {
+  if (charge.status !== "pending" || !charge.hosted) return
+  const isBack = returned && charge.page?.returned === false
+  if (!isTime(charge.id) && !isBack) return
+  const { writing } = yield* TenantDatabase
+  yield* writing(tenant, () => askForBuyer(refOf(charge), returned))
+  yield* waitForCharge(tenant, charge.id, waitingLimit())
+})

@@ -1,0 +1,71 @@
+/**
+ * Payment links as the owners of what buyers pay on the rail's own page: a bill of a subscription, or the payment by which a
+ * method is saved (decisions F5, P8). What the rail saved goes on from there.
+ */
+import { Effect } from "effect"
+import { type ChargeRow, isHostedByLink } from "../charge/charge.ts"
+import type { Answered, ChargeOwner, Settlement } from "../collecting/ChargeOwners.ts"
+import { type CustomerRow, customers } from "../customer/customer.ts"
+import { type Ref, refOf } from "../db/tenant.ts"
+import type { Nudging } from "../nudge/Nudging.ts"
+import { type NudgeRow, nudges } from "../nudge/nudge.ts"
+import type { Runner } from "../process/Runner.ts"
+import { tryMethod } from "../subscription/methodUsers.ts"
+import { refsOf, retryBill, settleWith } from "../subscription/owner.ts"
+import { subscriptions } from "../subscription/subscription.ts"
+import { goOnWith } from "./saving.ts"
+
+const customerOf = (charge: ChargeRow): Ref => ({ ...refOf(charge), id: charge.customer_id })
+
+const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
+  yield* customers.lock(of.map(customerOf), "NO KEY UPDATE")
+  return yield* subscriptions.lock(refsOf(of))
+})
+
+interface SavedByLink {
+  readonly charge: ChargeRow
+  readonly nudge: NudgeRow
+  readonly customer: CustomerRow
+  readonly methodId: string
+  readonly now: number
+}
+
+/** Goes on with what was saved: where nothing was owed, as a method that is saved; else on what else the link is about. */
+const carryOn = Effect.fnUntraced(function* ({ charge, nudge, customer, methodId, now }: SavedByLink) {
+  if (charge.purpose === "sale") return nudge.subscription_id === null ? yield* tryMethod(customer, methodId, now) : []
+  const [own] =
+    nudge.subscription_id === null ? [] : yield* subscriptions.lock([{ ...refOf(nudge), id: nudge.subscription_id }])
+  return yield* goOnWith({ own, customer, methodId, now })
+})
+
+const afterPayments = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, now: number) {
+  const attempts: Array<ChargeRow> = []
+  for (const { after: charge, methodId } of answered) {
+    if (methodId == null) continue
+    const [nudge] = (yield* nudges.find(charge, [charge.page_id!])).values()
+    const [customer] = yield* customers.lock([customerOf(charge)], "NO KEY UPDATE")
+    if (nudge !== undefined && customer !== undefined)
+      attempts.push(...(yield* carryOn({ charge, nudge, customer, methodId, now })))
+  }
+  return attempts
+})
+
+export const paymentLinkOwner = Effect.map(
+  Effect.context<Nudging | Runner>(),
+  (context): ChargeOwner => ({
+    owns: isHostedByLink,
+    lock: (charges) =>
+      Effect.map(lockAll(charges), (locked) => {
+        const settle = settleWith(locked)
+        return (answered, now) =>
+          Effect.gen(function* () {
+            const bills = answered.filter(({ after }) => after.purpose === "sale")
+            return {
+              ...(yield* settle(bills, now)),
+              afterwards: Effect.provideContext(afterPayments(answered, now), context),
+            } satisfies Settlement
+          }).pipe(Effect.provideContext(context))
+      }),
+    retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
+  }),
+)

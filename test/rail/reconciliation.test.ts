@@ -1,0 +1,172 @@
+/** What rails say that does not fit: it settles nothing, or owes money back, and is listed once (decisions P10, F2). */
+import { describe, expect, it } from "vitest"
+import { post } from "../support/rails/callbacks.ts"
+import { type Fault, faults } from "../support/rails/fault.ts"
+import { BOTH, DUE, type LiveAccount, useRails } from "../support/rails/live.ts"
+import { data, eventually } from "../support/story.ts"
+
+const { database, open, callbackUrl } = useRails()
+
+const PRICE = 500_000
+
+/** The rail calls back about a charge, and whoever asks it then is through. */
+const callBack = async (account: LiveAccount, url: string, charge: string): Promise<void> => {
+  const { reference } = account.merchant.books.get(charge)
+  const before = account.rail.calls.of("verify", reference).length
+  expect(await post(url, account.rail.callbackFor(charge, { merchant: account.merchant }))).toBe(200)
+  await eventually(async () => (account.rail.calls.of("verify", reference).length > before ? true : undefined))
+  await eventually(async () => ((await underWay(account)) === 0 ? true : undefined))
+}
+
+const underWay = (account: LiveAccount) =>
+  database.run((sql) => sql`SELECT 1 FROM rail_call WHERE account_id = ${account.id}`).then((rows) => rows.length)
+
+/** What differs, how the rail mends it, and what is listed (by kind and amount). */
+const DIFFERING: ReadonlyArray<{
+  readonly what: string
+  readonly fault: Fault
+  readonly kind: string
+  readonly kobo: number
+  readonly mend: (account: LiveAccount, charge: string) => void
+}> = [
+  {
+    what: "a lower amount",
+    fault: faults.wrongAmount(PRICE - 1),
+    kind: "amount_differs",
+    kobo: PRICE - 1,
+    mend: ({ merchant }, charge) => {
+      const transaction = merchant.books.get(charge)
+      transaction.taken.splice(0, 1, PRICE)
+      transaction.amountKobo = PRICE
+    },
+  },
+  {
+    what: "another currency",
+    fault: faults.wrongCurrency(),
+    kind: "currency_differs",
+    kobo: PRICE,
+    mend: ({ merchant }, charge) => {
+      merchant.books.get(charge).currency = "NGN"
+    },
+  },
+  {
+    what: "another reference",
+    fault: faults.wrongReference(),
+    kind: "reference_differs",
+    kobo: PRICE,
+    mend: () => {},
+  },
+]
+
+describe.each(BOTH)("%s", (name) => {
+  it.each(DIFFERING)(
+    "books nothing of $what, and settles once the rail says it right",
+    async ({ fault, kind, kobo, mend }) => {
+      const account = await open(name)
+      account.plan("charge", fault)
+      // Asked again, it says the same, unless it was the answer alone that was wrong.
+      if (kind === "reference_differs") account.plan("verify", fault)
+      const { id, status } = await account.charge(PRICE)
+      expect(status).toBe("pending")
+      expect(await account.ask(id)).toMatchObject({ status: "pending", asks: 1 })
+      expect(await account.books()).toEqual({})
+      expect(await account.events(id)).toEqual([])
+      expect(await account.exceptions()).toEqual([[kind, id, kobo]])
+      mend(account, id)
+      expect(await account.ask(id)).toMatchObject({ status: "succeeded", asks: 2 })
+      expect(await account.books()).toEqual({ clearing: PRICE, one_off_revenue: -PRICE })
+      expect(await account.events(id)).toEqual(["charge.succeeded succeeded"])
+      expect(await account.exceptions()).toEqual([[kind, id, kobo]])
+    },
+  )
+
+  it.each([
+    { what: "more than was asked for", fault: faults.wrongAmount(PRICE + 777), excess: 777 },
+    { what: "the same twice", fault: faults.twice(), excess: PRICE },
+  ])("settles $what, and owes the excess back, once", async ({ fault, excess }) => {
+    const account = await open(name)
+    account.plan("charge", fault)
+    const { id, status } = await account.charge(PRICE)
+    expect(status).toBe("succeeded")
+    const books = { clearing: PRICE + excess, one_off_revenue: -PRICE, refunds_payable: -excess }
+    expect(await account.books()).toEqual(books)
+    // Called back and asked about, it stays what it was.
+    const url = callbackUrl(name, account)
+    const callback = account.rail.callbackFor(id, { merchant: account.merchant })
+    expect(await Promise.all([post(url, callback), post(url, callback)])).toEqual([200, 200])
+    const noted = () => database.run((sql) => sql`SELECT 1 FROM rail_callback WHERE account_id = ${account.id}`)
+    await eventually(async () => ((await noted()).length === 0 && (await underWay(account)) === 0 ? true : undefined))
+    expect(await account.books()).toEqual(books)
+    expect(await account.exceptions()).toEqual([["amount_exceeds", id, PRICE + excess]])
+    expect(await account.events(id)).toEqual(["charge.succeeded succeeded"])
+  })
+
+  it("owes back what was paid after it had failed, once however often it is heard", async () => {
+    const account = await open(name)
+    account.plan("charge", faults.lateSuccess(1, "Insufficient Funds"))
+    const { id } = await account.charge(PRICE)
+    expect(await account.books()).toEqual({})
+    for (let times = 0; times < 3; times++) await callBack(account, callbackUrl(name, account), id)
+    expect(data(await account.api.get(`/charges/${id}`))).toMatchObject({
+      status: "failed",
+      failure_code: "insufficient_funds",
+      paid_at: null,
+    })
+    expect(await account.books()).toEqual({ clearing: PRICE, refunds_payable: -PRICE })
+    expect(await account.exceptions()).toEqual([["succeeded_after_failure", id, null]])
+    expect(await account.events(id)).toEqual(["charge.failed failed"])
+    expect(account.merchant.books.get(id).taken).toEqual([PRICE])
+  })
+
+  it("owes back a second success of one bill", async () => {
+    const account = await open(name)
+    const subscription = await account.subscribe(PRICE)
+    account.plan("charge", faults.lateSuccess(1, "Do Not Honour"))
+    await account.pass(DUE)
+    const first = await account.settled((await account.latest(subscription)).id)
+    await account.pass(Date.parse(first.next_retry_at) - Date.now())
+    const second = await account.settled((await account.latest(subscription)).id)
+    expect([first.status, second.status, second.attempt_number]).toEqual(["failed", "succeeded", 2])
+    await callBack(account, callbackUrl(name, account), first.id)
+    expect(await account.books()).toEqual({
+      clearing: 3 * PRICE,
+      deferred_revenue: -2 * PRICE,
+      refunds_payable: -PRICE,
+    })
+    expect(await account.exceptions()).toEqual([["succeeded_after_failure", first.id, null]])
+    expect(await account.events(first.id)).toEqual(["charge.failed failed", "charge.retry_scheduled failed"])
+    expect(data(await account.api.get(`/subscriptions/${subscription}`)).status).toBe("active")
+  })
+
+  it("owes back what comes of an overdue bill that failed, and leaves it overdue", async () => {
+    const account = await open(name)
+    const subscription = await account.subscribe(PRICE)
+    account.plan("charge", faults.lateSuccess(1, "Insufficient Funds"))
+    await account.pass(DUE)
+    const first = await account.settled((await account.latest(subscription)).id)
+    await callBack(account, callbackUrl(name, account), first.id)
+    expect(data(await account.api.get(`/subscriptions/${subscription}`)).status).toBe("past_due")
+    expect(await account.books()).toEqual({
+      clearing: 2 * PRICE,
+      deferred_revenue: -2 * PRICE,
+      receivable: PRICE,
+      refunds_payable: -PRICE,
+    })
+    expect(await account.exceptions()).toEqual([["succeeded_after_failure", first.id, null]])
+  })
+
+  it("books an amount that is too high, of what had failed, whole", async () => {
+    const account = await open(name)
+    account.plan("charge", {
+      outcome: {
+        kind: "later",
+        saying: "failed",
+        asks: 1,
+        becomes: { kind: "success", amountKobo: PRICE + 100 },
+      },
+    })
+    const { id } = await account.charge(PRICE)
+    await callBack(account, callbackUrl(name, account), id)
+    expect(await account.books()).toEqual({ clearing: PRICE + 100, refunds_payable: -PRICE - 100 })
+  })
+})

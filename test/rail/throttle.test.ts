@@ -1,0 +1,186 @@
+/** How much goes to a rail at once, and to one that wants less or is out of reach; nobody else is held up (decisions P9, P11). */
+import { describe, expect, it } from "vitest"
+import type { OutsideRail } from "../../src/rail/Rail.ts"
+import { createApi } from "../support/api.ts"
+import { type Fault, faults } from "../support/rails/fault.ts"
+import { BOTH, DUE, type LiveAccount, useRails } from "../support/rails/live.ts"
+import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
+
+const { database, server, keys, open, railOf } = useRails(() => ({ RAIL_TIMEOUT: "20" }))
+
+const PRICE = 500_000
+const HOUR_MS = 3_600_000
+
+/** Subscriptions of one buyer that all fall due, and their renewals' charges once they are committed. */
+const renewAll = async (
+  account: LiveAccount,
+  count: number,
+  prepare: () => void = () => {},
+): Promise<ReadonlyArray<string>> => {
+  const buyer = await account.buyer()
+  const subscriptions = await Promise.all(Array.from({ length: count }, () => account.subscribe(PRICE, buyer)))
+  prepare()
+  await account.pass(DUE)
+  return Promise.all(subscriptions.map(async (subscription) => (await account.latest(subscription)).id))
+}
+
+const callsOf = (account: LiveAccount, kind: "charge" | "verify") =>
+  account.rail.calls.of(kind).filter(({ key }) => key === account.merchant.secretKey)
+
+const throttleOf = async (account: LiveAccount): Promise<{ readonly ms: number } | undefined> => {
+  const [row] = await database.run(
+    (sql) => sql<{ ms: number | null }>`
+      SELECT (extract(epoch FROM next_call_at - clock_timestamp()) * 1000)::float8 AS ms FROM rail_throttle WHERE account_id = ${account.id}`,
+  )
+  return row === undefined || row.ms === null ? undefined : { ms: row.ms }
+}
+
+const allSettled = async (account: LiveAccount, ids: ReadonlyArray<string>, status: string) => {
+  for (const id of ids) expect(await account.settled(id)).toMatchObject({ status })
+}
+
+const bounded = async (name: OutsideRail) => {
+  const rail = railOf(name)
+  const accounts = await Promise.all(Array.from({ length: 6 }, () => open(name)))
+  const buyers = await Promise.all(accounts.map((account) => account.buyer()))
+  rail.delayMs = 1_500
+  const posted = accounts.map((account, index) =>
+    Promise.all(Array.from({ length: 10 }, () => account.charge(PRICE, buyers[index]))),
+  )
+  await eventually(async () => (rail.underWay() === 20 ? true : undefined))
+  for (const { merchant } of accounts) expect(rail.underWay(merchant.secretKey)).toBeLessThanOrEqual(5)
+  rail.delayMs = 0
+  for (const [index, charges] of (await Promise.all(posted)).entries())
+    await allSettled(
+      accounts[index]!,
+      charges.map(({ id }) => id),
+      "succeeded",
+    )
+  expect(rail.calls.most()).toBe(20)
+  for (const { merchant } of accounts) {
+    expect(rail.calls.most(merchant.secretKey)).toBeLessThanOrEqual(5)
+    expect(merchant.books.totalTaken()).toBe(10 * PRICE)
+  }
+  // Nor does one have more that is alone.
+  const [alone] = accounts as [LiveAccount]
+  rail.delayMs = 700
+  const more = Array.from({ length: 8 }, () => alone.charge(PRICE, buyers[0]))
+  await eventually(async () => (rail.underWay(alone.merchant.secretKey) === 5 ? true : undefined))
+  rail.delayMs = 0
+  await Promise.all(more)
+  expect(rail.calls.most(alone.merchant.secretKey)).toBe(5)
+  expect(accounts.flatMap((account) => callsOf(account, "charge")).filter(({ attempt }) => attempt > 1)).toEqual([])
+}
+
+it("has at most 20 calls under way at a rail, 5 of them for one account", async () => {
+  await Promise.all(BOTH.map(bounded))
+})
+
+describe.each(BOTH)("%s", (name) => {
+  it("calls a rail that wants less when it says, for the one account", async () => {
+    const [account, other] = [await open(name), await open(name)]
+    const ids = await renewAll(account, 12, () => account.plan("charge", Array<Fault>(5).fill(faults.tooMany(3_600))))
+    const throttled = await eventually(() => throttleOf(account))
+    expect(throttled.ms).toBeGreaterThan(HOUR_MS / 2)
+    expect(throttled.ms).toBeLessThanOrEqual(HOUR_MS)
+    await eventually(async () => (account.rail.underWay(account.merchant.secretKey) === 0 ? true : undefined))
+    const called = callsOf(account, "charge").length
+    // Nobody else is held up.
+    expect(await other.charge(PRICE)).toMatchObject({ status: "succeeded" })
+    // What was under way when the first answer came; the rest waits, not sent.
+    expect(callsOf(account, "charge").length).toBe(called)
+    expect(called - 12).toBeLessThanOrEqual(5)
+    const waiting = await Promise.all(ids.map(account.see))
+    expect(waiting.filter(({ state }) => state === "pending.sending").length).toBeGreaterThanOrEqual(7)
+    await account.pass(HOUR_MS)
+    const settled = await Promise.all(ids.map(account.settled))
+    const refused = settled.filter(({ status }) => status === "failed")
+    expect(refused.map(({ failure_code }) => failure_code)).toEqual(refused.map(() => "rail_rate_limited"))
+    expect(refused.length).toBe(called - 12)
+    expect(callsOf(account, "charge").filter(({ attempt }) => attempt > 1)).toEqual([])
+    expect(await throttleOf(account)).toBeUndefined()
+  })
+
+  it("out of reach gets what waited once it is back, each once; the other rail and the simulator are not held up", async () => {
+    const other = name === "paystack" ? "flutterwave" : "paystack"
+    const [account, elsewhere] = [await open(name), await open(other)]
+    const rail = railOf(name)
+    const ids = await renewAll(account, 12, () => {})
+    await allSettled(account, ids, "succeeded")
+    await rail.offline()
+    await account.pass(DUE)
+    await eventually(async () => ((await throttleOf(account)) === undefined ? undefined : true))
+    expect(await elsewhere.charge(PRICE)).toMatchObject({ status: "succeeded" })
+    const sandbox = createApi(server().origin, keys().sk_test)
+    const customer = await createCustomer(sandbox)
+    const body = { customer, plan: await createPlan(sandbox), payment_method: "pm_test_success" }
+    expect(data(await sandbox.post("/subscriptions", body), 201).status).toBe("active")
+    // A minute of it: nothing was sent, nothing failed.
+    await account.pass(60_000)
+    const newest = await database.run(
+      (sql) => sql<{ id: string; state: string }>`
+        SELECT id, state FROM charge WHERE account_id = ${account.id} AND status = 'pending' ORDER BY id`,
+    )
+    expect(newest.map(({ state }) => state)).toEqual(ids.map(() => "pending.sending"))
+    const before = callsOf(account, "charge").length
+    await rail.online()
+    await allSettled(
+      account,
+      newest.map(({ id }) => id),
+      "succeeded",
+    )
+    expect(callsOf(account, "charge").length - before).toBe(12)
+    expect(callsOf(account, "charge").filter(({ attempt }) => attempt > 1)).toEqual([])
+    expect(await throttleOf(account)).toBeUndefined()
+  })
+})
+
+describe.concurrent("a rail", () => {
+  it("that takes its time: POST /charges is answered with pending within 5 s and settles later", async () => {
+    const account = await open("flutterwave")
+    const buyer = await account.buyer()
+    account.plan("charge", faults.delay(5_500))
+    const before = performance.now()
+    const { id, status } = await account.charge(PRICE, buyer)
+    // The rest is the machine's.
+    expect(performance.now() - before).toBeLessThan(6_500)
+    expect(status).toBe("pending")
+    expect(await account.settled(id)).toMatchObject({ status: "succeeded" })
+    expect(callsOf(account, "verify")).toEqual([])
+  })
+
+  it("that says no time for the next call is called once a second, until it answers", async () => {
+    const account = await open("paystack")
+    await renewAll(account, 9, () => account.plan("charge", Array<Fault>(8).fill(faults.tooMany())))
+    const refused = () => callsOf(account, "charge").filter(({ fault }) => fault !== undefined)
+    await eventually(async () => (refused().length >= 8 ? true : undefined))
+    // Behind those that were under way together.
+    const single = refused().slice(5)
+    const [first, last] = [single[0]!, single.at(-1)!]
+    expect(last.at - first.at).toBeGreaterThan((single.length - 1) * 1_000 - 500)
+    await eventually(async () => (callsOf(account, "charge").length === 18 ? true : undefined))
+    await eventually(async () => ((await throttleOf(account)) === undefined ? true : undefined))
+  })
+
+  it("is called once a second after a minute without answers", async () => {
+    const account = await open("paystack")
+    const buyer = await account.buyer()
+    account.plan("charge", Array<Fault>(7).fill(faults.silenceBefore("cut")))
+    // A few calls that break are nothing yet.
+    await Promise.all(Array.from({ length: 3 }, () => account.charge(PRICE, buyer)))
+    expect(await throttleOf(account)).toBeUndefined()
+    await database.run(
+      (sql) =>
+        sql`UPDATE rail_throttle SET failing_since = failing_since - interval '1 minute' WHERE account_id = ${account.id}`,
+    )
+    await account.charge(PRICE, buyer)
+    expect(await throttleOf(account)).toBeDefined()
+    const before = callsOf(account, "charge").length
+    await Promise.all(Array.from({ length: 3 }, () => account.charge(PRICE, buyer)))
+    const single = callsOf(account, "charge").slice(before)
+    expect(single).toHaveLength(3)
+    expect(single.at(-1)!.at - single[0]!.at).toBeGreaterThan(1_500)
+    expect(await account.charge(PRICE, buyer)).toMatchObject({ status: "succeeded" })
+    expect(await throttleOf(account)).toBeUndefined()
+  })
+})
