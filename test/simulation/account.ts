@@ -184,7 +184,7 @@ export class Account implements Party {
       Effect.flatMap(
         SqlClient.SqlClient,
         (sql) => sql<{ charge: string | null; subscription: string | null }>`
-          SELECT (SELECT id FROM charge WHERE account_id = ${id} ORDER BY id DESC LIMIT 1) AS charge,
+          SELECT (SELECT id FROM charge WHERE account_id = ${id} AND purpose = 'sale' ORDER BY id DESC LIMIT 1) AS charge,
             (SELECT id FROM subscription WHERE account_id = ${id} AND status <> 'cancelled' ORDER BY id DESC LIMIT 1) AS subscription`,
       ),
     )
@@ -208,6 +208,12 @@ export class Account implements Party {
         return this.#ask(verbs.charge(tenant, this.#customer, this.schedule.amountKobo + much))
       case "subscribe":
         return this.#ask(verbs.subscribe(tenant, this.#customer, this.#plan))
+      case "checkOut":
+        return this.#ask(verbs.checkOut(tenant, this.#customer, this.#plan, this.#rail))
+      case "setUp":
+        return this.#ask(verbs.setUp(tenant, this.#customer, this.#rail))
+      case "comeBack":
+        return this.#comeBack()
       case "retry":
         return this.#ofCharge((id) => verbs.retry(tenant, id))
       case "retryTwice":
@@ -298,6 +304,19 @@ export class Account implements Party {
     // Flutterwave's older way of signing is the same for every body.
     if (status !== 401 && status !== LOST)
       throw new Error(`A forged callback (${how}) was answered with ${String(status)}.`)
+  }
+
+  /** The buyers come back from the rail's pages, wherever they are. */
+  #comeBack = async (): Promise<void> => {
+    const tenant = this.#tenant
+    const pending = await this.#world.operate(
+      Effect.flatMap(
+        SqlClient.SqlClient,
+        (sql) => sql<{ id: string }>`
+          SELECT id FROM charge WHERE account_id = ${this.id} AND hosted AND status = 'pending' ORDER BY id`,
+      ),
+    )
+    for (const { id } of pending) await this.#ask(verbs.comeBack({ ...tenant, id }))
   }
 
   #settleAtRail = async (): Promise<void> => {

@@ -78,8 +78,11 @@ export type FaultName = keyof typeof ALL
 
 const namesOf = (table: object) => Object.keys(table) as ReadonlyArray<FaultName>
 
-export const CHARGE_FAULTS = [...namesOf(TRANSPORT), ...namesOf(OF_CHARGES)]
-export const ASK_FAULTS = namesOf(TRANSPORT)
+/** Of questions, and of pages that are opened. */
+export const TRANSPORT_FAULTS = namesOf(TRANSPORT)
+export const CHARGE_FAULTS = [...TRANSPORT_FAULTS, ...namesOf(OF_CHARGES)]
+/** Of what buyers pay on pages. */
+export const PAYMENT_FAULTS = namesOf(OF_CHARGES).filter((name) => name !== "step-up")
 export const REFUND_FAULTS = [...namesOf(TRANSPORT), ...namesOf(OF_REFUNDS)]
 
 export const faultOf = (name: FaultName, much: number, amountKobo: number): Fault | undefined =>

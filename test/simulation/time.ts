@@ -66,7 +66,7 @@ const INSTANTS = {
   ],
   charge: ["sent_at", "known_at", "period_start_at", "period_end_at", "next_retry_at", "created_at", "paid_at"],
   refund: ["requested_at", "returned_at", "created_at"],
-  checkout_session: ["created_at", "expires_at"],
+  checkout_session: ["created_at", "expires_at", "completed_at"],
   timer: ["due_at"],
   rail_call: ["queued_at", "sent_at"],
   rail_throttle: ["failing_since", "next_call_at"],

@@ -2,7 +2,7 @@
  * Accounts that live at the same time on one database, with one process of ours after another: each is killed as planned, and
  * the next one starts at once.
  */
-import { Cause, Effect, Layer, ManagedRuntime, type Redacted } from "effect"
+import { Effect, Layer, ManagedRuntime, type Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { KEYS } from "../../scripts/server.ts"
 import { poolLayer } from "../../src/db/database.ts"
@@ -205,5 +205,8 @@ export class World {
   }
 }
 
+/** An error with what it comes of. */
 export const inWords = (error: unknown): string =>
-  error instanceof Error ? (error.stack ?? error.message) : Cause.pretty(Cause.fail(error))
+  error instanceof Error
+    ? `${error.stack ?? error.message}${error.cause === undefined ? "" : `\n  because of ${inWords(error.cause)}`}`
+    : String(error)
