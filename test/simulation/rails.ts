@@ -111,11 +111,11 @@ export class RailsOfAll {
     else this.#underWay.delete(reference)
   }
 
-  /** Which of our processes made the call about a reference that comes in now: the first that has one under way. */
+  /** Which of our processes made the call about a reference that comes in now: the first that has one under way; 0: none has. */
   #callerOf = (reference: string): number => {
     const first = this.#underWay.get(reference)?.[0]
     this.#finish(reference, first)
-    return first?.generation ?? this.generation
+    return first?.generation ?? 0
   }
 
   /** The merchant of an account at a rail; made where there is none. */

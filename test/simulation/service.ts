@@ -66,7 +66,9 @@ const whileAlive = (isDead: () => boolean, calls: Place["calls"]) =>
           Effect.suspend(() => {
             if (isDead()) return Effect.never
             const ended = calls(referenceOf(...args))
-            return Effect.ensuring(call(...args), Effect.sync(ended))
+            // What a dead one has sent may come in still.
+            const done = Effect.sync(() => void (isDead() || ended()))
+            return Effect.ensuring(call(...args), done)
           })
       const named = ({ reference }: { readonly reference: string }) => reference
       const guard = (rail: Rail): Rail => ({

@@ -3,6 +3,9 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { records } from "../../src/db/records.ts"
 
+/** The class of the locks that processes which live hold (src/process/Runner.ts). */
+const RUNNER_LOCKS = 7_301_002
+
 /** How things stand with an account. */
 export interface Standing {
   readonly id: string
@@ -31,7 +34,10 @@ export const standings = (accounts: ReadonlyArray<string>) =>
       CROSS JOIN LATERAL (
         SELECT coalesce(bool_or(n.is_under_way OR n.at <= clock_timestamp()), false) AS is_due, min(n.at) AS next_at
         FROM (
-          SELECT q.runner IS NOT NULL AS is_under_way, greatest(q.queued_at, h.next_call_at) AS at
+          SELECT EXISTS (
+              SELECT 1 FROM pg_locks
+              WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::integer::oid AND objid = q.runner::oid AND granted
+            ) AS is_under_way, greatest(q.queued_at, h.next_call_at) AS at
           FROM rail_call q LEFT JOIN rail_throttle h ON (h.account_id, h.livemode, h.rail) = (q.account_id, q.livemode, q.rail)
           WHERE q.account_id = a.id
         ) n

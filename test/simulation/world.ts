@@ -2,8 +2,8 @@
  * Accounts that live at the same time on one database, with one process of ours after another: each is killed as planned, and
  * the next one starts at once.
  */
-import { Effect, Layer, ManagedRuntime, type Redacted } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { type Effect, Layer, ManagedRuntime, type Redacted } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
 import { KEYS } from "../../scripts/server.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import type { OutsideRail } from "../../src/rail/Rail.ts"
@@ -77,7 +77,6 @@ export class World {
         if (--calls === 0) service.kill()
       }
       void service.death.then(() => {
-        if (process.env.DEBUG) console.error(this.elapsed(), "killed", kill, service.pieces())
         this.complaints.push(...service.complaints)
         service.dispose().catch(() => {})
         if (this.#isOver) return
@@ -130,18 +129,6 @@ export class World {
     for (const { account } of resting) account.marks.push({ generation, heard: heard.get(account.id)! })
     await this.#letPass(resting, byAccount)
     const late = this.#waiting.find(({ until }) => until < Date.now())
-    if (late !== undefined && process.env.DEBUG) {
-      console.error((await this.#service).complaints, this.rails.generation)
-      console.error(
-        await this.operate(
-          Effect.flatMap(
-            SqlClient.SqlClient,
-            (sql) =>
-              sql`SELECT pid, state, wait_event_type, wait_event, now() - xact_start AS age, pg_blocking_pids(pid) AS blocked, left(query, 150) AS query FROM pg_stat_activity WHERE datname = current_database()`,
-          ),
-        ),
-      )
-    }
     if (late !== undefined)
       this.fail(
         new Error(
@@ -197,7 +184,6 @@ export class World {
   end = async (): Promise<void> => {
     this.#isOver = true
     const service = await this.#service
-    if (process.env.DEBUG) console.error(this.elapsed(), "end", service.pieces())
     this.complaints.push(...service.complaints)
     await service.dispose()
     service.kill()
