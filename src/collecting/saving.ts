@@ -3,6 +3,7 @@ import { createHash } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
+import { customers } from "../customer/customer.ts"
 import { ofTenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { methodPlace } from "../payment_method/paymentMethods.ts"
@@ -15,6 +16,12 @@ const markOf = ({ signature, token }: SavedMethod): string =>
   createHash("sha256")
     .update(signature ?? Redacted.value(token))
     .digest("hex")
+
+/** The e-mail that the page was opened with, where the rail does not say with which one it saved what was paid with. */
+const emailOf = Effect.fnUntraced(function* (charge: ChargeRow) {
+  const customer = (yield* customers.find(charge, [charge.customer_id])).get(charge.customer_id)
+  return customer?.email ?? ""
+})
 
 /**
  * Attaches what a rail saved to the customer of the charge, who is locked; one that the customer has already gets the newest
@@ -29,7 +36,8 @@ export const saveMethod = Effect.fnUntraced(function* (charge: ChargeRow, saved:
     SELECT id FROM payment_method
     WHERE ${ofTenant(sql, charge)} AND customer_id = ${customer_id} AND rail = ${rail} AND signature = ${signature}`
   const id = known?.id ?? newId("payment_method")
-  const { type, brand, last4, bank_name, exp_month, exp_year, email } = saved
+  const { type, brand, last4, bank_name, exp_month, exp_year } = saved
+  const email = saved.email ?? (yield* emailOf(charge))
   const sealed = Buffer.from(vault.seal(methodPlace({ account_id, livemode, customer_id, id }), saved.token))
   const hex = sealed.toString("hex")
   yield* known === undefined

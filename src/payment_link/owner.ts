@@ -3,17 +3,22 @@
  * method is saved (decisions F5, P8). What the rail saved goes on from there.
  */
 import { Effect } from "effect"
+import { isCharging } from "../../machines/status.ts"
 import { type ChargeRow, isHostedByLink } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settlement } from "../collecting/ChargeOwners.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
 import { type NudgeRow, nudges } from "../nudge/nudge.ts"
+import { lockOwing } from "../paying/owing.ts"
 import type { Runner } from "../process/Runner.ts"
-import { tryMethod } from "../subscription/methodUsers.ts"
+import { move } from "../subscription/move.ts"
+import type { Page } from "../subscription/outcome.ts"
 import { refsOf, retryBill, settleWith } from "../subscription/owner.ts"
 import { subscriptions } from "../subscription/subscription.ts"
+import { readTerms } from "../subscription/terms.ts"
 import { goOnWith } from "./saving.ts"
+import { isOwing } from "./standing.ts"
 
 const customerOf = (charge: ChargeRow): Ref => ({ ...refOf(charge), id: charge.customer_id })
 
@@ -30,9 +35,21 @@ interface SavedByLink {
   readonly now: number
 }
 
+/** Pays the other bills that the buyer was shown, of a link that is about all of them. */
+const payOthers = Effect.fnUntraced(function* ({ charge, nudge, customer, methodId, now }: SavedByLink) {
+  if (nudge.subscription_id !== null) return []
+  const owing = (yield* lockOwing(customer, [])).filter((row) => isOwing(row) && !isCharging(row.state))
+  const page: Page = { id: nudge.id, hostedBy: null, submission: charge.submission }
+  return yield* move(
+    owing.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } })),
+    { now, terms: yield* readTerms(owing.map(refOf)), pages: new Map(owing.map(({ id }) => [id, page])) },
+  )
+})
+
 /** Goes on with what was saved: where nothing was owed, as a method that is saved; else on what else the link is about. */
-const carryOn = Effect.fnUntraced(function* ({ charge, nudge, customer, methodId, now }: SavedByLink) {
-  if (charge.purpose === "sale") return nudge.subscription_id === null ? yield* tryMethod(customer, methodId, now) : []
+const carryOn = Effect.fnUntraced(function* (saved: SavedByLink) {
+  const { charge, nudge, customer, methodId, now } = saved
+  if (charge.purpose === "sale") return yield* payOthers(saved)
   const [own] =
     nudge.subscription_id === null ? [] : yield* subscriptions.lock([{ ...refOf(nudge), id: nudge.subscription_id }])
   return yield* goOnWith({ own, customer, methodId, now })

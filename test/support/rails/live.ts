@@ -4,6 +4,7 @@ import { afterAll, beforeAll } from "vitest"
 import { createAccount } from "../../../src/account/accounts.ts"
 import { chargeTimers } from "../../../src/collecting/collect.ts"
 import type { OutsideRail } from "../../../src/rail/Rail.ts"
+import { refundTimers } from "../../../src/refund/requests.ts"
 import { sweep } from "../../../src/runtime/fire.ts"
 import { subscriptionTimers } from "../../../src/subscription/timers.ts"
 import { type Api, createApi } from "../api.ts"
@@ -135,7 +136,7 @@ export const openLiveAccount = async (
     await eventually(async () => {
       const due = await database.run(
         (sql) =>
-          sql`SELECT 1 FROM timer WHERE account_id = ${id} AND actor_kind IN ('subscription', 'charge') AND due_at <= now()`,
+          sql`SELECT 1 FROM timer WHERE account_id = ${id} AND actor_kind IN ('subscription', 'charge', 'refund') AND due_at <= now()`,
       )
       return due.length === 0 ? true : undefined
     })
@@ -230,7 +231,7 @@ export const useRails = (env: () => Readonly<Record<string, string>> = () => ({}
   }))
   const { database, server } = instance
   const services = useServices(database)
-  const fire = () => services(Effect.scoped(sweep([chargeTimers, subscriptionTimers])))
+  const fire = () => services(Effect.scoped(sweep([chargeTimers, subscriptionTimers, refundTimers])))
   const accounts: Array<LiveAccount> = []
   afterAll(async () => {
     await expectWhole(database)
