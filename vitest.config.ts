@@ -8,6 +8,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
  */
 const ORDER = [
   "isolation/tenants",
+  "simulation/rails",
   "faults/crash",
   "nudge/faults",
   "nudge/messengers",

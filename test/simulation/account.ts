@@ -18,6 +18,9 @@ import type { World } from "./world.ts"
 
 /** Time that passes at the end, in moves to what is due next: days, where questions go out every hour. */
 const MAX_MOVES = 60
+/** From here on it passes faster than questions go out: what comes daily would take too many of them. */
+const MOVES_BY_QUESTIONS = 30
+const FASTER_MS = 12 * 3_600_000
 /** From here on buyers see to what is still open on a page of the rail's, and rails to what they have not decided. */
 const MOVES_WITHOUT_THEM = 8
 
@@ -78,10 +81,13 @@ export class Account implements Party {
       const waits = step.waits || step.name === "pass"
       this.#say(`step ${step.name}${waits ? "" : ", and on at once"}`)
       const doing = this.#take(step)
-      if (waits) {
-        await doing
-        await this.#world.rest(this)
-      } else void this.#count(doing)
+      if (!waits) {
+        void this.#count(doing)
+        continue
+      }
+      await doing
+      await this.#world.rest(this)
+      if (step.name === "checkOut" || step.name === "setUp") await this.#goOn(step)
     }
     await this.#end()
   }
@@ -184,7 +190,7 @@ export class Account implements Party {
       Effect.flatMap(
         SqlClient.SqlClient,
         (sql) => sql<{ charge: string | null; subscription: string | null }>`
-          SELECT (SELECT id FROM charge WHERE account_id = ${id} ORDER BY id DESC LIMIT 1) AS charge,
+          SELECT (SELECT id FROM charge WHERE account_id = ${id} AND purpose = 'sale' ORDER BY id DESC LIMIT 1) AS charge,
             (SELECT id FROM subscription WHERE account_id = ${id} AND status <> 'cancelled' ORDER BY id DESC LIMIT 1) AS subscription`,
       ),
     )
@@ -208,6 +214,12 @@ export class Account implements Party {
         return this.#ask(verbs.charge(tenant, this.#customer, this.schedule.amountKobo + much))
       case "subscribe":
         return this.#ask(verbs.subscribe(tenant, this.#customer, this.#plan))
+      case "checkOut":
+        return this.#ask(verbs.checkOut(tenant, this.#customer, this.#plan, this.#rail))
+      case "setUp":
+        return this.#ask(verbs.setUp(tenant, this.#customer, this.#rail))
+      case "comeBack":
+        return this.#comeBack()
       case "retry":
         return this.#ofCharge((id) => verbs.retry(tenant, id))
       case "retryTwice":
@@ -230,11 +242,13 @@ export class Account implements Party {
       }
       case "rotateKeys":
         return this.#giveKeys(this.#rail)
-      case "switchRail":
-        this.#rail = this.#rail === "paystack" ? "flutterwave" : "paystack"
-        await this.#giveKeys(this.#rail)
-        if (much % 2 === 0) await this.#setCard(await this.#saveCard(this.#rail))
+      case "switchRail": {
+        const other = this.#rail === "paystack" ? "flutterwave" : "paystack"
+        await this.#giveKeys(other)
+        this.#rail = other
+        if (much % 2 === 0) await this.#setCard(await this.#saveCard(other))
         return
+      }
       case "deliver":
         return this.#deliverLate(much)
       case "forge":
@@ -246,15 +260,14 @@ export class Account implements Party {
       case "payOnPage":
         return this.#actOnPages(much % 3 === 0 ? "decline" : "pay")
       case "pass":
-        return void (await this.#pass())
+        return this.#pass()
     }
   }
 
-  #pass = async (): Promise<boolean> => {
-    const ms = await this.#world.pass(this)
+  #pass = async (atLeastMs = 0): Promise<void> => {
+    const ms = await this.#world.pass(this, atLeastMs)
     if (ms !== null) this.counts.moves++
     this.#say(ms === null ? "  nothing is due" : `  ${Math.round(ms / 1000)} s have passed`)
-    return ms !== null
   }
 
   #callbackOf = (rail: OutsideRail, reference: string): Callback => {
@@ -296,6 +309,26 @@ export class Account implements Party {
     // Flutterwave's older way of signing is the same for every body.
     if (status !== 401 && status !== LOST)
       throw new Error(`A forged callback (${how}) was answered with ${String(status)}.`)
+  }
+
+  /** The buyers come back from the rail's pages, wherever they are. */
+  #comeBack = async (): Promise<void> => {
+    const tenant = this.#tenant
+    const pending = await this.#world.operate(
+      Effect.flatMap(
+        SqlClient.SqlClient,
+        (sql) => sql<{ id: string }>`
+          SELECT id FROM charge WHERE account_id = ${this.id} AND hosted AND status = 'pending' ORDER BY id`,
+      ),
+    )
+    for (const { id } of pending) await this.#ask(verbs.comeBack({ ...tenant, id }))
+  }
+
+  /** What most buyers do once the rail's page is open. */
+  #goOn = async ({ much }: Step): Promise<void> => {
+    if (much % 5 === 0) return
+    await this.#actOnPages(much % 5 === 1 ? "decline" : "pay")
+    if (much % 2 === 0) await this.#comeBack()
   }
 
   #settleAtRail = async (): Promise<void> => {
@@ -356,7 +389,7 @@ export class Account implements Party {
         await this.#settleAtRail()
         await this.#actOnPages(moves % 2 === 0 ? "decline" : "pay")
       }
-      if (undecided > 0) await this.#pass()
+      if (undecided > 0) await this.#pass(moves < MOVES_BY_QUESTIONS ? 0 : FASTER_MS)
     }
   }
 }
