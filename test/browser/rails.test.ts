@@ -2,34 +2,28 @@
 import { describe, expect, it } from "vitest"
 import { type Buyer, inspect, titled, useBuyers } from "../support/browser.ts"
 import { BOTH, type LiveAccount, useRails } from "../support/rails/live.ts"
+import { useShop } from "../support/shop.ts"
 import { createCustomer, createPlan, data } from "../support/story.ts"
 
 const { server, open, railOf } = useRails()
 
-const SHOP = "https://shop.example"
+const shop = useShop(true)
 const buyerOf = useBuyers(
   () => server().origin,
-  () => SHOP,
+  () => shop.origin(),
   () => railOf("paystack").url,
   () => railOf("flutterwave").url,
 )
 
-/** The shop is nowhere: what is asked of it is answered here. */
-const newBuyer = async (options: Parameters<typeof buyerOf>[0] = {}): Promise<Buyer> => {
-  const buyer = await buyerOf(options)
-  await buyer.context.route(`${SHOP}/**`, (route) =>
-    route.fulfill({ contentType: "text/html", body: "<title>Shop</title><h1>Welcome to the shop</h1>" }),
-  )
-  return buyer
-}
+const newBuyer = (options: Parameters<typeof buyerOf>[0] = {}): Promise<Buyer> =>
+  buyerOf({ ignoreHTTPSErrors: true, ...options })
 
 const openSession = async ({ api }: LiveAccount, session: object = {}, plan: Readonly<Record<string, unknown>> = {}) =>
   data(
     await api.post("/checkout-sessions", {
       mode: "subscription",
       plan: await createPlan(api, plan),
-      success_url: `${SHOP}/welcome`,
-      cancel_url: `${SHOP}/plans`,
+      ...shop.urls(),
       ...session,
     }),
     201,
@@ -59,8 +53,7 @@ describe.each(BOTH)("on %s", (name) => {
     await page.getByRole("button", { name: /^Pay/ }).click()
     await titled(page, RAIL_PAGE)
     await page.getByRole("button", { name: "Pay", exact: true }).click()
-    await titled(page, "Welcome to the shop")
-    expect(page.url()).toBe(`${SHOP}/welcome?session_id=${id}`)
+    await shop.landed(page, id)
     expect(data(await account.api.get(`/checkout-sessions/${id}`)).status).toBe("completed")
   })
 
@@ -77,7 +70,7 @@ describe.each(BOTH)("on %s", (name) => {
     await giveDetails(buyer)
     await page.getByRole("button", { name: /^Pay/ }).click()
     await page.getByRole("button", { name: "Pay", exact: true }).click()
-    await titled(page, "Welcome to the shop")
+    await shop.landed(page, id)
     expect(data(await account.api.get(`/checkout-sessions/${id}`)).status).toBe("completed")
   })
 
@@ -101,16 +94,16 @@ describe.each(BOTH)("on %s", (name) => {
     await tab.goto(url)
     await titled(tab, "Waiting for your payment")
     await page.getByRole("button", { name: "Pay", exact: true }).click()
-    await titled(page, "Welcome to the shop")
+    await shop.landed(page, id)
     // The other tab looks by itself.
-    await titled(tab, "Welcome to the shop")
+    await shop.landed(tab, id)
     const { subscription } = data(await account.api.get(`/checkout-sessions/${id}`))
     expect(await account.api.all(`/charges?subscription=${subscription}`)).toHaveLength(1)
   })
 
   it("a buyer who leaves the rail's page may try again", async () => {
     const account = await open(name)
-    const { url } = await openSession(account, {}, { trial_days: 7 })
+    const { id, url } = await openSession(account, {}, { trial_days: 7 })
     const buyer = await newBuyer()
     const { page } = buyer
     await page.goto(url)
@@ -123,6 +116,6 @@ describe.each(BOTH)("on %s", (name) => {
     await giveDetails(buyer)
     await page.getByRole("button", { name: "Start free trial" }).click()
     await page.getByRole("button", { name: "Pay", exact: true }).click()
-    await titled(page, "Welcome to the shop")
+    await shop.landed(page, id)
   })
 })
