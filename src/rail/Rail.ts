@@ -135,8 +135,6 @@ export interface CallbackRequest {
 /** One rail of the outside world. No call fails: what went wrong is what was heard. */
 export interface Rail {
   readonly name: OutsideRail
-  /** The names of its credentials, all of which are needed. */
-  readonly credentials: ReadonlyArray<string>
   readonly charge: (charge: TokenCharge, credentials: Credentials) => Effect.Effect<HeardTransaction | NotHeard>
   readonly openPage: (payment: PagePayment, credentials: Credentials) => Effect.Effect<HeardPage | NotHeard>
   readonly ask: (
