@@ -89,7 +89,7 @@ class Conversations {
     if (!isAnswered(heard.heard)) this.#unanswered = [...this.#unanswered, heard]
   }
 
-  /** How these were reached is written. */
+  /** How these were reached is written, or not to be waited for. */
   recorded(all: ReadonlyArray<HeardCall>): void {
     this.#unanswered = this.#unanswered.filter((one) => !all.includes(one))
   }
@@ -190,7 +190,8 @@ const write = Effect.fnUntraced(function* <R>(conversations: Conversations, call
   conversations.unwritten = [...conversations.unwritten.filter((one) => !batch.includes(one)), ...failed]
   yield* Effect.ensuring(
     recordReach(written.map(({ call, heard }) => ({ ...call, heard }))),
-    Effect.sync(() => conversations.recorded(written)),
+    // What cannot be written holds its account up no longer.
+    Effect.sync(() => conversations.recorded(batch)),
   )
   if (failed.length > 0) return yield* Effect.die(new Error(`${failed.length} answers of rails could not be written.`))
 })
