@@ -1,18 +1,15 @@
 /** An account that lives by its schedule: what its merchant, its buyers and its rails do, step by step. */
-import { Effect, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
+import { Redacted } from "effect"
 import { createAccount } from "../../src/account/accounts.ts"
-import type { ChargeRow } from "../../src/charge/charge.ts"
-import { saveMethod } from "../../src/collecting/saving.ts"
 import { giveCredentials } from "../../src/credential/credentials.ts"
-import { createCustomer } from "../../src/customer/customers.ts"
-import { createPlan } from "../../src/plan/plans.ts"
 import type { OutsideRail } from "../../src/rail/Rail.ts"
 import type { Forgery } from "../support/rails/callback.ts"
 import type { Callback, Merchant } from "../support/rails/wire.ts"
 import type { Heard, Party } from "./rails.ts"
 import type { CallbackWay, Schedule, Step } from "./schedule.ts"
+import { newestOf, paymentsOnPages, undecidedOf } from "./seen.ts"
 import { LOST } from "./service.ts"
+import { beginWithCard, openShop, saveCardAt } from "./shop.ts"
 import { type Request, verbs } from "./verbs.ts"
 import type { World } from "./world.ts"
 
@@ -27,7 +24,6 @@ const MOVES_WITHOUT_THEM = 8
 /** How often a merchant asks for something that gets no answer. */
 const MAX_ASKED = 4
 
-const EMAIL = "ada@example.com"
 const FORGERIES: ReadonlyArray<Forgery> = ["wrong_signature", "unsigned", "other_account", "changed_body"]
 
 interface LateCallback {
@@ -93,32 +89,13 @@ export class Account implements Party {
   }
 
   #begin = async (): Promise<void> => {
-    const { amountKobo } = this.schedule
     const { account } = await this.#world.operate(createAccount({ businessName: "Fit", liveAccess: "approved" }))
     this.id = account.id
     await this.#giveKeys(this.#rail)
-    const { customer, plan } = await this.#world.operate(
-      Effect.all({
-        customer: createCustomer(this.#tenant, { name: "Ada Obi", email: EMAIL }),
-        plan: createPlan(this.#tenant, {
-          name: "Gym",
-          amount: amountKobo,
-          currency: "NGN",
-          billing_cycle: "daily",
-          pause_enabled: true,
-          reminders: { enabled: false },
-        }),
-      }),
-    )
-    this.#customer = customer.id
-    this.#plan = plan.id
-    const card = await this.#saveCard(this.#rail)
-    await this.#world.operate(
-      Effect.flatMap(
-        SqlClient.SqlClient,
-        (sql) => sql`UPDATE customer SET default_payment_method_id = ${card} WHERE account_id = ${this.id}`,
-      ),
-    )
+    const { customer, plan } = await this.#world.operate(openShop(this.#tenant, this.schedule.amountKobo))
+    this.#customer = customer
+    this.#plan = plan
+    await this.#world.operate(beginWithCard(this.#tenant, await this.#saveCard(this.#rail)))
   }
 
   /** Puts the account on a rail, with keys that it has there from now on. */
@@ -141,20 +118,7 @@ export class Account implements Party {
   }
 
   #saveCard = async (rail: OutsideRail): Promise<string> => {
-    const issued = this.merchants[rail]!.books.issueToken(EMAIL)
-    const charge = { ...this.#tenant, customer_id: this.#customer, rail } as ChargeRow
-    const saved = {
-      token: Redacted.make(issued.token),
-      email: EMAIL,
-      type: "card" as const,
-      brand: "visa",
-      last4: "4081",
-      bank_name: null,
-      exp_month: 12,
-      exp_year: 2030,
-      signature: issued.token,
-    }
-    const { id } = await this.#world.operate(saveMethod(charge, saved, Date.now()))
+    const id = await this.#world.operate(saveCardAt(this.#tenant, this.#customer, rail, this.merchants[rail]!))
     this.#cards = [...this.#cards, id]
     return id
   }
@@ -184,18 +148,7 @@ export class Account implements Party {
     }
   }
 
-  #newest = async (): Promise<{ charge: string | undefined; subscription: string | undefined }> => {
-    const { id } = this
-    const [found] = await this.#world.operate(
-      Effect.flatMap(
-        SqlClient.SqlClient,
-        (sql) => sql<{ charge: string | null; subscription: string | null }>`
-          SELECT (SELECT id FROM charge WHERE account_id = ${id} AND purpose = 'sale' ORDER BY id DESC LIMIT 1) AS charge,
-            (SELECT id FROM subscription WHERE account_id = ${id} AND status <> 'cancelled' ORDER BY id DESC LIMIT 1) AS subscription`,
-      ),
-    )
-    return { charge: found?.charge ?? undefined, subscription: found?.subscription ?? undefined }
-  }
+  #newest = () => this.#world.operate(newestOf(this.id))
 
   #ofCharge = async (request: (id: string) => Request, times = 1): Promise<void> => {
     const { charge } = await this.#newest()
@@ -314,13 +267,7 @@ export class Account implements Party {
   /** The buyers come back from the rail's pages, wherever they are. */
   #comeBack = async (): Promise<void> => {
     const tenant = this.#tenant
-    const pending = await this.#world.operate(
-      Effect.flatMap(
-        SqlClient.SqlClient,
-        (sql) => sql<{ id: string }>`
-          SELECT id FROM charge WHERE account_id = ${this.id} AND hosted AND status = 'pending' ORDER BY id`,
-      ),
-    )
+    const pending = await this.#world.operate(paymentsOnPages(this.id))
     for (const { id } of pending) await this.#ask(verbs.comeBack({ ...tenant, id }))
   }
 
@@ -345,16 +292,7 @@ export class Account implements Party {
 
   /** Charges and refunds that nothing has decided, but for those of which the rail says what can never be right. */
   #undecided = async (): Promise<number> => {
-    const { id } = this
-    const rows = await this.#world.operate(
-      Effect.flatMap(
-        SqlClient.SqlClient,
-        (sql) => sql<{ id: string; rail: OutsideRail; amount_kobo: number }>`
-          SELECT id, rail, amount_kobo FROM charge WHERE account_id = ${id} AND status = 'pending'
-          UNION ALL SELECT charge_id, rail, 0 FROM refund WHERE account_id = ${id} AND state NOT IN ('returned', 'failed.given_up')
-          UNION ALL SELECT 'a call', rail, 0 FROM rail_call WHERE account_id = ${id}`,
-      ),
-    )
+    const rows = await this.#world.operate(undecidedOf(this.id))
     return rows.filter(({ id: charge, rail, amount_kobo }) => {
       const transaction = this.merchants[rail]?.books.find(charge)
       return !(

@@ -53,13 +53,20 @@ process.once("exit", end)
 let done = 0
 let longest = 0
 let before = seconds()
-const tell = ({ summary }: Outcome): void => {
+let isEnough = false
+// Whoever has seen enough sees what there was.
+for (const signal of ["SIGINT", "SIGTERM"] as const)
+  process.on(signal, () => {
+    isEnough = true
+  })
+const goesOn = ({ summary }: Outcome): boolean => {
   done += summary.schedules
   longest = Math.max(longest, seconds() - before)
   before = seconds()
   process.stderr.write(`${done} schedules in ${Math.round(before)} s\n`)
+  return !isEnough
 }
-const { summary, failures } = await simulate(url, part, tell)
+const { summary, failures } = await simulate(url, part, goesOn)
 for (const { text } of failures) process.stdout.write(`${text}\n\n`)
 process.stdout.write(`${inWords(summary)}
 seed ${part.seed}: ${done} schedules in ${seconds().toFixed(0)} s, ${(done / seconds()).toFixed(1)} a second, the longest instance ${longest.toFixed(0)} s; ${failures.length} failures\n`)

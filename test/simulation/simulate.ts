@@ -199,11 +199,11 @@ export interface Part {
   readonly to: number
 }
 
-/** Runs schedules, instance after instance, until one fails; `told` hears of each instance. */
+/** Runs schedules, instance after instance, until one fails; `goesOn` hears of each instance, and says whether another follows. */
 export const simulate = async (
   server: Redacted.Redacted<string>,
   { seed, from, to }: Part,
-  told: (outcome: Outcome) => void = () => {},
+  goesOn: (outcome: Outcome) => boolean = () => true,
 ): Promise<Outcome> => {
   const rails = await RailsOfAll.start()
   const summary = emptySummary()
@@ -216,8 +216,7 @@ export const simulate = async (
       const outcome = await runInstance(onDatabase(server, name), rails, seed, schedules)
       await statement(server, `DROP DATABASE ${name} WITH (FORCE)`)
       addSummary(summary, outcome.summary)
-      told(outcome)
-      if (outcome.failures.length > 0) return { summary, failures: outcome.failures }
+      if (!goesOn(outcome) || outcome.failures.length > 0) return { summary, failures: outcome.failures }
     }
     return { summary, failures: [] }
   } finally {

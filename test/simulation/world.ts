@@ -126,7 +126,9 @@ export class World {
     const rests = ({ account }: Waiting) => idle.has(account.id) && !byAccount.get(account.id)!.is_busy
     const resting = waiting.filter(rests)
     this.#waiting = this.#waiting.filter((one) => !resting.includes(one))
-    for (const { account } of resting) account.marks.push({ generation, heard: heard.get(account.id)! })
+    // Of a process that died meanwhile nothing is certain.
+    if (generation === this.rails.generation)
+      for (const { account } of resting) account.marks.push({ generation, heard: heard.get(account.id)! })
     await this.#letPass(resting, byAccount)
     const late = this.#waiting.find(({ until }) => until < Date.now())
     if (late !== undefined)
