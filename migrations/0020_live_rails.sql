@@ -41,9 +41,9 @@ CREATE POLICY own_rows ON rail_callback TO billing_request
   USING (account_id = current_setting('billing.account_id') AND livemode = current_setting('billing.livemode')::boolean);
 
 ALTER TABLE payment_method ADD COLUMN rail text NOT NULL DEFAULT 'simulator', ADD COLUMN sealed bytea, ADD COLUMN email text, ADD COLUMN signature text;
-ALTER TABLE payment_method ADD CONSTRAINT payment_method_rail_known CHECK (rail IN ('simulator', 'paystack', 'flutterwave'));
-ALTER TABLE payment_method ADD CONSTRAINT payment_method_has_token CHECK ((rail = 'simulator') = (sealed IS NULL) AND (sealed IS NULL) = (email IS NULL));
-ALTER TABLE payment_method ADD CONSTRAINT payment_method_token_bounded CHECK (octet_length(sealed) <= 1024 AND octet_length(email) <= 1024);
+ALTER TABLE payment_method ADD CONSTRAINT payment_method_rail_known CHECK (rail IN ('simulator', 'paystack', 'flutterwave')) NOT VALID;
+ALTER TABLE payment_method ADD CONSTRAINT payment_method_has_token CHECK ((rail = 'simulator') = (sealed IS NULL) AND (sealed IS NULL) = (email IS NULL)) NOT VALID;
+ALTER TABLE payment_method ADD CONSTRAINT payment_method_token_bounded CHECK (octet_length(sealed) <= 1024 AND octet_length(email) <= 1024) NOT VALID;
 CREATE UNIQUE INDEX payment_method_of_card ON payment_method (customer_id, rail, signature, account_id, livemode) WHERE signature IS NOT NULL;
 COMMENT ON COLUMN payment_method.rail IS 'The rail that saved it: charges with it go through that one (decision P4).';
 COMMENT ON COLUMN payment_method.sealed IS 'What the rail charges it by, encrypted under ENCRYPTION_KEY with its customer and ID as associated data; null: the simulator needs none.';
@@ -52,11 +52,11 @@ COMMENT ON COLUMN payment_method.signature IS 'SHA-256 of what the rail knows th
 
 ALTER TABLE charge ADD COLUMN purpose text NOT NULL DEFAULT 'sale', ADD COLUMN hosted boolean NOT NULL DEFAULT false, ADD COLUMN page_url text,
   ADD COLUMN page jsonb, ADD COLUMN refused_for text, ADD COLUMN rail_id text;
-ALTER TABLE charge ADD CONSTRAINT charge_rail_known CHECK (rail IN ('simulator', 'paystack', 'flutterwave'));
-ALTER TABLE charge ADD CONSTRAINT charge_purpose_known CHECK (purpose IN ('sale', 'verification'));
-ALTER TABLE charge ADD CONSTRAINT charge_verification_sells_nothing CHECK (purpose = 'sale' OR subscription_id IS NULL AND hosted);
-ALTER TABLE charge ADD CONSTRAINT charge_rail_answer_bounded CHECK (octet_length(page_url) <= 2000 AND octet_length(rail_id) <= 100);
-ALTER TABLE charge ADD CONSTRAINT charge_purpose_by_id CHECK ((purpose = 'verification') = starts_with(id, 'cvr_'));
+ALTER TABLE charge ADD CONSTRAINT charge_rail_known CHECK (rail IN ('simulator', 'paystack', 'flutterwave')) NOT VALID;
+ALTER TABLE charge ADD CONSTRAINT charge_purpose_known CHECK (purpose IN ('sale', 'verification')) NOT VALID;
+ALTER TABLE charge ADD CONSTRAINT charge_verification_sells_nothing CHECK (purpose = 'sale' OR subscription_id IS NULL AND hosted) NOT VALID;
+ALTER TABLE charge ADD CONSTRAINT charge_rail_answer_bounded CHECK (octet_length(page_url) <= 2000 AND octet_length(rail_id) <= 100) NOT VALID;
+ALTER TABLE charge ADD CONSTRAINT charge_purpose_by_id CHECK ((purpose = 'verification') = starts_with(id, 'cvr_')) NOT VALID;
 CREATE INDEX charge_verification ON charge (account_id, livemode, id) WHERE purpose = 'verification';
 COMMENT ON COLUMN charge.purpose IS 'sale; verification: money that is taken to save a card, and sent back at once (decision P8). The API shows no verification.';
 COMMENT ON COLUMN charge.hosted IS 'Whether the buyer pays on the rail''s own page (decision P5).';
