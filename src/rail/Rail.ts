@@ -26,8 +26,8 @@ export type Credentials = Readonly<Record<string, Redacted.Redacted<string>>>
 export interface SavedMethod {
   /** Paystack's authorization code, Flutterwave's token. */
   readonly token: Redacted.Redacted<string>
-  /** The rail takes the token with this e-mail only: the one that it was saved with. */
-  readonly email: string
+  /** The rail takes the token with this e-mail only: the one that it was saved with; null: the rail did not repeat it. */
+  readonly email: string | null
   readonly type: PaymentMethodType
   readonly brand: string | null
   readonly last4: string | null

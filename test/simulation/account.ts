@@ -148,7 +148,7 @@ export class Account implements Party {
       exp_year: 2030,
       signature: issued.token,
     }
-    const { id } = await this.#world.operate(saveMethod(charge, saved, Date.now()))
+    const { id } = (await this.#world.operate(saveMethod(charge, saved, Date.now())))!
     this.#cards = [...this.#cards, id]
     return id
   }

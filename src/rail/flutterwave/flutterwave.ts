@@ -55,7 +55,7 @@ export const flutterwave = (client: RailClient): Rail => ({
     return callRail(
       client,
       { method: "POST", path: "/v3/tokenized-charges", secret, body: chargeBody(charge), token },
-      chargeIn,
+      (body) => chargeIn(body, charge),
       declined,
     )
   }),
