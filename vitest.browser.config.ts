@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 /** The longest first, so that both workers are busy until the end. */
-const ORDER = ["checkout", "races", "paymentLink", "everybody"]
+const ORDER = ["checkout", "rails", "races", "paymentLink", "everybody"]
 
 const rank = ({ moduleId }: TestSpecification): number => {
   const found = ORDER.findIndex((name) => moduleId.endsWith(`/test/browser/${name}.test.ts`))

@@ -8,6 +8,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
  */
 const ORDER = [
   "isolation/tenants",
+  "simulation/rails",
   "faults/crash",
   "nudge/faults",
   "nudge/messengers",
@@ -18,6 +19,12 @@ const ORDER = [
   "faults/idempotency",
   "checkout/races",
   "checkout/crash",
+  "rail/throttle",
+  "rail/asking",
+  "rail/crash",
+  "rail/charges",
+  "rail/callbacks_followed",
+  "rail/reconciliation",
   "faults/races",
   "faults/operations",
   "faults/start",

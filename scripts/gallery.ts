@@ -151,11 +151,22 @@ const refused = (refusal: Problem, path: string): string =>
 const BACK = { label: "Go back to Mama Chidi Kitchen", href: "https://chidi.example/" }
 const REQUEST_ID = "req_01m7yyp0a6e08v7r97jkyz1pj0"
 
+/** Payments go on at the rail's own page. */
+const HOSTED: Partial<PaymentForm> = { takesCards: false }
+const LIVE = { simulated: false }
+
 /** Pages by what they show. */
 export const gallery = (): ReadonlyMap<string, string> =>
   new Map([
     ["checkout-monthly", checkout()],
-    ["checkout-live", checkout({ takesCards: false }, {}, { simulated: false })],
+    ["checkout-live", checkout(HOSTED, {}, LIVE)],
+    [
+      "checkout-live-trial",
+      checkout({ ...HOSTED, purpose: "start_trial", amountKobo: 0, details: NOBODY }, TRIAL, LIVE),
+    ],
+    ["checkout-live-saved", checkout({ ...HOSTED, saved: [VISA], chosen: VISA.id }, {}, LIVE)],
+    ["link-live-email", link({ ...NOTHING_OWED, ...LIVE, form: { ...LINK.form, ...SAVING, ...HOSTED, email: "" } })],
+    ["pending-live", pendingPage({ ...PENDING, ...LIVE, method: null, goOn: "https://checkout.rail.example/4bd0" })],
     ["checkout-trial", checkout({ purpose: "start_trial", amountKobo: 0 }, TRIAL)],
     ["checkout-delivery", checkout({}, DELIVERY)],
     ["checkout-setup", checkout(SAVING, null)],

@@ -34,6 +34,10 @@ const pendingCharges = Metric.gauge("billing_charges_pending", {
   description: "Charges that a rail has not decided, on the wall clock",
 })
 const oldestPending = Metric.gauge("billing_charge_pending_seconds", { description: "How old the oldest of them is" })
+const waitingCalls = Metric.gauge("billing_rail_calls_waiting", {
+  description: "Calls to rails of the outside world that are not answered yet",
+})
+const oldestCall = Metric.gauge("billing_rail_call_waiting_seconds", { description: "How old the oldest of them is" })
 const unsentEmails = Metric.gauge("billing_owner_emails_waiting", { description: "E-mails to account owners not sent" })
 const unsentNudges = Metric.gauge("billing_nudges_waiting", { description: "Nudges that no messenger has taken yet" })
 const failingEndpoints = Metric.gauge("billing_webhook_endpoints_failing", {
@@ -48,6 +52,8 @@ interface Standing {
   readonly lag: number
   readonly pending: number
   readonly oldest: number
+  readonly calls: number
+  readonly oldest_call: number
   readonly emails: number
   readonly nudges: number
   readonly failing: number
@@ -60,6 +66,7 @@ const look = Effect.gen(function* () {
   const [row] = yield* sql<Standing>`
     SELECT t.n AS overdue, coalesce(extract(epoch FROM now() - t.oldest), 0)::float8 AS lag,
       c.n AS pending, coalesce(extract(epoch FROM now() - c.oldest), 0)::float8 AS oldest,
+      q.n AS calls, greatest(coalesce(extract(epoch FROM now() - q.oldest), 0), 0)::float8 AS oldest_call,
       (SELECT count(*) FROM owner_email WHERE sent_at IS NULL AND failure_reason IS NULL) AS emails,
       (SELECT count(*) FROM nudge WHERE state = 'sending') AS nudges,
       (SELECT count(*) FROM webhook_endpoint WHERE failures > 0 AND state = 'enabled') AS failing,
@@ -67,11 +74,14 @@ const look = Effect.gen(function* () {
     FROM (
       SELECT count(*) AS n, min(due_at) AS oldest FROM timer
       WHERE actor_kind IN ('subscription', 'charge', 'invoice', 'nudge', 'refund') AND test_clock_id IS NULL AND due_at <= now()
-    ) t, (SELECT count(*) AS n, min(sent_at) AS oldest FROM charge WHERE status = 'pending' AND test_clock_id IS NULL) c`
+    ) t, (SELECT count(*) AS n, min(sent_at) AS oldest FROM charge WHERE status = 'pending' AND test_clock_id IS NULL) c,
+      (SELECT count(*) AS n, min(queued_at) AS oldest FROM rail_call) q`
   yield* Metric.update(overdueTimers, row!.overdue)
   yield* Metric.update(timerLag, row!.lag)
   yield* Metric.update(pendingCharges, row!.pending)
   yield* Metric.update(oldestPending, row!.oldest)
+  yield* Metric.update(waitingCalls, row!.calls)
+  yield* Metric.update(oldestCall, row!.oldest_call)
   yield* Metric.update(unsentEmails, row!.emails)
   yield* Metric.update(unsentNudges, row!.nudges)
   yield* Metric.update(failingEndpoints, row!.failing)

@@ -1,6 +1,7 @@
 /** Acts on what callbacks of rails named: the rail is asked about it, and nothing else of a callback counts (decision P13). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { retryingDeadlocks } from "../db/deadlock.ts"
 import { records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import { every } from "../process/workers.ts"
@@ -10,6 +11,8 @@ import { askNow } from "./asking.ts"
 
 const LOOK_EVERY_MS = 100
 const MAX_BATCH = 200
+/** However often a reference is named, this process follows it up so seldom: whoever has the keys may name it without end. */
+const AGAIN_AFTER_MS = 1_000
 
 interface Named {
   readonly account_id: string
@@ -24,11 +27,12 @@ const NAMED = { account_id: "text", livemode: "boolean", rail: "text", reference
  * Takes the next references, and has rails asked about the charges that they name; of one that is paid already there is
  * nothing to ask but how its refund stands. References that nobody knows are dropped. In the running transaction.
  */
-const takeNamed = Effect.gen(function* () {
+const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   const named = yield* sql<Named>`
-    SELECT account_id, livemode, rail, reference FROM rail_callback LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`
-  if (named.length === 0) return 0
+    SELECT account_id, livemode, rail, reference FROM rail_callback
+    WHERE reference <> ALL(${resting}::text[]) LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`
+  if (named.length === 0) return named
   const found = yield* sql<Ref & { is_settled: boolean; refund_id: string | null }>`
     SELECT c.account_id, c.livemode, c.id, c.status = 'succeeded' AS is_settled, f.id AS refund_id
     FROM ${records(sql, named, NAMED)} r
@@ -42,14 +46,34 @@ const takeNamed = Effect.gen(function* () {
   yield* sql`
     DELETE FROM rail_callback c USING ${records(sql, named, NAMED)} r
     WHERE (c.account_id, c.livemode, c.rail, c.reference) = (r.account_id, r.livemode, r.rail, r.reference)`
-  return named.length
+  return named
 })
+
+/** References that were followed up within the last second. */
+class Recent {
+  readonly #followed = new Map<string, number>()
+
+  add(named: ReadonlyArray<Named>): void {
+    for (const { reference } of named) this.#followed.set(reference, performance.now())
+  }
+
+  get references(): ReadonlyArray<string> {
+    const oldest = performance.now() - AGAIN_AFTER_MS
+    for (const [reference, at] of this.#followed) if (at < oldest) this.#followed.delete(reference)
+    return [...this.#followed.keys()]
+  }
+}
 
 /** Follows up what callbacks named, for as long as the scope is open. */
 export const railCallbackWorker = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
+  const recent = new Recent()
   const work = Effect.gen(function* () {
-    while ((yield* sql.withTransaction(takeNamed)) === MAX_BATCH);
+    for (let found = MAX_BATCH; found === MAX_BATCH; ) {
+      const named = yield* retryingDeadlocks(sql.withTransaction(takeNamed(recent.references)))
+      recent.add(named)
+      found = named.length
+    }
   })
   yield* every("rail callbacks", LOOK_EVERY_MS, Effect.uninterruptible(work))
 })

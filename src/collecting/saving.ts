@@ -3,6 +3,7 @@ import { createHash } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
+import { customers } from "../customer/customer.ts"
 import { ofTenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { methodPlace } from "../payment_method/paymentMethods.ts"
@@ -16,30 +17,27 @@ const markOf = ({ signature, token }: SavedMethod): string =>
     .update(signature ?? Redacted.value(token))
     .digest("hex")
 
-/** The e-mail that the rail was given for the payment, where it does not repeat it. */
+/** The e-mail that the page was opened with, where the rail does not say with which one it saved what was paid with. */
 const emailOf = Effect.fnUntraced(function* (charge: ChargeRow) {
-  const sql = yield* SqlClient.SqlClient
-  const [customer] = yield* sql<{ email: string | null }>`
-    SELECT email FROM customer WHERE ${ofTenant(sql, charge)} AND id = ${charge.customer_id}`
-  return customer?.email ?? null
+  const customer = (yield* customers.find(charge, [charge.customer_id])).get(charge.customer_id)
+  return customer?.email ?? ""
 })
 
 /**
  * Attaches what a rail saved to the customer of the charge, who is locked; one that the customer has already gets the newest
- * token. Null: without an e-mail the rail would never take it. In the running transaction.
+ * token. In the running transaction.
  */
 export const saveMethod = Effect.fnUntraced(function* (charge: ChargeRow, saved: SavedMethod, now: number) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
   const { account_id, livemode, customer_id, rail } = charge
-  const email = saved.email ?? (yield* emailOf(charge))
-  if (email === null) return null
   const signature = markOf(saved)
   const [known] = yield* sql<{ id: string }>`
     SELECT id FROM payment_method
     WHERE ${ofTenant(sql, charge)} AND customer_id = ${customer_id} AND rail = ${rail} AND signature = ${signature}`
   const id = known?.id ?? newId("payment_method")
   const { type, brand, last4, bank_name, exp_month, exp_year } = saved
+  const email = saved.email ?? (yield* emailOf(charge))
   const sealed = Buffer.from(vault.seal(methodPlace({ account_id, livemode, customer_id, id }), saved.token))
   const hex = sealed.toString("hex")
   yield* known === undefined

@@ -189,11 +189,12 @@ export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<
     ),
   )
   const following = yield* Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
-  // What was taken to save a card goes back at once (decision P8).
+  // What was taken to save a card goes back at once (decision P8), all of it: of a part, a second request that seems to be
+  // needed would send back another one.
   yield* requestRefunds(
     answered.flatMap(({ before, after }) =>
       after.purpose === "verification" && before.status === "pending" && after.status === "succeeded"
-        ? [newRefund(after, now)]
+        ? [newRefund(after, byCharge.get(after.id)!.takenKobo ?? after.amount_kobo, now)]
         : [],
     ),
   )

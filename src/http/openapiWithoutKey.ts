@@ -43,11 +43,11 @@ const inPath = (name: string, description: string): Json => ({
 
 const status: Json = { type: "object", properties: { status: text }, required: ["status"] }
 
-const data = (properties: Readonly<Record<string, Json>>): Json => ({
+const data = (properties: Readonly<Record<string, Json>>, required: ReadonlyArray<string>): Json => ({
   type: "object",
   properties: {
     success: { const: true },
-    data: { type: "object", properties, required: Object.keys(properties) },
+    data: { type: "object", properties, required },
   },
   required: ["success", "data"],
 })
@@ -73,8 +73,14 @@ const DETAILS: Readonly<Record<string, Json>> = {
 
 const REDIRECT: Json = { type: ["string", "null"], description: "Where the buyer goes on" }
 
-const outcome = (kind: string, words: ReadonlyArray<string>, rest: Readonly<Record<string, Json>>): Json =>
-  plain(kind, "application/json", data({ status: { type: "string", enum: words }, ...rest }))
+/** `always`: the fields that are there with every status; all of them unless it says otherwise. */
+const outcome = (
+  kind: string,
+  words: ReadonlyArray<string>,
+  rest: Readonly<Record<string, Json>>,
+  always: ReadonlyArray<string> = Object.keys(rest),
+): Json =>
+  plain(kind, "application/json", data({ status: { type: "string", enum: words }, ...rest }, ["status", ...always]))
 
 const pages = (origin: string): Readonly<Record<string, Json>> => {
   const link = [inPath("token", "The secret of the link, a password of its own")]
@@ -98,7 +104,13 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         parameters: link,
         body: { type: "object", properties: { ...DETAILS, ...METHOD } },
         responses: {
-          "200": outcome("Completed, or pending at the bank", ["completed", "pending"], { redirect_url: REDIRECT }),
+          "200": outcome(
+            "Completed; or pending at the bank, or on the rail's own page, where the buyer goes on",
+            ["completed", "pending"],
+            {
+              redirect_url: REDIRECT,
+            },
+          ),
           ...refusals,
           "422": refused(
             "checkout_session_not_open, charge_in_progress, amount_changed, test_clock_advancing, test_clock_not_ready",
@@ -124,9 +136,14 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         summary: "Pay what is owed by a payment link, or save a payment method where nothing is",
         tag: "pages",
         parameters: link,
-        body: { type: "object", properties: { ...METHOD, submission: DETAILS.submission! } },
+        body: { type: "object", properties: { email: DETAILS.email!, ...METHOD, submission: DETAILS.submission! } },
         responses: {
-          "200": outcome("Paid, saved, or pending at the bank", ["paid", "saved", "pending"], { amount }),
+          "200": outcome(
+            "Paid, saved, or pending at the bank, with the amount; or pending on the rail's own page, with its address",
+            ["paid", "saved", "pending"],
+            { amount, redirect_url: REDIRECT },
+            [],
+          ),
           ...refusals,
           "422": refused(
             "payment_link_closed, charge_in_progress, amount_changed, test_clock_advancing, test_clock_not_ready",
@@ -141,7 +158,7 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         tag: "pages",
         parameters: link,
         responses: {
-          "200": outcome("As it stands", ["open", "pending", "paid", "closed"], { redirect_url: REDIRECT }),
+          "200": outcome("As it stands", ["open", "pending", "paid", "saved", "closed"], { redirect_url: REDIRECT }),
           ...looked,
         },
       }),

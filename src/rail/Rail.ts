@@ -26,7 +26,7 @@ export type Credentials = Readonly<Record<string, Redacted.Redacted<string>>>
 export interface SavedMethod {
   /** Paystack's authorization code, Flutterwave's token. */
   readonly token: Redacted.Redacted<string>
-  /** The rail takes the token with this e-mail only: the one that it was saved with; null: the rail did not repeat it. */
+  /** The rail takes the token with the e-mail only that it was saved with; null: it does not say which that was. */
   readonly email: string | null
   readonly type: PaymentMethodType
   readonly brand: string | null
@@ -135,8 +135,6 @@ export interface CallbackRequest {
 /** One rail of the outside world. No call fails: what went wrong is what was heard. */
 export interface Rail {
   readonly name: OutsideRail
-  /** The names of its credentials, all of which are needed. */
-  readonly credentials: ReadonlyArray<string>
   readonly charge: (charge: TokenCharge, credentials: Credentials) => Effect.Effect<HeardTransaction | NotHeard>
   readonly openPage: (payment: PagePayment, credentials: Credentials) => Effect.Effect<HeardPage | NotHeard>
   readonly ask: (

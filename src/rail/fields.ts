@@ -68,14 +68,13 @@ export const wholeNumber = (value: unknown, min: number, max: number): number | 
   return typeof number === "number" && Number.isInteger(number) && number >= min && number <= max ? number : null
 }
 
-const isUsable = (value: unknown, max: number): value is string =>
-  typeof value === "string" && /^[^\s\u0000-\u001f\u007f]+$/.test(value) && Buffer.byteLength(value) <= max
-
-/** A token, and the e-mail it was saved with as far as the rail says it; undefined where the token could not be used later. */
-export const tokenIn = (token: unknown, email: unknown): Pick<SavedMethod, "token" | "email"> | undefined =>
-  isUsable(token, MAX_TOKEN_BYTES)
-    ? { token: Redacted.make(token), email: isUsable(email, MAX_EMAIL_BYTES) ? email : null }
-    : undefined
+/** A token and the e-mail that it was saved with, as far as the rail says it; undefined where the token could not be used. */
+export const tokenIn = (token: unknown, email: unknown): Pick<SavedMethod, "token" | "email"> | undefined => {
+  const isUsable = (value: unknown, max: number): value is string =>
+    typeof value === "string" && /^[^\s\u0000-\u001f\u007f]+$/.test(value) && Buffer.byteLength(value) <= max
+  if (!isUsable(token, MAX_TOKEN_BYTES)) return undefined
+  return { token: Redacted.make(token), email: isUsable(email, MAX_EMAIL_BYTES) ? email : null }
+}
 
 /** A rail's page to which a buyer may be sent; undefined where the address is none, or not safe. */
 export const pageAt = (value: unknown): HeardPage | undefined => {

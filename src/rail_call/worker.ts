@@ -3,7 +3,7 @@
  * neither one merchant's renewals at midnight nor a rail that hangs hold anybody else up (decision P11). Taking calls and
  * writing what was heard go on beside each other. What a process that died had under way is taken over.
  */
-import { Effect, Queue, Schedule } from "effect"
+import { Effect, Metric, Queue, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { release } from "../process/lease.ts"
@@ -37,6 +37,11 @@ export interface Prepared {
   readonly call: TakenCall
   readonly talk: Effect.Effect<Heard>
 }
+
+const calls = Metric.counter("billing_rail_calls_total", {
+  description: "Calls to rails of the outside world, by rail, kind and what was heard",
+  incremental: true,
+})
 
 /** What came of a call. */
 export interface HeardCall {
@@ -89,7 +94,7 @@ class Conversations {
     if (!isAnswered(heard.heard)) this.#unanswered = [...this.#unanswered, heard]
   }
 
-  /** How these were reached is written. */
+  /** How these were reached is written, or not to be waited for. */
   recorded(all: ReadonlyArray<HeardCall>): void {
     this.#unanswered = this.#unanswered.filter((one) => !all.includes(one))
   }
@@ -190,7 +195,8 @@ const write = Effect.fnUntraced(function* <R>(conversations: Conversations, call
   conversations.unwritten = [...conversations.unwritten.filter((one) => !batch.includes(one)), ...failed]
   yield* Effect.ensuring(
     recordReach(written.map(({ call, heard }) => ({ ...call, heard }))),
-    Effect.sync(() => conversations.recorded(written)),
+    // What cannot be written holds its account up no longer.
+    Effect.sync(() => conversations.recorded(batch)),
   )
   if (failed.length > 0) return yield* Effect.die(new Error(`${failed.length} answers of rails could not be written.`))
 })
@@ -203,10 +209,11 @@ export const railCallWorker = Effect.fnUntraced(function* <R>(callers: ReadonlyA
   const talk = ({ call, talk }: Prepared) =>
     Effect.asVoid(
       Effect.forkDetach(
-        Effect.map(talk, (heard) => {
+        Effect.flatMap(talk, (heard) => {
           conversations.ended({ call, heard, endedAt: Date.now() })
           Queue.offerUnsafe(takeNow, undefined)
           Queue.offerUnsafe(writeNow, undefined)
+          return Metric.update(Metric.withAttributes(calls, { rail: call.rail, kind: call.kind, heard: heard.kind }), 1)
         }),
       ),
     )

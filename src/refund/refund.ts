@@ -43,15 +43,15 @@ export const refundLifecycle: Lifecycle<typeof refundMachine, RefundRow> = {
   table: refunds,
 }
 
-/** A refund of a whole charge, to be requested from its rail. */
-export const newRefund = (charge: ChargeRow, now: number): RefundRow => ({
+/** A refund of all that a rail took for a charge, to be requested from that rail. */
+export const newRefund = (charge: ChargeRow, takenKobo: number, now: number): RefundRow => ({
   account_id: charge.account_id,
   livemode: charge.livemode,
   id: newId("refund"),
   charge_id: charge.id,
   customer_id: charge.customer_id,
   rail: charge.rail,
-  amount_kobo: charge.amount_kobo,
+  amount_kobo: takenKobo,
   version: 0,
   returned_at: null,
   created_at: now,

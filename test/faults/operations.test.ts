@@ -86,6 +86,7 @@ describe("a server in operation", () => {
       "billing_webhook_endpoints_failing",
       "billing_timer_lag_seconds",
       "billing_charges_pending",
+      "billing_rail_calls_waiting",
       "billing_reconciliation_exceptions",
     ])
       expect(metrics).toContain(name)

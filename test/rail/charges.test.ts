@@ -1,6 +1,7 @@
 /** Charges at the rails of the outside world that are decided at once: what each answer means (decisions P4, P9). */
 import { describe, expect, it } from "vitest"
 import type { FailureCode } from "../../src/rail/PaymentRail.ts"
+import { dump, spellings } from "../support/dump.ts"
 import { useMailbox } from "../support/mailbox.ts"
 import { faults } from "../support/rails/fault.ts"
 import { BOTH, DUE, emailOf, newMerchant, useRails } from "../support/rails/live.ts"
@@ -38,7 +39,7 @@ const DECLINES: ReadonlyArray<readonly [string, FailureCode]> = [
   ["51", "insufficient_funds"],
 ]
 
-describe.each(BOTH)("%s", (name) => {
+describe.concurrent.each(BOTH)("%s", (name) => {
   it("charges a saved card, once", async () => {
     const account = await open(name)
     const charge = await account.charge(123_456)
@@ -150,7 +151,7 @@ describe.each(BOTH)("%s", (name) => {
     const charge = await account.settled((await account.latest(subscription)).id)
     expect(charge).toMatchObject({ failure_code: "authentication_required", will_retry: false, next_retry_at: null })
     const mail = await eventually(async () => mailbox.to(emailOf(account.id)).at(-1))
-    expect(mail.text).toMatch(/\/pay\/[a-z0-9]{20}/i)
+    expect(mail.text).toMatch(/\/pay\/[\w-]{43}/)
     expect(account.merchant.books.totalTaken()).toBe(500_000)
   })
 
@@ -209,4 +210,38 @@ describe.each(BOTH)("%s", (name) => {
     expect(await underWay).toMatchObject({ status: "succeeded" })
     expect(rail.calls.log.filter(({ key }) => key === before).map(({ amountKobo }) => amountKobo)).toEqual([100_000])
   })
+})
+
+it("keeps keys, tokens and the e-mails that they were saved with out of logs, answers, events and dumps", async () => {
+  for (const name of BOTH) {
+    const account = await open(name)
+    const email = `saved.with.${name}@example.com`
+    const buyer = await account.buyer(email)
+    const [token] = [...account.merchant.books.tokens.keys()] as [string]
+    const { secretKey, webhookSecret } = account.merchant
+    // A rail that repeats what it was called with.
+    for (const spoken of ["data", "error"] as const)
+      account.plan("charge", faults.decline(`No such thing as ${token} for ${secretKey}`, { spoken }))
+    account.plan("charge", [faults.html500(), faults.unauthorized(), faults.stepUp()])
+    for (let n = 0; n < 6; n++) await account.charge(100_000 + n, buyer)
+    const subscription = await account.subscribe(500_000, buyer)
+    const answers = await Promise.all(
+      ["/charges", "/events", "/customers", "/nudges", "/subscriptions"].map((path) => account.api.all(path)),
+    )
+    const shown = [
+      ...answers,
+      data(await account.api.get(`/customers/${buyer.customer}`)),
+      data(await account.api.get(`/subscriptions/${subscription}`)),
+    ].map((answer) => JSON.stringify(answer))
+    const said = [server().output(), ...shown]
+    const rows = await dump(database)
+    for (const secret of [token, secretKey, webhookSecret]) {
+      for (const text of said) expect(text).not.toContain(secret)
+      for (const spelling of spellings(secret)) expect(rows.filter((row) => row.includes(spelling))).toEqual([])
+    }
+    for (const text of said) expect(text).not.toContain(email)
+    const withEmail = rows.filter((row) => row.includes(email))
+    expect(withEmail).toHaveLength(1)
+    expect(withEmail[0]).toMatch(/^public\.payment_method /)
+  }
 })

@@ -58,7 +58,7 @@ const DIFFERING: ReadonlyArray<{
   },
 ]
 
-describe.each(BOTH)("%s", (name) => {
+describe.concurrent.each(BOTH)("%s", (name) => {
   it.each(DIFFERING)(
     "books nothing of $what, and settles once the rail says it right",
     async ({ fault, kind, kobo, mend }) => {

@@ -184,3 +184,26 @@ describe.concurrent("a rail", () => {
     expect(await throttleOf(account)).toBeUndefined()
   })
 })
+
+it("an answer that cannot be written holds nobody up, and is written once it can be", async () => {
+  const account = await open("paystack")
+  const buyer = await account.buyer()
+  const refused = 666_001
+  const statement = (text: string) => database.run((sql) => sql.unsafe(text).unprepared)
+  await statement(
+    "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused by the test'; END $$",
+  )
+  await statement(
+    `CREATE TRIGGER refuse BEFORE UPDATE ON charge FOR EACH ROW WHEN (old.amount_kobo = ${refused}) EXECUTE FUNCTION refuse()`,
+  )
+  account.plan("charge", faults.silenceAfter("cut"), refused)
+  const posted = account.charge(refused, buyer)
+  await eventually(async () => (server().output().includes("what a rail said cannot be written") ? true : undefined))
+  expect(await account.charge(PRICE, buyer)).toMatchObject({ status: "succeeded" })
+  await statement("DROP TRIGGER refuse ON charge")
+  const { id, status } = await posted
+  expect(status).toBe("pending")
+  await eventually(async () => ((await account.see(id)).state === "pending.waiting" ? true : undefined))
+  expect(await account.ask(id)).toMatchObject({ status: "succeeded" })
+  expect(callsOf(account, "charge")).toHaveLength(2)
+})

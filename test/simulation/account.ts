@@ -1,30 +1,29 @@
 /** An account that lives by its schedule: what its merchant, its buyers and its rails do, step by step. */
-import { Effect, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
+import { Redacted } from "effect"
 import { createAccount } from "../../src/account/accounts.ts"
-import type { ChargeRow } from "../../src/charge/charge.ts"
-import { saveMethod } from "../../src/collecting/saving.ts"
 import { giveCredentials } from "../../src/credential/credentials.ts"
-import { createCustomer } from "../../src/customer/customers.ts"
-import { createPlan } from "../../src/plan/plans.ts"
 import type { OutsideRail } from "../../src/rail/Rail.ts"
 import type { Forgery } from "../support/rails/callback.ts"
 import type { Callback, Merchant } from "../support/rails/wire.ts"
 import type { Heard, Party } from "./rails.ts"
 import type { CallbackWay, Schedule, Step } from "./schedule.ts"
+import { newestOf, paymentsOnPages, undecidedOf } from "./seen.ts"
 import { LOST } from "./service.ts"
+import { beginWithCard, openShop, saveCardAt } from "./shop.ts"
 import { type Request, verbs } from "./verbs.ts"
 import type { World } from "./world.ts"
 
 /** Time that passes at the end, in moves to what is due next: days, where questions go out every hour. */
 const MAX_MOVES = 60
+/** From here on it passes faster than questions go out: what comes daily would take too many of them. */
+const MOVES_BY_QUESTIONS = 30
+const FASTER_MS = 12 * 3_600_000
 /** From here on buyers see to what is still open on a page of the rail's, and rails to what they have not decided. */
 const MOVES_WITHOUT_THEM = 8
 
 /** How often a merchant asks for something that gets no answer. */
 const MAX_ASKED = 4
 
-const EMAIL = "ada@example.com"
 const FORGERIES: ReadonlyArray<Forgery> = ["wrong_signature", "unsigned", "other_account", "changed_body"]
 
 interface LateCallback {
@@ -78,41 +77,25 @@ export class Account implements Party {
       const waits = step.waits || step.name === "pass"
       this.#say(`step ${step.name}${waits ? "" : ", and on at once"}`)
       const doing = this.#take(step)
-      if (waits) {
-        await doing
-        await this.#world.rest(this)
-      } else void this.#count(doing)
+      if (!waits) {
+        void this.#count(doing)
+        continue
+      }
+      await doing
+      await this.#world.rest(this)
+      if (step.name === "checkOut" || step.name === "setUp") await this.#goOn(step)
     }
     await this.#end()
   }
 
   #begin = async (): Promise<void> => {
-    const { amountKobo } = this.schedule
     const { account } = await this.#world.operate(createAccount({ businessName: "Fit", liveAccess: "approved" }))
     this.id = account.id
     await this.#giveKeys(this.#rail)
-    const { customer, plan } = await this.#world.operate(
-      Effect.all({
-        customer: createCustomer(this.#tenant, { name: "Ada Obi", email: EMAIL }),
-        plan: createPlan(this.#tenant, {
-          name: "Gym",
-          amount: amountKobo,
-          currency: "NGN",
-          billing_cycle: "daily",
-          pause_enabled: true,
-          reminders: { enabled: false },
-        }),
-      }),
-    )
-    this.#customer = customer.id
-    this.#plan = plan.id
-    const card = await this.#saveCard(this.#rail)
-    await this.#world.operate(
-      Effect.flatMap(
-        SqlClient.SqlClient,
-        (sql) => sql`UPDATE customer SET default_payment_method_id = ${card} WHERE account_id = ${this.id}`,
-      ),
-    )
+    const { customer, plan } = await this.#world.operate(openShop(this.#tenant, this.schedule.amountKobo))
+    this.#customer = customer
+    this.#plan = plan
+    await this.#world.operate(beginWithCard(this.#tenant, await this.#saveCard(this.#rail)))
   }
 
   /** Puts the account on a rail, with keys that it has there from now on. */
@@ -135,20 +118,7 @@ export class Account implements Party {
   }
 
   #saveCard = async (rail: OutsideRail): Promise<string> => {
-    const issued = this.merchants[rail]!.books.issueToken(EMAIL)
-    const charge = { ...this.#tenant, customer_id: this.#customer, rail } as ChargeRow
-    const saved = {
-      token: Redacted.make(issued.token),
-      email: EMAIL,
-      type: "card" as const,
-      brand: "visa",
-      last4: "4081",
-      bank_name: null,
-      exp_month: 12,
-      exp_year: 2030,
-      signature: issued.token,
-    }
-    const { id } = (await this.#world.operate(saveMethod(charge, saved, Date.now())))!
+    const id = await this.#world.operate(saveCardAt(this.#tenant, this.#customer, rail, this.merchants[rail]!))
     this.#cards = [...this.#cards, id]
     return id
   }
@@ -178,18 +148,7 @@ export class Account implements Party {
     }
   }
 
-  #newest = async (): Promise<{ charge: string | undefined; subscription: string | undefined }> => {
-    const { id } = this
-    const [found] = await this.#world.operate(
-      Effect.flatMap(
-        SqlClient.SqlClient,
-        (sql) => sql<{ charge: string | null; subscription: string | null }>`
-          SELECT (SELECT id FROM charge WHERE account_id = ${id} ORDER BY id DESC LIMIT 1) AS charge,
-            (SELECT id FROM subscription WHERE account_id = ${id} AND status <> 'cancelled' ORDER BY id DESC LIMIT 1) AS subscription`,
-      ),
-    )
-    return { charge: found?.charge ?? undefined, subscription: found?.subscription ?? undefined }
-  }
+  #newest = () => this.#world.operate(newestOf(this.id))
 
   #ofCharge = async (request: (id: string) => Request, times = 1): Promise<void> => {
     const { charge } = await this.#newest()
@@ -208,6 +167,12 @@ export class Account implements Party {
         return this.#ask(verbs.charge(tenant, this.#customer, this.schedule.amountKobo + much))
       case "subscribe":
         return this.#ask(verbs.subscribe(tenant, this.#customer, this.#plan))
+      case "checkOut":
+        return this.#ask(verbs.checkOut(tenant, this.#customer, this.#plan, this.#rail))
+      case "setUp":
+        return this.#ask(verbs.setUp(tenant, this.#customer, this.#rail))
+      case "comeBack":
+        return this.#comeBack()
       case "retry":
         return this.#ofCharge((id) => verbs.retry(tenant, id))
       case "retryTwice":
@@ -230,11 +195,13 @@ export class Account implements Party {
       }
       case "rotateKeys":
         return this.#giveKeys(this.#rail)
-      case "switchRail":
-        this.#rail = this.#rail === "paystack" ? "flutterwave" : "paystack"
-        await this.#giveKeys(this.#rail)
-        if (much % 2 === 0) await this.#setCard(await this.#saveCard(this.#rail))
+      case "switchRail": {
+        const other = this.#rail === "paystack" ? "flutterwave" : "paystack"
+        await this.#giveKeys(other)
+        this.#rail = other
+        if (much % 2 === 0) await this.#setCard(await this.#saveCard(other))
         return
+      }
       case "deliver":
         return this.#deliverLate(much)
       case "forge":
@@ -246,15 +213,14 @@ export class Account implements Party {
       case "payOnPage":
         return this.#actOnPages(much % 3 === 0 ? "decline" : "pay")
       case "pass":
-        return void (await this.#pass())
+        return this.#pass()
     }
   }
 
-  #pass = async (): Promise<boolean> => {
-    const ms = await this.#world.pass(this)
+  #pass = async (atLeastMs = 0): Promise<void> => {
+    const ms = await this.#world.pass(this, atLeastMs)
     if (ms !== null) this.counts.moves++
     this.#say(ms === null ? "  nothing is due" : `  ${Math.round(ms / 1000)} s have passed`)
-    return ms !== null
   }
 
   #callbackOf = (rail: OutsideRail, reference: string): Callback => {
@@ -298,6 +264,20 @@ export class Account implements Party {
       throw new Error(`A forged callback (${how}) was answered with ${String(status)}.`)
   }
 
+  /** The buyers come back from the rail's pages, wherever they are. */
+  #comeBack = async (): Promise<void> => {
+    const tenant = this.#tenant
+    const pending = await this.#world.operate(paymentsOnPages(this.id))
+    for (const { id } of pending) await this.#ask(verbs.comeBack({ ...tenant, id }))
+  }
+
+  /** What most buyers do once the rail's page is open. */
+  #goOn = async ({ much }: Step): Promise<void> => {
+    if (much % 5 === 0) return
+    await this.#actOnPages(much % 5 === 1 ? "decline" : "pay")
+    if (much % 2 === 0) await this.#comeBack()
+  }
+
   #settleAtRail = async (): Promise<void> => {
     for (const merchant of Object.values(this.merchants)) merchant.books.settleAll()
     this.#world.rails.drain()
@@ -312,16 +292,7 @@ export class Account implements Party {
 
   /** Charges and refunds that nothing has decided, but for those of which the rail says what can never be right. */
   #undecided = async (): Promise<number> => {
-    const { id } = this
-    const rows = await this.#world.operate(
-      Effect.flatMap(
-        SqlClient.SqlClient,
-        (sql) => sql<{ id: string; rail: OutsideRail; amount_kobo: number }>`
-          SELECT id, rail, amount_kobo FROM charge WHERE account_id = ${id} AND status = 'pending'
-          UNION ALL SELECT charge_id, rail, 0 FROM refund WHERE account_id = ${id} AND state NOT IN ('returned', 'failed.given_up')
-          UNION ALL SELECT 'a call', rail, 0 FROM rail_call WHERE account_id = ${id}`,
-      ),
-    )
+    const rows = await this.#world.operate(undecidedOf(this.id))
     return rows.filter(({ id: charge, rail, amount_kobo }) => {
       const transaction = this.merchants[rail]?.books.find(charge)
       return !(
@@ -356,7 +327,7 @@ export class Account implements Party {
         await this.#settleAtRail()
         await this.#actOnPages(moves % 2 === 0 ? "decline" : "pay")
       }
-      if (undecided > 0) await this.#pass()
+      if (undecided > 0) await this.#pass(moves < MOVES_BY_QUESTIONS ? 0 : FASTER_MS)
     }
   }
 }

@@ -64,10 +64,13 @@ const OF_CHARGES = {
   "takes dollars": () => faults.wrongCurrency(),
 } satisfies Readonly<Record<string, MakeFault>>
 
+/**
+ * Not among them: a refund that fails later. Where its first answer was lost, the second request hears that the money is
+ * sent back already, and nobody asks any more.
+ */
 const OF_REFUNDS = {
   "refund fails": () => faults.refundFails(),
   "refund pending": (much) => faults.refundPendingUntil(asksOf(much)),
-  "refund fails later": (much) => faults.refundFailsLater(asksOf(much)),
 } satisfies Readonly<Record<string, MakeFault>>
 
 const ALL = { none: () => undefined, ...TRANSPORT, ...OF_CHARGES, ...OF_REFUNDS } satisfies Readonly<
@@ -78,8 +81,11 @@ export type FaultName = keyof typeof ALL
 
 const namesOf = (table: object) => Object.keys(table) as ReadonlyArray<FaultName>
 
-export const CHARGE_FAULTS = [...namesOf(TRANSPORT), ...namesOf(OF_CHARGES)]
-export const ASK_FAULTS = namesOf(TRANSPORT)
+/** Of questions, and of pages that are opened. */
+export const TRANSPORT_FAULTS = namesOf(TRANSPORT)
+export const CHARGE_FAULTS = [...TRANSPORT_FAULTS, ...namesOf(OF_CHARGES)]
+/** Of what buyers pay on pages. */
+export const PAYMENT_FAULTS = namesOf(OF_CHARGES).filter((name) => name !== "step-up")
 export const REFUND_FAULTS = [...namesOf(TRANSPORT), ...namesOf(OF_REFUNDS)]
 
 export const faultOf = (name: FaultName, much: number, amountKobo: number): Fault | undefined =>

@@ -38,6 +38,18 @@ export interface Party {
   readonly called: (rail: OutsideRail, callback: Callback, way: CallbackWay) => void
 }
 
+/** What is planned for calls of each kind. */
+const STREAMS = {
+  charge: "charges",
+  open: "opens",
+  page: "payments",
+  verify: "asks",
+  refund: "refunds",
+  refund_status: "refundAsks",
+} as const satisfies Record<Call["kind"], keyof Schedule>
+
+type Stream = (typeof STREAMS)[Call["kind"]] | "callbacks"
+
 const PREFIX = "account:"
 
 const ours = (reference: string): string => reference.replace(/^([a-z]+)-/, "$1_")
@@ -99,11 +111,11 @@ export class RailsOfAll {
     else this.#underWay.delete(reference)
   }
 
-  /** Which of our processes made the call about a reference that comes in now: the first that has one under way. */
+  /** Which of our processes made the call about a reference that comes in now: the first that has one under way; 0: none has. */
   #callerOf = (reference: string): number => {
     const first = this.#underWay.get(reference)?.[0]
     this.#finish(reference, first)
-    return first?.generation ?? this.generation
+    return first?.generation ?? 0
   }
 
   /** The merchant of an account at a rail; made where there is none. */
@@ -136,7 +148,7 @@ export class RailsOfAll {
   }
 
   /** What is planned next of a kind for a party; undefined: nothing more. */
-  #next = <T>({ schedule }: Party, kind: "charges" | "asks" | "refunds" | "callbacks", from: ReadonlyArray<T>) => {
+  #next = <T>({ schedule }: Party, kind: Stream, from: ReadonlyArray<T>) => {
     const key = `${kind} ${schedule.number}`
     const drawn = this.#drawn.get(key) ?? 0
     this.#drawn.set(key, drawn + 1)
@@ -147,9 +159,8 @@ export class RailsOfAll {
     const party = this.#parties.get(key)
     if (party === undefined) return undefined
     const { schedule } = party
-    const stream =
-      kind === "charge" ? "charges" : kind === "verify" ? "asks" : kind.startsWith("refund") ? "refunds" : undefined
-    const { fault: name, much } = (stream === undefined ? undefined : this.#next(party, stream, schedule[stream])) ?? {
+    const stream = STREAMS[kind]
+    const { fault: name, much } = this.#next(party, stream, schedule[stream]) ?? {
       fault: "none" as const,
       much: 0,
     }

@@ -4,7 +4,7 @@
  */
 import fc from "fast-check"
 import { OUTSIDE_RAILS, type OutsideRail } from "../../src/rail/Rail.ts"
-import { ASK_FAULTS, CHARGE_FAULTS, type FaultName, REFUND_FAULTS } from "./faults.ts"
+import { CHARGE_FAULTS, type FaultName, PAYMENT_FAULTS, REFUND_FAULTS, TRANSPORT_FAULTS } from "./faults.ts"
 import type { Break } from "./fuse.ts"
 
 /** A fault, and a number that says how much of it. */
@@ -16,6 +16,9 @@ export interface Planned {
 const STEPS = [
   "charge",
   "subscribe",
+  "checkOut",
+  "setUp",
+  "comeBack",
   "retry",
   "retryTwice",
   "cancel",
@@ -52,8 +55,11 @@ export interface Schedule {
   readonly steps: ReadonlyArray<Step>
   /** One for each call of its kind that comes in, in order; later ones go well. */
   readonly charges: ReadonlyArray<Planned>
+  readonly opens: ReadonlyArray<Planned>
+  readonly payments: ReadonlyArray<Planned>
   readonly asks: ReadonlyArray<Planned>
   readonly refunds: ReadonlyArray<Planned>
+  readonly refundAsks: ReadonlyArray<Planned>
   readonly callbacks: ReadonlyArray<CallbackWay>
 }
 
@@ -76,7 +82,11 @@ const planned = (faults: ReadonlyArray<FaultName>, well: number) =>
 
 const step = fc.record({
   name: fc.oneof(
-    { weight: 3, arbitrary: fc.constantFrom("charge" as const, "subscribe" as const) },
+    {
+      weight: 4,
+      arbitrary: fc.constantFrom("charge" as const, "subscribe" as const, "checkOut" as const, "setUp" as const),
+    },
+    { weight: 2, arbitrary: fc.constantFrom("payOnPage" as const, "comeBack" as const) },
     { weight: 3, arbitrary: fc.constant("pass" as const) },
     { weight: 6, arbitrary: fc.constantFrom(...STEPS) },
   ),
@@ -87,11 +97,14 @@ const step = fc.record({
 const schedule = fc.record({
   rail: fc.constantFrom(...OUTSIDE_RAILS),
   amountKobo: fc.integer({ min: 10_000, max: 5_000_000 }),
-  begins: fc.constantFrom("charge" as const, "subscribe" as const),
+  begins: fc.constantFrom("charge" as const, "subscribe" as const, "checkOut" as const, "setUp" as const),
   steps: fc.array(step, { minLength: 2, maxLength: 10 }),
   charges: fc.array(planned(CHARGE_FAULTS, 6), { minLength: 12, maxLength: 12 }),
-  asks: fc.array(planned(ASK_FAULTS, 12), { minLength: 12, maxLength: 12 }),
-  refunds: fc.array(planned(REFUND_FAULTS, 4), { minLength: 4, maxLength: 4 }),
+  opens: fc.array(planned(TRANSPORT_FAULTS, 20), { minLength: 4, maxLength: 4 }),
+  payments: fc.array(planned(PAYMENT_FAULTS, 6), { minLength: 6, maxLength: 6 }),
+  asks: fc.array(planned(TRANSPORT_FAULTS, 12), { minLength: 12, maxLength: 12 }),
+  refunds: fc.array(planned(REFUND_FAULTS, 4), { minLength: 12, maxLength: 12 }),
+  refundAsks: fc.array(planned(TRANSPORT_FAULTS, 12), { minLength: 6, maxLength: 6 }),
   callbacks: fc.array(
     fc.constantFrom<CallbackWay>("at once", "at once", "before the answer", "late", "late", "twice"),
     { minLength: 12, maxLength: 12 },

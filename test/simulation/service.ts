@@ -6,10 +6,12 @@ import { Cause, Effect, Layer, Logger, ManagedRuntime, type Redacted } from "eff
 import { SqlClient } from "effect/sql"
 import { KEYS } from "../../scripts/server.ts"
 import { CheckoutLinks } from "../../src/checkout/CheckoutLinks.ts"
+import { checkoutTimers } from "../../src/checkout/closing.ts"
 import { pageUrlsLayer } from "../../src/checkout/pageUrls.ts"
 import { railCallbackWorker } from "../../src/collecting/callbacks.ts"
 import { chargeTimers, recoverCharges } from "../../src/collecting/collect.ts"
 import { type RailServices, railAttempts, railQuestions } from "../../src/collecting/railCharges.ts"
+import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import { Origin } from "../../src/http/Origin.ts"
 import { every } from "../../src/process/workers.ts"
 import type { OutsideRail, Rail } from "../../src/rail/Rail.ts"
@@ -42,7 +44,7 @@ export interface Complaint {
 }
 
 /** Time does not pass here but is moved (time.ts), of which no worker would know: timers fire when they are told to. */
-const fireTimers = sweep([chargeTimers, subscriptionTimers, refundTimers])
+const fireTimers = sweep([chargeTimers, subscriptionTimers, checkoutTimers, refundTimers])
 
 const startWorkers = Effect.gen(function* () {
   yield* every("recovery", RECOVER_EVERY_MS, recoverCharges({}))
@@ -64,7 +66,9 @@ const whileAlive = (isDead: () => boolean, calls: Place["calls"]) =>
           Effect.suspend(() => {
             if (isDead()) return Effect.never
             const ended = calls(referenceOf(...args))
-            return Effect.ensuring(call(...args), Effect.sync(ended))
+            // What a dead one has sent may come in still.
+            const done = Effect.sync(() => void (isDead() || ended()))
+            return Effect.ensuring(call(...args), done)
           })
       const named = ({ reference }: { readonly reference: string }) => reference
       const guard = (rail: Rail): Rail => ({
@@ -84,6 +88,7 @@ const layerOf = (url: Redacted.Redacted<string>, { rails, calls }: Place, isDead
   const services = servicesLayer(url, KEYS)
   const requests = Layer.mergeAll(
     CheckoutLinks.layer,
+    TenantDatabase.layer(url),
     whileAlive(isDead, calls).pipe(Layer.provide(Rails.layer({ urls: rails, timeoutMs: RAIL_TIMEOUT_MS }))),
     pageUrlsLayer.pipe(Layer.provide(CheckoutLinks.layer)),
   ).pipe(Layer.provideMerge(Origin.layer("http://127.0.0.1")))

@@ -95,6 +95,15 @@ const summaryOf = (accounts: ReadonlyArray<Account>, kills: number): Summary => 
   return summary
 }
 
+const readLeft = (account: string) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql<{ line: string }>`
+      SELECT row_to_json(c)::text AS line FROM rail_call c WHERE account_id = ${account}
+      UNION ALL SELECT row_to_json(t)::text FROM rail_throttle t WHERE account_id = ${account}
+      UNION ALL SELECT row_to_json(b)::text FROM rail_callback b WHERE account_id = ${account}`,
+  )
+
 const readJournal = (account: string) =>
   Effect.flatMap(
     SqlClient.SqlClient,
@@ -107,6 +116,7 @@ const readJournal = (account: string) =>
 const storyOf = async (world: World, account: Account, problems: ReadonlyArray<string>): Promise<string> => {
   const { schedule, story, heard, merchants } = account
   const journal = await world.operate(readJournal(account.id))
+  const left = await world.operate(readLeft(account.id))
   const atRails = Object.entries(merchants).flatMap(([rail, { books }]) =>
     [...books.transactions.values()].map(
       ({ reference, status, askedKobo, taken, currency, asks }) =>
@@ -125,6 +135,8 @@ const storyOf = async (world: World, account: Account, problems: ReadonlyArray<s
     `certain by then: ${account.marks.map(({ generation, heard }) => `${heard} in #${generation}`).join(", ")}`,
     "at the rails:",
     ...atRails,
+    "left over:",
+    ...left.map(({ line }) => line),
     "journal:",
     ...journal.map(({ line }) => line),
   ].join("\n")
@@ -187,11 +199,11 @@ export interface Part {
   readonly to: number
 }
 
-/** Runs schedules, instance after instance, until one fails; `told` hears of each instance. */
+/** Runs schedules, instance after instance, until one fails; `goesOn` hears of each instance, and says whether another follows. */
 export const simulate = async (
   server: Redacted.Redacted<string>,
   { seed, from, to }: Part,
-  told: (outcome: Outcome) => void = () => {},
+  goesOn: (outcome: Outcome) => boolean = () => true,
 ): Promise<Outcome> => {
   const rails = await RailsOfAll.start()
   const summary = emptySummary()
@@ -204,8 +216,7 @@ export const simulate = async (
       const outcome = await runInstance(onDatabase(server, name), rails, seed, schedules)
       await statement(server, `DROP DATABASE ${name} WITH (FORCE)`)
       addSummary(summary, outcome.summary)
-      told(outcome)
-      if (outcome.failures.length > 0) return { summary, failures: outcome.failures }
+      if (!goesOn(outcome) || outcome.failures.length > 0) return { summary, failures: outcome.failures }
     }
     return { summary, failures: [] }
   } finally {

@@ -1,7 +1,11 @@
 /** Time of accounts that stand still on the wall clock: what each has left to do, and moving it all back so that time has passed. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { retryingDeadlocks } from "../../src/db/deadlock.ts"
 import { records } from "../../src/db/records.ts"
+
+/** The class of the locks that processes which live hold (src/process/Runner.ts). */
+const RUNNER_LOCKS = 7_301_002
 
 /** How things stand with an account. */
 export interface Standing {
@@ -31,7 +35,10 @@ export const standings = (accounts: ReadonlyArray<string>) =>
       CROSS JOIN LATERAL (
         SELECT coalesce(bool_or(n.is_under_way OR n.at <= clock_timestamp()), false) AS is_due, min(n.at) AS next_at
         FROM (
-          SELECT q.runner IS NOT NULL AS is_under_way, greatest(q.queued_at, h.next_call_at) AS at
+          SELECT EXISTS (
+              SELECT 1 FROM pg_locks
+              WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::integer::oid AND objid = q.runner::oid AND granted
+            ) AS is_under_way, greatest(q.queued_at, h.next_call_at) AS at
           FROM rail_call q LEFT JOIN rail_throttle h ON (h.account_id, h.livemode, h.rail) = (q.account_id, q.livemode, q.rail)
           WHERE q.account_id = a.id
         ) n
@@ -66,7 +73,7 @@ const INSTANTS = {
   ],
   charge: ["sent_at", "known_at", "period_start_at", "period_end_at", "next_retry_at", "created_at", "paid_at"],
   refund: ["requested_at", "returned_at", "created_at"],
-  checkout_session: ["created_at", "expires_at"],
+  checkout_session: ["created_at", "expires_at", "completed_at"],
   timer: ["due_at"],
   rail_call: ["queued_at", "sent_at"],
   rail_throttle: ["failing_since", "next_call_at"],
@@ -121,10 +128,10 @@ export const letPass = (passings: ReadonlyArray<Passing>) =>
     const of = records(sql, passings, PASSING)
     const move = (table: TableName, set: ReadonlyArray<string>) =>
       sql`UPDATE ${sql(table)} x SET ${sql.literal(set.join(", "))} FROM ${of} p WHERE x.account_id = p.account`
-    yield* sql.withTransaction(
+    const moving = sql.withTransaction(
       Effect.gen(function* () {
         for (const table of LOCKED)
-          yield* sql`SELECT x.id FROM ${sql(table)} x JOIN ${of} p ON x.account_id = p.account ORDER BY x.id FOR UPDATE OF x`
+          yield* sql`SELECT x.id FROM ${sql(table)} x JOIN ${of} p ON x.account_id = p.account ORDER BY x.id FOR NO KEY UPDATE OF x`
         // A century off first: paid periods may not overlap, not even on their way.
         yield* move("charge", assignments("charge", " - interval '100 years'"))
         const back = INSTANTS.charge.map((column) => `${column} = x.${column} + interval '100 years'`)
@@ -133,4 +140,5 @@ export const letPass = (passings: ReadonlyArray<Passing>) =>
           if (table !== "charge") yield* move(table, assignments(table))
       }),
     )
+    yield* retryingDeadlocks(moving)
   })

@@ -1,16 +1,23 @@
 /** What a merchant asks the service for, as its endpoints do it: begun in one transaction, the rest goes on by itself. */
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { charges } from "../../src/charge/charge.ts"
+import { getCharge } from "../../src/charge/charge.ts"
+import type { CheckoutCreate } from "../../src/checkout/api.ts"
+import { createSession } from "../../src/checkout/checkouts.ts"
+import { submitCheckout } from "../../src/checkout/submit.ts"
+import { askForBuyer } from "../../src/collecting/asking.ts"
 import { ChargeOwners } from "../../src/collecting/ChargeOwners.ts"
 import { createCharge } from "../../src/collecting/oneOff.ts"
 import { pay } from "../../src/collecting/pay.ts"
 import { lockForChange, updateCustomer } from "../../src/customer/customers.ts"
 import { MethodUsers } from "../../src/customer/MethodUsers.ts"
 import { retryingDeadlocks } from "../../src/db/deadlock.ts"
-import type { Tenant } from "../../src/db/tenant.ts"
+import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
+import { type Ref, type Tenant, tenantOf } from "../../src/db/tenant.ts"
+import type { Submission } from "../../src/paying/submission.ts"
 import { detach } from "../../src/payment_method/paymentMethods.ts"
 import type { Problem } from "../../src/problem.ts"
+import type { OutsideRail } from "../../src/rail/Rail.ts"
 import { createSubscription } from "../../src/subscription/create.ts"
 import { cancelSubscription, pauseSubscription, resumeSubscription } from "../../src/subscription/subscriptions.ts"
 import type { Services } from "./service.ts"
@@ -30,7 +37,46 @@ const asked = (begin: Effect.Effect<Begun, Problem | SqlError.SqlError, Services
     return undefined
   }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code)))
 
+/** How often it is looked whether a payment on a page has begun. */
+const LOOK_EVERY_MS = 10
+
+const URLS = { success_url: "https://shop.example/welcome", cancel_url: "https://shop.example/plans" }
+
+/** Nothing but the payment method that the buyer gives on the rail's own page. */
+const SUBMITTED: Submission = {
+  details: null,
+  methodId: null,
+  email: null,
+  code: null,
+  simulated: false,
+  submission: null,
+  amountKobo: null,
+}
+
+/** A session that a buyer submits at once. The buyer is not waited for any longer than until the payment has begun. */
+const checkOut = (tenant: Tenant, input: CheckoutCreate, rail: OutsideRail): Request =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const session = yield* sql.withTransaction(createSession(tenant, input))
+    const begun = Effect.repeat(sql`SELECT 1 FROM charge WHERE page_id = ${session.id}`, {
+      until: (found) => found.length > 0,
+      schedule: Schedule.spaced(LOOK_EVERY_MS),
+    })
+    yield* Effect.raceFirst(submitCheckout(session, SUBMITTED, rail), begun)
+    return undefined
+  }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code)))
+
 export const verbs = {
+  checkOut: (tenant: Tenant, customer: string, plan: string, rail: OutsideRail) =>
+    checkOut(tenant, { mode: "subscription", customer, plan, ...URLS }, rail),
+  setUp: (tenant: Tenant, customer: string, rail: OutsideRail) =>
+    checkOut(tenant, { mode: "setup", customer, ...URLS }, rail),
+  comeBack: (ref: Ref): Request =>
+    Effect.gen(function* () {
+      const { writing } = yield* TenantDatabase
+      yield* writing(tenantOf(ref), () => askForBuyer(ref, true))
+      return undefined
+    }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code))),
   charge: (tenant: Tenant, customer: string, amount: number) =>
     asked(
       Effect.map(createCharge(tenant, { customer, amount, currency: "NGN" }), ({ charge, now }) => ({
@@ -41,7 +87,7 @@ export const verbs = {
   retry: (tenant: Tenant, id: string) =>
     asked(
       Effect.gen(function* () {
-        const failed = yield* charges.get(tenant, id)
+        const failed = yield* getCharge(tenant, id)
         const owner = (yield* ChargeOwners).find(({ owns }) => owns(failed))!
         const { charge, now } = yield* owner.retry(tenant, failed, undefined)
         return { after: pay([charge], now) }

@@ -2,7 +2,7 @@
  * Accounts that live at the same time on one database, with one process of ours after another: each is killed as planned, and
  * the next one starts at once.
  */
-import { Cause, type Effect, Layer, ManagedRuntime, type Redacted } from "effect"
+import { type Effect, Layer, ManagedRuntime, type Redacted } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { KEYS } from "../../scripts/server.ts"
 import { poolLayer } from "../../src/db/database.ts"
@@ -22,8 +22,8 @@ const CONNECTIONS = 6
 
 interface Waiting {
   readonly account: Account
-  /** Whether time is to pass once it rests. */
-  readonly passes: boolean
+  /** How much time is to pass at least once it rests; null: none. */
+  readonly passesMs: number | null
   readonly until: number
   readonly resolve: (passedMs: number | null) => void
   readonly reject: (error: Error) => void
@@ -77,7 +77,6 @@ export class World {
         if (--calls === 0) service.kill()
       }
       void service.death.then(() => {
-        if (process.env.DEBUG) console.error(this.elapsed(), "killed", kill, service.pieces())
         this.complaints.push(...service.complaints)
         service.dispose().catch(() => {})
         if (this.#isOver) return
@@ -102,17 +101,17 @@ export class World {
   callback = async (rail: OutsideRail, account: string, callback: Callback): Promise<number | typeof LOST> =>
     (await this.#service).callback(rail, account, callback)
 
-  #wait = (account: Account, passes: boolean): Promise<number | null> =>
+  #wait = (account: Account, passesMs: number | null): Promise<number | null> =>
     new Promise((resolve, reject) => {
       if (this.#failure !== undefined) return reject(this.#failure)
-      this.#waiting.push({ account, passes, until: Date.now() + REST_LIMIT_MS, resolve, reject })
+      this.#waiting.push({ account, passesMs, until: Date.now() + REST_LIMIT_MS, resolve, reject })
     })
 
   /** Waits until nothing of an account is under way or due. */
-  rest = async (account: Account): Promise<void> => void (await this.#wait(account, false))
+  rest = async (account: Account): Promise<void> => void (await this.#wait(account, null))
 
-  /** Waits for that, and lets time pass until something is due; null: nothing ever is. */
-  pass = (account: Account): Promise<number | null> => this.#wait(account, true)
+  /** Waits for that, and lets time pass until something is due, and so much of it at least; null: nothing ever is due. */
+  pass = (account: Account, atLeastMs = 0): Promise<number | null> => this.#wait(account, atLeastMs)
 
   #look = async (): Promise<void> => {
     const waiting = this.#waiting
@@ -127,7 +126,9 @@ export class World {
     const rests = ({ account }: Waiting) => idle.has(account.id) && !byAccount.get(account.id)!.is_busy
     const resting = waiting.filter(rests)
     this.#waiting = this.#waiting.filter((one) => !resting.includes(one))
-    for (const { account } of resting) account.marks.push({ generation, heard: heard.get(account.id)! })
+    // Of a process that died meanwhile nothing is certain.
+    if (generation === this.rails.generation)
+      for (const { account } of resting) account.marks.push({ generation, heard: heard.get(account.id)! })
     await this.#letPass(resting, byAccount)
     const late = this.#waiting.find(({ until }) => until < Date.now())
     if (late !== undefined)
@@ -142,7 +143,7 @@ export class World {
     const passing = resting.flatMap((one) => {
       const { id } = one.account
       const next = standing.get(id)!.next_ms
-      return !one.passes || next === null ? [] : [{ account: id, ms: Math.max(next, 0) + 1 }]
+      return one.passesMs === null || next === null ? [] : [{ account: id, ms: Math.max(next, one.passesMs) + 1 }]
     })
     await this.operate(letPass(passing))
     const passed = new Map(passing.map(({ account, ms }) => [account, ms]))
@@ -185,7 +186,6 @@ export class World {
   end = async (): Promise<void> => {
     this.#isOver = true
     const service = await this.#service
-    if (process.env.DEBUG) console.error(this.elapsed(), "end", service.pieces())
     this.complaints.push(...service.complaints)
     await service.dispose()
     service.kill()
@@ -193,5 +193,8 @@ export class World {
   }
 }
 
+/** An error with what it comes of. */
 export const inWords = (error: unknown): string =>
-  error instanceof Error ? (error.stack ?? error.message) : Cause.pretty(Cause.fail(error))
+  error instanceof Error
+    ? `${error.stack ?? error.message}${error.cause === undefined ? "" : `\n  because of ${inWords(error.cause)}`}`
+    : String(error)

@@ -82,7 +82,7 @@ const watch = (context: BrowserContext, ours: string, shops: ReadonlyArray<strin
  * Call at the top of a test file. Each buyer is a browser with nothing in it. After each test none of its pages may have
  * logged an error, broken its policy or asked anybody else, and all must have had their headers.
  */
-export const useBuyers = (origin: () => string, shop: () => string) => {
+export const useBuyers = (origin: () => string, ...shops: ReadonlyArray<() => string>) => {
   const contexts: Array<BrowserContext> = []
   const faults: Array<string> = []
   const meant: Array<RegExp> = []
@@ -98,7 +98,12 @@ export const useBuyers = (origin: () => string, shop: () => string) => {
     const context = await (await browser()).newContext({ viewport: { width: WIDTHS[2]!, height: HEIGHT }, ...options })
     contexts.push(context)
     context.setDefaultTimeout(LIMIT_MS)
-    const asked = watch(context, origin(), [shop()], faults)
+    const asked = watch(
+      context,
+      origin(),
+      shops.map((shop) => shop()),
+      faults,
+    )
     return { context, page: await context.newPage(), asked }
   }
 }

@@ -1,6 +1,7 @@
 /** Makes wall-clock time pass for an account: everything of its subscriptions moves back by as much, journals included. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { retryingDeadlocks } from "../../src/db/deadlock.ts"
 
 const INSTANTS = {
   subscription: [
@@ -42,7 +43,7 @@ export const rewind = (account: string, ms: number) =>
     const instants = (table: keyof typeof INSTANTS) =>
       INSTANTS[table].map((column) => `${column} = ${column} - interval '${ms} milliseconds'`).join(", ")
     const mine = `WHERE account_id = '${account}'`
-    yield* sql.withTransaction(
+    const move = sql.withTransaction(
       Effect.gen(function* () {
         yield* sql.unsafe(
           `UPDATE subscription SET ${instants("subscription")}, ${json("bill")}, ${json("dunning")}, ${json("pause")}, ${json("escalation")} ${mine}`,
@@ -61,4 +62,6 @@ export const rewind = (account: string, ms: number) =>
         )
       }),
     )
+    // Workers go on meanwhile, and lock rows in their own order.
+    yield* retryingDeadlocks(move)
   })

@@ -1,30 +1,33 @@
 /** A merchant's own pages, on this machine: where buyers come from, and where they are sent on to. */
-import { createServer } from "node:http"
+import { createServer, type RequestListener } from "node:http"
+import { createServer as createSecureServer } from "node:https"
 import type { AddressInfo } from "node:net"
 import type { Page } from "playwright-core"
 import { afterAll, beforeAll, expect } from "vitest"
+import { CERTIFICATE, CERTIFICATE_KEY } from "./certificate.ts"
 
 export interface Visit {
   readonly url: string
   readonly referer: string | undefined
 }
 
-/** Call at the top of a test file. */
-export const useShop = () => {
+/** Call at the top of a test file. `secure`: by https, as in live, with a certificate that browsers have to be told to take. */
+export const useShop = (secure = false) => {
   const visits: Array<Visit> = []
   const pages = new Map<string, string>()
-  const server = createServer(({ url = "/", headers }, response) => {
+  const serve: RequestListener = ({ url = "/", headers }, response) => {
     visits.push({ url, referer: headers.referer })
     const body = pages.get(url) ?? "<h1>The shop</h1>"
     response.writeHead(200, { "content-type": "text/html; charset=utf-8" })
     response.end(`<!doctype html><html lang="en"><title>The shop</title><link rel="icon" href="data:,">${body}`)
-  })
+  }
+  const server = secure ? createSecureServer({ cert: CERTIFICATE, key: CERTIFICATE_KEY }, serve) : createServer(serve)
   beforeAll(() => new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve)))
   afterAll(() => {
     server.closeAllConnections()
     server.close()
   })
-  const origin = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const origin = () => `${secure ? "https" : "http"}://127.0.0.1:${(server.address() as AddressInfo).port}`
   return {
     origin,
     /** Where a session sends its buyers. */

@@ -33,6 +33,7 @@ const Card = Schema.Struct({
   token: Schema.String,
   type: Part,
   last_4digits: Part,
+  issuer: Part,
   expiry: Part,
 })
 
@@ -69,6 +70,9 @@ const readPage = readerOf(PageAnswer)
 const readRefund = readerOf(RefundAnswer)
 const readMeta = readerOf(Meta)
 
+/** An `issuer` names the card's product as often as its bank. */
+const PRODUCT = /\b(?:credit|debit|prepaid|classic|gold|platinum|standard|mastercard|visa|verve)\b/i
+
 const STATUSES = { successful: "succeeded", failed: "failed", pending: "pending" } as const
 
 const savedOf = (card: unknown, customer: unknown): SavedMethod | null => {
@@ -81,8 +85,7 @@ const savedOf = (card: unknown, customer: unknown): SavedMethod | null => {
     type: "card",
     brand: lineOf(found.type, 30)?.toLowerCase() ?? null,
     last4: lineOf(found.last_4digits, 4),
-    // `issuer` names the card's product as often as its bank.
-    bank_name: null,
+    bank_name: PRODUCT.test(String(found.issuer)) ? null : lineOf(found.issuer, 100),
     exp_month: wholeNumber(month, 1, 12),
     exp_year: year === undefined ? null : 2000 + Number(year),
     // Another token of the same card looks like any other.

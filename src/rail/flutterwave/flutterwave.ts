@@ -48,7 +48,6 @@ const unknownNumber = {
 
 export const flutterwave = (client: RailClient): Rail => ({
   name: "flutterwave",
-  credentials: ["secret_key", "webhook_secret"],
 
   charge: Effect.fn("flutterwave.charge")((charge, { secret_key: secret }) => {
     const { token } = charge

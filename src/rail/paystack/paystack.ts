@@ -36,7 +36,6 @@ const unanswered = (status: number, body: unknown) => refusalOfAsk(refusalIn(sta
 
 export const paystack = (client: RailClient): Rail => ({
   name: "paystack",
-  credentials: ["secret_key"],
 
   charge: Effect.fn("paystack.charge")((charge, { secret_key: secret }) => {
     const { reference, amountKobo, token } = charge

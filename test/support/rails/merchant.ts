@@ -41,6 +41,6 @@ export const saveCard = async (
   }
   // What of a charge the saving looks at.
   const charge = { account_id: account, livemode: true, customer_id: customer, rail } as ChargeRow
-  const method = await database.run(() => saveMethod(charge, saved, Date.now()).pipe(Effect.provide(Vault.layer(KEYS))))
-  return method!.id
+  const { id } = await database.run(() => saveMethod(charge, saved, Date.now()).pipe(Effect.provide(Vault.layer(KEYS))))
+  return id
 }

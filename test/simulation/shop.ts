@@ -1,0 +1,53 @@
+/** What a merchant has before anything is sold: an account, a customer, a plan, cards. */
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import type { ChargeRow } from "../../src/charge/charge.ts"
+import { saveMethod } from "../../src/collecting/saving.ts"
+import { createCustomer } from "../../src/customer/customers.ts"
+import type { Tenant } from "../../src/db/tenant.ts"
+import { createPlan } from "../../src/plan/plans.ts"
+import type { OutsideRail } from "../../src/rail/Rail.ts"
+import type { Merchant } from "../support/rails/wire.ts"
+
+const EMAIL = "ada@example.com"
+
+/** The IDs of a customer and of a daily plan. */
+export const openShop = (tenant: Tenant, amountKobo: number) =>
+  Effect.gen(function* () {
+    const customer = yield* createCustomer(tenant, { name: "Ada Obi", email: EMAIL })
+    const plan = yield* createPlan(tenant, {
+      name: "Gym",
+      amount: amountKobo,
+      currency: "NGN",
+      billing_cycle: "daily",
+      pause_enabled: true,
+      reminders: { enabled: false },
+    })
+    return { customer: customer.id, plan: plan.id }
+  })
+
+/** A further card, as a rail would have saved it; returns the payment method's ID. */
+export const saveCardAt = (tenant: Tenant, customer: string, rail: OutsideRail, { books }: Merchant) => {
+  const issued = books.issueToken(EMAIL)
+  // What of a charge the saving looks at.
+  const charge = { ...tenant, customer_id: customer, rail } as ChargeRow
+  const saved = {
+    token: Redacted.make(issued.token),
+    email: EMAIL,
+    type: "card" as const,
+    brand: "visa",
+    last4: "4081",
+    bank_name: null,
+    exp_month: 12,
+    exp_year: 2030,
+    signature: issued.token,
+  }
+  return Effect.map(saveMethod(charge, saved, Date.now()), ({ id }) => id)
+}
+
+/** The customer's default before anything else happens, of which nobody has to be told. */
+export const beginWithCard = ({ account_id }: Tenant, card: string) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`UPDATE customer SET default_payment_method_id = ${card} WHERE account_id = ${account_id}`,
+  )
