@@ -7,7 +7,7 @@ import { refOf } from "../db/tenant.ts"
 import { collect } from "./collect.ts"
 
 /** A request is answered within 5 s, whatever the rail does (decision P11): counted from when its charge was made. */
-const MAX_WAIT_MS = 4_500
+const MAX_WAIT_MS = 4_000
 const MIN_WAIT_MS = 1_000
 /** Most rails answer at once; of one that does not, hundreds of requests may wait, and leave the database to others. */
 const FIRST_LOOK_MS = 50
