@@ -14,12 +14,15 @@ const one = (selector) => document.querySelector(selector)
 /** @type {(text: string) => string} */
 const digits = (text) => text.replace(/\D/g, "")
 
+/** The fields of a card, on pages that have some: live pages know nothing of them, not even by name. */
+const cardFields = /** @type {ReadonlyArray<HTMLInputElement>} */ ([...document.querySelectorAll(".new-card input")])
+const [cardNumber, cardExpiry, cardCode] = cardFields
+
 /**
  * Writes what is typed in its usual shape, the caret behind the same digit.
- * @type {(id: string, shape: (typed: string, erasing: boolean) => string) => void}
+ * @type {(input: HTMLInputElement | undefined, shape: (typed: string, erasing: boolean) => string) => void}
  */
-const shaped = (id, shape) => {
-  const input = field(id)
+const shaped = (input, shape) => {
   input?.addEventListener("input", (event) => {
     const typed = input.value
     const caret = input.selectionStart ?? typed.length
@@ -45,12 +48,11 @@ const monthAndYear = (typed, erasing) => {
   const year = all.slice(2, all.startsWith("20", 2) ? 6 : 4)
   return all.length > 2 || (all.length === 2 && !erasing) ? `${all.slice(0, 2)}/${year}` : all
 }
-shaped("card_number", groups)
-shaped("card_expiry", monthAndYear)
-shaped("card_cvc", (typed) => digits(typed).slice(0, 4))
-field("card_expiry")?.addEventListener("change", ({ target }) => {
-  const input = /** @type {HTMLInputElement} */ (target)
-  input.value = input.value.replace(/^(\d\d)\/\d\d(\d\d)$/, "$1/$2")
+shaped(cardNumber, groups)
+shaped(cardExpiry, monthAndYear)
+shaped(cardCode, (typed) => digits(typed).slice(0, 4))
+cardExpiry?.addEventListener("change", () => {
+  cardExpiry.value = cardExpiry.value.replace(/^(\d\d)\/\d\d(\d\d)$/, "$1/$2")
 })
 
 /** The page as it stands now. Reloading what a form was answered with would send the form again. */
@@ -89,15 +91,8 @@ form?.addEventListener("input", ({ target }) => {
 })
 for (const card of document.querySelectorAll("button[data-card]"))
   card.addEventListener("click", () => {
-    const values = {
-      card_number: /** @type {HTMLElement} */ (card).dataset.card ?? "",
-      card_expiry: "12/34",
-      card_cvc: "123",
-    }
-    for (const [id, value] of Object.entries(values)) {
-      const input = field(id)
-      if (input !== null) input.value = value
-    }
+    const values = [/** @type {HTMLElement} */ (card).dataset.card ?? "", "12/34", "123"]
+    for (const [index, input] of cardFields.entries()) input.value = values[index] ?? ""
     const another = field("another_card")
     if (another !== null) another.checked = true
     forget()

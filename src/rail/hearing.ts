@@ -1,7 +1,7 @@
 /** What an answer of a rail means for whoever called it, the same for all rails (decision P9). */
 import { Effect, Redacted } from "effect"
 import { lineOf, MAX_MESSAGE } from "./fields.ts"
-import { type Call, type RailClient, unclear } from "./http.ts"
+import { type Call, type RailClient, UNAUTHORIZED, unclear } from "./http.ts"
 import type { FailureCode } from "./PaymentRail.ts"
 import type { HeardRefund, NotHeard, UnknownReference } from "./Rail.ts"
 
@@ -20,6 +20,12 @@ const withoutSecrets = <H extends object>(heard: H, secrets: ReadonlyArray<Redac
   return { ...heard, message: lineOf(message, MAX_MESSAGE) ?? "" }
 }
 
+/** What an answer says that nobody can read: that the account may not call, or nothing. */
+const unread = (status: number): NotHeard =>
+  status === UNAUTHORIZED
+    ? { kind: "refused", code: "rail_misconfigured", message: null }
+    : unclear(`an answer that cannot be read (HTTP ${status})`, true)
+
 /**
  * Makes a call, and reads an answer of status 2xx by `taken` and one of 4xx by `declined`; what neither can read is unclear.
  * `token`: a secret beside the account's own that the answer may repeat.
@@ -35,7 +41,7 @@ export const callRail = <A extends object, D extends object>(
     const { status, body } = heard
     const read = status < 300 ? taken(body) : declined(status, body)
     return withoutSecrets<A | D | NotHeard>(
-      read ?? unclear(`an answer that cannot be read (HTTP ${status})`, true),
+      read ?? unread(status),
       [call.secret, token].filter((secret) => secret !== undefined),
     )
   })

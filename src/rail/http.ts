@@ -14,6 +14,7 @@ const MAX_ANSWER_BYTES = 1024 * 1024
 const CONNECT_MS = 10 * SECOND_MS
 /** Statuses below 500 after which the call may still have been carried out: time-out, conflict, too early. */
 const UNDECIDED = new Set([408, 409, 425])
+export const UNAUTHORIZED = 401
 /** What a header takes. */
 const HEADER_VALUE = /^[\x21-\x7e]+$/
 
@@ -26,7 +27,7 @@ export interface Call {
   readonly body?: object
 }
 
-/** JSON of status 2xx or 4xx. */
+/** JSON of status 2xx or 4xx; of status 401 maybe none. */
 export interface Answer {
   readonly kind: "answer"
   readonly status: number
@@ -50,6 +51,8 @@ interface Response {
 const heardOf = ({ status, retryAfter, text }: Response): Answer | NotHeard => {
   if (status === 429) return { kind: "rate_limited", retryAfterMs: retryAfterOf(retryAfter, Date.now()) }
   const body = parseExactly(text)
+  // It refuses whoever calls, in whatever words.
+  if (body === undefined && status === UNAUTHORIZED) return { kind: "answer", status, body: null }
   if (body === undefined) return unclear(`HTTP ${status} without JSON`, false)
   const decided = (status >= 200 && status < 300) || (status >= 400 && status < 500 && !UNDECIDED.has(status))
   return decided ? { kind: "answer", status, body } : unclear(`HTTP ${status}`, status < 500)

@@ -33,7 +33,7 @@ const ROWS: ReadonlyArray<readonly [RegExp, FailureCode]> = [
     "payment_method_inactive",
   ],
   [
-    /not reusable|match authori[sz]ation|invalid authori[sz]ation|email.*(?:mismatch|not match)/i,
+    /not reusable|match authori[sz]ation|invalid authori[sz]ation|e-?mail.*(?:mismatch|not match)/i,
     "payment_method_inactive",
   ],
   [/\btoken\b.*(?:expired|invalid|not found|not exist|inactive|deactivated)/i, "payment_method_inactive"],
@@ -72,7 +72,7 @@ const ROWS: ReadonlyArray<readonly [RegExp, FailureCode]> = [
     "limit_exceeded",
   ],
   [
-    /invalid amount|amount .*(?:minimum|maximum|must be|invalid|too (?:small|large|low|high)|allowed|greater|less)/i,
+    /invalid amount|amount .*(?:minimum|maximum|must be|invalid|refused|rejected|too (?:small|large|low|high)|allowed|greater|less)/i,
     "amount_invalid",
   ],
 

@@ -237,6 +237,7 @@ describe("the form", () => {
     expect(page).toContain("Sandbox: no money moves.")
     const live = checkoutPage({ ...checkoutView("Gym", { takesCards: false }), simulated: false })
     expect(live).not.toMatch(/<option|data-card=|Sandbox|name="card_/)
+    expect(live).not.toMatch(/card_number|card_expiry|card_cvc/)
     expect(live).toContain("at the payment company’s own page")
   })
 

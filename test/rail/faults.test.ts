@@ -74,14 +74,22 @@ describe("a rail that answers", () => {
     expect(heard.retryAfterMs).toBeLessThanOrEqual(3_600_000)
   })
 
-  it.each([200, 204, 400, 401, 403, 404, 409, 502])("%i without JSON", async (status) => {
+  it.each(["<html>Unauthorized</html>", "", "{}", "[]"])(
+    "401, which refuses the account in whatever words: %s",
+    async (body) => {
+      server.answer(saying(401, body))
+      expect(await heardByAll()).toEqual(alike({ kind: "refused", code: "rail_misconfigured", message: null }))
+    },
+  )
+
+  it.each([200, 204, 400, 403, 404, 409, 502])("%i without JSON", async (status) => {
     for (const body of ["<html>Bad gateway</html>", "", '{"status": true, "da']) {
       server.answer(saying(status, body))
       expect(await heardByAll()).toEqual(alike(unclear(`HTTP ${status} without JSON`)))
     }
   })
 
-  it.each([200, 400, 401, 403, 404])("%i with JSON that is not the rail's", async (status) => {
+  it.each([200, 400, 403, 404])("%i with JSON that is not the rail's", async (status) => {
     for (const body of [
       [],
       {},

@@ -137,6 +137,13 @@ const CHARGES: ReadonlyArray<Row> = [
     transaction({ status: "pending" }, { meta: redirect }),
     failed("authentication_required", "Approved"),
   ],
+  [
+    "a challenge that says no more of the charge",
+    "charge",
+    200,
+    { status: "success", data: { status: "pending" }, meta: redirect },
+    { ...failed("authentication_required", null), railId: null },
+  ],
   ["a success that was challenged", "charge", 200, transaction({ meta: redirect }), HEARD],
   ["another amount", "charge", 200, transaction({ amount: 1 }), { ...HEARD, amountKobo: 100 }],
   ["another currency", "charge", 200, transaction({ currency: "USD" }), { ...HEARD, currency: "USD" }],
@@ -222,6 +229,24 @@ const OTHERS: ReadonlyArray<Row> = [
   ["an unknown reference, 400", "ask", 400, error(NONE), { kind: "unknown_reference" }],
   ["an unknown reference, 404", "ask", 404, error(NONE), { kind: "unknown_reference" }],
   ["an unknown reference, 200", "ask", 200, error(NONE), { kind: "unknown_reference" }],
+  ["an unknown reference, in other words", "ask", 404, error("Nothing here"), { kind: "unknown_reference" }],
+  [
+    "words beside the transaction",
+    "charge",
+    200,
+    { ...transaction({ status: "failed", processor_response: undefined }), message: "Insufficient Funds" },
+    failed("insufficient_funds", "Insufficient Funds"),
+  ],
+  [
+    "words beside the transaction that say nothing of it",
+    "ask",
+    200,
+    {
+      ...transaction({ status: "failed", processor_response: undefined }),
+      message: "Transaction fetched successfully",
+    },
+    failed("unknown_decline", null),
+  ],
   ["a 404 of somebody else", "ask", 404, { error: "not found" }, unreadable(404)],
   ["a question refused: nothing is known of the payment", "ask", 400, error("Declined"), unclear("Declined")],
   [

@@ -317,9 +317,10 @@ const METHODS: ReadonlyArray<Row> = [
     authorization({ bank: 7, last4: {}, signature: [] }),
     saved({ bank_name: null, last4: null, signature: null }),
   ],
-  ...[false, null, "true", undefined].map(
+  ...[false, null, "true"].map(
     (reusable): Row => [`reusable: ${reusable}`, "ask", 200, authorization({ reusable }), { ...HEARD, saved: null }],
   ),
+  ["not marked as reusable or not", "ask", 200, authorization({ reusable: undefined }), HEARD],
   ["no authorization", "ask", 200, transaction({ authorization: null }), { ...HEARD, saved: null }],
   [
     "a token that is too long",
@@ -353,6 +354,8 @@ const OTHERS: ReadonlyArray<Row> = [
     { kind: "unknown_reference" },
   ],
   ["another 404 of Paystack's", "ask", 404, refusal("Route unknown"), unclear("Route unknown")],
+  ["an unknown reference, in other words", "ask", 404, refusal("No such thing here"), { kind: "unknown_reference" }],
+  ["an unknown reference, 400 in other words", "ask", 400, refusal("Unknown reference"), { kind: "unknown_reference" }],
   ["a 404 of somebody else", "ask", 404, { error: "not found" }, unreadable(404)],
   ["a question refused: nothing is known of the payment", "ask", 400, refusal("Declined"), unclear("Declined")],
   ["a question with a wrong key", "ask", 401, refusal("Invalid key"), refused("rail_misconfigured", "Invalid key")],

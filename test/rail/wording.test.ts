@@ -105,6 +105,7 @@ const SAID: ReadonlyArray<readonly [FailureCode, ReadonlyArray<string>]> = [
     "payment_method_inactive",
     [
       "Authorization is deactivated",
+      "E-mail mismatch",
       "Authorization code does not exist or has been deactivated",
       "Email does not match Authorization code. Authorization may be inactive or belong to a different email. Please confirm.",
       "This authorization is not reusable",
@@ -141,7 +142,13 @@ const SAID: ReadonlyArray<readonly [FailureCode, ReadonlyArray<string>]> = [
   ],
   [
     "amount_invalid",
-    ["Invalid Amount", "Amount must be a positive integer", "Amount does not meet minimum amount allowed", "13"],
+    [
+      "Invalid Amount",
+      "Amount must be a positive integer",
+      "Amount does not meet minimum amount allowed",
+      "Amount refused",
+      "13",
+    ],
   ],
   ["customer_abandoned", ["Abandoned", "ABORTED", "Transaction cancelled by customer", "Session expired"]],
   [

@@ -2,8 +2,8 @@
 import { Schema, SchemaGetter } from "effect"
 import { lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
 import type { Refusal } from "../hearing.ts"
-import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod } from "../Rail.ts"
-import { declineCode } from "../wording.ts"
+import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod, TokenCharge } from "../Rail.ts"
+import { codeIn, declineCode } from "../wording.ts"
 import { toKobo } from "./naira.ts"
 
 /** NaN, which is no integer, stands for an amount that cannot be read. */
@@ -16,6 +16,7 @@ const Kobo = Schema.Unknown.pipe(
 
 const TransactionAnswer = Schema.Struct({
   status: Schema.Literal("success"),
+  message: Words,
   data: Schema.Struct({
     id: RailId,
     tx_ref: Reference,
@@ -25,9 +26,7 @@ const TransactionAnswer = Schema.Struct({
     processor_response: Words,
     card: Part,
     customer: Part,
-    meta: Part,
   }),
-  meta: Part,
 })
 
 const Card = Schema.Struct({
@@ -55,7 +54,15 @@ const Meta = Schema.Struct({
   authorization: Schema.Struct({ mode: Schema.Literals(["redirect", "otp", "pin", "avs_noauth"]) }),
 })
 
+/** A charge that has begun. */
+const PendingAnswer = Schema.Struct({
+  status: Schema.Literal("success"),
+  data: Schema.Struct({ status: Schema.Literal("pending"), tx_ref: Schema.optionalKey(Reference), meta: Part }),
+  meta: Part,
+})
+
 const readTransaction = readerOf(TransactionAnswer)
+const readPending = readerOf(PendingAnswer)
 const readCard = readerOf(Card)
 const readCustomer = readerOf(Schema.Struct({ email: Schema.String }))
 const readRefusal = readerOf(RefusalAnswer)
@@ -86,10 +93,16 @@ const savedOf = (card: unknown, customer: unknown): SavedMethod | null => {
   }
 }
 
+/** Why it failed is in the transaction; where that is silent, the answer itself may say it, such as "Insufficient Funds". */
+const wordsOf = ({ message, data }: typeof TransactionAnswer.Type): string | null =>
+  data.processor_response ?? (codeIn(message) === undefined ? null : (message ?? null))
+
 export const transactionIn = (body: unknown): HeardTransaction | undefined => {
-  const data = readTransaction(body)?.data
-  if (data === undefined) return undefined
+  const answer = readTransaction(body)
+  if (answer === undefined) return undefined
+  const { data } = answer
   const status = STATUSES[data.status]
+  const words = status === "failed" ? wordsOf(answer) : (data.processor_response ?? null)
   return {
     kind: "transaction",
     status,
@@ -97,26 +110,40 @@ export const transactionIn = (body: unknown): HeardTransaction | undefined => {
     amountKobo: data.amount,
     currency: data.currency,
     railId: data.id ?? null,
-    code: status === "failed" ? declineCode(data.processor_response) : null,
-    message: data.processor_response ?? null,
+    code: status === "failed" ? declineCode(words) : null,
+    message: words,
     retryAt: null,
     saved: status === "succeeded" ? savedOf(data.card, data.customer) : null,
   }
 }
 
-/** Of a charge with a token: one that waits for the customer, who is not there, has failed. */
-export const chargeIn = (body: unknown): HeardTransaction | undefined => {
+/**
+ * Of a charge with a token: one that waits for the customer, who is not there, has failed. Such an answer may say no more of
+ * the charge than that.
+ */
+export const chargeIn = (body: unknown, asked: TokenCharge): HeardTransaction | undefined => {
   const heard = transactionIn(body)
-  if (heard?.status !== "pending") return heard
-  const answer = readTransaction(body)
-  const waits = readMeta(answer?.data.meta) ?? readMeta(answer?.meta)
-  return waits === undefined ? heard : { ...heard, status: "failed", code: "authentication_required" }
+  if (heard !== undefined && heard.status !== "pending") return heard
+  const pending = readPending(body)
+  const waits = readMeta(pending?.data.meta) ?? readMeta(pending?.meta)
+  if (pending === undefined || waits === undefined) return heard
+  const { reference, amountKobo } = asked
+  const unsaid = { amountKobo, currency: "NGN", railId: null, message: null, retryAt: null, saved: null }
+  return {
+    kind: "transaction",
+    reference: pending.data.tx_ref ?? reference,
+    ...(heard ?? unsaid),
+    status: "failed",
+    code: "authentication_required",
+  }
 }
 
 /** Also of a refund. */
 const DUPLICATE =
   /duplicate|refund\b.*already|already\b.*refund|fully refunded|(?:tx_?ref|reference)\b.*\b(?:already|exists|used)|already.*\b(?:tx_?ref|reference)\b/i
+/** In words: the status 404 says the same, unless it is of the address. */
 const UNKNOWN = /no (?:transaction|refund)\b.*found|(?:transaction|refund)\b.*(?:not found|not exist)/i
+const NO_ROUTE = /\b(?:route|endpoint|url)\b/i
 
 /** What an error of theirs says; undefined where it is not Flutterwave's. */
 export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
@@ -126,7 +153,8 @@ export const refusalIn = (status: number, body: unknown): Refusal | undefined =>
   if (status === 401 || status === 403) return { kind: "refused", code: "rail_misconfigured", message }
   const code = declineCode(message)
   if (DUPLICATE.test(message ?? "")) return { kind: "duplicate", code, message }
-  return { kind: UNKNOWN.test(message ?? "") ? "unknown" : "refused", code, message }
+  const isUnknown = (status === 404 && !NO_ROUTE.test(message ?? "")) || UNKNOWN.test(message ?? "")
+  return { kind: isUnknown ? "unknown" : "refused", code, message }
 }
 
 export const pageIn = (body: unknown): HeardPage | undefined => pageAt(readPage(body)?.data.link)

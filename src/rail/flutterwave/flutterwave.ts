@@ -54,7 +54,7 @@ export const flutterwave = (client: RailClient): Rail => ({
     return callRail(
       client,
       { method: "POST", path: "/v3/tokenized-charges", secret, body: chargeBody(charge), token },
-      chargeIn,
+      (body) => chargeIn(body, charge),
       declined,
     )
   }),

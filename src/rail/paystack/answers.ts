@@ -49,7 +49,8 @@ const PausedAnswer = Schema.Struct({
 
 const Authorization = Schema.Struct({
   authorization_code: Schema.String,
-  reusable: Schema.Literal(true),
+  // What is not marked can be used again.
+  reusable: Schema.optionalKey(Schema.Literal(true)),
   channel: Part,
   brand: Part,
   card_type: Part,
@@ -201,7 +202,10 @@ export const throttledIn = (body: unknown, reference: string, amountKobo: number
 const DECLINED = /\bdeclined\b/i
 const DUPLICATE = /duplicate[ _](?:transaction[ _])?reference/i
 const SENT_BACK_BEFORE = /transaction[_ ]reversed|fully reversed|refund\b.*already|already\b.*refund/i
-const UNKNOWN = /(?:transaction|reference|refund)\b.*not[ _]found|does not exist|invalid (?:transaction )?reference/i
+/** In words: the status 404 says the same, unless it is of the address. */
+const UNKNOWN =
+  /(?:transaction|reference|refund)\b.*not[ _]found|does not exist|(?:invalid|unknown|no such) (?:transaction|reference)/i
+const NO_ROUTE = /\b(?:route|endpoint|url)\b/i
 
 /** What an answer of status 4xx says; undefined where it is not Paystack's. */
 export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
@@ -214,7 +218,8 @@ export const refusalIn = (status: number, body: unknown): Refusal | undefined =>
   const isDecline = !isServerSide || DECLINED.test(message ?? "")
   const code = codeIn(message) ?? (isDecline ? "unknown_decline" : "processor_error")
   if (DUPLICATE.test(said) || SENT_BACK_BEFORE.test(said)) return { kind: "duplicate", code, message }
-  return { kind: (status === 404 || status === 400) && UNKNOWN.test(said) ? "unknown" : "refused", code, message }
+  const isUnknown = (status === 404 && !NO_ROUTE.test(said)) || (status === 400 && UNKNOWN.test(said))
+  return { kind: isUnknown ? "unknown" : "refused", code, message }
 }
 
 export const pageIn = (body: unknown): HeardPage | undefined => pageAt(readPage(body)?.data.authorization_url)

@@ -1,0 +1,50 @@
+/** What rails save becomes payment methods (decision P7), also where an answer says no more than it must. */
+import { Effect, Redacted } from "effect"
+import { describe, expect, it } from "vitest"
+import { KEYS } from "../../scripts/server.ts"
+import type { ChargeRow } from "../../src/charge/charge.ts"
+import { saveMethod } from "../../src/collecting/saving.ts"
+import type { SavedMethod } from "../../src/rail/Rail.ts"
+import { Vault } from "../../src/secret/Vault.ts"
+import { useInstance } from "../support/instance.ts"
+import { createCustomer } from "../support/story.ts"
+
+const { database, live, accountId } = useInstance()
+
+const CARD = {
+  token: Redacted.make("AUTH_one"),
+  type: "card",
+  brand: "visa",
+  last4: "4081",
+  bank_name: null,
+  exp_month: 12,
+  exp_year: 2031,
+  signature: null,
+} as const
+
+const save = (customer: string, saved: SavedMethod) => {
+  // What of a charge the saving looks at.
+  const charge = { account_id: accountId(), livemode: true, customer_id: customer, rail: "paystack" } as ChargeRow
+  return database.run(() => saveMethod(charge, saved, Date.now()).pipe(Effect.provide(Vault.layer(KEYS))))
+}
+
+const emailsOf = async (customer: string) =>
+  (
+    await database.run(
+      (sql) => sql<{ email: string }>`SELECT email FROM payment_method WHERE customer_id = ${customer}`,
+    )
+  ).map(({ email }) => email)
+
+describe("a payment method that a rail saved", () => {
+  it("is charged with the e-mail that the rail repeats", async () => {
+    const customer = await createCustomer(live, { email: "ada@example.com" })
+    await save(customer, { ...CARD, email: "Ada@example.com" })
+    expect(await emailsOf(customer)).toEqual(["Ada@example.com"])
+  })
+
+  it("is charged with the customer's e-mail, which the rail was given, where it repeats none", async () => {
+    const customer = await createCustomer(live, { email: "ada@example.com" })
+    await save(customer, { ...CARD, email: null })
+    expect(await emailsOf(customer)).toEqual(["ada@example.com"])
+  })
+})
