@@ -15,7 +15,9 @@ export interface RefundContext {
   readonly failures: number
   /** How often the rail was asked, or requested again where that had no answer, since then. */
   readonly asks: number
-  /** The rail's own number of it, by which it is asked about; null: not known, so it is requested again. */
+  /** Whether the rail has taken the request; while that is not known, it is made again. */
+  readonly accepted: boolean
+  /** The rail's own number of it; null: not known, so the rail is asked about what is to be sent back. */
   readonly refundId: string | null
   /** Why it failed last, in the rail's words. */
   readonly message: string | null
@@ -69,20 +71,26 @@ export const refundMachine = setup({
       message: ({ event }) => (event.type === "rail.failed" ? event.message : null),
     }),
     countAsk: assign({ asks: ({ context }) => context.asks + 1 }),
-    requestAgain: assign(({ event }) => ({ requestedAt: event.at, asks: 0, refundId: null })),
+    requestAgain: assign(({ event }) => ({ requestedAt: event.at, asks: 0, accepted: false, refundId: null })),
   },
   delays: {
     ask: ({ context, event }) => nextAskAt(context, event.at) - event.at,
     again: REFUND_AGAIN_AFTER_MS,
   },
   guards: {
-    isUnknown: ({ context }) => context.refundId === null,
-    isKnown: ({ context }) => context.refundId !== null,
+    isUnheard: ({ context }) => !context.accepted,
     isLastTry: ({ context }) => context.failures + 1 >= MAX_REFUND_FAILURES,
   },
 }).createMachine({
   id: "refund",
-  context: ({ input }) => ({ requestedAt: input.at, failures: 0, asks: 0, refundId: null, message: null }),
+  context: ({ input }) => ({
+    requestedAt: input.at,
+    failures: 0,
+    asks: 0,
+    accepted: false,
+    refundId: null,
+    message: null,
+  }),
   initial: "pending",
   states: {
     pending: {
@@ -95,22 +103,25 @@ export const refundMachine = setup({
         ],
         "rail.accepted": {
           target: ".waiting",
-          actions: assign({ refundId: ({ context, event }) => event.refundId ?? context.refundId }),
+          actions: assign({
+            accepted: true,
+            refundId: ({ context, event }) => event.refundId ?? context.refundId,
+          }),
         },
         "rail.unclear": ".waiting",
-        "rail.not_found": { target: ".waiting", actions: assign({ refundId: null }) },
+        "rail.not_found": { target: ".waiting", actions: assign({ accepted: false, refundId: null }) },
       },
       states: {
         requesting: { entry: "request" },
         waiting: {
           after: {
             ask: [
-              { guard: "isUnknown", target: "requesting", actions: "countAsk" },
+              { guard: "isUnheard", target: "requesting", actions: "countAsk" },
               { target: "asking", actions: "countAsk" },
             ],
           },
           on: {
-            "rail.ask": { guard: "isKnown", target: "asking", actions: "countAsk" },
+            "rail.ask": { target: "asking", actions: "countAsk" },
           },
         },
         asking: { entry: "ask" },

@@ -145,6 +145,7 @@ CREATE TABLE refund (
   requested_at     timestamptz NOT NULL,
   failures         integer NOT NULL,
   asks             integer NOT NULL,
+  accepted         boolean NOT NULL,
   rail_refund_id   text,
   failure_message  text,
   returned_at      timestamptz,

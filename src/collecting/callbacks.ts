@@ -31,7 +31,7 @@ const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   const named = yield* sql<Named>`
     SELECT account_id, livemode, rail, reference FROM rail_callback
-    WHERE reference <> ALL(${resting}::text[]) LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`
+    WHERE account_id || ' ' || reference <> ALL(${resting}::text[]) LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`
   if (named.length === 0) return named
   const found = yield* sql<Ref & { is_settled: boolean; refund_id: string | null }>`
     SELECT c.account_id, c.livemode, c.id, c.status = 'succeeded' AS is_settled, f.id AS refund_id
@@ -49,17 +49,17 @@ const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   return named
 })
 
-/** References that were followed up within the last second. */
+/** References, each behind its account, that were followed up within the last second. */
 class Recent {
   readonly #followed = new Map<string, number>()
 
   add(named: ReadonlyArray<Named>): void {
-    for (const { reference } of named) this.#followed.set(reference, performance.now())
+    for (const { account_id, reference } of named) this.#followed.set(`${account_id} ${reference}`, performance.now())
   }
 
   get references(): ReadonlyArray<string> {
     const oldest = performance.now() - AGAIN_AFTER_MS
-    for (const [reference, at] of this.#followed) if (at < oldest) this.#followed.delete(reference)
+    for (const [named, at] of this.#followed) if (at < oldest) this.#followed.delete(named)
     return [...this.#followed.keys()]
   }
 }

@@ -5,6 +5,7 @@ import { type Cause, Effect, Option, Tracer } from "effect"
 import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
 import type { RateLimits, Transport } from "../config/Config.ts"
 import { newId } from "../ids.ts"
+import { ArrivedAt } from "./ArrivedAt.ts"
 import { preflight } from "./access.ts"
 import { readBytes } from "./body.ts"
 import { type Document, documentation } from "./documentation.ts"
@@ -203,7 +204,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     const url = URL.canParse(node.url ?? "/", BASE) ? new URL(node.url ?? "/", BASE) : new URL(BASE)
     const startedAt = performance.now()
     const call: Call = { node, url, headers: {}, ends: [], key: undefined, route: undefined, refused: () => undefined }
-    const dispatched = dispatch(call, requestId)
+    const dispatched = Effect.provideService(dispatch(call, requestId), ArrivedAt, startedAt)
     // A caller that hangs up does not leave half a request: what is begun is finished.
     const responding = (isWrite(node) ? Effect.uninterruptible(dispatched) : dispatched).pipe(
       Effect.catchCause((cause) => refuse(cause, call, origin, requestId)),

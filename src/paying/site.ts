@@ -6,6 +6,7 @@ import { Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
 import { tenantOf } from "../db/tenant.ts"
+import { Origin } from "../http/Origin.ts"
 import { type PublicRequest, type PublicResponse, type PublicRoute, publicRoute } from "../http/publicRoutes.ts"
 import type { Json } from "../json.ts"
 import { declined, type Problem, problem } from "../problem.ts"
@@ -69,8 +70,8 @@ export interface Site<S, R, R2> {
   readonly submit: (found: S, submitted: Submission) => Work<Ended, R2>
 }
 
-/** What it takes to have a rail asked about a payment on its own page. */
-type Looking = Effect.Services<ReturnType<typeof lookInto>> | Effect.Services<ReturnType<typeof originsOf>>
+/** What it takes to have a rail asked about a payment on its own page, and to say where the buyer goes on. */
+type Looking = Origin | Effect.Services<ReturnType<typeof lookInto>> | Effect.Services<ReturnType<typeof originsOf>>
 
 const NOTHING = new URLSearchParams()
 
@@ -107,7 +108,10 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     if (charge !== undefined) yield* lookInto(tenantOf(charge), charge, !request.search.has("look"))
     const found = charge === undefined ? before : yield* find(request)
     const goesTo = site.goesTo(found)
-    if (wantsJson(request.headers)) return answer({ status: site.status(found), redirect_url: goesTo })
+    if (wantsJson(request.headers)) {
+      const redirect_url = goesTo === null ? null : new URL(goesTo, (yield* Origin).url).href
+      return answer({ status: site.status(found), redirect_url })
+    }
     if (goesTo !== null) return seeOther(goesTo)
     const last = site.standing(found).kind === "form" ? yield* site.lastDecline(found) : null
     return yield* shown(found, last === null ? {} : { refusal: declineInWords(last) })

@@ -43,6 +43,8 @@ export interface HeardTransaction {
   readonly kind: "transaction"
   /** `abandoned`: begun on the rail's page and not paid, which may still be open. */
   readonly status: "succeeded" | "failed" | "pending" | "abandoned"
+  /** What was paid was sent back since; `failed` by now. */
+  readonly reversed?: true
   /** In our spelling. */
   readonly reference: string
   /** What counts for the charge (decision P10), in kobo. */

@@ -51,10 +51,9 @@ const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
     if (found === undefined || Result.isFailure(found))
       return { call, talk: Effect.succeed(unclear("The merchant is not on the rail of this payment.")) }
     const rail = rails.of(call.rail)
-    const talk: Effect.Effect<Heard> =
-      call.kind === "refund"
-        ? rail.refund({ reference, railId, amountKobo }, found.success)
-        : rail.askRefund(rail_refund_id!, found.success)
+    const ask: Effect.Effect<Heard> =
+      rail_refund_id === null ? rail.ask(reference, found.success) : rail.askRefund(rail_refund_id, found.success)
+    const talk = call.kind === "refund" ? rail.refund({ reference, railId, amountKobo }, found.success) : ask
     return { call, talk }
   })
 })
@@ -69,6 +68,9 @@ const meaningOf = ({ call: { kind }, heard }: HeardCall): Said | undefined => {
       return heard.status === "failed"
         ? { type: "rail.failed", message: heard.message }
         : { type: "rail.accepted", refundId: heard.refundId }
+    // Asked about what is to be sent back, without a number of the refund.
+    case "transaction":
+      return { type: heard.reversed === true ? "rail.returned" : "rail.unclear" }
     case "unknown_reference":
       return { type: "rail.not_found" }
     case "refused":

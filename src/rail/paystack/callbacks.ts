@@ -28,7 +28,9 @@ export const referenceOf = (body: Buffer): string | undefined => {
   const { event, data } = found
   const isRefund = typeof event === "string" && event.startsWith("refund.")
   const reference = referenceIn(
-    isRefund ? (data.transaction_reference ?? readTransaction(data.transaction)?.reference) : data.reference,
+    isRefund
+      ? (data.transaction_reference ?? readTransaction(data.transaction)?.reference ?? data.reference)
+      : data.reference,
   )
   return reference === undefined ? undefined : fromPaystack(reference)
 }
