@@ -16,8 +16,8 @@ export const EXCEPTION_KINDS = ["amount_differs", "currency_differs", "reference
 export interface HeardException {
   readonly kind: (typeof EXCEPTION_KINDS)[number]
   readonly heard_reference: string
-  readonly heard_kobo: number
-  readonly heard_currency: string
+  readonly heard_kobo: number | null
+  readonly heard_currency: string | null
 }
 
 /** What is known beside the answer itself. */
@@ -48,10 +48,12 @@ const unsettled = (more: { readonly endedAt?: number; readonly refusedFor?: stri
 /** What differs between a transaction and the charge that was asked about, so that it does not count; undefined: nothing. */
 const differenceOf = (charge: ChargeRow, heard: HeardTransaction): HeardException["kind"] | undefined => {
   if (heard.reference !== charge.id) return "reference_differs"
-  if (heard.currency !== CURRENCY) return "currency_differs"
-  const isPaid = heard.status === "succeeded"
-  if (isPaid ? heard.amountKobo < charge.amount_kobo : heard.amountKobo !== charge.amount_kobo) return "amount_differs"
-  return undefined
+  // What a rail leaves out is as it was asked for; how much was paid, no adapter lets it leave out.
+  const { status, currency, amountKobo } = heard
+  if (currency !== null && currency !== CURRENCY) return "currency_differs"
+  const amount = amountKobo ?? charge.amount_kobo
+  const isRight = status === "succeeded" ? amount >= charge.amount_kobo : amount === charge.amount_kobo
+  return isRight ? undefined : "amount_differs"
 }
 
 const ofTransaction = (charge: ChargeRow, heard: HeardTransaction, endedAt: number | undefined): Meaning => {
@@ -74,7 +76,8 @@ const ofTransaction = (charge: ChargeRow, heard: HeardTransaction, endedAt: numb
         retryAt: heard.retryAt,
       }
     case "succeeded": {
-      const { railId, amountKobo: takenKobo, saved } = heard
+      const { railId, saved } = heard
+      const takenKobo = heard.amountKobo ?? charge.amount_kobo
       const exceeds = takenKobo > charge.amount_kobo ? { exception: exceptionOf("amount_exceeds") } : {}
       return { answer: { type: "rail.succeeded" }, railId, takenKobo, saved, ...exceeds }
     }

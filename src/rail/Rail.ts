@@ -47,9 +47,10 @@ export interface HeardTransaction {
   readonly reversed?: true
   /** In our spelling. */
   readonly reference: string
-  /** What counts for the charge (decision P10), in kobo. */
-  readonly amountKobo: number
-  readonly currency: string
+  /** What counts for the charge (decision P10), in kobo; null: a payment that was not made, of which the rail does not say it. */
+  readonly amountKobo: number | null
+  /** null: the rail does not say it, so it is the one that was asked for. */
+  readonly currency: string | null
   /** The rail's own number, for refunds; null where it gave none. */
   readonly railId: string | null
   /** Of one that failed. */

@@ -44,6 +44,9 @@ export const RailId = total(Schema.NullOr(Schema.String), (value) =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? String(value) : lineOf(value, MAX_ID),
 )
 
+/** A currency's code. */
+export const Currency = Schema.optionalKey(Schema.NullOr(Schema.String.check(Schema.isPattern(/^[A-Za-z]{3}$/))))
+
 /** A part of an answer that is read on its own, so that what is wrong in it spoils nothing else. */
 export const Part = Schema.optionalKey(Schema.Unknown)
 

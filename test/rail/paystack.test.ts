@@ -157,6 +157,22 @@ const CHARGES: ReadonlyArray<Row> = [
   ["no amount asked for", "charge", 200, transaction({ requested_amount: null }), HEARD],
   ["another amount", "charge", 200, transaction({ amount: 100 }), { ...HEARD, amountKobo: 100 }],
   ["an amount in quotes", "charge", 200, transaction({ amount: "250000" }), HEARD],
+  [
+    "a decline that says no more of the charge",
+    "charge",
+    200,
+    transaction({ status: "failed", gateway_response: "Expired card", amount: undefined, currency: undefined }),
+    { ...failed("expired_card", "Expired card"), amountKobo: null, currency: null },
+  ],
+  ["a success that says no amount", "charge", 200, transaction({ amount: undefined }), unreadable(200)],
+  [
+    "a success that says no currency",
+    "charge",
+    200,
+    transaction({ currency: undefined }),
+    { ...HEARD, currency: null },
+  ],
+  ["a currency in small letters", "charge", 200, transaction({ currency: "ngn" }), HEARD],
   ["another currency", "charge", 200, transaction({ currency: "GHS" }), { ...HEARD, currency: "GHS" }],
   [
     "another reference",

@@ -1,6 +1,6 @@
 /** Flutterwave's answers. Amounts are in naira. */
 import { Schema, SchemaGetter } from "effect"
-import { lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
+import { Currency, lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
 import type { Refusal } from "../hearing.ts"
 import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod, TokenCharge } from "../Rail.ts"
 import { codeIn, declineCode } from "../wording.ts"
@@ -20,8 +20,8 @@ const TransactionAnswer = Schema.Struct({
   data: Schema.Struct({
     id: RailId,
     tx_ref: Reference,
-    amount: Kobo,
-    currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/)),
+    amount: Schema.optionalKey(Kobo),
+    currency: Currency,
     status: Schema.Literals(["successful", "failed", "pending"]),
     processor_response: Words,
     card: Part,
@@ -103,12 +103,16 @@ export const transactionIn = (body: unknown): HeardTransaction | undefined => {
   const { data } = answer
   const status = STATUSES[data.status]
   const words = status === "failed" ? wordsOf(answer) : (data.processor_response ?? null)
+  const amountKobo = data.amount ?? null
+  const currency = data.currency?.toUpperCase() ?? null
+  // How much was paid has to be said.
+  if (status === "succeeded" && amountKobo === null) return undefined
   return {
     kind: "transaction",
     status,
     reference: data.tx_ref,
-    amountKobo: data.amount,
-    currency: data.currency,
+    amountKobo,
+    currency,
     railId: data.id ?? null,
     code: status === "failed" ? declineCode(words) : null,
     message: words,

@@ -1,6 +1,6 @@
 /** Paystack's answers. Amounts are in kobo. */
 import { Schema } from "effect"
-import { lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
+import { Currency, lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
 import type { Refusal } from "../hearing.ts"
 import type { FailureCode, PaymentMethodType } from "../PaymentRail.ts"
 import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod } from "../Rail.ts"
@@ -29,9 +29,9 @@ const TransactionAnswer = Schema.Struct({
       "reversed",
     ]),
     reference: Reference,
-    amount: Kobo,
+    amount: Schema.optionalKey(Schema.NullOr(Kobo)),
     requested_amount: Schema.optionalKey(Schema.NullOr(Kobo)),
-    currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/)),
+    currency: Currency,
     gateway_response: Words,
     message: Words,
     retry_by: Part,
@@ -151,13 +151,17 @@ export const transactionIn = (body: unknown): HeardTransaction | undefined => {
   const status = STATUSES[data.status]
   const [succeeded, failed] = [status === "succeeded", status === "failed"]
   const words = data.gateway_response ?? data.message ?? null
+  const amount = data.requested_amount ?? data.amount ?? null
+  const currency = data.currency?.toUpperCase() ?? null
+  // How much was paid has to be said.
+  if (succeeded && amount === null) return undefined
   return {
     kind: "transaction",
     status,
     ...(data.status === "reversed" ? { reversed: true as const } : {}),
     reference: fromPaystack(data.reference),
-    amountKobo: Number(data.requested_amount ?? data.amount),
-    currency: data.currency,
+    amountKobo: amount === null ? null : Number(amount),
+    currency,
     railId: data.id ?? null,
     code: failed ? failureOf(data) : null,
     message: data.status === "reversed" ? `Reversed at Paystack: ${words ?? "no reason given"}` : words,
