@@ -189,7 +189,6 @@ const CHARGES: ReadonlyArray<Row> = [
   ),
   ["an infinite amount", "charge", 200, JSON.stringify(transaction({})).replace("2500.5", "1e999"), unreadable(200)],
   ["a status that nobody knows", "charge", 200, transaction({ status: "success" }), unreadable(200)],
-  ["no currency", "charge", 200, transaction({ currency: undefined }), unreadable(200)],
   ["no reference", "charge", 200, transaction({ tx_ref: undefined }), unreadable(200)],
   ["an error with 200", "charge", 200, error("Declined"), unreadable(200)],
   ["401", "charge", 401, error("Authorization required"), refused("rail_misconfigured", "Authorization required")],

@@ -281,7 +281,6 @@ const CHARGES: ReadonlyArray<Row> = [
     (amount): Row => [`the amount ${amount}`, "charge", 200, transaction({ amount }), unreadable(200)],
   ),
   ["an amount asked for that is none", "charge", 200, transaction({ requested_amount: "?" }), unreadable(200)],
-  ["no currency", "charge", 200, transaction({ currency: undefined }), unreadable(200)],
   ["no reference", "charge", 200, transaction({ reference: undefined }), unreadable(200)],
 ]
 
