@@ -42,7 +42,8 @@ ${textField({ name: "phone", label: "Phone", type: "tel", inputmode: "tel", auto
 </fieldset>
 `
 
-const emailField = (email: string, errors: Errors): Html => html`<fieldset>
+/** Of a known customer, where another payment method is given. */
+const emailField = (email: string, errors: Errors): Html => html`<fieldset class="new-card">
 <legend>Your details</legend>
 <div class="fields">
 ${textField({ name: "email", label: "E-mail", type: "email", inputmode: "email", autocomplete: "email", value: email, required: true }, errors)}
@@ -102,7 +103,7 @@ ${textField({ name: "otp", label: "One-time code", autocomplete: "one-time-code"
 const allFields = (form: PaymentForm, simulated: boolean): Html =>
   html`${
     form.details !== null && detailFields(form.details, form)
-  }${form.email !== null && emailField(form.email, form.errors)}${form.saved.length > 0 && choices(form)}${form.takesCards ? cardFields(form, simulated) : elsewhere(form)}`
+  }${form.saved.length > 0 && choices(form)}${form.email !== null && emailField(form.email, form.errors)}${form.takesCards ? cardFields(form, simulated) : elsewhere(form)}`
 
 /** The page that `action` belongs to, which asks for a payment method anew. */
 const anew = ({ action }: PaymentForm): string | undefined => /^(\/.+)\/complete$/.exec(action)?.[1]
