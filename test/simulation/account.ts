@@ -302,16 +302,21 @@ export class Account implements Party {
     }).length
   }
 
-  /** Nothing new comes any more; what is under way comes to its end. */
-  #end = async (): Promise<void> => {
-    this.#say("the end begins")
+  #cancelAll = async (): Promise<void> => {
     for (;;) {
       const { subscription } = await this.#newest()
       if (subscription === undefined) break
       await this.#ask(verbs.cancel(this.#tenant, subscription, false))
     }
+  }
+
+  /** Nothing new comes any more; what is under way comes to its end. */
+  #end = async (): Promise<void> => {
+    this.#say("the end begins")
     let isSaid = false
     for (let moves = 0; ; moves++) {
+      // Some are begun only now, by what was still under way.
+      await this.#cancelAll()
       await this.#deliverLate(moves)
       await this.#world.rest(this)
       const undecided = await this.#undecided()
