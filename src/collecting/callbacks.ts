@@ -12,7 +12,7 @@ import { askNow } from "./asking.ts"
 const LOOK_EVERY_MS = 100
 const MAX_BATCH = 200
 /** However often a reference is named, this process follows it up so seldom: whoever has the keys may name it without end. */
-const AGAIN_AFTER_MS = 1_000
+const AGAIN_AFTER_MS = 250
 
 interface Named {
   readonly account_id: string
@@ -49,7 +49,7 @@ const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   return named
 })
 
-/** References, each behind its account, that were followed up within the last second. */
+/** References, each behind its account, that were followed up just now. */
 class Recent {
   readonly #followed = new Map<string, number>()
 
