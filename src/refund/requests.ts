@@ -61,7 +61,7 @@ const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
 type Said = RefundEvent extends infer E ? (E extends unknown ? Omit<E, "at"> : never) : never
 
 /** What was heard means; undefined: the call was never made, and is still to be. */
-const meaningOf = ({ call: { kind }, heard }: HeardCall): Said | undefined => {
+const meaningOf = ({ charge_id }: RefundRow, { call: { kind }, heard }: HeardCall): Said | undefined => {
   switch (heard.kind) {
     case "refund":
       if (heard.status === "returned") return { type: "rail.returned" }
@@ -70,7 +70,7 @@ const meaningOf = ({ call: { kind }, heard }: HeardCall): Said | undefined => {
         : { type: "rail.accepted", refundId: heard.refundId }
     // Asked about what is to be sent back, without a number of the refund.
     case "transaction":
-      return { type: heard.reversed === true ? "rail.returned" : "rail.unclear" }
+      return { type: heard.reversed === true && heard.reference === charge_id ? "rail.returned" : "rail.unclear" }
     case "unknown_reference":
       return { type: "rail.not_found" }
     case "refused":
@@ -120,9 +120,10 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
   const again: Array<TakenCall> = []
   const commands = all.flatMap((one) => {
     const row = rows.get(one.call.id)
-    const said = meaningOf(one)
-    if (row !== undefined && said !== undefined) return [{ row, event: { ...said, at: one.endedAt } }]
-    if (said === undefined) again.push(one.call)
+    if (row === undefined) return []
+    const said = meaningOf(row, one)
+    if (said !== undefined) return [{ row, event: { ...said, at: one.endedAt } }]
+    again.push(one.call)
     return []
   })
   yield* commit(advance(refundLifecycle, commands).map(outcomeOf))

@@ -146,8 +146,12 @@ class Verdict {
   #judgeExceptions = (charge: Charge): void => {
     const { id, status, amount_kobo } = charge
     const listed = this.#exceptions.filter((one) => one.charge === id)
-    const planted = this.#account.heard.flatMap(({ reference, told }: Heard, index) => {
-      const kind = reference === id && told !== undefined ? exceptionOf(told, amount_kobo) : undefined
+    const { heard } = this.#account
+    // From then on it is the refund that is asked about.
+    const refunded = heard.findIndex(({ reference, kind }) => reference === id && kind === "refund")
+    const planted = heard.flatMap(({ reference, told }: Heard, index) => {
+      const isAbout = reference === id && told !== undefined && (refunded === -1 || index < refunded)
+      const kind = isAbout ? exceptionOf(told, amount_kobo) : undefined
       return kind === undefined ? [] : [{ kind, kobo: told!.amountKobo, certain: isCertain(this.#account, index) }]
     })
     const isContradicted = status === "failed" && isPaid(this.#atRail(charge), amount_kobo)
