@@ -130,19 +130,16 @@ const begin = Effect.fnUntraced(function* <R>(
   const busy = conversations.busy(rail)
   const after = conversations.cursors.get(rail) ?? ""
   const kinds = callers.flatMap((caller) => caller.kinds)
-  const sql = yield* SqlClient.SqlClient
-  // What cannot be prepared was not taken.
-  const { prepared, goOn } = yield* sql.withTransaction(
-    Effect.gen(function* () {
-      const { taken, goOn } = yield* takeCalls({ rail, kinds, after, limit: room, perAccount: MAX_OF_ACCOUNT, busy })
-      const preparing = Effect.forEach(callers, ({ kinds, prepare }) => {
-        const its = taken.filter(({ kind }) => kinds.includes(kind))
-        return its.length === 0 ? Effect.succeed([]) : prepare(its)
-      })
-      const prepared = yield* Effect.tapCause(preparing, () => release(callLease, taken))
-      return { prepared: prepared.flat(), goOn }
-    }),
-  )
+  // Not in a transaction: taking waits for its turn in this process, and whoever has that may wait for a connection.
+  const { taken, goOn } = yield* takeCalls({ rail, kinds, after, limit: room, perAccount: MAX_OF_ACCOUNT, busy })
+  const preparing = Effect.forEach(callers, ({ kinds, prepare }) => {
+    const its = taken.filter(({ kind }) => kinds.includes(kind))
+    return its.length === 0 ? Effect.succeed([]) : prepare(its)
+  })
+  // What cannot be prepared is not made.
+  const prepared = (yield* Effect.tapCause(preparing, () =>
+    Effect.andThen(Effect.ignore(returnCalls(taken)), release(callLease, taken)),
+  )).flat()
   conversations.cursors.set(rail, goOn)
   for (const one of prepared) {
     conversations.began(one.call)
