@@ -126,7 +126,9 @@ describe("whatever a rail says", () => {
         const envelope = { status: name === "paystack" ? true : "success", data: { ...right[name], [key]: value } }
         server.answer(saying(200, envelope))
         const heard = await server.hear(name, charge)
-        if (deciding.has(key)) {
+        // A currency that is not said is the one that was asked for.
+        const isUnsaid = key === "currency" && value === null
+        if (deciding.has(key) && !isUnsaid) {
           lost += 1
           expect(heard).toMatchObject({ kind: "unclear", reached: true })
         } else {
@@ -135,7 +137,7 @@ describe("whatever a rail says", () => {
         }
       },
     )
-    await fc.assert(holds, { numRuns: 200 })
+    await fc.assert(holds, { numRuns: 500 })
     expect(kept).toBeGreaterThan(0)
     expect(lost).toBeGreaterThan(0)
   })
