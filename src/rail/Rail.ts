@@ -4,7 +4,7 @@
  * the charge by whoever asked (decisions P9, P10).
  */
 import type { Effect, Redacted } from "effect"
-import type { FailureCode, PaymentMethodType } from "./PaymentRail.ts"
+import type { FailureCode, PaymentMethodSummary } from "./PaymentRail.ts"
 
 export const RAILS = ["simulator", "paystack", "flutterwave"] as const
 export type RailName = (typeof RAILS)[number]
@@ -23,17 +23,11 @@ export const RAIL_CREDENTIALS: Readonly<Record<OutsideRail, ReadonlyArray<string
 export type Credentials = Readonly<Record<string, Redacted.Redacted<string>>>
 
 /** What a rail lets us charge again later. */
-export interface SavedMethod {
+export interface SavedMethod extends Omit<PaymentMethodSummary, "id"> {
   /** Paystack's authorization code, Flutterwave's token. */
   readonly token: Redacted.Redacted<string>
   /** The rail takes the token with the e-mail only that it was saved with; null: it does not say which that was. */
   readonly email: string | null
-  readonly type: PaymentMethodType
-  readonly brand: string | null
-  readonly last4: string | null
-  readonly bank_name: string | null
-  readonly exp_month: number | null
-  readonly exp_year: number | null
   /** The same for every token of one card, where the rail says so. */
   readonly signature: string | null
 }

@@ -5,7 +5,8 @@ import { createAccount } from "../../src/account/accounts.ts"
 import { createKey } from "../../src/key/apiKeys.ts"
 import type { Scopes } from "../../src/key/scopes.ts"
 import { createApi } from "../support/api.ts"
-import { ADA, checkout, createSession, declined, dump, open, pay, START, submit, URLS } from "../support/checkout.ts"
+import { ADA, checkout, createSession, declined, open, pay, START, submit, URLS } from "../support/checkout.ts"
+import { dump } from "../support/dump.ts"
 import { useInstance } from "../support/instance.ts"
 import {
   advance,

@@ -1,8 +1,6 @@
-/** Time of accounts that stand still on the wall clock: what each has left to do, and moving it all back so that time has passed. */
+/** Time of accounts that stand still on the wall clock: what each has left to do, and when. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { retryingDeadlocks } from "../../src/db/deadlock.ts"
-import { records } from "../../src/db/records.ts"
 
 /** The class of the locks that processes which live hold (src/process/Runner.ts). */
 const RUNNER_LOCKS = 7_301_002
@@ -49,96 +47,3 @@ export const standings = (accounts: ReadonlyArray<string>) =>
         ) AS is_busy
       ) r`,
   )
-
-/** By how much an account's time passes. */
-export interface Passing {
-  readonly account: string
-  readonly ms: number
-}
-
-const PASSING = { account: "text", ms: "bigint" } as const
-
-/** Instants, table by table. */
-const INSTANTS = {
-  customer: ["created_at"],
-  subscription: [
-    "start_at",
-    "trial_end_at",
-    "anchor_at",
-    "period_start_at",
-    "period_end_at",
-    "next_charge_at",
-    "cancelled_at",
-    "created_at",
-  ],
-  charge: ["sent_at", "known_at", "period_start_at", "period_end_at", "next_retry_at", "created_at", "paid_at"],
-  refund: ["requested_at", "returned_at", "created_at"],
-  checkout_session: ["created_at", "expires_at", "completed_at"],
-  timer: ["due_at"],
-  rail_call: ["queued_at", "sent_at"],
-  rail_throttle: ["failing_since", "next_call_at"],
-  rail_credential: ["created_at", "replaced_at"],
-} as const
-
-/** Fields of JSON columns that hold instants in milliseconds, table by table. */
-const FIELDS = {
-  subscription: {
-    bill: ["anchorAt", "periodStart", "periodEnd", "attemptedAt"],
-    dunning: ["firstFailedAt", "nextRetryAt"],
-    pause: ["at", "resumesAt"],
-    escalation: ["triggeredAt"],
-  },
-  charge: { page: ["openedAt"] },
-  lifecycle_journal: {
-    event: ["at", "startAt", "resumesAt", "deliveredAt", "endedAt", "knownAt", "retryNotBefore", "expiresAt"],
-  },
-} as const
-
-type TableName = keyof typeof INSTANTS | keyof typeof FIELDS
-
-const movedField = (column: string, field: string, inner: string): string =>
-  `CASE WHEN jsonb_typeof(${column}->'${field}') = 'number'
-    THEN jsonb_set(${inner}, '{${field}}', to_jsonb((${column}->>'${field}')::bigint - p.ms)) ELSE ${inner} END`
-
-/** What moves a table's columns back by `p.ms`, as SQL; `further`: and by so much more. */
-const assignments = (table: TableName, further = ""): ReadonlyArray<string> => {
-  const instants: ReadonlyArray<string> = table in INSTANTS ? INSTANTS[table as keyof typeof INSTANTS] : []
-  const fields: Readonly<Record<string, ReadonlyArray<string>>> =
-    table in FIELDS ? FIELDS[table as keyof typeof FIELDS] : {}
-  return [
-    ...instants.map((column) => `${column} = x.${column} - p.ms * interval '1 millisecond'${further}`),
-    ...Object.entries(fields).map(
-      ([column, names]) =>
-        `${column} = ${names.reduce((inner, field) => movedField(`x.${column}`, field, inner), `x.${column}`)}`,
-    ),
-  ]
-}
-
-/** In the order in which the service locks them, so that nothing is born of them meanwhile. */
-const LOCKED = ["customer", "checkout_session", "subscription", "charge", "refund"] as const
-
-/**
- * Lets time pass for accounts, for each by as much as it says: all that is theirs moves back, journals included. Of
- * subscriptions only whole grids move as they are: daily and weekly plans.
- */
-export const letPass = (passings: ReadonlyArray<Passing>) =>
-  Effect.gen(function* () {
-    if (passings.length === 0) return
-    const sql = yield* SqlClient.SqlClient
-    const of = records(sql, passings, PASSING)
-    const move = (table: TableName, set: ReadonlyArray<string>) =>
-      sql`UPDATE ${sql(table)} x SET ${sql.literal(set.join(", "))} FROM ${of} p WHERE x.account_id = p.account`
-    const moving = sql.withTransaction(
-      Effect.gen(function* () {
-        for (const table of LOCKED)
-          yield* sql`SELECT x.id FROM ${sql(table)} x JOIN ${of} p ON x.account_id = p.account ORDER BY x.id FOR NO KEY UPDATE OF x`
-        // A century off first: paid periods may not overlap, not even on their way.
-        yield* move("charge", assignments("charge", " - interval '100 years'"))
-        const back = INSTANTS.charge.map((column) => `${column} = x.${column} + interval '100 years'`)
-        yield* move("charge", back)
-        for (const table of new Set([...Object.keys(INSTANTS), ...Object.keys(FIELDS)] as Array<TableName>))
-          if (table !== "charge") yield* move(table, assignments(table))
-      }),
-    )
-    yield* retryingDeadlocks(moving)
-  })

@@ -9,11 +9,12 @@ import { poolLayer } from "../../src/db/database.ts"
 import type { OutsideRail } from "../../src/rail/Rail.ts"
 import { Vault } from "../../src/secret/Vault.ts"
 import type { Callback } from "../support/rails/wire.ts"
+import { letPass } from "../support/rewind.ts"
 import type { Account } from "./account.ts"
 import type { RailsOfAll } from "./rails.ts"
 import type { Kill } from "./schedule.ts"
 import { type Complaint, type LOST, type Service, type Services, startService } from "./service.ts"
-import { letPass, type Standing, standings } from "./time.ts"
+import { type Standing, standings } from "./time.ts"
 
 const LOOK_EVERY_MS = 10
 /** By then nothing is under way any more, on a machine that has much else to do. */

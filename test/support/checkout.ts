@@ -223,19 +223,6 @@ export const holdTable = async (held: TestDatabase, table: string) => {
   }
 }
 
-/** Every row of every table, as text. */
-export const dump = (database: TestDatabase): Promise<ReadonlyArray<string>> =>
-  database.run((sql) =>
-    Effect.gen(function* () {
-      const tables = yield* sql<{ name: string }>`
-        SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`
-      const rows = yield* Effect.forEach(tables, ({ name }) =>
-        sql.unsafe<{ row: string }>(`SELECT '${name} ' || t::text AS row FROM ${name} t`),
-      )
-      return rows.flat().map(({ row }) => row)
-    }),
-  )
-
 /** What the answers of a race were: how often each status and code came. Nobody is told of a fault of the service. */
 export const tally = (answers: ReadonlyArray<Answer>): Readonly<Record<string, number>> => {
   const counts: Record<string, number> = {}

@@ -1,9 +1,20 @@
-/** Makes wall-clock time pass for an account: everything of its subscriptions moves back by as much, journals included. */
+/** Makes wall-clock time pass for accounts, by moving back what is theirs. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { retryingDeadlocks } from "../../src/db/deadlock.ts"
+import { records } from "../../src/db/records.ts"
 
+/** By how much an account's time passes. */
+export interface Passing {
+  readonly account: string
+  readonly ms: number
+}
+
+const PASSING = { account: "text", ms: "bigint" } as const
+
+/** Instants, table by table. */
 const INSTANTS = {
+  customer: ["created_at"],
   subscription: [
     "start_at",
     "trial_end_at",
@@ -12,56 +23,84 @@ const INSTANTS = {
     "period_end_at",
     "next_charge_at",
     "cancelled_at",
+    "created_at",
   ],
-  charge: ["sent_at", "known_at", "period_start_at", "period_end_at", "next_retry_at", "created_at"],
+  charge: ["sent_at", "known_at", "period_start_at", "period_end_at", "next_retry_at", "created_at", "paid_at"],
+  refund: ["requested_at", "returned_at", "created_at"],
+  checkout_session: ["created_at", "expires_at", "completed_at"],
   timer: ["due_at"],
   rail_call: ["queued_at", "sent_at"],
   rail_throttle: ["failing_since", "next_call_at"],
-  refund: ["requested_at", "created_at"],
+  rail_credential: ["created_at", "replaced_at"],
 } as const
 
-/** Fields of JSON columns that hold instants in milliseconds. */
+/** Fields of JSON columns that hold instants in milliseconds, table by table. */
 const FIELDS = {
-  bill: ["anchorAt", "periodStart", "periodEnd", "attemptedAt"],
-  dunning: ["firstFailedAt", "nextRetryAt"],
-  pause: ["at", "resumesAt"],
-  escalation: ["triggeredAt"],
-  page: ["openedAt"],
-  event: ["at", "startAt", "resumesAt", "deliveredAt", "endedAt", "knownAt", "retryNotBefore"],
+  subscription: {
+    bill: ["anchorAt", "periodStart", "periodEnd", "attemptedAt"],
+    dunning: ["firstFailedAt", "nextRetryAt"],
+    pause: ["at", "resumesAt"],
+    escalation: ["triggeredAt"],
+  },
+  charge: { page: ["openedAt"] },
+  lifecycle_journal: {
+    event: ["at", "startAt", "resumesAt", "deliveredAt", "endedAt", "knownAt", "retryNotBefore", "expiresAt"],
+  },
 } as const
 
-/** Only whole grids move as they are: daily and weekly plans. */
-export const rewind = (account: string, ms: number) =>
+/** Whose journals move: those of whom the rows do. */
+const MOVED_ACTORS = ["subscription", "charge", "refund", "checkout_session"]
+
+type TableName = keyof typeof INSTANTS | keyof typeof FIELDS
+
+const movedField = (column: string, field: string, inner: string): string =>
+  `CASE WHEN jsonb_typeof(${column}->'${field}') = 'number'
+    THEN jsonb_set(${inner}, '{${field}}', to_jsonb((${column}->>'${field}')::bigint - p.ms)) ELSE ${inner} END`
+
+/** What moves a table's columns back by `p.ms`, as SQL; `further`: and by so much more. */
+const assignments = (table: TableName, further = ""): ReadonlyArray<string> => {
+  const instants: ReadonlyArray<string> = table in INSTANTS ? INSTANTS[table as keyof typeof INSTANTS] : []
+  const fields: Readonly<Record<string, ReadonlyArray<string>>> =
+    table in FIELDS ? FIELDS[table as keyof typeof FIELDS] : {}
+  return [
+    ...instants.map((column) => `${column} = x.${column} - p.ms * interval '1 millisecond'${further}`),
+    ...Object.entries(fields).map(
+      ([column, names]) =>
+        `${column} = ${names.reduce((inner, field) => movedField(`x.${column}`, field, inner), `x.${column}`)}`,
+    ),
+  ]
+}
+
+/** In the order in which the service locks them, so that nothing is born of them meanwhile. */
+const LOCKED = ["customer", "checkout_session", "subscription", "charge", "refund"] as const
+
+/**
+ * Lets time pass for accounts, for each by as much as it says: all that is theirs moves back, journals included. Of
+ * subscriptions only whole grids move as they are: daily and weekly plans.
+ */
+export const letPass = (passings: ReadonlyArray<Passing>) =>
   Effect.gen(function* () {
+    if (passings.length === 0) return
     const sql = yield* SqlClient.SqlClient
-    const json = (column: keyof typeof FIELDS) =>
-      `${column} = ${FIELDS[column].reduce(
-        (inner, field) =>
-          `CASE WHEN jsonb_typeof(${column}->'${field}') = 'number' THEN jsonb_set(${inner}, '{${field}}', to_jsonb((${column}->>'${field}')::bigint - ${ms})) ELSE ${inner} END`,
-        column as string,
-      )}`
-    const instants = (table: keyof typeof INSTANTS) =>
-      INSTANTS[table].map((column) => `${column} = ${column} - interval '${ms} milliseconds'`).join(", ")
-    const mine = `WHERE account_id = '${account}'`
-    const move = sql.withTransaction(
+    const of = records(sql, passings, PASSING)
+    const move = (table: TableName, set: ReadonlyArray<string>) =>
+      sql`
+        UPDATE ${sql(table)} x SET ${sql.literal(set.join(", "))} FROM ${of} p
+        WHERE x.account_id = p.account ${table === "lifecycle_journal" ? sql`AND x.actor_kind IN ${sql.in(MOVED_ACTORS)}` : sql.literal("")}`
+    const moving = sql.withTransaction(
       Effect.gen(function* () {
-        yield* sql.unsafe(
-          `UPDATE subscription SET ${instants("subscription")}, ${json("bill")}, ${json("dunning")}, ${json("pause")}, ${json("escalation")} ${mine}`,
-        )
+        for (const table of LOCKED)
+          yield* sql`SELECT x.id FROM ${sql(table)} x JOIN ${of} p ON x.account_id = p.account ORDER BY x.id FOR NO KEY UPDATE OF x`
         // A century off first: paid periods may not overlap, not even on their way.
-        yield* sql.unsafe(
-          `UPDATE charge SET ${instants("charge")} ${mine}`.replaceAll(" - ", " - interval '100 years' - "),
-        )
-        yield* sql.unsafe(
-          `UPDATE charge SET ${INSTANTS.charge.map((column) => `${column} = ${column} + interval '100 years'`).join(", ")}, ${json("page")} ${mine}`,
-        )
-        for (const table of ["timer", "rail_call", "rail_throttle", "refund"] as const)
-          yield* sql.unsafe(`UPDATE ${table} SET ${instants(table)} ${mine}`)
-        yield* sql.unsafe(
-          `UPDATE lifecycle_journal SET ${json("event")} ${mine} AND actor_kind IN ('subscription', 'charge', 'refund')`,
-        )
+        yield* move("charge", assignments("charge", " - interval '100 years'"))
+        const back = INSTANTS.charge.map((column) => `${column} = x.${column} + interval '100 years'`)
+        yield* move("charge", back)
+        for (const table of new Set([...Object.keys(INSTANTS), ...Object.keys(FIELDS)] as Array<TableName>))
+          if (table !== "charge") yield* move(table, assignments(table))
       }),
     )
-    // Workers go on meanwhile, and lock rows in their own order.
-    yield* retryingDeadlocks(move)
+    yield* retryingDeadlocks(moving)
   })
+
+/** Lets time pass for one account. */
+export const rewind = (account: string, ms: number) => letPass([{ account, ms }])
