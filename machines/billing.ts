@@ -25,11 +25,11 @@ export const MIN_CHARGE_KOBO = 100
 export const MAX_AMOUNT_KOBO = 99_999_999_999
 
 /**
- * The part of a period's price that is unused, rounded half away from zero (decisions B5, E11). In whole numbers: the
- * product of kobo and milliseconds is larger than a number holds exactly.
+ * `part` in `whole` of an amount, rounded half away from zero (decisions B5, E11). In whole numbers: the product of kobo and
+ * milliseconds is larger than a number holds exactly.
  */
-export const unusedKobo = (periodKobo: number, unusedMs: number, periodMs: number): number =>
-  Number((2n * BigInt(periodKobo) * BigInt(unusedMs) + BigInt(periodMs)) / (2n * BigInt(periodMs)))
+export const shareOf = (kobo: number, part: number, whole: number): number =>
+  Number((2n * BigInt(kobo) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)))
 
 /**
  * The lines of one period's bill: the plan in advance, less what is credited for time that a pause left unused; the units

@@ -48,7 +48,7 @@ export type SubscriptionEvent =
   | (Timed<"cancel"> & { readonly atPeriodEnd: boolean; readonly reason: CancellationReason })
   /** PATCH: what is left out stays as it is (decision E14). */
   | (Timed<"update"> & { readonly quantity?: number; readonly cancelAtPeriodEnd?: boolean })
-  | (Timed<"pause"> & { readonly resumesAt: number | null; readonly reason: string | null })
+  | (Timed<"pause"> & { readonly resumesAt: number | null; readonly reason: string | null } & PlanFacts)
   | (Timed<"resume"> & PlanFacts)
   /** The buyer has submitted the page of the checkout session: the first payment is made, or the trial begins (decision G2); null: with a method that is not known yet, or cannot be used again. */
   | (Timed<"check_out"> & { readonly methodId: string | null })
@@ -100,6 +100,16 @@ export type AutomaticTemplate = Exclude<NudgeTemplate, "custom">
 
 /** What the bill does in the books; amounts come from its lines (`src/ledger/postings.ts`). */
 export type Posting = "paid" | "owed" | "overdue_paid" | "written_off" | "waived"
+
+/** Why a period is not served to its end, or not by the calendar; what that does in the books: src/subscription/books.ts. */
+export type ServiceEndReason = "cancelled" | "paused" | "escalated" | "delivered"
+
+export interface ServiceEnd {
+  readonly reason: ServiceEndReason
+  readonly at: number
+  /** What of the period's price is credited when service goes on (kobo). */
+  readonly creditKobo: number
+}
 
 export interface Settlement {
   readonly willRetry: boolean

@@ -1,5 +1,5 @@
 /** What a subscription knows, and the arithmetic of its periods and bills (decisions D2, D4, D7, D8, E1, E11). */
-import { type Line, periodLines, totalOf, type Usage, unusedKobo } from "./billing.ts"
+import { type Line, periodLines, shareOf, totalOf, type Usage } from "./billing.ts"
 import { type BillingCycle, boundary, DAY_MS } from "./calendar.ts"
 import type { AttemptOrigin, Dunning, EscalationAction } from "./dunning.ts"
 
@@ -126,19 +126,22 @@ export const deliveryLines = (context: SubscriptionContext, deliveries: number):
 }
 
 /**
- * The first bill after a pause (decisions E9, E11): what was paid for and not used is credited, on plans that prorate.
- * A delivery that is paid for is still to come, so none of it is used (decision E24).
+ * What of the current period's price is credited after a pause from `pausedAt` on (decisions E11, E24), on plans that
+ * prorate. A delivery that is paid for is still to come, so none of it is used.
  */
-export const resumeLines = (context: SubscriptionContext, proRate: boolean, usage: Usage): ReadonlyArray<Line> => {
-  const { billingCycle, pause, periodStart, periodEnd } = context
+export const creditKobo = (context: SubscriptionContext, pausedAt: number, proRate: boolean): number => {
+  const { billingCycle, periodStart, periodEnd } = context
+  if (!proRate) return 0
   const paidKobo = context.priceKobo * context.periodQuantity
-  const unusedMs = pause === null ? 0 : Math.max(0, periodEnd - pause.at)
-  const credit =
-    !proRate || pause === null
-      ? 0
-      : billingCycle === "per_delivery"
-        ? paidKobo
-        : unusedKobo(paidKobo, unusedMs, periodEnd - periodStart)
+  return billingCycle === "per_delivery"
+    ? paidKobo
+    : shareOf(paidKobo, Math.max(0, periodEnd - pausedAt), periodEnd - periodStart)
+}
+
+/** The first bill after a pause (decisions E9, E11): what was paid for and not used is credited. */
+export const resumeLines = (context: SubscriptionContext, proRate: boolean, usage: Usage): ReadonlyArray<Line> => {
+  const { pause } = context
+  const credit = pause === null ? 0 : creditKobo(context, pause.at, proRate)
   return periodLines(context.priceKobo, context.quantity, usage, credit)
 }
 

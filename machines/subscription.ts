@@ -7,8 +7,16 @@
  */
 import type { SnapshotFrom } from "xstate"
 import { boundary, DAY_MS } from "./calendar.ts"
-import type { AutomaticTemplate, Posting, Settlement, SubscriptionEvent, SubscriptionEventType } from "./events.ts"
-import type { SubscriptionContext } from "./periods.ts"
+import type {
+  AutomaticTemplate,
+  Posting,
+  ServiceEnd,
+  ServiceEndReason,
+  Settlement,
+  SubscriptionEvent,
+  SubscriptionEventType,
+} from "./events.ts"
+import { creditKobo, type SubscriptionContext } from "./periods.ts"
 import { type Emission, reminderOf, subscriptionSetup } from "./subscription_setup.ts"
 
 type Known = { readonly context: SubscriptionContext }
@@ -42,7 +50,17 @@ const remind = {
 } as const
 
 const paid = [settle(), post("paid"), emit("charge.succeeded"), "payPeriod"] as const
-const cancelled = ["cancelNow", emit("subscription.cancelled")] as const
+/** Nothing more is served: what was paid for and is not credited is kept. */
+const endService = (reason: ServiceEndReason) =>
+  ({
+    type: "endService",
+    params: ({ context, event }: Known & { readonly event: SubscriptionEvent }): ServiceEnd => ({
+      reason,
+      at: event.type === "deliver" ? event.deliveredAt : event.at,
+      creditKobo: event.type === "pause" ? creditKobo(context, event.at, event.proRate ?? false) : 0,
+    }),
+  }) as const
+const cancelled = ["cancelNow", emit("subscription.cancelled"), endService("cancelled")] as const
 /** A trial shorter than the notice: it is given at once. */
 const shortTrial = [emit("subscription.trial_will_end")] as const
 /** A payment of the first bill that fails ends the subscription (decision D5). */
@@ -56,7 +74,7 @@ const fallOverdue = [
   emit("subscription.past_due"),
 ] as const
 /** Immediate cancellation, or at a period end that has come, of what is owed. */
-const cancelOwing = [post("written_off"), ...cancelled] as const
+const cancelOwing = [post("written_off"), "cancelNow", emit("subscription.cancelled")] as const
 /** Unpaid for as long as the plan waits. */
 const writeOff = [post("written_off"), "cancelUnpaid", emit("subscription.cancelled")] as const
 /** A further attempt fails: the bill is owed as before. */
@@ -274,13 +292,17 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             reminder: { actions: remind },
             cancel: { guard: "periodIsOver", target: "#subscription.cancelled", actions: [...cancelled] },
             update: { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["update", ...cancelled] },
-            pause: { target: "#subscription.paused", actions: ["pause", emit("subscription.paused")] },
+            pause: {
+              target: "#subscription.paused",
+              actions: [endService("paused"), "pause", emit("subscription.paused")],
+            },
             deliver: [
               { guard: "cancelling", target: "#subscription.cancelled", actions: [...cancelled] },
               {
                 target: "charging",
                 actions: [
                   { type: "closePeriod", params: ({ event }) => ({ at: event.deliveredAt }) },
+                  endService("delivered"),
                   "billDelivery",
                   attempt,
                 ],
@@ -374,6 +396,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
               target: "waiting",
               actions: [
                 "escalate",
+                endService("escalated"),
                 emit("subscription.escalated"),
                 emit("subscription.paused"),
                 nudge("service_paused"),

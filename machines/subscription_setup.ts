@@ -6,6 +6,7 @@ import type {
   AutomaticTemplate,
   PlanFacts,
   Posting,
+  ServiceEnd,
   Settlement,
   SubscriptionEvent,
   SubscriptionEventType,
@@ -109,6 +110,8 @@ export const subscriptionSetup = setup({
     nudge: (_, _params: { readonly template: AutomaticTemplate }) => {},
     remind: (_, _params: Reminded) => {},
     post: (_, _params: { readonly posting: Posting; readonly bill: Bill }) => {},
+    /** What was paid for, or is owed, is not served any further (machines/events.ts). */
+    endService: (_, _params: ServiceEnd) => {},
     /** The paid period ends here: what it was paid for beyond this is credited, or was delivered. */
     closePeriod: (_, _params: { readonly at: number }) => {},
     /** The method that paid an overdue bill becomes the subscription's (decision E16). */

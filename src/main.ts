@@ -28,6 +28,7 @@ import { createApp } from "./http/server.ts"
 import { drawLastMonth, invoiceTimers } from "./invoice/invoices.ts"
 import { Links } from "./invoice/Links.ts"
 import { Pdfs } from "./invoice/Pdfs.ts"
+import { recogniseDays, recogniseOnClock } from "./ledger/recognition.ts"
 import { messengerLayer } from "./messenger/layer.ts"
 import { nudgeWorker, sendOnClock } from "./nudge/send.ts"
 import { nudgeTimers } from "./nudge/timers.ts"
@@ -41,7 +42,7 @@ import { railRefunds, refundTimers } from "./refund/requests.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
 import { SANDBOX_STEPS } from "./sandbox/reset.ts"
 import { encryptionKeys } from "./secret/encryptionKeys.ts"
-import { servicesLayer } from "./services.ts"
+import { houseRules, servicesLayer } from "./services.ts"
 import { reminderWorker } from "./subscription/reschedule.ts"
 import { subscriptionTimers } from "./subscription/timers.ts"
 import { MINUTE_MS } from "./time.ts"
@@ -63,6 +64,7 @@ const startWorkers = Effect.gen(function* () {
   yield* railCallWorker<RailServices>([railAttempts, railQuestions, railRefunds])
   yield* railCallbackWorker
   yield* every("invoices", MINUTE_MS, drawLastMonth)
+  yield* every("recognition", MINUTE_MS, recogniseDays)
   yield* every("replaced credentials", MINUTE_MS, purgeReplaced)
   yield* deliveryWorker
   yield* nudgeWorker
@@ -71,6 +73,7 @@ const startWorkers = Effect.gen(function* () {
     handlers: TIMERS_ON_CLOCKS,
     recover: (testClockId) => recoverCharges({ testClockId }),
     send: sendOnClock,
+    arrive: recogniseOnClock,
   })
 })
 
@@ -140,9 +143,7 @@ const program = (config: Config, development: boolean) =>
     }).pipe(
       Effect.scoped,
       Effect.provide(
-        servicesLayer(url, keys, config.messaging.quietHours).pipe(
-          Layer.provideMerge(observabilityLayer(config.observability)),
-        ),
+        servicesLayer(url, keys, houseRules(config)).pipe(Layer.provideMerge(observabilityLayer(config.observability))),
       ),
     )
   }).pipe(Effect.scoped)

@@ -5,11 +5,12 @@ import { checkoutsLayer } from "./checkout/closing.ts"
 import { checkoutOwner } from "./checkout/owner.ts"
 import { ChargeOwners } from "./collecting/ChargeOwners.ts"
 import { oneOffOwner } from "./collecting/oneOff.ts"
-import type { EncryptionKey } from "./config/Config.ts"
+import type { Config, EncryptionKey } from "./config/Config.ts"
 import { RailCredentials } from "./credential/RailCredentials.ts"
 import { poolLayer } from "./db/database.ts"
 import { RecordKeys } from "./http/RecordKeys.ts"
 import { Keys } from "./key/Keys.ts"
+import { VatRate } from "./ledger/VatRate.ts"
 import { Nudging } from "./nudge/Nudging.ts"
 import { paymentLinkOwner } from "./payment_link/owner.ts"
 import { Runner } from "./process/Runner.ts"
@@ -28,10 +29,7 @@ import { meteringLayer } from "./usage/metering.ts"
 const ports = methodUsersLayer.pipe(
   Layer.provideMerge(
     Layer.mergeAll(
-      Layer.effect(
-        ChargeOwners,
-        Effect.all([checkoutOwner, Effect.succeed(oneOffOwner), paymentLinkOwner, subscriptionOwner]),
-      ),
+      Layer.effect(ChargeOwners, Effect.all([checkoutOwner, oneOffOwner, paymentLinkOwner, subscriptionOwner])),
       checkoutsLayer,
       nudgeSubjectsLayer,
       remindersFollowLayer,
@@ -39,11 +37,21 @@ const ports = methodUsersLayer.pipe(
   ),
 )
 
+/** What merchants of this deployment have in common. */
+export interface HouseRules {
+  readonly quietHours: QuietHours | null
+  readonly vatBps: number
+}
+
+export const houseRules = ({ messaging, vatBps }: Config): HouseRules => ({ quietHours: messaging.quietHours, vatBps })
+
+const NO_RULES: HouseRules = { quietHours: null, vatBps: 0 }
+
 /** `encryptionKeys`: newest first. */
 export const servicesLayer = (
   url: Redacted.Redacted<string>,
   encryptionKeys: ReadonlyArray<EncryptionKey>,
-  quietHours: QuietHours | null = null,
+  { quietHours, vatBps }: HouseRules = NO_RULES,
 ) =>
   ports.pipe(
     Layer.provideMerge(
@@ -59,5 +67,5 @@ export const servicesLayer = (
         Wakeups.layer(url),
       ),
     ),
-    Layer.provideMerge(Layer.merge(poolLayer(url), Vault.layer(encryptionKeys))),
+    Layer.provideMerge(Layer.mergeAll(poolLayer(url), Vault.layer(encryptionKeys), Layer.succeed(VatRate, vatBps))),
   )

@@ -136,6 +136,7 @@ describe("the role of requests", () => {
     const hidden = tables.filter(({ granted }) => !granted).map(({ name }) => name)
     expect(hidden).toEqual([
       "api_key",
+      "ledger_total",
       "rail_callback",
       "rail_credential",
       "rail_exception",

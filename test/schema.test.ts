@@ -28,7 +28,15 @@ import { useDatabase } from "./support/database.ts"
 const database = useDatabase()
 
 /** Tables that belong to no account. */
-const SHARED = ["account", "administrator_key", "ledger_account", "schema_migration", "service_secret"]
+const SHARED = [
+  "account",
+  "administrator_key",
+  "ledger_account",
+  "ledger_closing",
+  "ledger_totalled",
+  "schema_migration",
+  "service_secret",
+]
 
 interface Found {
   readonly name: string

@@ -70,12 +70,15 @@ const renew = (sql: SqlClient.SqlClient, ids: ReadonlyArray<string>) =>
           SELECT account_id, livemode, id, 'periodEnd', 'subscription', version, period_end_at, 3, 'xstate.after.periodEnd.subscription.active.current' FROM subscription WHERE ${mine}`
         yield* sql`
           WITH entries AS (
-            INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, customer_id, subscription_id, charge_id, effective_on, line_count)
-            SELECT account_id, livemode, 'le_' || substr(id, 5), 'paid', 'paid:' || id || ':2', customer_id, id, latest_charge_id, now(), 2 FROM subscription WHERE ${mine}
+            INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, customer_id, subscription_id, charge_id, plan_id, bill_no, occurred_on, effective_on, line_count)
+            SELECT account_id, livemode, 'le_' || substr(id, 5), 'paid', 'paid:' || id || ':2', customer_id, id, latest_charge_id, plan_id, bills_made, now(), now(), 2 FROM subscription WHERE ${mine}
           )
-          INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, detail, currency, amount_kobo)
-          SELECT s.account_id, s.livemode, 'le_' || substr(s.id, 5), l.no, l.account, l.detail, 'NGN', l.amount
+          INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, detail, currency, amount_kobo, effective_on)
+          SELECT s.account_id, s.livemode, 'le_' || substr(s.id, 5), l.no, l.account, l.detail, 'NGN', l.amount, now()
           FROM subscription s, (VALUES (1, 'clearing', 'simulator', 500000), (2, 'deferred_revenue', NULL, -500000)) AS l (no, account, detail, amount) WHERE ${mine}`
+        yield* sql`
+          INSERT INTO revenue_schedule (account_id, livemode, subscription_id, bill_no, part, customer_id, plan_id, price_kobo, amount_kobo, carried_kobo, vat_kobo, start_on, end_on, from_on, until_on)
+          SELECT account_id, livemode, id, bills_made, 1, customer_id, plan_id, 500000, 500000, 0, 0, period_start_at, period_end_at, period_start_at, period_end_at FROM subscription WHERE ${mine}`
         yield* sql`
           INSERT INTO event (account_id, livemode, id, type, object_id, data, created_at)
           SELECT account_id, livemode, 'evt_' || k.n || substr(id, 6), k.type, id, ${EVENT_DATA}, now()

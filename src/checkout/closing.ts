@@ -9,14 +9,12 @@ import type { CheckoutEvent, checkoutMachine } from "../../machines/checkout.ts"
 import { waitsForCheckout } from "../../machines/status.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
-import type { Nudging } from "../nudge/Nudging.ts"
 import { problem } from "../problem.ts"
-import type { Runner } from "../process/Runner.ts"
 import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { Checkouts } from "../subscription/Checkouts.ts"
-import { outcomesOf } from "../subscription/move.ts"
+import { type MoveServices, outcomesOf } from "../subscription/move.ts"
 import { subscriptionLifecycle, subscriptions } from "../subscription/subscription.ts"
 import { formatInstant } from "../time.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
@@ -81,7 +79,7 @@ export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Ten
 /** A subscription that is cancelled while it waits takes its session with it. */
 export const checkoutsLayer = Layer.effect(
   Checkouts,
-  Effect.map(Effect.context<Nudging | Runner>(), (context) =>
+  Effect.map(Effect.context<MoveServices>(), (context) =>
     Checkouts.of({
       lock: Effect.fnUntraced(function* (subscription: Ref) {
         const sql = yield* SqlClient.SqlClient

@@ -5,11 +5,9 @@ import { type ChargeRow, isOfCheckout } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settlement } from "../collecting/ChargeOwners.ts"
 import { customers } from "../customer/customer.ts"
 import { refOf } from "../db/tenant.ts"
-import type { Nudging } from "../nudge/Nudging.ts"
-import type { Runner } from "../process/Runner.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import type { Outcome } from "../runtime/outcome.ts"
-import { outcomesOf } from "../subscription/move.ts"
+import { type MoveServices, outcomesOf } from "../subscription/move.ts"
 import { retryBill, settleWith } from "../subscription/owner.ts"
 import { subscriptionLifecycle, subscriptions } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
@@ -77,7 +75,7 @@ const beginTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyAr
 })
 
 export const checkoutOwner = Effect.map(
-  Effect.context<Nudging | Runner>(),
+  Effect.context<MoveServices>(),
   (context): ChargeOwner => ({
     owns: isOfCheckout,
     lock: (charges) =>

@@ -4,6 +4,7 @@ import { Origin, originOf } from "../http/Origin.ts"
 import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
 import { drawInvoices, moveInvoice } from "../invoice/invoices.ts"
 import { Links } from "../invoice/Links.ts"
+import { VatRate } from "../ledger/VatRate.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, vault } from "./Installation.ts"
 
@@ -13,15 +14,20 @@ const links = Layer.unwrap(
   ),
 )
 
+const vatRate = Layer.effect(
+  VatRate,
+  Effect.map(Installation, ({ config }) => config.vatBps),
+)
+
 const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row.id)))
 
 /** Draws up the invoices of a period, of one account or of all, and returns them. */
-export const drawUp = Effect.fnUntraced(function* (
-  period: { readonly start: number; readonly end: number },
-  accountId: string | undefined,
-) {
-  return yield* Effect.forEach(yield* drawInvoices(period, accountId), rendered)
-}, Effect.provide(links))
+export const drawUp = Effect.fnUntraced(
+  function* (period: { readonly start: number; readonly end: number }, accountId: string | undefined) {
+    return yield* Effect.forEach(yield* drawInvoices(period, accountId), rendered)
+  },
+  Effect.provide([links, vatRate]),
+)
 
 /** Notes that an invoice is paid, or takes it back, and returns it. */
 export const close = Effect.fnUntraced(function* (id: string, move: "pay" | "void") {

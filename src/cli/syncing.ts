@@ -10,7 +10,7 @@ import { OUTSIDE_RAILS } from "../rail/Rail.ts"
 import { Rails } from "../rail/Rails.ts"
 import { railCallWorker } from "../rail_call/worker.ts"
 import { encryptionKeys } from "../secret/encryptionKeys.ts"
-import { servicesLayer } from "../services.ts"
+import { houseRules, servicesLayer } from "../services.ts"
 import { formatInstant, MINUTE_MS } from "../time.ts"
 import { found } from "./failures.ts"
 import { Installation } from "./Installation.ts"
@@ -92,7 +92,7 @@ const askAll = Effect.fnUntraced(function* (wanted: Wanted, patienceMs: number) 
 /** Asks about all of them and returns how that went: `{asked, settled, pending, exceptions}`. */
 export const sync = Effect.fnUntraced(function* (wanted: Wanted) {
   const { config, url } = yield* Installation
-  const services = servicesLayer(url, yield* encryptionKeys(config), config.messaging.quietHours).pipe(
+  const services = servicesLayer(url, yield* encryptionKeys(config), houseRules(config)).pipe(
     Layer.provideMerge(Rails.layer(config.rails)),
   )
   return yield* Effect.scoped(askAll(wanted, GIVE_UP_MS + config.rails.timeoutMs)).pipe(Effect.provide(services))

@@ -4,8 +4,8 @@
  * turns: one that others wait for goes back into the queue after a second or so.
  */
 import { Effect, Schedule, Semaphore } from "effect"
-import { SqlClient } from "effect/sql"
-import { isRef, ofTenant, refOf } from "../db/tenant.ts"
+import { SqlClient, type SqlError } from "effect/sql"
+import { isRef, ofTenant, type Ref, refOf } from "../db/tenant.ts"
 import { releasing, take, takingOf } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { onNotify, orElseUnlessStopped } from "../process/workers.ts"
@@ -26,11 +26,15 @@ const RETRY_AFTER_MS = 200
 /** An answer of a rail usually takes no longer. */
 const LOOK_AGAIN_MS = 20
 
-/** What fires on a clock, what finishes the charges that a dead worker left on it, and what sends its nudges. */
+/**
+ * What fires on a clock, what finishes the charges that a dead worker left on it, what sends its nudges, and what is done step
+ * by step before it arrives (returns whether there is more of that).
+ */
 export interface ClockWork<R, E, R2, R3> {
   readonly handlers: ReadonlyArray<TimerHandler<R>>
   readonly recover: (clockId: string) => Effect.Effect<unknown, E, R2>
   readonly send: (clockId: string) => Effect.Effect<unknown, E, R3>
+  readonly arrive: (clock: Ref, at: number) => Effect.Effect<boolean, SqlError.SqlError, SqlClient.SqlClient>
 }
 
 /**
@@ -108,7 +112,10 @@ const lockMine = Effect.fnUntraced(function* (clock: ClockRow) {
 const ARRIVED = { more: false, after: Effect.void }
 
 /** One step: everything due at the next instant, or arrival. Returns whether there is more to do. */
-const step = Effect.fnUntraced(function* <R>(handlers: ReadonlyArray<TimerHandler<R>>, clock: ClockRow) {
+const step = Effect.fnUntraced(function* <R, E, R2, R3>(
+  { handlers, arrive }: ClockWork<R, E, R2, R3>,
+  clock: ClockRow,
+) {
   const sql = yield* SqlClient.SqlClient
   const work = Effect.gen(function* () {
     const row = yield* lockMine(clock)
@@ -116,6 +123,7 @@ const step = Effect.fnUntraced(function* <R>(handlers: ReadonlyArray<TimerHandle
     const target = row.target_at!
     const next = yield* nextOnClock(refOf(row), target)
     if (next === undefined) {
+      if (yield* arrive(refOf(row), target)) return { more: true, after: Effect.void }
       yield* moveClock(row, { type: "arrived", at: target }, target, null)
       return ARRIVED
     }
@@ -148,7 +156,7 @@ const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(work: ClockWork<R, E
     sliceEndsAt = Date.now() + SLICE_MS
     return isAnyWaiting
   })
-  const whole = Effect.uninterruptible(Effect.tap(step(work.handlers, clock), () => work.send(clock.id)))
+  const whole = Effect.uninterruptible(Effect.tap(step(work, clock), () => work.send(clock.id)))
   const steps = Effect.gen(function* () {
     while (yield* whole) if (yield* isOver) return yield* giveBack(clock)
   })

@@ -7,7 +7,7 @@ import { SqlClient } from "effect/sql"
 import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
 import { Deletions } from "../deletion/Deletions.ts"
 import { requestDeletions, type Step } from "../deletion/deletion.ts"
-import { actorsOf, rowsOf } from "../deletion/steps.ts"
+import { actorsOf, ledgerEntries, rowsOf } from "../deletion/steps.ts"
 import { problem } from "../problem.ts"
 import { every } from "../process/workers.ts"
 import { commit } from "../runtime/commit.ts"
@@ -32,8 +32,8 @@ const markDeleted = Effect.fnUntraced(function* (rows: ReadonlyArray<ClockRow>) 
 })
 
 /**
- * Deletes a clock with its customers and all that is theirs, silently, in the background; returns when to answer. The books
- * keep their entries: they are append-only.
+ * Deletes a clock with its customers and all that is theirs, and their books, silently, in the background; returns when to
+ * answer.
  */
 export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, id: string) {
   const clock = yield* knownClocks.lockOne(tenant, id)
@@ -91,5 +91,7 @@ export const CLOCK_STEPS: ReadonlyArray<Step> = [
   rowsOf({ table: "customer" }),
   rowsOf({ table: "event" }),
   rowsOf({ table: "simulator_attempt", key: "reference" }),
+  ledgerEntries,
+  rowsOf({ table: "revenue_book", clock: "id" }),
   actorsOf({ table: "test_clock", clock: "id" }),
 ]

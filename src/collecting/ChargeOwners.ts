@@ -6,6 +6,7 @@ import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
 import type { Tenant } from "../db/tenant.ts"
+import type { VatRate } from "../ledger/VatRate.ts"
 import type { Problem } from "../problem.ts"
 import type { Runner } from "../process/Runner.ts"
 import type { Outcome, Parts } from "../runtime/outcome.ts"
@@ -49,7 +50,7 @@ export interface Attempt {
 }
 
 /** What owners may use when a charge is retried. */
-type RetryServices = SqlClient.SqlClient | Runner
+type RetryServices = SqlClient.SqlClient | Runner | VatRate
 
 export interface ChargeOwner {
   readonly owns: (charge: ChargeRow) => boolean

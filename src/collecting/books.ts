@@ -2,23 +2,36 @@
 import type { chargeMachine } from "../../machines/charge.ts"
 import { paramsOf } from "../../machines/decide.ts"
 import type { ChargeRow } from "../charge/charge.ts"
-import type { NewEntry } from "../ledger/ledger.ts"
-import { refundDue } from "../ledger/postings.ts"
+import { type About, entriesOf, type NewEntry } from "../ledger/ledger.ts"
+import { dayOf } from "../ledger/schedule.ts"
 import type { Transition } from "../runtime/lifecycle.ts"
 
 export type ChargeTransition = Transition<typeof chargeMachine, ChargeRow>
 
-const owedBack = (event: string, charge: ChargeRow, amountKobo: number, at: number): NewEntry => ({
+/** What an entry about a charge is about. */
+export const aboutCharge = (charge: ChargeRow, day: number): About => ({
   account_id: charge.account_id,
   livemode: charge.livemode,
-  event,
-  idempotencyKey: `${event}:${charge.id}`,
   customerId: charge.customer_id,
   subscriptionId: charge.subscription_id,
   chargeId: charge.id,
-  at,
-  lines: refundDue(amountKobo, charge.rail, charge.customer_id),
+  planId: null,
+  billNo: charge.bill_no,
+  testClockId: charge.test_clock_id,
+  day,
 })
+
+const owedBack = (
+  event: "contradicted" | "excess" | "verification",
+  charge: ChargeRow,
+  amountKobo: number,
+  at: number,
+): ReadonlyArray<NewEntry> =>
+  entriesOf(event, charge.id, aboutCharge(charge, dayOf(at)), {
+    amountKobo,
+    rail: charge.rail,
+    customerId: charge.customer_id,
+  })
 
 /** Whether a transition says that a charge was paid which had failed. */
 export const isPaidAfterAll = ({ decision }: ChargeTransition): boolean =>
@@ -28,11 +41,11 @@ export const isPaidAfterAll = ({ decision }: ChargeTransition): boolean =>
 export const booksOf = (transition: ChargeTransition, takenKobo: number | undefined): ReadonlyArray<NewEntry> => {
   const { row, event, decision } = transition
   const taken = takenKobo ?? row.amount_kobo
-  if (isPaidAfterAll(transition)) return [owedBack("contradicted", row, taken, event.at)]
+  if (isPaidAfterAll(transition)) return owedBack("contradicted", row, taken, event.at)
   if (paramsOf(decision, "settled")?.status !== "succeeded") return []
   const excess = taken - row.amount_kobo
   return [
-    ...(row.purpose === "verification" ? [owedBack("verification", row, row.amount_kobo, event.at)] : []),
-    ...(excess > 0 ? [owedBack("excess", row, excess, event.at)] : []),
+    ...(row.purpose === "verification" ? owedBack("verification", row, row.amount_kobo, event.at) : []),
+    ...(excess > 0 ? owedBack("excess", row, excess, event.at) : []),
   ]
 }

@@ -8,7 +8,9 @@ import { standingTime } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { ofTenant, refOf, type Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
-import * as postings from "../ledger/postings.ts"
+import { entriesOf } from "../ledger/ledger.ts"
+import { dayOf } from "../ledger/schedule.ts"
+import { VatRate } from "../ledger/VatRate.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
 import {
   type AttachedMethod,
@@ -20,6 +22,7 @@ import {
 import { asReference, problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
 import { born } from "../runtime/outcome.ts"
+import { aboutCharge } from "./books.ts"
 import type { Answered, ChargeOwner, Settlement } from "./ChargeOwners.ts"
 import { commitAttempts } from "./settle.ts"
 
@@ -153,20 +156,11 @@ const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed:
 })
 
 /** What a settled one-off charge does in the books, and the event about it. */
-const settled = ({ before, after }: Answered, now: number) => {
+const settled = ({ before, after }: Answered, now: number, vatBps: number) => {
   const object = renderCharge(after)
   const { account_id, livemode, test_clock_id } = after
-  const entry = {
-    account_id,
-    livemode,
-    event: "paid",
-    idempotencyKey: `paid:${after.id}`,
-    customerId: after.customer_id,
-    subscriptionId: null,
-    chargeId: after.id,
-    at: now,
-    lines: postings.paid({ lines: after.lines, rail: after.rail, customerId: after.customer_id }),
-  }
+  const sale = { lines: after.lines, rail: after.rail, customerId: after.customer_id, vatBps }
+  const entries = entriesOf("paid", after.id, aboutCharge(after, dayOf(now)), sale)
   const event: NewEvent = {
     account_id,
     livemode,
@@ -176,23 +170,26 @@ const settled = ({ before, after }: Answered, now: number) => {
     test_clock_id,
     at: now,
   }
-  return { entries: after.status === "succeeded" ? [entry] : [], events: [event] }
+  return { entries: after.status === "succeeded" ? entries : [], events: [event] }
 }
 
 /** One-off charges are their own owners: nothing else moves with them. */
-export const oneOffOwner: ChargeOwner = {
-  owns: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",
-  lock: () =>
-    Effect.succeed((answered, now) =>
-      Effect.succeed({
-        charges: new Map(
-          answered
-            .filter(({ before, after }) => before.status !== after.status)
-            .map((one) => [one.after.id, settled(one, now)]),
-        ),
-        outcomes: [],
-        attempts: [],
-      } satisfies Settlement),
-    ),
-  retry: retryOneOff,
-}
+export const oneOffOwner = Effect.map(
+  VatRate,
+  (vatBps): ChargeOwner => ({
+    owns: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",
+    lock: () =>
+      Effect.succeed((answered, now) =>
+        Effect.succeed({
+          charges: new Map(
+            answered
+              .filter(({ before, after }) => before.status !== after.status)
+              .map((one) => [one.after.id, settled(one, now, vatBps)]),
+          ),
+          outcomes: [],
+          attempts: [],
+        } satisfies Settlement),
+      ),
+    retry: retryOneOff,
+  }),
+)

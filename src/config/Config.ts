@@ -111,6 +111,8 @@ export interface Config {
   readonly production: boolean
   /** Background workers in this process; 0 serves HTTP only. */
   readonly workers: number
+  /** The VAT that prices include, in basis points. */
+  readonly vatBps: number
   readonly transport: Transport
   readonly rateLimits: RateLimits
   /** Requests of an account and environment that a process works on at once (decision J6). */

@@ -21,6 +21,8 @@ type Environment = Readonly<Record<string, string | undefined>>
 const MAX_STRAY_NAME = 64
 /** Only whether there are any counts so far: a larger number is taken for a typing error. */
 const MAX_WORKERS = 16
+/** 100 %. */
+const MAX_VAT_BPS = 10_000
 
 /** A name that looks like one of ours and is none would be a setting that has no effect. */
 const refuseStray = (env: Environment): Effect.Effect<void, ConfigProblem> => {
@@ -61,6 +63,7 @@ export const readConfig = Effect.fnUntraced(
       publicUrl: (yield* webUrl("PUBLIC_URL", production))?.replace(/\/+$/, ""),
       production,
       workers: yield* integer("WORKERS", 0, MAX_WORKERS, 1),
+      vatBps: yield* integer("VAT_RATE", 0, MAX_VAT_BPS, 0),
       transport: yield* readTransport(host, development, production),
       observability: yield* readObservability(production),
       webhooks: yield* readWebhooks(development, production),

@@ -7,8 +7,10 @@ import { type InvoicePosting, invoiceMachine } from "../../machines/invoice.ts"
 import { type AccountRow, OWN_ACCOUNT } from "../account/accounts.ts"
 import { refOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
-import { type NewEntry, reverseOf } from "../ledger/ledger.ts"
-import * as postings from "../ledger/postings.ts"
+import { entriesOf, type NewEntry, reverseOf } from "../ledger/ledger.ts"
+import { vatIn } from "../ledger/postings.ts"
+import { dayOf } from "../ledger/schedule.ts"
+import { VatRate } from "../ledger/VatRate.ts"
 import { CURRENCY } from "../money.ts"
 import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
@@ -33,40 +35,40 @@ interface Month {
 
 type InvoiceTransition = Transition<typeof invoiceMachine, InvoiceRow>
 
-const POSTINGS = {
-  invoiced: postings.invoiced,
-  invoice_paid: postings.invoicePaid,
-  invoice_voided: postings.invoiceVoided,
-} as const
-
-const entryFor = (row: InvoiceRow, posting: InvoicePosting, at: number, reverses: string | null): NewEntry => ({
-  ...OWN_BOOKS,
-  event: posting,
-  idempotencyKey: `${posting}:${row.id}`,
-  customerId: null,
-  subscriptionId: null,
-  chargeId: null,
-  reverses,
-  at,
-  lines: POSTINGS[posting](row.total_kobo, row.account_id),
-})
+const entriesFor = (
+  row: InvoiceRow,
+  posting: InvoicePosting,
+  at: number,
+  reverses: string | null,
+): ReadonlyArray<NewEntry> => {
+  const about = {
+    ...OWN_BOOKS,
+    customerId: null,
+    subscriptionId: null,
+    chargeId: null,
+    planId: null,
+    billNo: null,
+    testClockId: null,
+    day: dayOf(at),
+  }
+  const facts = { amountKobo: row.total_kobo, merchant: row.account_id, vatKobo: row.vat_kobo }
+  return entriesOf(posting, row.id, about, facts, reverses)
+}
 
 /** What a transition does in the service's own books; an invoice over nothing does nothing there. */
-const entriesOf = (
+const booksOf = (
   { decision, event }: Pick<InvoiceTransition, "decision" | "event">,
   row: InvoiceRow,
   reverses: string | null = null,
 ): ReadonlyArray<NewEntry> =>
-  row.total_kobo === 0
-    ? []
-    : allParamsOf(decision, "post").map(({ posting }) => entryFor(row, posting, event.at, reverses))
+  allParamsOf(decision, "post").flatMap(({ posting }) => entriesFor(row, posting, event.at, reverses))
 
 const outcomeOf = Effect.fnUntraced(function* (transition: InvoiceTransition) {
   const { row: before, decision, to, version } = transition
   const voids = hasEffect(decision, "post") && to === "void"
   const row: InvoiceRow = { ...invoices.withSnapshot(before, to, decision.snapshot.context), version }
   const reverses = voids ? yield* reverseOf(OWN_BOOKS, `invoiced:${row.id}`) : null
-  return { row, outcome: moved(invoiceLifecycle, transition, row, { entries: entriesOf(transition, row, reverses) }) }
+  return { row, outcome: moved(invoiceLifecycle, transition, row, { entries: booksOf(transition, row, reverses) }) }
 })
 
 /** Moves locked invoices by commands, in the running transaction; returns those that moved. */
@@ -112,10 +114,11 @@ const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: M
     currency: CURRENCY,
     lines,
     total_kobo: totalOf(lines),
+    vat_kobo: Math.max(0, vatIn(totalOf(lines), yield* VatRate)),
     created_at: now,
     ...invoices.snapshotColumns(birth.to, birth.decision.snapshot.context),
   }
-  yield* commit([born(invoiceLifecycle, birth, row, { entries: entriesOf(birth, row) })])
+  yield* commit([born(invoiceLifecycle, birth, row, { entries: booksOf(birth, row) })])
 })
 
 /** Draws up the invoices of a month that are not drawn up yet. Late, twice or on two nodes: the result is one. */

@@ -1,12 +1,22 @@
 /** The chart of accounts, as the migrations have it. */
-export type LedgerAccount =
-  | "clearing"
-  | "receivable"
-  | "deferred_revenue"
-  | "refunds_payable"
-  | "usage_revenue"
-  | "one_off_revenue"
-  | "bad_debt"
-  | "waived"
-  | "fee_revenue"
-  | "bank"
+export const LEDGER_ACCOUNTS = {
+  clearing: "asset",
+  receivable: "asset",
+  bank: "asset",
+  deferred_revenue: "liability",
+  refunds_payable: "liability",
+  output_vat: "liability",
+  buyer_deposits: "liability",
+  suspense: "liability",
+  subscription_revenue: "revenue",
+  usage_revenue: "revenue",
+  one_off_revenue: "revenue",
+  goods_revenue: "revenue",
+  cancellation_fees: "revenue",
+  fee_revenue: "revenue",
+  bad_debt: "expense",
+  waived: "expense",
+  rail_fees: "expense",
+} as const
+
+export type LedgerAccount = keyof typeof LEDGER_ACCOUNTS

@@ -6,21 +6,42 @@ import { ofTenant, type Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { CURRENCY } from "../money.ts"
 import type { ExportedLine } from "./export.ts"
-import type { PostingLine } from "./postings.ts"
+import { type EntryEvent, type FactsOf, linesOf, type PostingLine } from "./postings.ts"
+import { formatDay } from "./schedule.ts"
 
-export interface NewEntry extends Tenant {
-  /** The posting rule. */
-  readonly event: string
-  /** What it is about, once for ever. */
-  readonly idempotencyKey: string
+/** What an entry is about. */
+export interface About extends Tenant {
   readonly customerId: string | null
   readonly subscriptionId: string | null
   readonly chargeId: string | null
+  /** The plan that it sells, or whose revenue it is. */
+  readonly planId: string | null
+  /** The subscription's bill. */
+  readonly billNo: number | null
+  readonly testClockId: string | null
+  /** Since the epoch, in the customer's clock. */
+  readonly day: number
+}
+
+export interface NewEntry extends About {
+  readonly event: EntryEvent
+  /** What it is about, once for ever: the rule and a key of its subject. */
+  readonly idempotencyKey: string
   /** The entry that this one reverses. */
-  readonly reverses?: string | null
-  /** In the customer's clock. */
-  readonly at: number
+  readonly reverses: string | null
   readonly lines: ReadonlyArray<PostingLine>
+}
+
+/** The entry of a rule, once for ever for this `key`; none where nothing is left of its lines. */
+export const entriesOf = <E extends EntryEvent>(
+  event: E,
+  key: string,
+  about: About,
+  facts: FactsOf<E>,
+  reverses: string | null = null,
+): ReadonlyArray<NewEntry> => {
+  const lines = linesOf(event, facts)
+  return lines.length === 0 ? [] : [{ ...about, event, idempotencyKey: `${event}:${key}`, reverses, lines }]
 }
 
 const ENTRY = {
@@ -30,7 +51,10 @@ const ENTRY = {
   customer_id: "text",
   subscription_id: "text",
   charge_id: "text",
-  effective_on: "date",
+  plan_id: "text",
+  bill_no: "integer",
+  test_clock_id: "text",
+  occurred_on: "date",
   line_count: "smallint",
   reverses: "text",
 } as const
@@ -45,6 +69,7 @@ const LINE = {
   currency: "text",
   amount_kobo: "bigint",
 } as const
+const DATED_LINE = { ...LINE, occurred_on: "date" } as const
 
 /** Dies where an entry's lines do not sum to zero: whatever made it is wrong, and nothing of it is to be written. */
 const assertBalanced = (entries: ReadonlyArray<NewEntry>): Effect.Effect<void> => {
@@ -56,12 +81,16 @@ const assertBalanced = (entries: ReadonlyArray<NewEntry>): Effect.Effect<void> =
   return Effect.void
 }
 
-/** Posts entries with all their lines in one statement. They balance: asserted here, and by the database when it commits. */
+/**
+ * Posts entries with all their lines in one statement. They balance: asserted here, and by the database when it commits. What
+ * happened in a month that is closed stands in the first open day's books, as a correction of the newest closed entry about
+ * the same bill, charge or plan.
+ */
 export const postEntries = Effect.fnUntraced(function* (entries: ReadonlyArray<NewEntry>) {
   if (entries.length === 0) return
   yield* assertBalanced(entries)
   const sql = yield* SqlClient.SqlClient
-  const withIds = entries.map((entry) => ({ ...entry, id: newId("ledger_entry") }))
+  const withIds = entries.map((entry) => ({ ...entry, id: newId("ledger_entry"), occurred_on: formatDay(entry.day) }))
   const entryRows = withIds.map((entry) => ({
     account_id: entry.account_id,
     livemode: entry.livemode,
@@ -71,9 +100,12 @@ export const postEntries = Effect.fnUntraced(function* (entries: ReadonlyArray<N
     customer_id: entry.customerId,
     subscription_id: entry.subscriptionId,
     charge_id: entry.chargeId,
-    effective_on: new Date(entry.at).toISOString().slice(0, 10),
+    plan_id: entry.planId,
+    bill_no: entry.billNo,
+    test_clock_id: entry.testClockId,
+    occurred_on: entry.occurred_on,
     line_count: entry.lines.length,
-    reverses: entry.reverses ?? null,
+    reverses: entry.reverses,
   }))
   const lineRows = withIds.flatMap((entry) =>
     entry.lines.map((line, index) => ({
@@ -85,11 +117,29 @@ export const postEntries = Effect.fnUntraced(function* (entries: ReadonlyArray<N
       detail: line.detail,
       currency: CURRENCY,
       amount_kobo: line.amountKobo,
+      occurred_on: entry.occurred_on,
     })),
   )
   yield* sql`
-    WITH entries AS (INSERT INTO ledger_entry (${names(sql, ENTRY)}) SELECT * FROM ${records(sql, entryRows, ENTRY)} e)
-    INSERT INTO ledger_line (${names(sql, LINE)}) SELECT * FROM ${records(sql, lineRows, LINE)} l`
+    WITH books AS MATERIALIZED (SELECT ledger_open_from() AS open_from), entries AS (
+      INSERT INTO ledger_entry (${names(sql, ENTRY)}, effective_on, corrects)
+      SELECT e.*, greatest(e.occurred_on, b.open_from), CASE WHEN e.occurred_on < b.open_from THEN coalesce(
+        (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.subscription_id, c.bill_no) = (e.account_id, e.livemode, e.subscription_id, e.bill_no)
+          AND c.effective_on < b.open_from ORDER BY c.id DESC LIMIT 1),
+        (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.charge_id) = (e.account_id, e.livemode, e.charge_id)
+          AND c.effective_on < b.open_from ORDER BY c.id DESC LIMIT 1),
+        (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.plan_id) = (e.account_id, e.livemode, e.plan_id) AND c.event = e.event
+          AND c.effective_on < b.open_from AND e.subscription_id IS NULL ORDER BY c.effective_on DESC, c.id DESC LIMIT 1)
+      ) END
+      FROM ${records(sql, entryRows, ENTRY)} e CROSS JOIN books b
+    )
+    INSERT INTO ledger_line (${names(sql, LINE)}, effective_on)
+    SELECT ${sql.literal(
+      Object.keys(LINE)
+        .map((name) => `l.${name}`)
+        .join(", "),
+    )}, greatest(l.occurred_on, b.open_from)
+    FROM ${records(sql, lineRows, DATED_LINE)} l CROSS JOIN books b`
 })
 
 /** The entry that was posted under a key, for one that reverses it. */
@@ -100,71 +150,15 @@ export const reverseOf = Effect.fnUntraced(function* (tenant: Tenant, idempotenc
   return row?.id ?? null
 })
 
-/** How many problems a check lists before it stops looking. */
+/** How many problems a check lists. */
 const MAX_PROBLEMS = 100
 
-interface Finding {
-  readonly problem: string
-}
-
-/** Every invariant of the books, checked on the rows (not trusting the constraints that keep them). */
+/** Every rule of the books, checked on the rows, not trusting the constraints that keep them (`finance.rules`). */
 export const checkLedger = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [count] = yield* sql<{ entries: number }>`SELECT count(*) AS entries FROM ledger_entry`
-  const unbalanced = yield* sql<Finding>`
-    SELECT format('entry %s: lines sum to %s kobo, %s of %s lines', e.id, coalesce(sum(l.amount_kobo), 0), count(l.line_no), e.line_count) AS problem
-    FROM ledger_entry e
-    LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
-    GROUP BY e.account_id, e.livemode, e.id, e.line_count
-    HAVING coalesce(sum(l.amount_kobo), 1) <> 0 OR count(l.line_no) <> e.line_count
-    LIMIT ${MAX_PROBLEMS}`
-  const orphans = yield* sql<Finding>`
-    SELECT format('line %s of entry %s: there is no such entry', l.line_no, l.entry_id) AS problem
-    FROM ledger_line l
-    LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
-    WHERE e.id IS NULL
-    LIMIT ${MAX_PROBLEMS}`
-  const charges = yield* sql<Finding>`
-    SELECT format('charge %s: succeeded over %s kobo, the books show %s at the rail', c.id, c.amount_kobo, coalesce(sum(l.amount_kobo), 0)) AS problem
-    FROM charge c
-    LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (c.account_id, c.livemode, c.id) AND e.event NOT IN ('excess', 'refunded')
-    LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
-    WHERE c.status = 'succeeded'
-    GROUP BY c.account_id, c.livemode, c.id, c.amount_kobo
-    HAVING coalesce(sum(l.amount_kobo), 0) <> c.amount_kobo
-    LIMIT ${MAX_PROBLEMS}`
-  const refunds = yield* sql<Finding>`
-    SELECT format('refund %s: %s over %s kobo, the books show %s sent back', f.id, f.status, f.amount_kobo, coalesce(-sum(l.amount_kobo), 0)) AS problem
-    FROM refund f
-    LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (f.account_id, f.livemode, f.charge_id) AND e.event = 'refunded'
-    LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
-    GROUP BY f.account_id, f.livemode, f.id, f.status, f.amount_kobo
-    HAVING coalesce(-sum(l.amount_kobo), 0) <> CASE WHEN f.status = 'returned' THEN f.amount_kobo ELSE 0 END
-    LIMIT ${MAX_PROBLEMS}`
-  const receivables = yield* sql<Finding>`
-    SELECT format('subscription %s: owes %s kobo by its bill, %s by the books', s.id,
-      CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END, coalesce(owed.kobo, 0)) AS problem
-    FROM subscription s
-    LEFT JOIN (
-      SELECT e.account_id, e.livemode, e.subscription_id, sum(l.amount_kobo) AS kobo
-      FROM ledger_entry e JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
-      WHERE l.ledger_account = 'receivable' AND e.subscription_id IS NOT NULL
-      GROUP BY 1, 2, 3
-    ) owed ON (owed.account_id, owed.livemode, owed.subscription_id) = (s.account_id, s.livemode, s.id)
-    WHERE coalesce(owed.kobo, 0) <> CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END
-    LIMIT ${MAX_PROBLEMS}`
-  const invoices = yield* sql<Finding>`
-    SELECT format('account %s: owes %s kobo by its invoices, %s by the service''s own books', coalesce(i.account_id, b.merchant), coalesce(i.kobo, 0), coalesce(b.kobo, 0)) AS problem
-    FROM (SELECT account_id, sum(total_kobo) AS kobo FROM invoice WHERE state IN ('open', 'overdue') GROUP BY 1) i
-    FULL JOIN (
-      SELECT detail AS merchant, sum(amount_kobo) AS kobo FROM ledger_line WHERE account_id = 'acct_service' AND ledger_account = 'receivable' GROUP BY 1
-    ) b ON b.merchant = i.account_id
-    WHERE coalesce(i.kobo, 0) <> coalesce(b.kobo, 0)
-    LIMIT ${MAX_PROBLEMS}`
-  const problems = [...unbalanced, ...orphans, ...charges, ...refunds, ...receivables, ...invoices].map(
-    ({ problem }) => problem,
-  )
-  return { ok: problems.length === 0, entries: count!.entries, problems }
+  const breaches = yield* sql<{ problem: string }>`SELECT problem FROM finance.breaches LIMIT ${MAX_PROBLEMS}`
+  return { ok: breaches.length === 0, entries: count!.entries, problems: breaches.map(({ problem }) => problem) }
 })
 
 /** Entries read at a time for an export: a few megabytes. */

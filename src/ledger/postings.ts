@@ -1,18 +1,69 @@
-/** Posting rules: what each business fact does in the books. Pure; debits positive, credits negative, kobo. */
+/**
+ * Posting rules: what each business fact does in the books, one table from event to lines. Pure; debits positive, credits
+ * negative, kobo. An entry's `event` is the name of its rule.
+ */
 import type { Line } from "../../machines/billing.ts"
 import type { LedgerAccount } from "./chart.ts"
 
 export interface PostingLine {
   readonly account: LedgerAccount
-  /** The rail of a clearing line, the customer of a receivable one. */
+  /** The rail of a clearing line, whose it is of a receivable, payable or deposit. */
   readonly detail: string | null
   readonly amountKobo: number
 }
 
-interface Billed {
+/** A bill or a one-off charge. */
+export interface Sale {
   readonly lines: ReadonlyArray<Line>
   readonly customerId: string
   readonly rail: string
+  /** VAT in basis points; prices include it. */
+  readonly vatBps: number
+}
+
+/** A part of a sale without its VAT, and that VAT. */
+export interface Split {
+  readonly netKobo: number
+  readonly vatKobo: number
+}
+
+interface Served {
+  /** What is earned; below zero where the days had recognised more than was served in the end. */
+  readonly recognisedKobo: number
+}
+
+interface WrittenOff extends Pick<Sale, "lines" | "customerId"> {
+  /** What of it was never served: that was no sale. */
+  readonly unserved: Split
+}
+
+interface Money {
+  readonly amountKobo: number
+  readonly rail: string
+  readonly customerId: string
+}
+
+interface ServiceInvoice {
+  readonly amountKobo: number
+  readonly merchant: string
+  readonly vatKobo: number
+}
+
+interface Settled {
+  readonly rail: string
+  /** What the books expect at the rail for it. */
+  readonly amountKobo: number
+  /** What the rail kept, and what it paid out. */
+  readonly feeKobo: number
+  readonly paidOutKobo: number
+}
+
+interface Deposit {
+  readonly amountKobo: number
+  readonly rail: string
+  /** The instalment plan. */
+  readonly planId: string
+  readonly customerId: string
 }
 
 const line = (account: LedgerAccount, amountKobo: number, detail: string | null = null): PostingLine => ({
@@ -21,76 +72,153 @@ const line = (account: LedgerAccount, amountKobo: number, detail: string | null 
   amountKobo,
 })
 
-const total = (lines: ReadonlyArray<Line>, keep: (line: Line) => boolean): number =>
-  lines.filter(keep).reduce((sum, { amount }) => sum + amount, 0)
+const amountOf = (lines: ReadonlyArray<Line>): number => lines.reduce((sum, { amount }) => sum + amount, 0)
 
-/** What was sold, as credits: periods in advance are deferred, reported units are earned. Zero parts are left out. */
-const sold = (lines: ReadonlyArray<Line>): ReadonlyArray<PostingLine> =>
-  [
-    line("deferred_revenue", -total(lines, ({ type }) => type === "plan" || type === "proration")),
-    line("usage_revenue", -total(lines, ({ type }) => type === "overage")),
-    line("one_off_revenue", -total(lines, ({ type }) => type === "one_off")),
-  ].filter(({ amountKobo }) => amountKobo !== 0)
-
-const amount = (lines: ReadonlyArray<Line>): number => total(lines, () => true)
-
-/** A bill paid when it was due: the money is at the rail, the period is still to be served. */
-export const paid = ({ lines, rail }: Billed): ReadonlyArray<PostingLine> => [
-  line("clearing", amount(lines), rail),
-  ...sold(lines),
-]
-
-/** A bill that failed: the customer owes it. */
-export const owed = ({ lines, customerId }: Billed): ReadonlyArray<PostingLine> => [
-  line("receivable", amount(lines), customerId),
-  ...sold(lines),
-]
-
-/** An overdue bill paid. */
-export const overduePaid = ({ lines, rail, customerId }: Billed): ReadonlyArray<PostingLine> => [
-  line("clearing", amount(lines), rail),
-  line("receivable", -amount(lines), customerId),
-]
-
-/** An overdue bill given up: the period was never served, the units were. */
-export const writtenOff = ({ lines, customerId }: Billed): ReadonlyArray<PostingLine> => {
-  const served = total(lines, ({ type }) => type === "overage")
-  return [
-    line("deferred_revenue", amount(lines) - served),
-    line("bad_debt", served),
-    line("receivable", -amount(lines), customerId),
-  ].filter(({ amountKobo }) => amountKobo !== 0)
+/** The VAT that an amount includes, rounded half away from zero (decision B5). */
+export const vatIn = (amountKobo: number, vatBps: number): number => {
+  const [twice, divisor] = [2n * BigInt(Math.abs(amountKobo)) * BigInt(vatBps), 2n * BigInt(10_000 + vatBps)]
+  return Math.sign(amountKobo) * Number((twice + divisor / 2n) / divisor)
 }
 
-/** A total too small to charge (decision E2): what is sold for it is given away. */
-export const waived = ({ lines }: Billed): ReadonlyArray<PostingLine> =>
-  [line("waived", amount(lines)), ...sold(lines)].filter(({ amountKobo }) => amountKobo !== 0)
+const split = (amountKobo: number, vatBps: number): Split => {
+  const vatKobo = vatIn(amountKobo, vatBps)
+  return { netKobo: amountKobo - vatKobo, vatKobo }
+}
 
-/** A payment that succeeded after its subscription was cancelled: the money goes back (decision E15). */
-export const refundDue = (amountKobo: number, rail: string, customerId: string): ReadonlyArray<PostingLine> => [
+const partOf = (lines: ReadonlyArray<Line>, types: ReadonlyArray<Line["type"]>, vatBps: number): Split =>
+  split(amountOf(lines.filter(({ type }) => types.includes(type))), vatBps)
+
+/** What of a sale is to be served yet: the period, less what is credited on it. */
+export const deferredIn = (lines: ReadonlyArray<Line>, vatBps: number): Split =>
+  partOf(lines, ["plan", "proration"], vatBps)
+
+/** What was sold, as credits: periods are deferred, reported units and one-off charges are earned. */
+const sold = (lines: ReadonlyArray<Line>, vatBps: number): ReadonlyArray<PostingLine> => {
+  const [period, usage, oneOff] = [
+    deferredIn(lines, vatBps),
+    partOf(lines, ["overage"], vatBps),
+    partOf(lines, ["one_off"], vatBps),
+  ]
+  return [
+    line("deferred_revenue", -period.netKobo),
+    line("usage_revenue", -usage.netKobo),
+    line("one_off_revenue", -oneOff.netKobo),
+    line("output_vat", -(period.vatKobo + usage.vatKobo + oneOff.vatKobo)),
+  ]
+}
+
+/** What was deferred is earned. */
+const earned = ({ recognisedKobo }: Served): ReadonlyArray<PostingLine> => [
+  line("deferred_revenue", recognisedKobo),
+  line("subscription_revenue", -recognisedKobo),
+]
+
+/** Money that came in and goes back. */
+const owedBack = ({ amountKobo, rail, customerId }: Money): ReadonlyArray<PostingLine> => [
   line("clearing", amountKobo, rail),
   line("refunds_payable", -amountKobo, customerId),
 ]
 
-/** What was owed back is back. */
-export const refunded = (amountKobo: number, rail: string, customerId: string): ReadonlyArray<PostingLine> => [
-  line("refunds_payable", amountKobo, customerId),
-  line("clearing", -amountKobo, rail),
-]
+interface Rule<Facts> {
+  /** What happened, for those who read the books. */
+  readonly meaning: string
+  readonly lines: (facts: Facts) => ReadonlyArray<PostingLine>
+}
 
-/** A merchant's month of the service itself, in the service's own books. */
-export const invoiced = (amountKobo: number, merchant: string): ReadonlyArray<PostingLine> => [
-  line("receivable", amountKobo, merchant),
-  line("fee_revenue", -amountKobo),
-]
+const rule = <Facts>(meaning: string, lines: Rule<Facts>["lines"]): Rule<Facts> => ({ meaning, lines })
 
-export const invoicePaid = (amountKobo: number, merchant: string): ReadonlyArray<PostingLine> => [
-  line("bank", amountKobo),
-  line("receivable", -amountKobo, merchant),
-]
+export const POSTINGS = {
+  paid: rule("A bill, or a one-off charge, is paid when it is due.", ({ lines, rail, vatBps }: Sale) => [
+    line("clearing", amountOf(lines), rail),
+    ...sold(lines, vatBps),
+  ]),
+  owed: rule("A bill could not be collected: the customer owes it.", ({ lines, customerId, vatBps }: Sale) => [
+    line("receivable", amountOf(lines), customerId),
+    ...sold(lines, vatBps),
+  ]),
+  overdue_paid: rule("An overdue bill is paid after all.", ({ lines, rail, customerId }: Sale) => [
+    line("clearing", amountOf(lines), rail),
+    line("receivable", -amountOf(lines), customerId),
+  ]),
+  waived: rule("A bill is too small to charge: what it sells is given away, without VAT.", ({ lines }: Sale) => [
+    line("waived", amountOf(lines)),
+    ...sold(lines, 0),
+  ]),
+  written_off: rule(
+    "An overdue bill is given up: what was served is bad debt, what was not is no sale.",
+    ({ lines, customerId, unserved }: WrittenOff) => [
+      line("deferred_revenue", unserved.netKobo),
+      line("output_vat", unserved.vatKobo),
+      line("bad_debt", amountOf(lines) - unserved.netKobo - unserved.vatKobo),
+      line("receivable", -amountOf(lines), customerId),
+    ],
+  ),
+  recognised: rule("A day's service, of all subscriptions of a plan.", earned),
+  service_ended: rule("A subscription ends early: what was paid for is kept.", earned),
+  service_paused: rule("A subscription is paused with credit: what was served until then.", earned),
+  service_resumed: rule("A paused subscription resumes: what of the interrupted period is not credited.", earned),
+  service_delivered: rule("A delivery that was paid for is made.", earned),
+  refund_due: rule("A payment succeeds after its subscription was cancelled.", owedBack),
+  excess: rule("A rail took more than was asked for.", owedBack),
+  contradicted: rule("A payment that the rail had said failed was taken after all.", owedBack),
+  verification: rule("A rail charges a card to save it.", owedBack),
+  refunded: rule("Money that was owed back is sent back by the rail.", ({ amountKobo, rail, customerId }: Money) => [
+    line("refunds_payable", amountKobo, customerId),
+    line("clearing", -amountKobo, rail),
+  ]),
+  settled: rule(
+    "A rail pays out what it took, less its fee.",
+    ({ rail, amountKobo, feeKobo, paidOutKobo }: Settled) => [
+      line("bank", paidOutKobo, rail),
+      line("rail_fees", feeKobo, rail),
+      line("clearing", -amountKobo, rail),
+      line("suspense", amountKobo - feeKobo - paidOutKobo, rail),
+    ],
+  ),
+  deposit_paid: rule("An instalment is paid.", ({ amountKobo, rail, planId }: Deposit) => [
+    line("clearing", amountKobo, rail),
+    line("buyer_deposits", -amountKobo, planId),
+  ]),
+  goods_delivered: rule(
+    "What instalments paid for is delivered.",
+    ({ amountKobo, planId, vatKobo }: Omit<Deposit, "rail" | "customerId"> & Pick<Split, "vatKobo">) => [
+      line("buyer_deposits", amountKobo, planId),
+      line("goods_revenue", vatKobo - amountKobo),
+      line("output_vat", -vatKobo),
+    ],
+  ),
+  deposit_cancelled: rule(
+    "An instalment plan is cancelled: what was paid goes back, less the fees.",
+    ({ amountKobo, planId, customerId, feeKobo }: Omit<Deposit, "rail"> & Pick<Settled, "feeKobo">) => [
+      line("buyer_deposits", amountKobo, planId),
+      line("cancellation_fees", -feeKobo),
+      line("refunds_payable", feeKobo - amountKobo, customerId),
+    ],
+  ),
+  invoiced: rule(
+    "A merchant's month of the service itself, in the service's own books.",
+    ({ amountKobo, merchant, vatKobo }: ServiceInvoice) => [
+      line("receivable", amountKobo, merchant),
+      line("fee_revenue", vatKobo - amountKobo),
+      line("output_vat", -vatKobo),
+    ],
+  ),
+  invoice_paid: rule("A merchant pays a service invoice.", ({ amountKobo, merchant }: ServiceInvoice) => [
+    line("bank", amountKobo),
+    line("receivable", -amountKobo, merchant),
+  ]),
+  invoice_voided: rule("A service invoice is void.", ({ amountKobo, merchant, vatKobo }: ServiceInvoice) => [
+    line("fee_revenue", amountKobo - vatKobo),
+    line("output_vat", vatKobo),
+    line("receivable", -amountKobo, merchant),
+  ]),
+} as const
 
-/** Reverses {@link invoiced}. */
-export const invoiceVoided = (amountKobo: number, merchant: string): ReadonlyArray<PostingLine> => [
-  line("fee_revenue", amountKobo),
-  line("receivable", -amountKobo, merchant),
-]
+export type EntryEvent = keyof typeof POSTINGS
+export type FactsOf<E extends EntryEvent> = Parameters<(typeof POSTINGS)[E]["lines"]>[0]
+
+/** The lines of an entry; parts that come to nothing are left out, and where all do, there is no entry. */
+export const linesOf = <E extends EntryEvent>(event: E, facts: FactsOf<E>): ReadonlyArray<PostingLine> => {
+  const { lines } = POSTINGS[event] as Rule<FactsOf<E>>
+  return lines(facts).filter(({ amountKobo }) => amountKobo !== 0)
+}

@@ -8,11 +8,9 @@ import { type ChargeRow, isHostedByLink } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settlement } from "../collecting/ChargeOwners.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
-import type { Nudging } from "../nudge/Nudging.ts"
 import { type NudgeRow, nudges } from "../nudge/nudge.ts"
 import { lockOwing } from "../paying/owing.ts"
-import type { Runner } from "../process/Runner.ts"
-import { move } from "../subscription/move.ts"
+import { type MoveServices, move } from "../subscription/move.ts"
 import type { Page } from "../subscription/outcome.ts"
 import { refsOf, retryBill, settleWith } from "../subscription/owner.ts"
 import { subscriptions } from "../subscription/subscription.ts"
@@ -68,7 +66,7 @@ const afterPayments = Effect.fnUntraced(function* (answered: ReadonlyArray<Answe
 })
 
 export const paymentLinkOwner = Effect.map(
-  Effect.context<Nudging | Runner>(),
+  Effect.context<MoveServices>(),
   (context): ChargeOwner => ({
     owns: isHostedByLink,
     lock: (charges) =>

@@ -9,8 +9,8 @@ import type { RefundEvent, refundMachine } from "../../machines/refund.ts"
 import { RailCredentials, railAccountKey } from "../credential/RailCredentials.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
-import type { NewEntry } from "../ledger/ledger.ts"
-import { refunded } from "../ledger/postings.ts"
+import { entriesOf, type NewEntry } from "../ledger/ledger.ts"
+import { dayOf } from "../ledger/schedule.ts"
 import type { Heard } from "../rail/Rail.ts"
 import { Rails } from "../rail/Rails.ts"
 import type { TakenCall } from "../rail_call/queue.ts"
@@ -82,17 +82,21 @@ const meaningOf = ({ charge_id }: RefundRow, { call: { kind }, heard }: HeardCal
   }
 }
 
-const entryOf = (refund: RefundRow, at: number): NewEntry => ({
-  account_id: refund.account_id,
-  livemode: refund.livemode,
-  event: "refunded",
-  idempotencyKey: `refunded:${refund.id}`,
-  customerId: refund.customer_id,
-  subscriptionId: null,
-  chargeId: refund.charge_id,
-  at,
-  lines: refunded(refund.amount_kobo, refund.rail, refund.customer_id),
-})
+const entriesFor = (refund: RefundRow, at: number): ReadonlyArray<NewEntry> => {
+  const about = {
+    account_id: refund.account_id,
+    livemode: refund.livemode,
+    customerId: refund.customer_id,
+    subscriptionId: null,
+    chargeId: refund.charge_id,
+    planId: null,
+    billNo: null,
+    testClockId: null,
+    day: dayOf(at),
+  }
+  const money = { amountKobo: refund.amount_kobo, rail: refund.rail, customerId: refund.customer_id }
+  return entriesOf("refunded", refund.id, about, money)
+}
 
 const outcomeOf = (transition: RefundTransition) => {
   const { row, to, version, decision } = transition
@@ -103,7 +107,7 @@ const outcomeOf = (transition: RefundTransition) => {
     version,
     returned_at: isReturned ? at : row.returned_at,
   }
-  return moved(refundLifecycle, transition, after, { entries: isReturned ? [entryOf(after, at)] : [] })
+  return moved(refundLifecycle, transition, after, { entries: isReturned ? entriesFor(after, at) : [] })
 }
 
 /** Writes transitions, and queues the calls that they ask for; in the running transaction. */

@@ -4,6 +4,8 @@ import { SqlClient } from "effect/sql"
 import { names, records } from "../db/records.ts"
 import { appendEvents } from "../event/events.ts"
 import { postEntries } from "../ledger/ledger.ts"
+import { writeMovements } from "../ledger/mrr.ts"
+import { writeSchedules } from "../ledger/schedules.ts"
 import type { JournalRow, Outcome } from "./outcome.ts"
 import { clearTimers, setTimers } from "./timers.ts"
 
@@ -54,7 +56,7 @@ const writeRows = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>)
 })
 
 /**
- * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, events. The rows must be locked. Returns
+ * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events. The rows must be locked. Returns
  * what was written, the actors that were brought about among it; a new actor that was there already is left out with all
  * that goes with it.
  */
@@ -67,6 +69,8 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
   yield* clearTimers(clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`)))
   yield* setTimers(set)
   yield* postEntries(written.flatMap(({ entries }) => entries))
+  yield* writeSchedules(written.flatMap(({ schedules }) => schedules))
+  yield* writeMovements(written.flatMap(({ movements }) => movements))
   yield* appendEvents(written.flatMap(({ events }) => events))
   return written
 })

@@ -8,6 +8,8 @@ import type { Table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { NewEvent } from "../event/events.ts"
 import type { NewEntry } from "../ledger/ledger.ts"
+import type { MrrMovement } from "../ledger/mrr.ts"
+import type { ScheduleChange } from "../ledger/schedules.ts"
 import type { ActorRow, Birth, Lifecycle, Transition } from "./lifecycle.ts"
 import type { TimerKey, TimerRow } from "./timers.ts"
 
@@ -33,6 +35,8 @@ export interface OwnTimers<Own extends string> {
 export interface Parts<Own extends string = never> {
   readonly timers?: OwnTimers<Own>
   readonly entries?: ReadonlyArray<NewEntry>
+  readonly schedules?: ReadonlyArray<ScheduleChange>
+  readonly movements?: ReadonlyArray<MrrMovement>
   readonly events?: ReadonlyArray<NewEvent>
   /** New actors: charges to attempt, nudges to send. */
   readonly born?: ReadonlyArray<Outcome>
@@ -48,6 +52,8 @@ export interface Outcome {
   readonly journal: JournalRow | undefined
   readonly timers: { readonly set: ReadonlyArray<TimerRow>; readonly clear: ReadonlyArray<TimerKey> }
   readonly entries: ReadonlyArray<NewEntry>
+  readonly schedules: ReadonlyArray<ScheduleChange>
+  readonly movements: ReadonlyArray<MrrMovement>
   readonly events: ReadonlyArray<NewEvent>
   readonly born: ReadonlyArray<Outcome>
 }
@@ -115,7 +121,7 @@ const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends st
   row: Row,
   write: Outcome["write"],
   transition: Birth<M> | undefined,
-  { timers, entries = [], events = [], born = [] }: Parts<Own>,
+  { timers, entries = [], schedules = [], movements = [], events = [], born = [] }: Parts<Own>,
   edited = false,
 ): Outcome => ({
   table: lifecycle.table as Table<ActorRow>,
@@ -125,6 +131,8 @@ const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends st
   journal: transition === undefined ? undefined : journalRow(lifecycle, row, transition),
   timers: timersOf(lifecycle, row, transition, timers),
   entries,
+  schedules,
+  movements,
   events,
   born,
 })

@@ -52,6 +52,7 @@ export const SANDBOX_STEPS: ReadonlyArray<Step> = [
   rowsOf({ table: "event" }),
   rowsOf({ table: "simulator_attempt", key: "reference" }),
   ledgerEntries,
+  rowsOf({ table: "revenue_book" }),
   // What is answered is forgotten too, save the answers to requests like the one for this reset.
   rowsOf({ table: "idempotency_record", key: "key", where: "response_status <> 202" }),
   rowsOf({ table: "sandbox_reset", key: "account_id" }),

@@ -7,6 +7,7 @@ import { pay } from "../collecting/pay.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { MethodUsers } from "../customer/MethodUsers.ts"
 import { ofTenant, refOf } from "../db/tenant.ts"
+import type { VatRate } from "../ledger/VatRate.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
 import type { PaymentRail } from "../rail/PaymentRail.ts"
 import type { Vault } from "../secret/Vault.ts"
@@ -76,7 +77,7 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
 
 export const methodUsersLayer = Layer.effect(
   MethodUsers,
-  Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Vault>(), (context) =>
+  Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Vault | VatRate>(), (context) =>
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
         Effect.map(tryMethod(customer, methodId, now), (attempts) =>

@@ -8,17 +8,23 @@ import { closePaidPeriods } from "../charge/paidPeriods.ts"
 import type { Answered } from "../collecting/ChargeOwners.ts"
 import { commitAttempts } from "../collecting/settle.ts"
 import { refOf, type Tenant } from "../db/tenant.ts"
+import { readSchedules } from "../ledger/schedules.ts"
+import { VatRate } from "../ledger/VatRate.ts"
 import { readAddressees } from "../nudge/create.ts"
 import { Nudging } from "../nudge/Nudging.ts"
 import { findPaymentMethods } from "../payment_method/paymentMethods.ts"
 import { Runner } from "../process/Runner.ts"
 import { advance, type Command } from "../runtime/lifecycle.ts"
+import { needsSchedule } from "./books.ts"
 import { type Details, type Facts, outcomeOf, type Page } from "./outcome.ts"
 import { asksForNudges, movesReminders } from "./reminders.ts"
 import { type SubscriptionRow, type SubscriptionTransition, subscriptionLifecycle } from "./subscription.ts"
 import { readRules, type Terms } from "./terms.ts"
 
 export type SubscriptionCommand = Command<typeof subscriptionMachine, SubscriptionRow>
+
+/** What moving a subscription takes beside the database. */
+export type MoveServices = Nudging | Runner | VatRate
 
 /** What the caller knows already. */
 export interface Given {
@@ -56,6 +62,14 @@ const closedCharges = (transitions: ReadonlyArray<SubscriptionTransition>) =>
     }),
   )
 
+const openSchedules = (transitions: ReadonlyArray<SubscriptionTransition>) =>
+  readSchedules(
+    transitions.flatMap((transition) => {
+      const day = needsSchedule(transition)
+      return day === undefined ? [] : [{ ...refOf(transition.row), day }]
+    }),
+  )
+
 /** The subscriptions whose plans' rules are needed: their reminders move, or nudges are asked for. */
 const withRules = (transitions: ReadonlyArray<SubscriptionTransition>): ReadonlyArray<SubscriptionRow> =>
   transitions
@@ -73,6 +87,8 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
     pages: given.pages ?? new Map(),
     methods: yield* namedMethods(transitions),
     closed: Map.groupBy(closed, ({ subscription_id }) => subscription_id!),
+    schedules: yield* openSchedules(transitions),
+    vatBps: yield* VatRate,
     rules: yield* readRules(withRules(transitions)),
     addressees: yield* readAddressees(
       asking.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id })),

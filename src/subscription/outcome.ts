@@ -1,6 +1,5 @@
 /** What a subscription's transition leaves behind: its row, the charge to attempt, the books, the events, the nudges. Pure. */
 import { allParamsOf, paramsOf } from "../../machines/decide.ts"
-import type { Posting } from "../../machines/events.ts"
 import type { Bill } from "../../machines/periods.ts"
 import type { QuietHours } from "../../machines/reminders.ts"
 import type { Emission } from "../../machines/subscription_setup.ts"
@@ -9,12 +8,13 @@ import type { Answered } from "../collecting/ChargeOwners.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import type { Json } from "../json.ts"
-import type { NewEntry } from "../ledger/ledger.ts"
-import * as postings from "../ledger/postings.ts"
+import type { OpenSchedule } from "../ledger/schedules.ts"
 import { type Addressees, newNudge } from "../nudge/create.ts"
 import { type AttachedMethod, methodKey, summaryOf } from "../payment_method/paymentMethods.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { amended, born, moved, type Outcome } from "../runtime/outcome.ts"
+import { booksOf } from "./books.ts"
+import { movementsOf } from "./mrr.ts"
 import { movesReminders, nudgesOf, remindersAfter } from "./reminders.ts"
 import {
   renderSubscription,
@@ -52,6 +52,10 @@ export interface Facts {
   readonly methods: ReadonlyMap<string, AttachedMethod>
   /** Paid periods that end early, as charges, by subscription ID. */
   readonly closed: ReadonlyMap<string, ReadonlyArray<ChargeRow>>
+  /** Their newest schedules of revenue, by subscription ID; of those that books.ts asks for. */
+  readonly schedules: ReadonlyMap<string, OpenSchedule>
+  /** VAT in basis points. */
+  readonly vatBps: number
   /** By plan ID; of those whose reminders move. */
   readonly rules: ReadonlyMap<string, Rules>
   readonly addressees: Addressees
@@ -106,43 +110,6 @@ const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
     metadata: {},
     created_at: facts.now,
   })
-
-const POSTINGS = {
-  paid: postings.paid,
-  owed: postings.owed,
-  overdue_paid: postings.overduePaid,
-  written_off: postings.writtenOff,
-  waived: postings.waived,
-} as const
-
-const entryFor = (
-  row: SubscriptionRow,
-  { posting, bill }: { readonly posting: Posting; readonly bill: Bill },
-  charge: ChargeRow | undefined,
-  at: number,
-): NewEntry => ({
-  account_id: row.account_id,
-  livemode: row.livemode,
-  event: posting,
-  idempotencyKey: `${posting}:${row.id}:${bill.no}`,
-  customerId: row.customer_id,
-  subscriptionId: row.id,
-  chargeId: charge?.id ?? null,
-  at,
-  lines: POSTINGS[posting]({ lines: bill.lines, customerId: row.customer_id, rail: charge?.rail ?? "" }),
-})
-
-const refundEntry = (row: SubscriptionRow, charge: ChargeRow, at: number): NewEntry => ({
-  account_id: row.account_id,
-  livemode: row.livemode,
-  event: "refund_due",
-  idempotencyKey: `refund_due:${charge.id}`,
-  customerId: row.customer_id,
-  subscriptionId: row.id,
-  chargeId: charge.id,
-  at,
-  lines: postings.refundDue(charge.amount_kobo, charge.rail, row.customer_id),
-})
 
 /** The settled charge with what its subscription decided: the next retry, the period that it bought. */
 const settledCharge = (charge: ChargeRow, { decision }: SubscriptionTransition, row: SubscriptionRow): ChargeRow => {
@@ -214,18 +181,6 @@ const rowAfter = (transition: SubscriptionTransition, facts: Facts) => {
   return { row: changed, attempt }
 }
 
-const entriesOf = (
-  { decision, event }: SubscriptionTransition,
-  row: SubscriptionRow,
-  settled: ChargeRow | undefined,
-): ReadonlyArray<NewEntry> => {
-  const entries = allParamsOf(decision, "post")
-    .map((posting) => entryFor(row, posting, settled, event.at))
-    // Nothing is waived where the credit covers the whole bill.
-    .filter(({ lines }) => lines.length > 0)
-  return settled?.refund_due === true ? [...entries, refundEntry(row, settled, event.at)] : entries
-}
-
 /** The nudges that a transition brings about. */
 const nudgesBorn = (
   transition: SubscriptionTransition,
@@ -250,7 +205,8 @@ export const outcomeOf = (transition: SubscriptionTransition, facts: Facts, isNe
     : {}
   const parts = {
     timers,
-    entries: entriesOf(transition, row, settled),
+    movements: movementsOf(transition.row, row, transition.event.at),
+    ...booksOf(transition, { row, settled, open: facts.schedules.get(row.id), vatBps: facts.vatBps }),
     events: eventsOf(transition, row, { before: answered?.before, after: settled }, facts.now),
     born: [
       ...(facts.closed.get(row.id) ?? []).map((charge) => amended(chargeLifecycle, charge)),

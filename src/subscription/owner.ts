@@ -3,12 +3,10 @@ import { Effect } from "effect"
 import { type ChargeRow, isHostedByLink, isOfCheckout } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settle } from "../collecting/ChargeOwners.ts"
 import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
-import type { Nudging } from "../nudge/Nudging.ts"
 import { problem } from "../problem.ts"
-import type { Runner } from "../process/Runner.ts"
 import { isRetryable } from "../rail/PaymentRail.ts"
 import { advance } from "../runtime/lifecycle.ts"
-import { outcomesOf, type SubscriptionCommand } from "./move.ts"
+import { type MoveServices, outcomesOf, type SubscriptionCommand } from "./move.ts"
 import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "./subscription.ts"
 import { apply, lockWithMethod, refuseWhileCharging } from "./subscriptions.ts"
 import { policyOf, readTerms, type Terms } from "./terms.ts"
@@ -39,7 +37,7 @@ const eventOf = (
 }
 
 /** Moves locked subscriptions by what the rail said of their charges. */
-export const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<Nudging | Runner> =>
+export const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<MoveServices> =>
   Effect.fnUntraced(function* (all, now) {
     const rows = new Map(locked.map((row) => [row.id, row]))
     const terms = yield* readTerms(refsOf(all.flatMap(({ after }) => (after.status === "failed" ? [after] : []))))
@@ -80,7 +78,7 @@ export const retryBill = Effect.fn("subscription.retry")(function* (
 })
 
 export const subscriptionOwner = Effect.map(
-  Effect.context<Nudging | Runner>(),
+  Effect.context<MoveServices>(),
   (context): ChargeOwner => ({
     owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge) && !isHostedByLink(charge),
     lock: (charges) =>

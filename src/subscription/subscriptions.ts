@@ -117,7 +117,13 @@ export const pauseSubscription = Effect.fn("subscription.pause")(function* (
   const terms = (yield* readTerms([refOf(row)])).get(id)!
   if (!terms.pause_enabled)
     return yield* problem("pause_not_enabled", `The plan ${row.plan_id} does not have pause_enabled.`)
-  yield* apply(locked, { type: "pause", at: now, resumesAt, reason: input.reason ?? null })
+  yield* apply(locked, {
+    type: "pause",
+    at: now,
+    resumesAt,
+    reason: input.reason ?? null,
+    proRate: terms.pro_rate,
+  })
   return yield* subscriptions.get(tenant, id)
 })
 

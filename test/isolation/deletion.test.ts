@@ -169,11 +169,11 @@ describe("batches", () => {
     await CROWD.run(
       (sql) => sql`
         WITH made AS (
-          INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, effective_on, line_count)
-          SELECT ${crowded.id}, false, 'le_' || n, 'paid', 'made_up:' || n, '2025-01-01', 2 FROM generate_series(1, 400) AS s (n) RETURNING id
+          INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, occurred_on, effective_on, line_count)
+          SELECT ${crowded.id}, false, 'le_' || n, 'paid', 'made_up:' || n, '2025-01-01', '2025-01-01', 2 FROM generate_series(1, 400) AS s (n) RETURNING id
         )
-        INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, currency, amount_kobo)
-        SELECT ${crowded.id}, false, id, n, 'clearing', 'NGN', 3 - 2 * n FROM made, generate_series(1, 2) AS s (n)`,
+        INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, currency, amount_kobo, effective_on)
+        SELECT ${crowded.id}, false, id, n, 'clearing', 'NGN', 3 - 2 * n, '2025-01-01' FROM made, generate_series(1, 2) AS s (n)`,
     )
     // Foreign keys look after themselves by whatever index the counts of the tables suggest.
     await CROWD.run((sql) => sql`ANALYZE`.unprepared)

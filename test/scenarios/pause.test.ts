@@ -284,7 +284,9 @@ describe("a pause by escalation", () => {
     ])
     expect((await charges(api, id)).at(-1)).toBe("2025-03-10T00:00 500000 succeeded #1")
     expect(await entries(id, "written_off")).toEqual([
-      { ledger_account: "deferred_revenue", amount_kobo: 500_000 },
+      // A day was served before the pause.
+      { ledger_account: "deferred_revenue", amount_kobo: 467_742 },
+      { ledger_account: "bad_debt", amount_kobo: 32_258 },
       { ledger_account: "receivable", amount_kobo: -500_000 },
     ])
   })

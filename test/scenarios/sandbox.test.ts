@@ -180,7 +180,9 @@ describe("POST /test/reset (decision M2)", () => {
     "customer_metadata_pair",
     "ledger_line",
     "lifecycle_journal",
+    "mrr_movement",
     "payment_method",
+    "revenue_schedule",
     "timer",
     "webhook_delivery",
   ]
@@ -190,6 +192,7 @@ describe("POST /test/reset (decision M2)", () => {
   const LIVE_ONLY = [
     "account_plan_change",
     "invoice",
+    "ledger_total",
     "owner_email",
     "provider_history",
     "rail_call",

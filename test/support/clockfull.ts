@@ -65,6 +65,8 @@ export const fullClock = Effect.fnUntraced(function* (
           period_start_at, period_end_at, period_quantity, cancel_at_period_end, bills_made, metadata, created_at)
         SELECT ${mine}, ${id("sub")}, ${id("cus")}, 'plan_${end}', 'pm_test_success', '${clock}', 'active.current', 'active', ${journal}, 'monthly', 5000, 1, ${at}, ${at}, 0,
           ${at}, '2025-02-01Z', 1, false, 1, '{}', ${at} ${each}`,
+      `INSERT INTO mrr_movement (account_id, livemode, subscription_id, version, customer_id, plan_id, moved_on, kind, change_kobo, mrr_kobo)
+        SELECT ${mine}, ${id("sub")}, 1, ${id("cus")}, 'plan_${end}', '2025-01-01', 'new', 5000, 5000 ${each}`,
       `INSERT INTO checkout_session (account_id, livemode, id, mode, plan_id, quantity, price_kobo, trial_days, test_clock_id, success_url, cancel_url, metadata, token_hash, state, status, version,
           customer_id, customer_is_new, subscription_id, expires_at, created_at)
         SELECT ${mine}, ${id("cs")}, 'subscription', 'plan_${end}', 1, 5000, 0, '${clock}', 'https://shop.example', 'https://shop.example', '{}', ${id("cs")}, 'expired', 'expired', 0,

@@ -1,0 +1,516 @@
+-- What finance teams read: views for people, and a role that sees them and nothing else (docs/ledger.md).
+
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'finance_reader') THEN
+    CREATE ROLE finance_reader NOLOGIN NOBYPASSRLS;
+  END IF;
+EXCEPTION
+  -- Another database of this server is being migrated at the same time.
+  WHEN duplicate_object OR unique_violation THEN NULL;
+END $$;
+DO $$ BEGIN EXECUTE format('GRANT finance_reader TO %I', current_user); END $$;
+REVOKE ALL ON SCHEMA public FROM PUBLIC;
+GRANT USAGE ON SCHEMA finance TO finance_reader;
+COMMENT ON SCHEMA finance IS 'Views for people, read by the role finance_reader: kobo and naira side by side. SET billing.account = ''acct_…'' shows one account''s rows; without it all accounts are shown.';
+
+CREATE FUNCTION finance.accounts() RETURNS SETOF text LANGUAGE plpgsql STABLE ROWS 1 SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE wanted text := nullif(current_setting('billing.account', true), '');
+BEGIN
+  IF wanted IS NOT NULL THEN RETURN NEXT wanted; ELSE RETURN QUERY SELECT id FROM account; END IF;
+END $$;
+COMMENT ON FUNCTION finance.accounts IS 'The account that billing.account names; all of them where it is not set.';
+
+CREATE FUNCTION finance.is_shown(account text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT account = coalesce(nullif(current_setting('billing.account', true), ''), account)
+$$;
+COMMENT ON FUNCTION finance.is_shown IS 'Whether billing.account lets an account''s rows be shown.';
+
+CREATE FUNCTION finance.naira(kobo numeric) RETURNS numeric LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT round(kobo / 100, 2) $$;
+COMMENT ON FUNCTION finance.naira IS 'Kobo as naira, exact.';
+
+CREATE FUNCTION finance.month_of(day date) RETURNS date LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT day - extract(day FROM day)::integer + 1 $$;
+COMMENT ON FUNCTION finance.month_of IS 'The first day of a day''s month.';
+
+-- What closed months come to, so that nobody sums years again.
+CREATE TABLE ledger_total (
+  account_id      text COLLATE "C" NOT NULL REFERENCES account (id),
+  livemode        boolean NOT NULL,
+  month           date NOT NULL,
+  ledger_account  text NOT NULL REFERENCES ledger_account (code),
+  debit_kobo      bigint NOT NULL,
+  credit_kobo     bigint NOT NULL,
+  CONSTRAINT ledger_total_pkey PRIMARY KEY (account_id, livemode, ledger_account, month),
+  CONSTRAINT ledger_total_live CHECK (livemode)
+);
+COMMENT ON TABLE ledger_total IS 'The sums of months that are closed, by ledger account, of live: kept while they are closed (src/ledger/closing.ts). Sandboxes and their clocks are deleted with their books.';
+ALTER TABLE ledger_total ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON ledger_total TO billing_request
+  USING (account_id = current_setting('billing.account_id') AND livemode = current_setting('billing.livemode')::boolean);
+CREATE TABLE ledger_totalled (
+  month  date NOT NULL,
+  CONSTRAINT ledger_totalled_pkey PRIMARY KEY (month)
+);
+COMMENT ON TABLE ledger_totalled IS 'The closed months whose sums are in ledger_total: all of them up to the newest row, or none.';
+
+CREATE FUNCTION finance.balances_before(account text, code text, day date) RETURNS TABLE (livemode boolean, debit_kobo bigint, credit_kobo bigint)
+LANGUAGE sql STABLE ROWS 2 SECURITY DEFINER SET search_path = public, pg_temp AS $$
+  WITH cut AS (
+    SELECT least(finance.month_of(day), coalesce((SELECT finance.month_of(max(month) + 31) FROM ledger_totalled), '-infinity')) AS open_from
+  )
+  SELECT s.livemode, sum(s.debit_kobo)::bigint, sum(s.credit_kobo)::bigint FROM (
+    SELECT t.livemode, t.debit_kobo, t.credit_kobo FROM ledger_total t, cut
+    WHERE t.account_id = account AND t.ledger_account = code AND t.month < cut.open_from
+    UNION ALL
+    SELECT l.livemode, sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), -sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0)
+    FROM ledger_line l, cut
+    WHERE l.account_id = account AND l.ledger_account = code AND l.livemode AND l.effective_on >= cut.open_from AND l.effective_on < day
+    GROUP BY l.livemode
+    UNION ALL
+    SELECT l.livemode, sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), -sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0)
+    FROM ledger_line l
+    WHERE l.account_id = account AND l.ledger_account = code AND NOT l.livemode AND l.effective_on < day
+    GROUP BY l.livemode
+  ) s GROUP BY s.livemode
+$$;
+COMMENT ON FUNCTION finance.balances_before IS 'What a ledger account of one account comes to before a day, in each environment: closed months from their sums, the rest from lines.';
+
+CREATE FUNCTION finance.trial_balance_at(day date)
+RETURNS TABLE (account_id text, livemode boolean, ledger_account text, name text, kind text, currency text,
+  debit_kobo bigint, credit_kobo bigint, balance_kobo bigint, debit_naira numeric, credit_naira numeric, balance_naira numeric)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+  SELECT a.id, b.livemode, c.code, c.name, c.kind, 'NGN', coalesce(b.debit_kobo, 0), coalesce(b.credit_kobo, 0), coalesce(b.debit_kobo, 0) - coalesce(b.credit_kobo, 0),
+    finance.naira(coalesce(b.debit_kobo, 0)), finance.naira(coalesce(b.credit_kobo, 0)), finance.naira(coalesce(b.debit_kobo, 0) - coalesce(b.credit_kobo, 0))
+  FROM finance.accounts() AS a (id) CROSS JOIN ledger_account c CROSS JOIN LATERAL finance.balances_before(a.id, c.code, day + 1) b
+$$;
+COMMENT ON FUNCTION finance.trial_balance_at IS 'The trial balance at the end of a day: SELECT * FROM finance.trial_balance_at(''2026-10-31'').';
+
+DROP VIEW finance.trial_balance;
+CREATE VIEW finance.trial_balance AS SELECT * FROM finance.trial_balance_at('8999-12-31');
+COMMENT ON VIEW finance.trial_balance IS 'Debits, credits and balance of each ledger account, per merchant and environment, up to the newest entry. Balances of one merchant and environment sum to zero; debit balances are positive. At another day: finance.trial_balance_at.';
+
+CREATE VIEW finance.chart_of_accounts AS SELECT code AS ledger_account, name, kind FROM ledger_account;
+COMMENT ON VIEW finance.chart_of_accounts IS 'The ledger accounts. Debit balances are positive: assets and expenses are, liabilities and revenue are not.';
+
+CREATE VIEW finance.general_ledger AS
+SELECT l.account_id, l.livemode, l.effective_on, e.id AS entry, e.event, l.line_no, l.ledger_account, c.name, c.kind, l.detail,
+  greatest(l.amount_kobo, 0) AS debit_kobo, greatest(-l.amount_kobo, 0) AS credit_kobo, l.amount_kobo,
+  finance.naira(greatest(l.amount_kobo, 0)) AS debit_naira, finance.naira(greatest(-l.amount_kobo, 0)) AS credit_naira,
+  e.customer_id AS customer, e.subscription_id AS subscription, e.bill_no, e.charge_id AS charge, e.plan_id AS plan, e.test_clock_id AS test_clock,
+  e.occurred_on, e.corrects, e.reverses, e.posted_at
+FROM finance.accounts() AS a (id)
+CROSS JOIN ledger_account c
+JOIN ledger_line l ON (l.ledger_account, l.account_id) = (c.code, a.id)
+JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id);
+COMMENT ON VIEW finance.general_ledger IS 'Every line of every entry. Filter by effective_on, and by what it is about. occurred_on differs where the month was closed by then: such an entry is a correction (corrects).';
+
+-- The days for which an account has books, month by month.
+CREATE FUNCTION finance.months(account text) RETURNS TABLE (month date, next_month date) LANGUAGE sql STABLE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
+  SELECT m::date, (m + interval '1 month')::date FROM generate_series(
+    (SELECT finance.month_of(min(d.day))::timestamp FROM ledger_account c, LATERAL (SELECT min(effective_on) AS day FROM ledger_line WHERE (ledger_account, account_id) = (c.code, account)) d),
+    (SELECT finance.month_of(max(d.day))::timestamp FROM ledger_account c, LATERAL (SELECT max(effective_on) AS day FROM ledger_line WHERE (ledger_account, account_id) = (c.code, account)) d),
+    interval '1 month') AS m
+$$;
+COMMENT ON FUNCTION finance.months IS 'The months from an account''s first entry to its last.';
+
+CREATE VIEW finance.receivables_ageing AS
+WITH owed AS (
+  SELECT s.account_id, s.livemode, s.customer_id AS customer, s.id AS subscription, s.plan_id AS plan, (s.bill->>'no')::integer AS bill_no, NULL::text AS invoice,
+    (s.bill->>'amountKobo')::bigint AS amount_kobo,
+    to_timestamp((s.dunning->>'firstFailedAt')::bigint / 1000.0)::date AS owed_since,
+    CASE WHEN s.test_clock_id IS NULL THEN current_date ELSE (SELECT k.frozen_at::date FROM test_clock k WHERE (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)) END AS today
+  FROM finance.accounts() AS a (id) JOIN subscription s ON s.account_id = a.id
+  WHERE s.status IN ('past_due', 'paused', 'trialing', 'incomplete') AND s.dunning IS NOT NULL
+  UNION ALL
+  SELECT 'acct_service', true, i.account_id, NULL, NULL, NULL, i.id, i.total_kobo, i.created_at::date, current_date
+  FROM invoice i WHERE i.state IN ('open', 'overdue') AND i.total_kobo <> 0 AND finance.is_shown('acct_service')
+)
+SELECT o.account_id, o.livemode, o.customer, c.name AS customer_name, o.subscription, o.plan, o.bill_no, o.invoice, o.owed_since, o.today - o.owed_since AS days_overdue,
+  CASE WHEN o.today - o.owed_since <= 30 THEN '0-30' WHEN o.today - o.owed_since <= 60 THEN '31-60' WHEN o.today - o.owed_since <= 90 THEN '61-90' ELSE '90+' END AS bucket,
+  o.amount_kobo, finance.naira(o.amount_kobo) AS amount_naira
+FROM owed o LEFT JOIN customer c ON (c.account_id, c.livemode, c.id) = (o.account_id, o.livemode, o.customer);
+COMMENT ON VIEW finance.receivables_ageing IS 'What customers owe now and since when, by age in days: 0-30, 31-60, 61-90, 90+. Of customers on a test clock by that clock. What merchants owe for the service itself is in the books of acct_service.';
+
+CREATE VIEW finance.deferred_revenue AS
+SELECT a.id AS account_id, m.month, o.livemode, coalesce(b.credit_kobo - b.debit_kobo, 0) AS opening_kobo,
+  o.billed_kobo, o.recognised_kobo, o.ended_kobo, o.written_off_kobo,
+  coalesce(b.credit_kobo - b.debit_kobo, 0) + o.billed_kobo - o.recognised_kobo - o.ended_kobo - o.written_off_kobo AS closing_kobo,
+  finance.naira(coalesce(b.credit_kobo - b.debit_kobo, 0)) AS opening_naira, finance.naira(o.billed_kobo) AS billed_naira, finance.naira(o.recognised_kobo) AS recognised_naira,
+  finance.naira(o.ended_kobo) AS ended_naira, finance.naira(o.written_off_kobo) AS written_off_naira,
+  finance.naira(coalesce(b.credit_kobo - b.debit_kobo, 0) + o.billed_kobo - o.recognised_kobo - o.ended_kobo - o.written_off_kobo) AS closing_naira
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL finance.months(a.id) m
+CROSS JOIN LATERAL (
+  SELECT k.livemode, coalesce(sum(x.kobo) FILTER (WHERE x.event IN ('paid', 'owed', 'waived')), 0)::bigint AS billed_kobo,
+    coalesce(-sum(x.kobo) FILTER (WHERE x.event = 'recognised'), 0)::bigint AS recognised_kobo,
+    coalesce(-sum(x.kobo) FILTER (WHERE starts_with(x.event, 'service_')), 0)::bigint AS ended_kobo,
+    coalesce(-sum(x.kobo) FILTER (WHERE x.event = 'written_off'), 0)::bigint AS written_off_kobo
+  FROM (VALUES (true), (false)) AS k (livemode)
+  LEFT JOIN (
+    SELECT l.livemode, e.event, -l.amount_kobo AS kobo FROM ledger_line l
+    JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+    WHERE l.account_id = a.id AND l.ledger_account = 'deferred_revenue' AND l.effective_on >= m.month AND l.effective_on < m.next_month
+  ) x ON x.livemode = k.livemode
+  GROUP BY k.livemode
+) o
+LEFT JOIN LATERAL finance.balances_before(a.id, 'deferred_revenue', m.month) b ON b.livemode = o.livemode;
+COMMENT ON VIEW finance.deferred_revenue IS 'How deferred revenue rolled forward, month by month: opening, plus billed in advance, less recognised day by day, less kept when service ended early, less written off, is closing.';
+
+CREATE VIEW finance.revenue_by_plan AS
+SELECT a.id AS account_id, o.livemode, m.month, o.plan, p.name AS plan_name,
+  o.subscription_kobo, o.usage_kobo, o.one_off_kobo, o.goods_kobo, o.fees_kobo, o.revenue_kobo, finance.naira(o.revenue_kobo) AS revenue_naira
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL finance.months(a.id) m
+CROSS JOIN LATERAL (
+  SELECT l.livemode, e.plan_id AS plan,
+    coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'subscription_revenue'), 0)::bigint AS subscription_kobo,
+    coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'usage_revenue'), 0)::bigint AS usage_kobo,
+    coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'one_off_revenue'), 0)::bigint AS one_off_kobo,
+    coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'goods_revenue'), 0)::bigint AS goods_kobo,
+    coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account IN ('cancellation_fees', 'fee_revenue')), 0)::bigint AS fees_kobo,
+    -sum(l.amount_kobo)::bigint AS revenue_kobo
+  FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+  WHERE l.account_id = a.id AND l.ledger_account IN ('subscription_revenue', 'usage_revenue', 'one_off_revenue', 'goods_revenue', 'cancellation_fees', 'fee_revenue')
+    AND l.effective_on >= m.month AND l.effective_on < m.next_month
+  GROUP BY l.livemode, e.plan_id
+) o
+LEFT JOIN plan p ON (p.account_id, p.livemode, p.id) = (a.id, o.livemode, o.plan);
+COMMENT ON VIEW finance.revenue_by_plan IS 'Revenue by plan and month, without VAT: periods served, units, one-off charges, goods, and fees. Without a plan: what belongs to none.';
+
+CREATE VIEW finance.vat AS
+SELECT a.id AS account_id, o.livemode, m.month, o.output_kobo, o.reversed_kobo, o.output_kobo - o.reversed_kobo AS payable_kobo,
+  finance.naira(o.output_kobo) AS output_naira, finance.naira(o.reversed_kobo) AS reversed_naira, finance.naira(o.output_kobo - o.reversed_kobo) AS payable_naira
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL finance.months(a.id) m
+CROSS JOIN LATERAL (
+  SELECT l.livemode, coalesce(-sum(l.amount_kobo) FILTER (WHERE l.amount_kobo < 0), 0)::bigint AS output_kobo,
+    coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0)::bigint AS reversed_kobo
+  FROM ledger_line l
+  WHERE l.account_id = a.id AND l.ledger_account = 'output_vat' AND l.effective_on >= m.month AND l.effective_on < m.next_month
+  GROUP BY l.livemode
+) o;
+COMMENT ON VIEW finance.vat IS 'Output VAT by month: on what was sold, less what was on bills that were written off before they were served.';
+
+CREATE VIEW finance.mrr_movements AS
+WITH moved AS (
+  SELECT v.account_id, v.livemode, finance.month_of(v.moved_on) AS month, sum(v.change_kobo)::bigint AS change_kobo,
+    coalesce(sum(v.change_kobo) FILTER (WHERE v.kind = 'new'), 0)::bigint AS new_kobo,
+    coalesce(sum(v.change_kobo) FILTER (WHERE v.kind = 'expansion'), 0)::bigint AS expansion_kobo,
+    coalesce(sum(v.change_kobo) FILTER (WHERE v.kind = 'contraction'), 0)::bigint AS contraction_kobo,
+    coalesce(sum(v.change_kobo) FILTER (WHERE v.kind = 'churn'), 0)::bigint AS churn_kobo,
+    coalesce(sum(v.change_kobo) FILTER (WHERE v.kind = 'reactivation'), 0)::bigint AS reactivation_kobo,
+    count(*) FILTER (WHERE v.kind IN ('new', 'reactivation')) AS begun, count(*) FILTER (WHERE v.kind = 'churn') AS churned
+  FROM finance.accounts() AS a (id) JOIN mrr_movement v ON v.account_id = a.id
+  GROUP BY v.account_id, v.livemode, finance.month_of(v.moved_on)
+), months AS (
+  SELECT r.account_id, r.livemode, m::date AS month FROM (
+    SELECT account_id, livemode, min(month) AS first, greatest(max(month), CASE WHEN livemode THEN finance.month_of(current_date) END) AS last FROM moved GROUP BY account_id, livemode
+  ) r CROSS JOIN LATERAL generate_series(r.first::timestamp, r.last::timestamp, interval '1 month') AS m
+), rolled AS (
+  SELECT m.account_id, m.livemode, m.month, coalesce(sum(v.change_kobo) OVER w, 0)::bigint AS closing_kobo, coalesce(v.change_kobo, 0) AS change_kobo,
+    coalesce(v.new_kobo, 0) AS new_kobo, coalesce(v.expansion_kobo, 0) AS expansion_kobo, coalesce(v.contraction_kobo, 0) AS contraction_kobo,
+    coalesce(v.churn_kobo, 0) AS churn_kobo, coalesce(v.reactivation_kobo, 0) AS reactivation_kobo,
+    coalesce(sum(v.begun - v.churned) OVER w, 0)::bigint AS subscriptions
+  FROM months m LEFT JOIN moved v USING (account_id, livemode, month)
+  WINDOW w AS (PARTITION BY m.account_id, m.livemode ORDER BY m.month)
+)
+SELECT account_id, livemode, month, closing_kobo - change_kobo AS opening_kobo, new_kobo, expansion_kobo, contraction_kobo, churn_kobo, reactivation_kobo, closing_kobo, subscriptions,
+  finance.naira(closing_kobo - change_kobo) AS opening_naira, finance.naira(new_kobo) AS new_naira, finance.naira(expansion_kobo) AS expansion_naira,
+  finance.naira(contraction_kobo) AS contraction_naira, finance.naira(churn_kobo) AS churn_naira, finance.naira(reactivation_kobo) AS reactivation_naira, finance.naira(closing_kobo) AS closing_naira
+FROM rolled;
+COMMENT ON VIEW finance.mrr_movements IS 'Monthly recurring revenue: opening, plus new, expansion, contraction, churn and reactivation (those that lessen it are below zero), is closing. What is active or past due counts, from its first paid period on; a pause is churn, resuming is reactivation.';
+
+CREATE VIEW finance.dunning AS
+SELECT a.id AS account_id, o.*, finance.naira(o.failed_kobo) AS failed_naira, finance.naira(o.recovered_kobo) AS recovered_naira, finance.naira(o.written_off_kobo) AS written_off_naira, finance.naira(o.open_kobo) AS open_naira
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL finance.months(a.id) m
+CROSS JOIN LATERAL (
+  SELECT e.livemode, m.month, count(*) AS failed, sum(l.amount_kobo)::bigint AS failed_kobo,
+    count(p.id) AS recovered, coalesce(sum(l.amount_kobo) FILTER (WHERE p.id IS NOT NULL), 0)::bigint AS recovered_kobo,
+    count(*) FILTER (WHERE c.attempt_number = 2) AS recovered_by_retry_1, count(*) FILTER (WHERE c.attempt_number = 3) AS recovered_by_retry_2,
+    count(*) FILTER (WHERE c.attempt_number = 4) AS recovered_by_retry_3, count(*) FILTER (WHERE c.attempt_number > 4) AS recovered_later,
+    count(w.id) AS written_off, coalesce(sum(l.amount_kobo) FILTER (WHERE w.id IS NOT NULL), 0)::bigint AS written_off_kobo,
+    count(*) FILTER (WHERE p.id IS NULL AND w.id IS NULL) AS open, coalesce(sum(l.amount_kobo) FILTER (WHERE p.id IS NULL AND w.id IS NULL), 0)::bigint AS open_kobo,
+    round(100.0 * count(p.id) / count(*), 1) AS recovery_rate_percent
+  FROM ledger_line l
+  JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id) AND e.event = 'owed'
+  LEFT JOIN ledger_entry p ON (p.subscription_id, p.bill_no, p.account_id, p.livemode) = (e.subscription_id, e.bill_no, e.account_id, e.livemode) AND p.event = 'overdue_paid'
+  LEFT JOIN ledger_entry w ON (w.subscription_id, w.bill_no, w.account_id, w.livemode) = (e.subscription_id, e.bill_no, e.account_id, e.livemode) AND w.event = 'written_off'
+  LEFT JOIN charge c ON (c.account_id, c.livemode, c.id) = (p.account_id, p.livemode, p.charge_id)
+  WHERE l.ledger_account = 'receivable' AND l.account_id = a.id AND l.effective_on >= m.month AND l.effective_on < m.next_month
+  GROUP BY e.livemode
+) o;
+COMMENT ON VIEW finance.dunning IS 'Bills that could not be collected, by the month in which that began: how many and how much were recovered (by which retry), written off, or are open still, and the recovery rate by number.';
+
+CREATE VIEW finance.clearing AS
+SELECT a.id AS account_id, t.livemode, m.month, l.detail AS rail, t.charge_id AS reference, t.customer_id AS customer, t.effective_on AS taken_on, t.event,
+  sums.taken_kobo, sums.returned_kobo, sums.settled_kobo, sums.taken_kobo - sums.returned_kobo - sums.settled_kobo AS balance_kobo,
+  finance.naira(sums.taken_kobo - sums.returned_kobo - sums.settled_kobo) AS balance_naira,
+  CASE WHEN sums.taken_kobo = sums.returned_kobo + sums.settled_kobo THEN CASE WHEN sums.settled_kobo > 0 THEN 'settled' ELSE 'returned' END ELSE 'at the rail' END AS status
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL finance.months(a.id) m
+JOIN ledger_line l ON l.ledger_account = 'clearing' AND l.account_id = a.id AND l.effective_on >= m.month AND l.effective_on < m.next_month
+JOIN ledger_entry t ON (t.account_id, t.livemode, t.id) = (l.account_id, l.livemode, l.entry_id)
+  AND t.event IN ('paid', 'overdue_paid', 'refund_due', 'contradicted', 'verification', 'deposit_paid') AND t.charge_id IS NOT NULL
+CROSS JOIN LATERAL (
+  SELECT coalesce(sum(x.amount_kobo) FILTER (WHERE x.amount_kobo > 0), 0)::bigint AS taken_kobo,
+    coalesce(-sum(x.amount_kobo) FILTER (WHERE e.event = 'refunded'), 0)::bigint AS returned_kobo,
+    coalesce(-sum(x.amount_kobo) FILTER (WHERE e.event = 'settled'), 0)::bigint AS settled_kobo
+  FROM ledger_entry e JOIN ledger_line x ON (x.account_id, x.livemode, x.entry_id) = (e.account_id, e.livemode, e.id) AND x.ledger_account = 'clearing'
+  WHERE (e.charge_id, e.account_id, e.livemode) = (t.charge_id, t.account_id, t.livemode)
+) sums;
+COMMENT ON VIEW finance.clearing IS 'What each rail took by reference, what it sent back, what it paid out with its fee, and what it should still hold. One row for each payment, in the month in which it was taken.';
+
+CREATE VIEW finance.settlements AS
+SELECT e.account_id, e.livemode, m.month, e.effective_on AS settled_on, max(l.detail) FILTER (WHERE l.ledger_account = 'bank') AS payout,
+  max(l.detail) FILTER (WHERE l.ledger_account = 'clearing') AS rail, e.charge_id AS reference,
+  coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing'), 0)::bigint AS amount_kobo,
+  coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'rail_fees'), 0)::bigint AS fee_kobo,
+  coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'bank'), 0)::bigint AS paid_out_kobo,
+  finance.naira(coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'rail_fees'), 0)) AS fee_naira,
+  finance.naira(coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'bank'), 0)) AS paid_out_naira
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL finance.months(a.id) m
+JOIN ledger_line b ON b.ledger_account = 'bank' AND b.account_id = a.id AND b.effective_on >= m.month AND b.effective_on < m.next_month
+JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (b.account_id, b.livemode, b.entry_id) AND e.event = 'settled'
+JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+GROUP BY e.account_id, e.livemode, m.month, e.id, e.effective_on, e.charge_id;
+COMMENT ON VIEW finance.settlements IS 'What rails paid out, payment by payment, with their fees: from the files that cli ledger settle has read. Sum by settled_on or payout to match the bank''s statement.';
+
+CREATE VIEW finance.deposits AS
+SELECT a.id AS account_id, o.livemode, o.plan, o.paid_kobo, o.delivered_kobo, o.returned_kobo, o.balance_kobo, finance.naira(o.balance_kobo) AS balance_naira
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL (
+  SELECT l.livemode, l.detail AS plan, coalesce(-sum(l.amount_kobo) FILTER (WHERE e.event = 'deposit_paid'), 0)::bigint AS paid_kobo,
+    coalesce(sum(l.amount_kobo) FILTER (WHERE e.event = 'goods_delivered'), 0)::bigint AS delivered_kobo,
+    coalesce(sum(l.amount_kobo) FILTER (WHERE e.event = 'deposit_cancelled'), 0)::bigint AS returned_kobo, -sum(l.amount_kobo)::bigint AS balance_kobo
+  FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+  WHERE l.account_id = a.id AND l.ledger_account = 'buyer_deposits'
+  GROUP BY l.livemode, l.detail
+) o;
+COMMENT ON VIEW finance.deposits IS 'What buyers paid in instalments, by instalment plan: for goods that are still to be delivered (balance), delivered, or cancelled.';
+
+CREATE VIEW finance.refunds_owed AS
+SELECT a.id AS account_id, o.livemode, o.charge, o.customer, o.why, o.owed_since, o.amount_kobo, finance.naira(o.amount_kobo) AS amount_naira, f.status AS refund, f.failure_message
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL (
+  SELECT l.livemode, e.charge_id AS charge, max(e.customer_id) AS customer, min(e.event) FILTER (WHERE l.amount_kobo < 0) AS why, min(e.effective_on) AS owed_since, -sum(l.amount_kobo)::bigint AS amount_kobo
+  FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+  WHERE l.account_id = a.id AND l.ledger_account = 'refunds_payable'
+  GROUP BY l.livemode, e.charge_id HAVING sum(l.amount_kobo) <> 0
+) o
+LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode) = (o.charge, a.id, o.livemode);
+COMMENT ON VIEW finance.refunds_owed IS 'Money that has to go back and has not yet, by charge: why, since when, and how the rail''s refund stands where one was asked for.';
+
+CREATE VIEW finance.recognition AS
+SELECT s.account_id, s.livemode, s.subscription_id AS subscription, s.bill_no, s.part, s.customer_id AS customer, s.plan_id AS plan, d.day, finance.month_of(d.day) AS month,
+  recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day) - CASE WHEN d.day > s.from_on THEN recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day - 1) ELSE 0 END AS amount_kobo,
+  recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day) AS recognised_kobo, s.amount_kobo - recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day) AS remaining_kobo,
+  CASE WHEN d.day <= b.posted_on THEN 'booked' ELSE 'scheduled' END AS status, e.id AS entry
+FROM finance.accounts() AS a (id)
+JOIN revenue_schedule s ON s.account_id = a.id
+JOIN revenue_book b ON (b.account_id, b.livemode, b.id) = (s.account_id, s.livemode, coalesce(s.test_clock_id, 'wall'))
+CROSS JOIN LATERAL (SELECT s.from_on + n AS day FROM generate_series(0, s.until_on - s.from_on - 1) AS n) d
+LEFT JOIN ledger_entry e ON (e.idempotency_key, e.account_id, e.livemode) = ('recognised:' || s.plan_id || ':' || d.day || ':' || b.id, s.account_id, s.livemode) AND d.day <= b.posted_on
+UNION ALL
+SELECT e.account_id, e.livemode, e.subscription_id, e.bill_no, NULL, e.customer_id, e.plan_id, e.occurred_on, finance.month_of(e.occurred_on), -l.amount_kobo, NULL, NULL, 'booked', e.id
+FROM finance.accounts() AS a (id)
+JOIN ledger_line l ON l.ledger_account = 'subscription_revenue' AND l.account_id = a.id
+JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id) AND e.event <> 'recognised';
+COMMENT ON VIEW finance.recognition IS 'How the revenue of each bill is recognised: a row for each day, and one for what was recognised at once when service ended early (part is null). The parts of a day and plan are what the entry of that day comes to. Filter by subscription, or by plan and day.';
+
+CREATE VIEW finance.closings AS SELECT no, action, month, through AS closed_through, reason, at FROM ledger_closing;
+COMMENT ON VIEW finance.closings IS 'Which months were closed, and opened again for which reason; the newest row holds.';
+
+CREATE OR REPLACE VIEW finance.unbilled_units AS
+SELECT s.account_id, s.livemode, s.id AS subscription, s.customer_id AS customer, s.plan_id AS plan,
+  CASE WHEN s.status = 'cancelled' THEN 'unbilled' ELSE 'pending' END AS state, s.units,
+  p.overage_per_unit_kobo AS unit_price_kobo,
+  s.units * coalesce(p.overage_per_unit_kobo, 0) AS amount_kobo,
+  round(s.units * coalesce(p.overage_per_unit_kobo, 0) / 100.0, 2) AS amount_naira,
+  s.period_start_at AS since, s.cancelled_at
+FROM finance.accounts() AS a (id)
+JOIN subscription s ON s.account_id = a.id
+JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
+WHERE s.units > 0;
+
+CREATE OR REPLACE VIEW finance.reconciliation_exceptions AS
+SELECT c.account_id, c.livemode, c.id AS charge, c.rail, c.customer_id AS customer, c.subscription_id AS subscription,
+  CASE WHEN x.word->>'answer' = 'succeeded' THEN 'succeeded_after_failure' ELSE 'failed_after_success' END AS kind,
+  c.status AS settled_as, x.word->>'answer' AS rail_says, x.word->>'code' AS failure_code, (x.word->>'at')::timestamptz AS said_at,
+  c.amount_kobo, round(c.amount_kobo / 100.0, 2) AS amount_naira,
+  NULL::bigint AS rail_amount_kobo, NULL::text AS rail_currency, NULL::text AS rail_reference
+FROM charge c CROSS JOIN LATERAL jsonb_array_elements(c.contradictions) AS x (word)
+WHERE c.contradictions <> '[]' AND finance.is_shown(c.account_id)
+UNION ALL
+SELECT e.account_id, e.livemode, e.charge_id, c.rail, c.customer_id, c.subscription_id, e.kind, c.status, NULL, NULL, e.at,
+  c.amount_kobo, round(c.amount_kobo / 100.0, 2), e.heard_kobo, e.heard_currency, e.heard_reference
+FROM rail_exception e JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, e.charge_id)
+WHERE finance.is_shown(e.account_id)
+UNION ALL
+SELECT f.account_id, f.livemode, f.charge_id, f.rail, f.customer_id, NULL, 'refund_failed', 'succeeded', NULL, NULL, f.requested_at,
+  f.amount_kobo, round(f.amount_kobo / 100.0, 2), NULL, NULL, NULL
+FROM refund f WHERE f.status = 'failed' AND finance.is_shown(f.account_id);
+
+CREATE OR REPLACE VIEW finance.card_verifications AS
+SELECT c.account_id, c.account_id AS account, c.livemode, c.customer_id AS customer, c.rail, c.id AS reference, c.amount_kobo,
+  round(c.amount_kobo / 100.0, 2) AS amount_naira,
+  CASE WHEN c.status = 'succeeded' THEN CASE f.status WHEN 'pending' THEN 'taken' WHEN 'failed' THEN 'refund_failed' ELSE 'returned' END ELSE c.status END AS status,
+  c.paid_at AS taken_at, f.returned_at
+FROM charge c LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode) = (c.id, c.account_id, c.livemode)
+WHERE c.purpose = 'verification' AND finance.is_shown(c.account_id);
+
+-- Everything that must hold of the books, and where it does not.
+CREATE VIEW finance.rules AS
+SELECT * FROM (VALUES
+  ('balanced', 'Every entry has all of its lines, and they sum to zero.'),
+  ('lines_have_entries', 'Every line belongs to an entry.'),
+  ('dated', 'Every line is dated as its entry is, and no entry was posted into a month after it was closed.'),
+  ('charges', 'Every payment that succeeded has exactly one entry that takes it, over its amount.'),
+  ('sources', 'Every entry about a charge, a subscription or a plan is about one that exists.'),
+  ('refunds', 'Every refund that a rail confirmed is in the books, and no other.'),
+  ('receivable', 'What each customer owes by the API is what the books say.'),
+  ('deferred', 'What is deferred is what is left to serve, by the schedules.'),
+  ('recognised', 'Each plan''s entries of days come to what the schedules recognise.'),
+  ('suspense', 'Nothing is in suspense.'),
+  ('invoices', 'What merchants owe for the service is what its own books say.'),
+  ('mrr', 'Each subscription''s movements come to its monthly recurring revenue.'),
+  ('totals', 'The sums of closed months are those of their lines.')
+) AS r (rule, meaning);
+COMMENT ON VIEW finance.rules IS 'What must hold of the books.';
+
+CREATE VIEW finance.breaches AS
+SELECT e.account_id, e.livemode, 'balanced' AS rule, e.id AS about,
+  format('entry %s: lines sum to %s kobo, %s of %s lines', e.id, coalesce(sum(l.amount_kobo), 0), count(l.line_no), e.line_count) AS problem
+FROM ledger_entry e
+LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+WHERE finance.is_shown(e.account_id)
+GROUP BY e.account_id, e.livemode, e.id, e.line_count
+HAVING coalesce(sum(l.amount_kobo), 1) <> 0 OR count(l.line_no) <> e.line_count
+UNION ALL
+SELECT l.account_id, l.livemode, 'lines_have_entries', l.entry_id, format('line %s of entry %s: there is no such entry', l.line_no, l.entry_id)
+FROM ledger_line l
+LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+WHERE e.id IS NULL AND finance.is_shown(l.account_id)
+UNION ALL
+SELECT l.account_id, l.livemode, 'dated', l.entry_id, format('line %s of entry %s is dated %s, the entry %s', l.line_no, l.entry_id, l.effective_on, e.effective_on)
+FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+WHERE l.effective_on <> e.effective_on AND finance.is_shown(l.account_id)
+UNION ALL
+SELECT c.account_id, c.livemode, 'charges', c.id, format('charge %s: succeeded over %s kobo, %s entries take it, over %s', c.id, c.amount_kobo, count(DISTINCT e.id), coalesce(sum(l.amount_kobo), 0))
+FROM charge c
+LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (c.account_id, c.livemode, c.id) AND e.event NOT IN ('excess', 'refunded', 'settled')
+LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
+WHERE c.status = 'succeeded' AND finance.is_shown(c.account_id)
+GROUP BY c.account_id, c.livemode, c.id, c.amount_kobo
+HAVING coalesce(sum(l.amount_kobo), 0) <> c.amount_kobo OR count(DISTINCT e.id) <> 1
+UNION ALL
+SELECT e.account_id, e.livemode, 'sources', e.id, format('entry %s (%s) is about %s, which does not exist', e.id, e.event, coalesce(e.charge_id, e.subscription_id, e.plan_id))
+FROM ledger_entry e
+LEFT JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, e.charge_id)
+LEFT JOIN subscription s ON (s.account_id, s.livemode, s.id) = (e.account_id, e.livemode, e.subscription_id)
+LEFT JOIN plan p ON (p.account_id, p.livemode, p.id) = (e.account_id, e.livemode, e.plan_id)
+WHERE finance.is_shown(e.account_id)
+  AND ((e.charge_id IS NOT NULL AND c.id IS NULL) OR (e.subscription_id IS NOT NULL AND s.id IS NULL) OR (e.plan_id IS NOT NULL AND p.id IS NULL))
+  AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (e.account_id, e.livemode))
+UNION ALL
+SELECT f.account_id, f.livemode, 'refunds', f.id, format('refund %s: %s over %s kobo, the books show %s sent back', f.id, f.status, f.amount_kobo, coalesce(-sum(l.amount_kobo), 0))
+FROM refund f
+LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (f.account_id, f.livemode, f.charge_id) AND e.event = 'refunded'
+LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
+WHERE finance.is_shown(f.account_id)
+GROUP BY f.account_id, f.livemode, f.id, f.status, f.amount_kobo
+HAVING coalesce(-sum(l.amount_kobo), 0) <> CASE WHEN f.status = 'returned' THEN f.amount_kobo ELSE 0 END
+UNION ALL
+SELECT s.account_id, s.livemode, 'receivable', s.id, format('subscription %s: owes %s kobo by its bill, %s by the books', s.id,
+  CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END, coalesce(owed.kobo, 0))
+FROM subscription s
+LEFT JOIN (
+  SELECT e.account_id, e.livemode, e.subscription_id, sum(l.amount_kobo) AS kobo
+  FROM ledger_entry e JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+  WHERE l.ledger_account = 'receivable' AND e.subscription_id IS NOT NULL AND finance.is_shown(e.account_id)
+  GROUP BY 1, 2, 3
+) owed ON (owed.account_id, owed.livemode, owed.subscription_id) = (s.account_id, s.livemode, s.id)
+WHERE finance.is_shown(s.account_id) AND coalesce(owed.kobo, 0) <> CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END
+UNION ALL
+SELECT coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode), 'deferred', coalesce(s.account_id, b.account_id),
+  format('account %s, %s: %s kobo are left to serve by the schedules, %s are deferred by the books', coalesce(s.account_id, b.account_id),
+    CASE WHEN coalesce(s.livemode, b.livemode) THEN 'live' ELSE 'sandbox' END, coalesce(s.kobo, 0), coalesce(b.kobo, 0))
+FROM (
+  SELECT r.account_id, r.livemode, sum(r.amount_kobo - r.adjusted_kobo - r.moved_kobo - CASE WHEN r.end_on IS NULL OR least(k.posted_on, r.until_on - 1) < r.from_on THEN 0
+    ELSE recognised_kobo(r.amount_kobo, r.start_on, r.end_on, least(k.posted_on, r.until_on - 1)) END) AS kobo
+  FROM revenue_schedule r
+  JOIN revenue_book k ON (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, coalesce(r.test_clock_id, 'wall'))
+  WHERE finance.is_shown(r.account_id)
+  GROUP BY 1, 2
+) s
+FULL JOIN (
+  SELECT account_id, livemode, -sum(amount_kobo) AS kobo FROM ledger_line WHERE ledger_account = 'deferred_revenue' AND finance.is_shown(account_id) GROUP BY 1, 2
+) b ON (b.account_id, b.livemode) = (s.account_id, s.livemode)
+WHERE coalesce(s.kobo, 0) <> coalesce(b.kobo, 0)
+  AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode)))
+UNION ALL
+SELECT coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode), 'recognised', coalesce(s.plan_id, b.plan_id),
+  format('plan %s: the schedules recognise %s kobo by their days, %s are booked', coalesce(s.plan_id, b.plan_id), coalesce(s.kobo, 0), coalesce(b.kobo, 0))
+FROM (
+  SELECT r.account_id, r.livemode, r.plan_id, sum(recognised_kobo(r.amount_kobo, r.start_on, r.end_on, least(k.posted_on, r.until_on - 1))) AS kobo
+  FROM revenue_schedule r
+  JOIN revenue_book k ON (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, coalesce(r.test_clock_id, 'wall'))
+  WHERE r.end_on IS NOT NULL AND least(k.posted_on, r.until_on - 1) >= r.from_on AND finance.is_shown(r.account_id)
+  GROUP BY 1, 2, 3
+) s
+FULL JOIN (
+  SELECT e.account_id, e.livemode, e.plan_id, sum(l.amount_kobo) AS kobo
+  FROM ledger_entry e JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'deferred_revenue'
+  WHERE e.event = 'recognised' AND finance.is_shown(e.account_id)
+  GROUP BY 1, 2, 3
+) b ON (b.account_id, b.livemode, b.plan_id) = (s.account_id, s.livemode, s.plan_id)
+WHERE coalesce(s.kobo, 0) <> coalesce(b.kobo, 0)
+  AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode)))
+UNION ALL
+SELECT l.account_id, l.livemode, 'suspense', coalesce(e.charge_id, e.id), format('%s kobo of %s are in suspense', -sum(l.amount_kobo), coalesce(e.charge_id, e.id))
+FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+WHERE l.ledger_account = 'suspense' AND finance.is_shown(l.account_id)
+GROUP BY l.account_id, l.livemode, coalesce(e.charge_id, e.id) HAVING sum(l.amount_kobo) <> 0
+UNION ALL
+SELECT 'acct_service', true, 'invoices', coalesce(i.account_id, b.merchant),
+  format('account %s: owes %s kobo by its invoices, %s by the service''s own books', coalesce(i.account_id, b.merchant), coalesce(i.kobo, 0), coalesce(b.kobo, 0))
+FROM (SELECT account_id, sum(total_kobo) AS kobo FROM invoice WHERE state IN ('open', 'overdue') GROUP BY 1) i
+FULL JOIN (
+  SELECT detail AS merchant, sum(amount_kobo) AS kobo FROM ledger_line WHERE account_id = 'acct_service' AND ledger_account = 'receivable' GROUP BY 1
+) b ON b.merchant = i.account_id
+WHERE coalesce(i.kobo, 0) <> coalesce(b.kobo, 0) AND finance.is_shown('acct_service')
+UNION ALL
+SELECT s.account_id, s.livemode, 'mrr', s.id, format('subscription %s: its movements come to %s kobo a month, its terms to %s', s.id, coalesce(v.kobo, 0), t.kobo)
+FROM subscription s
+CROSS JOIN LATERAL (SELECT CASE WHEN s.status IN ('active', 'past_due') AND s.period_no >= 0 THEN monthly_kobo(s.billing_cycle, s.price_kobo * s.period_quantity) ELSE 0 END AS kobo) t
+LEFT JOIN (SELECT account_id, livemode, subscription_id, sum(change_kobo) AS kobo FROM mrr_movement WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) v
+  ON (v.account_id, v.livemode, v.subscription_id) = (s.account_id, s.livemode, s.id)
+WHERE coalesce(v.kobo, 0) <> t.kobo AND finance.is_shown(s.account_id)
+UNION ALL
+SELECT coalesce(t.account_id, l.account_id), coalesce(t.livemode, l.livemode), 'totals', coalesce(t.ledger_account, l.ledger_account),
+  format('%s of %s: %s kobo by the sums of closed months, %s by their lines', coalesce(t.ledger_account, l.ledger_account), coalesce(t.account_id, l.account_id), coalesce(t.kobo, 0), coalesce(l.kobo, 0))
+FROM (SELECT account_id, livemode, ledger_account, sum(debit_kobo - credit_kobo) AS kobo FROM ledger_total WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) t
+FULL JOIN (
+  SELECT account_id, livemode, ledger_account, sum(amount_kobo) AS kobo FROM ledger_line
+  WHERE livemode AND effective_on < (SELECT finance.month_of(max(month) + 31) FROM ledger_totalled) AND finance.is_shown(account_id) GROUP BY 1, 2, 3
+) l ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.ledger_account)
+WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0);
+COMMENT ON VIEW finance.breaches IS 'Where a rule of the books is broken: what cli ledger check lists. Empty when all is well.';
+
+CREATE VIEW finance.invariants AS
+SELECT r.rule, r.meaning, count(b.rule) AS breaches FROM finance.rules r LEFT JOIN finance.breaches b ON b.rule = r.rule GROUP BY r.rule, r.meaning;
+COMMENT ON VIEW finance.invariants IS 'Every rule of the books with the number of its breaches: all zero when all is well.';
+
+CREATE VIEW finance.exceptions AS
+SELECT account_id, livemode, rule AS kind, about, problem, NULL::timestamptz AS said_at FROM finance.breaches
+UNION ALL
+SELECT account_id, livemode, kind, charge, format('%s: %s kobo by the books, the rail says %s', charge, amount_kobo,
+  CASE kind WHEN 'succeeded_after_failure' THEN 'it was paid after all' WHEN 'failed_after_success' THEN 'it failed' WHEN 'refund_failed' THEN 'its refund failed'
+    ELSE concat_ws(' ', rail_amount_kobo || ' kobo', rail_currency, rail_reference) END), said_at
+FROM finance.reconciliation_exceptions;
+COMMENT ON VIEW finance.exceptions IS 'What somebody has to look at: breaches of the rules (a success without exactly one entry, an entry without a source, a balance in suspense, …), and contradictions of rails (finance.reconciliation_exceptions has their amounts). Empty when all is well.';
+
+GRANT SELECT ON ALL TABLES IN SCHEMA finance TO finance_reader;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA finance FROM PUBLIC;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA finance TO finance_reader;

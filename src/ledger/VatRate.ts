@@ -1,0 +1,4 @@
+/** The VAT that prices include, in basis points (`VAT_RATE`); 0: none is booked. */
+import { Context } from "effect"
+
+export class VatRate extends Context.Service<VatRate, number>()("billing/ledger/VatRate") {}

@@ -1,0 +1,42 @@
+/** Movements of monthly recurring revenue, as they are kept; src/subscription/mrr.ts says what moves. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { names, records } from "../db/records.ts"
+import type { Tenant } from "../db/tenant.ts"
+import { formatDay } from "./schedule.ts"
+
+export const MRR_KINDS = ["new", "expansion", "contraction", "churn", "reactivation"] as const
+
+export interface MrrMovement extends Tenant {
+  readonly subscription_id: string
+  /** Of the subscription, after the transition that moved it. */
+  readonly version: number
+  readonly customer_id: string
+  readonly plan_id: string
+  /** Since the epoch, in the customer's clock. */
+  readonly day: number
+  readonly kind: (typeof MRR_KINDS)[number]
+  readonly change_kobo: number
+  readonly mrr_kobo: number
+}
+
+const MOVEMENT = {
+  account_id: "text",
+  livemode: "boolean",
+  subscription_id: "text",
+  version: "integer",
+  customer_id: "text",
+  plan_id: "text",
+  moved_on: "date",
+  kind: "text",
+  change_kobo: "bigint",
+  mrr_kobo: "bigint",
+} as const
+
+/** Writes movements, in the running transaction. */
+export const writeMovements = Effect.fnUntraced(function* (movements: ReadonlyArray<MrrMovement>) {
+  if (movements.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  const rows = movements.map((movement) => ({ ...movement, moved_on: formatDay(movement.day) }))
+  yield* sql`INSERT INTO mrr_movement (${names(sql, MOVEMENT)}) SELECT * FROM ${records(sql, rows, MOVEMENT)} m`
+})

@@ -1,0 +1,106 @@
+/** The schedules of recognition in the database (schedule.ts has their arithmetic). Their subscriptions are locked by whoever changes them. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { names, REF_COLUMNS, records } from "../db/records.ts"
+import type { Ref } from "../db/tenant.ts"
+import { formatDay, type NewSchedule, type Schedule } from "./schedule.ts"
+
+/** What becomes of a schedule. */
+export type ScheduleChange =
+  | { readonly type: "begin"; readonly schedule: NewSchedule }
+  | { readonly type: "change"; readonly schedule: Schedule }
+
+const KEY = {
+  account_id: "text",
+  livemode: "boolean",
+  subscription_id: "text",
+  bill_no: "integer",
+  part: "smallint",
+} as const
+
+const BEGUN = {
+  ...KEY,
+  customer_id: "text",
+  plan_id: "text",
+  test_clock_id: "text",
+  price_kobo: "bigint",
+  amount_kobo: "bigint",
+  carried_kobo: "bigint",
+  vat_kobo: "bigint",
+  start_on: "date",
+  end_on: "date",
+  state: "text",
+} as const
+
+const CHANGED = { ...KEY, until_on: "date", adjusted_kobo: "bigint", moved_kobo: "bigint", state: "text" } as const
+
+const begin = Effect.fnUntraced(function* (schedules: ReadonlyArray<NewSchedule>) {
+  if (schedules.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  const rows = schedules.map((schedule) => ({
+    ...schedule,
+    start_on: formatDay(schedule.start_day),
+    end_on: schedule.end_day === null ? null : formatDay(schedule.end_day),
+    posted_on: formatDay(schedule.posted_day),
+  }))
+  // What was served before the posting is recognised on its day, or on the first that is open.
+  yield* sql`
+    INSERT INTO revenue_schedule (${names(sql, BEGUN)}, from_on, until_on)
+    SELECT ${sql.literal(
+      Object.keys(BEGUN)
+        .map((name) => `s.${name}`)
+        .join(", "),
+    )}, d.from_on, CASE WHEN s.end_on IS NULL OR s.state = 'stopped' THEN d.from_on ELSE greatest(s.end_on, d.from_on + 1) END
+    FROM ${records(sql, rows, { ...BEGUN, posted_on: "date" })} s
+    CROSS JOIN LATERAL open_revenue_day(s.account_id, s.livemode, s.test_clock_id, greatest(s.start_on, s.posted_on)) AS d (from_on)`
+})
+
+const change = Effect.fnUntraced(function* (schedules: ReadonlyArray<Schedule>) {
+  if (schedules.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  const rows = schedules.map((schedule) => ({ ...schedule, until_on: formatDay(schedule.until_day) }))
+  yield* sql`
+    UPDATE revenue_schedule SET until_on = c.until_on, adjusted_kobo = c.adjusted_kobo, moved_kobo = c.moved_kobo, state = c.state
+    FROM ${records(sql, rows, CHANGED)} c
+    WHERE (revenue_schedule.account_id, revenue_schedule.livemode, revenue_schedule.subscription_id, revenue_schedule.bill_no, revenue_schedule.part)
+      = (c.account_id, c.livemode, c.subscription_id, c.bill_no, c.part)`
+})
+
+/** Writes changes of schedules, in the running transaction. */
+export const writeSchedules = Effect.fnUntraced(function* (changes: ReadonlyArray<ScheduleChange>) {
+  yield* change(changes.flatMap((one) => (one.type === "change" ? [one.schedule] : [])))
+  yield* begin(changes.flatMap((one) => (one.type === "begin" ? [one.schedule] : [])))
+})
+
+/** The newest schedule of a subscription, and the day from which on it can be changed: it stays so until the transaction ends. */
+export interface OpenSchedule {
+  readonly schedule: Schedule
+  readonly day: number
+}
+
+/** The newest schedules of locked subscriptions, by subscription ID, with the first open day from `day` on. */
+export const readSchedules = Effect.fnUntraced(function* (
+  subscriptions: ReadonlyArray<Ref & { readonly day: number }>,
+) {
+  if (subscriptions.length === 0) return new Map<string, OpenSchedule>()
+  const sql = yield* SqlClient.SqlClient
+  const rows = subscriptions.map((one) => ({ ...one, wanted: formatDay(one.day) }))
+  const found = yield* sql<Schedule & { readonly open_day: number }>`
+    SELECT s.account_id, s.livemode, s.subscription_id, s.bill_no, s.part, s.customer_id, s.plan_id, s.test_clock_id,
+      s.price_kobo, s.amount_kobo, s.carried_kobo, s.vat_kobo, s.adjusted_kobo, s.moved_kobo, s.state,
+      s.start_on - date '1970-01-01' AS start_day, s.end_on - date '1970-01-01' AS end_day, s.from_on - date '1970-01-01' AS from_day,
+      s.until_on - date '1970-01-01' AS until_day,
+      open_revenue_day(s.account_id, s.livemode, s.test_clock_id, r.wanted) - date '1970-01-01' AS open_day
+    FROM ${records(sql, rows, { ...REF_COLUMNS, wanted: "date" })} r
+    CROSS JOIN LATERAL (
+      SELECT * FROM revenue_schedule s
+      WHERE (s.account_id, s.livemode, s.subscription_id) = (r.account_id, r.livemode, r.id)
+      ORDER BY s.bill_no DESC, s.part DESC LIMIT 1
+    ) s`
+  return new Map(
+    found.map(({ open_day: day, ...schedule }): [string, OpenSchedule] => [
+      schedule.subscription_id,
+      { schedule, day },
+    ]),
+  )
+})

@@ -1,0 +1,24 @@
+/** Entries of the books, as tests post them. */
+import type { NewEntry } from "../../src/ledger/ledger.ts"
+import { dayOf } from "../../src/ledger/schedule.ts"
+
+/** An entry over 500 kobo of 31 January 2025. */
+export const bookEntry = (account_id: string, over: Partial<NewEntry> = {}): NewEntry => ({
+  account_id,
+  livemode: false,
+  event: "paid",
+  idempotencyKey: `test:${Math.random()}`,
+  customerId: "cus_1",
+  subscriptionId: null,
+  chargeId: null,
+  planId: null,
+  billNo: null,
+  testClockId: null,
+  day: dayOf(Date.UTC(2025, 0, 31)),
+  reverses: null,
+  lines: [
+    { account: "clearing", detail: "simulator", amountKobo: 500 },
+    { account: "deferred_revenue", detail: null, amountKobo: -500 },
+  ],
+  ...over,
+})
