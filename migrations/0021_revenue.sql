@@ -52,7 +52,7 @@ CREATE TABLE ledger_closing (
   no       bigint GENERATED ALWAYS AS IDENTITY,
   action   text NOT NULL,
   month    date NOT NULL,
-  through  date,
+  through  date NOT NULL,
   reason   text,
   at       timestamptz NOT NULL DEFAULT now(),
   CONSTRAINT ledger_closing_pkey PRIMARY KEY (no),
@@ -62,7 +62,7 @@ CREATE TABLE ledger_closing (
   CONSTRAINT ledger_closing_reason_bounded CHECK (octet_length(reason) <= 2000)
 );
 COMMENT ON TABLE ledger_closing IS 'Closings of months, and their reopenings: the newest row says which months are closed.';
-COMMENT ON COLUMN ledger_closing.through IS 'The last day that is closed from here on; null: none is.';
+COMMENT ON COLUMN ledger_closing.through IS 'The last day that is closed from here on, as all before it are.';
 GRANT SELECT ON ledger_closing TO billing_request;
 CREATE TRIGGER ledger_closing_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_closing FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
 

@@ -6,17 +6,13 @@ import { monthOf } from "../usage/allowances.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, migrated } from "./Installation.ts"
 import { show } from "./output.ts"
-import { accountOption, text } from "./parameters.ts"
+import { accountOption, month } from "./parameters.ts"
 
 /** Invoicing brings a job queue with it: it is loaded by the commands that want it. */
 const invoicing = Effect.promise(() => import("./invoicing.ts"))
 
 /** A month that has begun, with its name and its bounds. */
 const readPeriod = Effect.fnUntraced(function* (name: string) {
-  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(name)) {
-    const expected = "a month such as 2026-01"
-    return yield* new CliError.InvalidValue({ option: "period", value: name, expected, kind: "flag" })
-  }
   const start = Date.parse(`${name}-01T00:00:00Z`)
   if (start > (yield* Clock.currentTimeMillis))
     return yield* new CliError.ValidationError({ message: `--period ${name} has not begun yet.` })
@@ -26,7 +22,7 @@ const readPeriod = Effect.fnUntraced(function* (name: string) {
 const run = Command.make(
   "run",
   {
-    period: text("period", "YYYY-MM").pipe(Flag.mapEffect(readPeriod), Flag.withDefault(undefined)),
+    period: month("period").pipe(Flag.mapEffect(readPeriod), Flag.withDefault(undefined)),
     accountId: accountOption.pipe(Flag.withDefault(undefined)),
   },
   Effect.fn("invoice.run")(function* ({ period, accountId }) {

@@ -1,15 +1,18 @@
-/** `ledger …`: the books, checked and for other programs. */
-import { Effect, Stream } from "effect"
-import { Command, Flag } from "effect/cli"
+/** `ledger …`: the books: checked, closed, settled, explained, and for other programs. */
+import { Clock, Effect, Stream } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
 import { findAccount } from "../account/accounts.ts"
-import { type ExportedLine, toCsv, toHledger } from "../ledger/export.ts"
-import { checkLedger, readLedger } from "../ledger/ledger.ts"
-import { found, Unsound } from "./failures.ts"
-import { migrated } from "./Installation.ts"
+import { LEDGER_ACCOUNTS } from "../ledger/chart.ts"
+import { booksState, closeThrough, reopen } from "../ledger/closing.ts"
+import { type ExportedLine, FORMATS, type FormatName } from "../ledger/export.ts"
+import { type BooksFilter, checkLedger, countEntries, readLedger } from "../ledger/ledger.ts"
+import { why } from "../ledger/why.ts"
+import { RAILS } from "../rail/Rail.ts"
+import { BadUsage, found, Refused, Unsound } from "./failures.ts"
+import { Installation, migrated } from "./Installation.ts"
 import { print, show } from "./output.ts"
-import { accountOption, oneOf } from "./parameters.ts"
-
-const FORMATS = ["hledger", "csv"] as const
+import { accountArgument, accountOption, day, month, oneOf, oneOfArgument, text } from "./parameters.ts"
+import { Progress } from "./progress.ts"
 
 const check = Command.make(
   "check",
@@ -21,28 +24,113 @@ const check = Command.make(
   }),
 )
 
-/** Batches of whole entries as one text, a piece for each. */
+const MODES = ["live", "test"] as const
+
+/** Batches of whole entries as text, a piece for each, and how far that is. */
 const written = <E, R>(
   batches: Stream.Stream<ReadonlyArray<ExportedLine>, E, R>,
-  format: (typeof FORMATS)[number],
-): Stream.Stream<string, E, R> =>
-  format === "csv"
-    ? batches.pipe(
-        Stream.map((lines) => toCsv(lines, false)),
-        Stream.prepend([toCsv([], true)]),
-      )
-    : batches.pipe(Stream.map(toHledger), Stream.intersperse("\n"))
+  format: FormatName,
+  progress: (entries: number) => Effect.Effect<void>,
+): Stream.Stream<string, E, R> => {
+  const { head, body } = FORMATS[format]
+  let [entries, batch] = [0, 0]
+  return batches.pipe(
+    Stream.tap((lines) => {
+      entries += new Set(lines.map(({ entry_id }) => entry_id)).size
+      return progress(entries)
+    }),
+    Stream.map((lines) => body(lines, batch++)),
+    Stream.prepend(head === "" ? [] : [head]),
+  )
+}
 
 const exportBooks = Command.make(
   "export",
-  { accountId: accountOption.pipe(Flag.withDefault(undefined)), format: oneOf("format", FORMATS) },
-  Effect.fn("ledger.export")(function* ({ accountId, format }) {
-    if (accountId !== undefined) yield* Effect.flatMap(findAccount(accountId), found("account", accountId))
-    yield* print(written(readLedger(accountId), format))
+  {
+    account: accountOption.pipe(Flag.withDefault(undefined)),
+    format: oneOf("format", Object.keys(FORMATS) as ReadonlyArray<FormatName>),
+    month: month("month").pipe(Flag.withDefault(undefined)),
+    mode: oneOf("mode", MODES).pipe(Flag.withDefault(undefined)),
+  },
+  Effect.fn("ledger.export")(function* ({ account, format, month, mode }) {
+    if (account !== undefined) yield* Effect.flatMap(findAccount(account), found("account", account))
+    const { isOfOne } = FORMATS[format]
+    if (isOfOne && account === undefined)
+      return yield* new BadUsage({
+        message: `--format ${format} is for the books of one company: name it by --account.`,
+      })
+    const livemode = mode === undefined ? (isOfOne ? true : undefined) : mode === "live"
+    const filter: BooksFilter = { account, livemode, month }
+    const total = yield* countEntries(filter)
+    const progress = new Progress()
+    const far = (entries: number) =>
+      progress.show({ part: total === 0 ? 1 : Math.min(1, entries / total), words: `${entries} of ${total} entries` })
+    yield* print(written(readLedger(filter), format, far))
+    yield* progress.end()
+  }),
+)
+
+const close = Command.make(
+  "close",
+  { through: month("through") },
+  Effect.fn("ledger.close")(function* ({ through }) {
+    const { config } = yield* Installation
+    const now = new Date(yield* Clock.currentTimeMillis).toISOString().slice(0, 7)
+    if (through > now)
+      return yield* new Refused({ message: `The month ${through} has not begun yet: nothing to close.` })
+    // Closing the running month early is for trying out.
+    if (through === now && config.production)
+      return yield* new Refused({ message: `The month ${through} is running: production closes complete months only.` })
+    const state = yield* closeThrough(through)
+    if ("missed" in state)
+      return yield* new Refused({
+        message: `The revenue of ${state.missed.slice(0, 5).join(", ")} is not recognised yet: the log of the servers says why. Try again.`,
+      })
+    yield* show(state)
+  }),
+)
+
+const open = Command.make(
+  "reopen",
+  { month: Argument.String("YYYY-MM"), reason: text("reason", "R") },
+  Effect.fn("ledger.reopen")(function* ({ month, reason }) {
+    if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month))
+      return yield* new BadUsage({ message: `YYYY-MM must be a month such as 2026-01, not ${month}.` })
+    if (reason.length > 500) return yield* new Refused({ message: "--reason has more than 500 characters." })
+    const state = yield* reopen(month, reason)
+    if (state === undefined) {
+      const { closed_through } = yield* booksState
+      const how = closed_through === null ? "no month is closed" : `the books are closed through ${closed_through}`
+      return yield* new Refused({ message: `The month ${month} is not closed: ${how}.` })
+    }
+    yield* show(state)
+  }),
+)
+
+const settle = Command.make(
+  "settle",
+  { rail: oneOf("rail", RAILS), file: text("file", "F.csv") },
+  Effect.fn("ledger.settle")(function* ({ rail, file }) {
+    const { settleFile } = yield* Effect.promise(() => import("./settling.ts"))
+    yield* show(yield* settleFile(rail, file))
+  }),
+)
+
+const explain = Command.make(
+  "why",
+  {
+    account: accountArgument,
+    code: oneOfArgument("code", Object.keys(LEDGER_ACCOUNTS) as ReadonlyArray<keyof typeof LEDGER_ACCOUNTS>, "CODE"),
+    customer: text("customer", "C").pipe(Flag.withDefault(undefined)),
+    at: day("at").pipe(Flag.withDefault(undefined)),
+  },
+  Effect.fn("ledger.why")(function* ({ account, code, customer, at }) {
+    yield* Effect.flatMap(findAccount(account), found("account", account))
+    yield* show(yield* why({ account, code, customer, at }))
   }),
 )
 
 export const ledger = Command.make("ledger").pipe(
-  Command.withSubcommands([check, exportBooks]),
+  Command.withSubcommands([check, exportBooks, close, open, settle, explain]),
   Command.provide(migrated),
 )

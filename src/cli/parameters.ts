@@ -1,6 +1,7 @@
 /** The kinds of options and arguments that commands take. A placeholder stands for the value in a command's usage. */
 import { Effect, Schema } from "effect"
 import { Argument, CliError, Flag } from "effect/cli"
+import { parseInstant } from "../time.ts"
 
 /** An option with a text, which is not blank. */
 export const text = (name: string, placeholder: string) =>
@@ -42,4 +43,22 @@ export const emailOption = (name: string) =>
       }),
     ),
     Flag.withMetavar("E"),
+  )
+
+/** An option with a month: `YYYY-MM`. */
+export const month = (name: string) =>
+  text(name, "YYYY-MM").pipe(
+    Flag.filter(
+      (value) => /^\d{4}-(0[1-9]|1[0-2])$/.test(value),
+      () => "a month such as 2026-01",
+    ),
+  )
+
+/** An option with a day: `YYYY-MM-DD`. */
+export const day = (name: string) =>
+  text(name, "YYYY-MM-DD").pipe(
+    Flag.filter(
+      (value) => parseInstant(`${value}T00:00:00Z`) !== undefined,
+      () => "a day such as 2026-01-31",
+    ),
   )

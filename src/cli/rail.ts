@@ -1,21 +1,14 @@
 /** `rail …`: the rails of the outside world. */
 import { Effect } from "effect"
-import { CliError, Command, Flag } from "effect/cli"
+import { Command, Flag } from "effect/cli"
 import { parseInstant } from "../time.ts"
 import { migrated } from "./Installation.ts"
 import { show } from "./output.ts"
-import { accountOption, text } from "./parameters.ts"
+import { accountOption, day } from "./parameters.ts"
 import { RAIL_SECRETS, rotateAll } from "./rotation.ts"
 
 /** All that charges are settled with comes with it: it is loaded by the command that wants it. */
 const syncing = Effect.promise(() => import("./syncing.ts"))
-
-const readDay = Effect.fnUntraced(function* (value: string) {
-  const at = parseInstant(`${value}T00:00:00Z`)
-  if (at !== undefined) return at
-  const expected = "a day such as 2026-01-31"
-  return yield* new CliError.InvalidValue({ option: "since", value, expected, kind: "flag" })
-})
 
 const rotate = Command.make(
   "rotate",
@@ -29,7 +22,10 @@ const sync = Command.make(
   "sync",
   {
     accountId: accountOption.pipe(Flag.withDefault(undefined)),
-    since: text("since", "YYYY-MM-DD").pipe(Flag.mapEffect(readDay), Flag.withDefault(undefined)),
+    since: day("since").pipe(
+      Flag.map((value) => parseInstant(`${value}T00:00:00Z`)!),
+      Flag.withDefault(undefined),
+    ),
   },
   Effect.fn("rail.sync")(function* (wanted) {
     const { sync: ask } = yield* syncing

@@ -1,4 +1,4 @@
-/** The books for other programs: hledger's journal format, and CSV. Pure; rows in, text out. */
+/** The books for other programs: hledger, CSV, and the journal imports of accounting packages. Pure; rows in, text out. */
 
 export interface ExportedLine {
   readonly account_id: string
@@ -6,6 +6,7 @@ export interface ExportedLine {
   readonly entry_id: string
   readonly event: string
   readonly effective_on: string
+  readonly occurred_on: string
   readonly posted_at: string
   readonly line_no: number
   readonly ledger_account: string
@@ -16,6 +17,8 @@ export interface ExportedLine {
   readonly customer_id: string | null
   readonly subscription_id: string | null
   readonly charge_id: string | null
+  readonly plan_id: string | null
+  readonly corrects: string | null
 }
 
 /** Kobo as naira with two decimals, exact. */
@@ -37,49 +40,128 @@ const accountName = ({ account_id, livemode, kind, ledger_account, detail }: Exp
     ":",
   )
 
-/** One hledger transaction for each entry; the lines of an entry must stand together. */
-export const toHledger = (lines: ReadonlyArray<ExportedLine>): string => {
-  const out: Array<string> = []
-  for (const [index, line] of lines.entries()) {
-    if (index === 0 || lines[index - 1]!.entry_id !== line.entry_id) {
-      const tags = [
-        `entry:${line.entry_id}`,
-        ...(line.customer_id === null ? [] : [`customer:${line.customer_id}`]),
-        ...(line.subscription_id === null ? [] : [`subscription:${line.subscription_id}`]),
-        ...(line.charge_id === null ? [] : [`charge:${line.charge_id}`]),
-      ]
-      if (index > 0) out.push("")
-      out.push(`${line.effective_on} ${line.event}  ; ${tags.join(", ")}`)
-    }
-    out.push(`    ${accountName(line)}  ${line.currency} ${naira(line.amount_kobo)}`)
-  }
-  return out.length === 0 ? "" : `${out.join("\n")}\n`
-}
+const isFirst = (lines: ReadonlyArray<ExportedLine>, index: number): boolean =>
+  index === 0 || lines[index - 1]!.entry_id !== lines[index]!.entry_id
 
-const COLUMNS = [
-  "account_id",
-  "livemode",
-  "entry_id",
-  "event",
-  "effective_on",
-  "posted_at",
-  "line_no",
-  "ledger_account",
-  "detail",
-  "currency",
-  "amount_kobo",
-  "customer_id",
-  "subscription_id",
-  "charge_id",
-] as const
+/** One hledger transaction for each entry; the lines of an entry must stand together. */
+const toHledger = (lines: ReadonlyArray<ExportedLine>): string =>
+  lines
+    .map((line, index) => {
+      const posting = `    ${accountName(line)}  ${line.currency} ${naira(line.amount_kobo)}\n`
+      if (!isFirst(lines, index)) return posting
+      const about = {
+        entry: line.entry_id,
+        customer: line.customer_id,
+        subscription: line.subscription_id,
+        charge: line.charge_id,
+        plan: line.plan_id,
+        corrects: line.corrects,
+        occurred: line.occurred_on === line.effective_on ? null : line.occurred_on,
+      }
+      const tags = Object.entries(about).flatMap(([name, value]) => (value === null ? [] : [`${name}:${value}`]))
+      return `${line.effective_on} ${line.event}  ; ${tags.join(", ")}\n${posting}`
+    })
+    .map((text, index) => (index > 0 && isFirst(lines, index) ? `\n${text}` : text))
+    .join("")
 
 const cell = (value: unknown): string => {
   const text = value === null ? "" : String(value)
-  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
-/** One row for each line, after a row of names; the first is left out where the text continues another. */
-export const toCsv = (lines: ReadonlyArray<ExportedLine>, withNames: boolean): string =>
-  [...(withNames ? [COLUMNS.join(",")] : []), ...lines.map((line) => COLUMNS.map((name) => cell(line[name])).join(","))]
-    .map((row) => `${row}\n`)
-    .join("")
+const row = (cells: ReadonlyArray<unknown>): string => `${cells.map(cell).join(",")}\n`
+
+type Column = readonly [name: string, value: (line: ExportedLine) => string | number | boolean | null]
+
+const debit = ({ amount_kobo }: ExportedLine): string => (amount_kobo > 0 ? naira(amount_kobo) : "")
+const credit = ({ amount_kobo }: ExportedLine): string => (amount_kobo < 0 ? naira(-amount_kobo) : "")
+const dayFirst = ({ effective_on }: ExportedLine): string => effective_on.split("-").toReversed().join("/")
+const monthFirst = ({ effective_on }: ExportedLine): string => {
+  const [year, month, day] = effective_on.split("-")
+  return `${month}/${day}/${year}`
+}
+const memo = ({ event, detail, customer_id, charge_id, plan_id }: ExportedLine): string =>
+  [event, detail, customer_id, charge_id, plan_id].filter((part) => part !== null).join(" ")
+
+/** An account's name where a colon would make it another's part: `Deferred revenue`. */
+const titleOf = ({ ledger_account }: ExportedLine): string =>
+  ledger_account[0]!.toUpperCase() + ledger_account.slice(1).replaceAll("_", " ")
+
+const field = (name: keyof ExportedLine): Column => [name, (line) => line[name]]
+
+const ALL: ReadonlyArray<Column> = [
+  ...(["account_id", "livemode", "entry_id", "event", "effective_on", "posted_at", "line_no"] as const).map(field),
+  ...(["ledger_account", "detail", "currency", "amount_kobo", "customer_id"] as const).map(field),
+  ...(["subscription_id", "charge_id", "plan_id", "occurred_on", "corrects"] as const).map(field),
+]
+
+/** Sage 50's audit trail import: a journal is its debits (JD) and credits (JC). Nominal codes are ours: create them, or map them. */
+const SAGE: ReadonlyArray<Column> = [
+  ["Type", ({ amount_kobo }) => (amount_kobo > 0 ? "JD" : "JC")],
+  ["Account Reference", () => ""],
+  ["Nominal A/C Ref", ({ ledger_account }) => ledger_account],
+  ["Department Code", () => "0"],
+  ["Date", dayFirst],
+  ["Reference", ({ entry_id }) => entry_id],
+  ["Details", memo],
+  ["Net Amount", ({ amount_kobo }) => naira(Math.abs(amount_kobo))],
+  ["Tax Code", () => "T9"],
+  ["Tax Amount", () => "0.00"],
+]
+
+/** QuickBooks Online's journal entries, with accounts by name. */
+const QUICKBOOKS: ReadonlyArray<Column> = [
+  ["*JournalNo", ({ entry_id }) => entry_id],
+  ["*JournalDate", monthFirst],
+  ["*AccountName", titleOf],
+  ["*Debits", debit],
+  ["*Credits", credit],
+  ["Description", memo],
+  ["Name", () => ""],
+  ["Currency", ({ currency }) => currency],
+]
+
+/** Zoho Books' manual journals. */
+const ZOHO: ReadonlyArray<Column> = [
+  ["Journal Date", ({ effective_on }) => effective_on],
+  ["Reference Number", ({ entry_id }) => entry_id],
+  ["Journal Number Prefix", () => ""],
+  ["Journal Number Suffix", ({ entry_id }) => entry_id],
+  ["Notes", ({ event }) => event],
+  ["Journal Type", () => "both"],
+  ["Currency", ({ currency }) => currency],
+  ["Account", titleOf],
+  ["Description", memo],
+  ["Contact Name", () => ""],
+  ["Debit", debit],
+  ["Credit", credit],
+]
+
+/** A format: what stands before everything, and the text of some whole entries. `index`: of the batch, from 0. */
+interface Format {
+  readonly head: string
+  readonly body: (lines: ReadonlyArray<ExportedLine>, index: number) => string
+  /** Whether it is one company's: of one account and environment. */
+  readonly isOfOne: boolean
+}
+
+const csv = (columns: ReadonlyArray<Column>, isOfOne: boolean): Format => ({
+  head: row(columns.map(([name]) => name)),
+  body: (lines) => lines.map((line) => row(columns.map(([, value]) => value(line)))).join(""),
+  isOfOne,
+})
+
+/** The formats of exports, by name. */
+export const FORMATS = {
+  hledger: {
+    head: "",
+    body: (lines, index) => (index > 0 ? `\n${toHledger(lines)}` : toHledger(lines)),
+    isOfOne: false,
+  },
+  csv: csv(ALL, false),
+  sage: csv(SAGE, true),
+  quickbooks: csv(QUICKBOOKS, true),
+  zoho: csv(ZOHO, true),
+} as const satisfies Readonly<Record<string, Format>>
+
+export type FormatName = keyof typeof FORMATS

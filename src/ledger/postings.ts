@@ -51,6 +51,8 @@ interface ServiceInvoice {
 
 interface Settled {
   readonly rail: string
+  /** What the rail calls the payout, for the bank's statement. */
+  readonly payout: string
   /** What the books expect at the rail for it. */
   readonly amountKobo: number
   /** What the rail kept, and what it paid out. */
@@ -168,8 +170,8 @@ export const POSTINGS = {
   ]),
   settled: rule(
     "A rail pays out what it took, less its fee.",
-    ({ rail, amountKobo, feeKobo, paidOutKobo }: Settled) => [
-      line("bank", paidOutKobo, rail),
+    ({ rail, payout, amountKobo, feeKobo, paidOutKobo }: Settled) => [
+      line("bank", paidOutKobo, payout),
       line("rail_fees", feeKobo, rail),
       line("clearing", -amountKobo, rail),
       line("suspense", amountKobo - feeKobo - paidOutKobo, rail),

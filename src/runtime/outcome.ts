@@ -58,10 +58,10 @@ export interface Outcome {
   readonly born: ReadonlyArray<Outcome>
 }
 
-/** An effect as the journal names it: `emit subscription.renewed`, `post paid`, `attemptCharge`. */
+/** An effect as the journal names it: `emit subscription.renewed`, `post paid`, `endService paused`, `attemptCharge`. */
 const effectName = ({ type, params }: { readonly type: string; readonly params: unknown }): string => {
-  const { type: emitted, posting, status, template } = (params ?? {}) as Readonly<Record<string, unknown>>
-  const detail = emitted ?? posting ?? status ?? template
+  const { type: emitted, posting, status, template, reason } = (params ?? {}) as Readonly<Record<string, unknown>>
+  const detail = emitted ?? posting ?? status ?? template ?? reason
   return typeof detail === "string" ? `${type} ${detail}` : type
 }
 

@@ -2,7 +2,7 @@
 import { Effect, Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
-import { toHledger } from "../../src/ledger/export.ts"
+import { FORMATS } from "../../src/ledger/export.ts"
 import { postEntries } from "../../src/ledger/ledger.ts"
 import { bookEntry } from "../support/books.ts"
 import { useDatabase } from "../support/database.ts"
@@ -20,6 +20,7 @@ describe("an export of the books", () => {
     entry_id,
     event: "paid",
     effective_on: "2025-01-31",
+    occurred_on: "2025-01-31",
     posted_at: "2025-01-31T00:00:00.000Z",
     line_no,
     ledger_account,
@@ -30,15 +31,20 @@ describe("an export of the books", () => {
     customer_id: "cus_1",
     subscription_id: null,
     charge_id: null,
+    plan_id: null,
+    corrects: null,
   })
 
   it("is hledger's journal format: one balanced transaction for each entry", () => {
-    const text = toHledger([
-      line("le_1", 1, "clearing", "asset", 123_405),
-      line("le_1", 2, "deferred_revenue", "liability", -123_405),
-      line("le_2", 1, "clearing", "asset", 7),
-      line("le_2", 2, "one_off_revenue", "revenue", -7),
-    ])
+    const text = FORMATS.hledger.body(
+      [
+        line("le_1", 1, "clearing", "asset", 123_405),
+        line("le_1", 2, "deferred_revenue", "liability", -123_405),
+        line("le_2", 1, "clearing", "asset", 7),
+        line("le_2", 2, "one_off_revenue", "revenue", -7),
+      ],
+      0,
+    )
     expect(text).toBe(
       [
         "2025-01-31 paid  ; entry:le_1, customer:cus_1",
@@ -51,7 +57,30 @@ describe("an export of the books", () => {
         "",
       ].join("\n"),
     )
-    expect(toHledger([])).toBe("")
+  })
+
+  it("is what accounting packages import: each entry's lines, debits and credits apart, the same date and number", () => {
+    const entry = [
+      line("le_1", 1, "clearing", "asset", 123_405),
+      line("le_1", 2, "deferred_revenue", "liability", -123_405),
+    ]
+    const shown = (name: "sage" | "quickbooks" | "zoho") =>
+      `${FORMATS[name].head}${FORMATS[name].body(entry, 0)}`.trim().split("\n")
+    expect(shown("sage")).toEqual([
+      "Type,Account Reference,Nominal A/C Ref,Department Code,Date,Reference,Details,Net Amount,Tax Code,Tax Amount",
+      "JD,,clearing,0,31/01/2025,le_1,paid simulator cus_1,1234.05,T9,0.00",
+      "JC,,deferred_revenue,0,31/01/2025,le_1,paid cus_1,1234.05,T9,0.00",
+    ])
+    expect(shown("quickbooks")).toEqual([
+      "*JournalNo,*JournalDate,*AccountName,*Debits,*Credits,Description,Name,Currency",
+      "le_1,01/31/2025,Clearing,1234.05,,paid simulator cus_1,,NGN",
+      "le_1,01/31/2025,Deferred revenue,,1234.05,paid cus_1,,NGN",
+    ])
+    expect(shown("zoho")).toEqual([
+      "Journal Date,Reference Number,Journal Number Prefix,Journal Number Suffix,Notes,Journal Type,Currency,Account,Description,Contact Name,Debit,Credit",
+      "2025-01-31,le_1,,le_1,paid,both,NGN,Clearing,paid simulator cus_1,,1234.05,",
+      "2025-01-31,le_1,,le_1,paid,both,NGN,Deferred revenue,paid cus_1,,,1234.05",
+    ])
   })
 
   it("is CSV with every line, by the command line, and adds up to the trial balance", async () => {
@@ -68,6 +97,14 @@ describe("an export of the books", () => {
     expect(amounts.reduce((a, b) => a + b)).toBe(0)
     const all = await runToEnd("src/cli.ts", ["ledger", "export", "--format", "hledger"], env)
     expect(all.output.match(/^\d{4}-\d\d-\d\d paid/gm)!.length).toBeGreaterThanOrEqual(4)
+    const month = ["ledger", "export", "--account", id, "--format", "zoho", "--mode", "test", "--month"]
+    const [january, february] = await Promise.all(
+      ["2025-01", "2025-02"].map((name) => runToEnd("src/cli.ts", [...month, name], env)),
+    )
+    expect([january!.output.trim().split("\n").length, february!.output.trim().split("\n").length]).toEqual([7, 1])
+    const everybody = await runToEnd("src/cli.ts", ["ledger", "export", "--format", "sage"], env)
+    expect([everybody.code, everybody.output]).toEqual([2, ""])
+    expect(everybody.errors).toContain("--account")
     const wrong = await runToEnd("src/cli.ts", ["ledger", "export", "--format", "xml"], env)
     expect([wrong.code, wrong.output]).toEqual([2, ""])
   })

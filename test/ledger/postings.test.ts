@@ -39,7 +39,7 @@ const EXAMPLES: { readonly [E in EntryEvent]: ReturnType<typeof linesOf<E>> } = 
   contradicted: linesOf("contradicted", MONEY),
   verification: linesOf("verification", MONEY),
   refunded: linesOf("refunded", MONEY),
-  settled: linesOf("settled", { rail: "paystack", amountKobo: 5000, feeKobo: 75, paidOutKobo: 4900 }),
+  settled: linesOf("settled", { rail: "paystack", payout: "1", amountKobo: 5000, feeKobo: 75, paidOutKobo: 4900 }),
   deposit_paid: linesOf("deposit_paid", DEPOSIT),
   goods_delivered: linesOf("goods_delivered", { ...DEPOSIT, vatKobo: 75 }),
   deposit_cancelled: linesOf("deposit_cancelled", { ...DEPOSIT, feeKobo: 100 }),

@@ -1,0 +1,44 @@
+/** How far a long command is, on standard error: a bar where somebody watches, else a line now and then. */
+import { Effect } from "effect"
+import { writeTo } from "./output.ts"
+
+const WIDTH = 24
+/** Drawing more often costs more than it shows. */
+const DRAW_EVERY_MS = 100
+const LINE_EVERY_MS = 5_000
+
+/** How much is done, of how much, in the thing's own words. */
+export interface Done {
+  /** From 0 to 1. */
+  readonly part: number
+  readonly words: string
+}
+
+const bar = ({ part, words }: Done): string => {
+  const filled = Math.round(Math.min(Math.max(part, 0), 1) * WIDTH)
+  return `[${"#".repeat(filled)}${"-".repeat(WIDTH - filled)}] ${String(Math.floor(part * 100)).padStart(3)} % ${words}`
+}
+
+/** Shows how far something is: as often as it is called, and no more than can be read. */
+export class Progress {
+  readonly #isWatched = process.stderr.isTTY === true
+  #shownAt = Date.now()
+
+  /** Says so where it is time to. */
+  show(done: Done): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      if (Date.now() < this.#shownAt + (this.#isWatched ? DRAW_EVERY_MS : LINE_EVERY_MS)) return Effect.void
+      this.#shownAt = Date.now()
+      return this.#write(this.#isWatched ? `\r${bar(done)}\u001b[K` : `${bar(done)}\n`)
+    })
+  }
+
+  /** Says how it ended; a bar that was drawn goes. */
+  end(words?: string): Effect.Effect<void> {
+    return this.#write(`${this.#isWatched ? "\r\u001b[K" : ""}${words === undefined ? "" : `${words}\n`}`)
+  }
+
+  #write(text: string): Effect.Effect<void> {
+    return text === "" ? Effect.void : Effect.ignore(writeTo(process.stderr, text))
+  }
+}

@@ -1,0 +1,48 @@
+/** What `ledger settle` does: a rail's file, read as it streams in and booked in batches. */
+import { statSync } from "node:fs"
+import { Effect, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { BadFile, settledRows } from "../ledger/settlementFile.ts"
+import { Settling } from "../ledger/settlements.ts"
+import type { RailName } from "../rail/Rail.ts"
+import { Refused } from "./failures.ts"
+import { Progress } from "./progress.ts"
+
+/** Rows that are booked in one transaction: what a crash can cost, and no more than a moment's locks. */
+const MAX_BATCH = 500
+
+/** Books what a file says, and returns what that came to. */
+export const settleFile = Effect.fnUntraced(function* (rail: RailName, file: string) {
+  const sql = yield* SqlClient.SqlClient
+  const bytes = yield* Effect.try({
+    try: () => statSync(file).size,
+    catch: () => new Refused({ message: `--file cannot be read: ${file}.` }),
+  })
+  const settling = new Settling(rail)
+  const progress = new Progress()
+  let [read, rows] = [0, 0]
+  const all = Stream.fromAsyncIterable(
+    settledRows(rail, file, (soFar) => {
+      read = soFar
+    }),
+    (error) => new Refused({ message: error instanceof BadFile ? error.message : String(error) }),
+  )
+  yield* all.pipe(
+    Stream.grouped(MAX_BATCH),
+    Stream.runForEach((batch) =>
+      sql.withTransaction(settling.settle(batch)).pipe(
+        Effect.andThen(
+          Effect.suspend(() => {
+            rows += batch.length
+            return progress.show({ part: bytes === 0 ? 1 : read / bytes, words: `${rows} rows` })
+          }),
+        ),
+      ),
+    ),
+  )
+  const result = yield* settling.finish()
+  yield* progress.end(
+    `${rows} rows read, ${result.matched} matched, ${result.booked} booked, ${result.unmatched.length} unmatched.`,
+  )
+  return result
+})

@@ -1,0 +1,140 @@
+/**
+ * Closing months: nothing more is dated into a closed one, the database refuses it; what happens in it later is a correction in
+ * the first open day's books (ledger.ts). What closed months come to is kept, so that nobody sums years again.
+ */
+import { Effect, Schedule } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import { HOUR_MS } from "../time.ts"
+import { recogniseThrough } from "./recognition.ts"
+import { dayOf } from "./schedule.ts"
+
+/** Whoever posts holds this lock, shared, to the end of the transaction (`ledger_open_from`). */
+const LOCK = 7_301_010
+/** A closing waits for those that post, and they for it: a moment at a time. */
+const WAIT_MS = 200
+const TRIES = 150
+const AGAIN_MS = 20
+
+/** What was done, and which months are closed. */
+export interface BooksState {
+  /** `YYYY-MM`; null: no month is closed. */
+  readonly closed_through: string | null
+  /** The first day that is open, `YYYY-MM-DD`; null: every day is. */
+  readonly open_from: string | null
+  readonly closings: ReadonlyArray<{
+    readonly action: "close" | "reopen"
+    readonly month: string
+    readonly reason: string | null
+    readonly at: string
+  }>
+}
+
+/** Closings that are shown, the newest. */
+const MAX_SHOWN = 50
+
+export const booksState = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const closings = yield* sql<BooksState["closings"][number] & { readonly through: string | null }>`
+    SELECT action, to_char(month, 'YYYY-MM') AS month, reason, to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at,
+      through::text AS through
+    FROM ledger_closing ORDER BY no DESC LIMIT ${MAX_SHOWN}`
+  const through = closings[0]?.through ?? null
+  return {
+    closed_through: through === null ? null : through.slice(0, 7),
+    open_from:
+      through === null ? null : new Date(Date.parse(`${through}T00:00:00Z`) + 24 * HOUR_MS).toISOString().slice(0, 10),
+    closings: closings.map(({ action, month, reason, at }) => ({ action, month, reason, at })),
+  } satisfies BooksState
+})
+
+const isLockTimeout = (error: SqlError.SqlError): boolean =>
+  (error.reason as { readonly cause?: { readonly code?: string } }).cause?.code === "55P03"
+
+/** Does `work` in a transaction in which nobody posts; what waits for it waits for a moment. */
+const alone = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const held = Effect.gen(function* () {
+      yield* sql`SELECT set_config('lock_timeout', ${`${WAIT_MS}ms`}, true)`
+      yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 0)`
+      return yield* work
+    })
+    return yield* sql.withTransaction(held).pipe(
+      Effect.retry({
+        while: (error) => error instanceof SqlError.SqlError && isLockTimeout(error),
+        schedule: Schedule.spaced(AGAIN_MS),
+        times: TRIES,
+      }),
+    )
+  })
+
+/** The months up to `month` that are closed and not summed yet are summed. */
+const sumClosed = Effect.fnUntraced(function* (month: string) {
+  const sql = yield* SqlClient.SqlClient
+  const first = `${month}-01`
+  yield* sql.withTransaction(
+    Effect.gen(function* () {
+      // It reads everything that was posted since the last time, once.
+      yield* sql`
+        SELECT set_config('statement_timeout', '0', true), set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true)`
+      yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 1)`
+      const since = sql`coalesce((SELECT finance.month_of(max(month) + 31) FROM ledger_totalled), '-infinity')`
+      yield* sql`
+        INSERT INTO ledger_total (account_id, livemode, month, ledger_account, debit_kobo, credit_kobo)
+        SELECT account_id, true, finance.month_of(effective_on), ledger_account,
+          coalesce(sum(amount_kobo) FILTER (WHERE amount_kobo > 0), 0), coalesce(-sum(amount_kobo) FILTER (WHERE amount_kobo < 0), 0)
+        FROM ledger_line
+        WHERE livemode AND effective_on >= ${since} AND effective_on < ${first}::date + interval '1 month'
+        GROUP BY account_id, finance.month_of(effective_on), ledger_account`
+      yield* sql`
+        INSERT INTO ledger_totalled (month)
+        SELECT m::date FROM generate_series(
+          coalesce((SELECT max(month) + interval '1 month' FROM ledger_totalled), (SELECT min(month) FROM ledger_total), ${first}::date)::timestamp,
+          ${first}::timestamp, interval '1 month') AS m`
+    }),
+  )
+})
+
+/** A month, `YYYY-MM`, as the days that it has, since the epoch: from the first to the last. */
+const daysOf = (month: string): readonly [first: number, last: number] => {
+  const [year, number] = month.split("-").map(Number) as [number, number]
+  return [dayOf(Date.UTC(year, number - 1, 1)), dayOf(Date.UTC(year, number, 1)) - 1]
+}
+
+/**
+ * Closes the months up to `month`, once all revenue of theirs is recognised; `missed` are the accounts whose is not. Closing what
+ * is closed changes nothing.
+ */
+export const closeThrough = Effect.fn("ledger.close")(function* (month: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [, last] = daysOf(month)
+  const missed = yield* recogniseThrough(Math.min(last, dayOf(Date.now()) - 1))
+  if (missed.length > 0) return { missed: missed.map(({ account_id }) => account_id) }
+  yield* alone(sql`
+    INSERT INTO ledger_closing (action, month, through)
+    SELECT 'close', ${`${month}-01`}::date, (${`${month}-01`}::date + interval '1 month')::date - 1
+    WHERE ledger_open_from() <= (${`${month}-01`}::date + interval '1 month')::date - 1`)
+  const state = yield* booksState
+  if (state.closed_through !== null) yield* sumClosed(state.closed_through)
+  return state
+})
+
+/** Opens a closed month again, and those after it; undefined where it is not closed. */
+export const reopen = Effect.fn("ledger.reopen")(function* (month: string, reason: string) {
+  const sql = yield* SqlClient.SqlClient
+  const first = `${month}-01`
+  const opened = yield* alone(
+    Effect.gen(function* () {
+      const rows = yield* sql`
+        INSERT INTO ledger_closing (action, month, through, reason)
+        SELECT 'reopen', ${first}::date, ${first}::date - 1, ${reason}
+        WHERE ledger_open_from() > ${first}::date RETURNING no`
+      if (rows.length === 0) return false
+      yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 1)`
+      yield* sql`DELETE FROM ledger_total WHERE month >= ${first}::date`
+      yield* sql`DELETE FROM ledger_totalled WHERE month >= ${first}::date`
+      return true
+    }),
+  )
+  return opened ? yield* booksState : undefined
+})

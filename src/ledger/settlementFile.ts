@@ -1,0 +1,226 @@
+/** Files of rails that say what they paid out, row by row (docs/ledger.md): their columns, read into kobo and days. */
+import { createReadStream } from "node:fs"
+import { parse } from "csv-parse"
+import { Data } from "effect"
+import { fromPaystack } from "../rail/paystack/answers.ts"
+import type { RailName } from "../rail/Rail.ts"
+
+/** What a rail says of one payment. */
+export interface SettledRow {
+  /** Of the file, from 2: the first is the names. */
+  readonly row: number
+  /** In our spelling. */
+  readonly reference: string
+  readonly amountKobo: number
+  readonly feeKobo: number
+  readonly paidOutKobo: number
+  /** When it was paid out, `YYYY-MM-DD`; null: the file does not say. */
+  readonly settledOn: string | null
+  /** When the customer paid; null: the file does not say. */
+  readonly paidOn: string | null
+  /** What the rail calls the payout; null: it does not say. */
+  readonly payout: string | null
+}
+
+/** What is wrong with a file, for whoever is to fix it. */
+export class BadFile extends Data.TaggedError("BadFile")<{ readonly message: string }> {}
+
+const FIELDS = ["reference", "amount", "fee", "net", "settled", "paid", "payout", "currency", "status"] as const
+type Field = (typeof FIELDS)[number]
+
+/** Names of columns in the rails' exports and in their API's answers, in lower case without spaces and signs. */
+const COLUMNS: Readonly<Record<RailName, Readonly<Record<Field, ReadonlyArray<string>>>>> = (() => {
+  const paystack = {
+    reference: ["reference", "transactionreference", "referencenumber"],
+    amount: ["amountpaid", "transactionamount", "amount", "grossamount"],
+    fee: ["paystackfees", "paystackfee", "fees", "fee", "transactionfee", "transactionfees"],
+    net: ["amountdue", "amountduetomerchant", "amountsettled", "settlementamount", "netamount", "net"],
+    settled: ["settlementdate", "settledat", "settledon", "datesettled", "payoutdate"],
+    paid: ["transactiondate", "paidat", "datepaid", "paymentdate", "createdat", "date"],
+    payout: ["settlementid", "payoutid", "settlementreference", "payoutreference"],
+    currency: ["currency"],
+    status: ["status", "transactionstatus"],
+  }
+  const flutterwave = {
+    ...paystack,
+    reference: ["txref", "transactionreference", "merchantreference", "reference"],
+    amount: ["chargedamount", "amountcharged", "amount", "grossamount", "transactionamount"],
+    fee: ["appfee", "flutterwavefee", "fee", "fees", "transactionfee"],
+    net: ["settlementamount", "amountsettled", "netamount", "net"],
+    settled: ["settlementdate", "datesettled", "settledat", "processeddate", "duedate"],
+    payout: ["settlementid", "disburseref", "disbursementreference", "settlementreference"],
+  }
+  return { paystack, flutterwave, simulator: paystack }
+})()
+/** What else Flutterwave keeps of a payment, each in a column of its own. */
+const FURTHER_FEES = ["merchantfee", "stampdutycharge", "stampduty", "vat"]
+
+/** A row as long as this is none. */
+const MAX_ROW_BYTES = 64 * 1024
+const MAX_REFERENCE = 200
+const MAX_PAYOUT = 100
+
+const plain = (name: string): string => name.toLowerCase().replaceAll(/\(.*?\)|[^a-z0-9]/g, "")
+
+/** Naira with up to two decimals, with or without thousands' commas and the currency, as kobo. */
+export const koboIn = (text: string): number | undefined => {
+  const [, sign, naira, kobo = ""] =
+    /^(-?)(?:NGN|₦|N)?\s*(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d{1,2})0*)?$/i.exec(text.trim()) ?? []
+  if (naira === undefined) return undefined
+  const value = Number(naira.replaceAll(",", "")) * 100 + Number(kobo.padEnd(2, "0"))
+  return Number.isSafeInteger(value) ? (sign === "-" ? -value : value) : undefined
+}
+
+const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+
+/** A day as `YYYY-MM-DD`, from that, an instant that begins with it, `31/01/2026`, `Jan 31, 2026` or `31 Jan 2026`. */
+export const dayIn = (text: string): string | undefined => {
+  const value = text.trim()
+  const [, year, month, day] =
+    /^(\d{4})-(\d{2})-(\d{2})(?:$|[T ])/.exec(value) ??
+    reordered(/^(\d{1,2})[/-](\d{1,2})[/-](\d{4})(?:$|[ ,])/.exec(value), [3, 2, 1]) ??
+    reordered(/^(\d{1,2})(?:st|nd|rd|th)? ([A-Za-z]{3})[a-z]*,? (\d{4})(?:$|[ ,])/.exec(value), [3, 2, 1]) ??
+    reordered(/^([A-Za-z]{3})[a-z]* (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})(?:$|[ ,])/.exec(value), [3, 1, 2]) ??
+    []
+  if (year === undefined) return undefined
+  const number = /\d/.test(month!) ? Number(month) : MONTHS.indexOf(month!.toLowerCase()) + 1
+  const found = `${year}-${String(number).padStart(2, "0")}-${day!.padStart(2, "0")}`
+  const at = Date.parse(`${found}T00:00:00Z`)
+  return !Number.isNaN(at) && new Date(at).toISOString().startsWith(found) ? found : undefined
+}
+
+const reordered = (found: RegExpExecArray | null, order: readonly [number, number, number]) =>
+  found === null ? null : [found[0], ...order.map((index) => found[index]!)]
+
+type Cells = Readonly<Record<string, string>>
+
+/** Reads the rows of a rail's file. */
+class Reader {
+  readonly #rail: RailName
+  /** The name that each field has in this file. */
+  readonly #names: Readonly<Partial<Record<Field, string>>>
+
+  constructor(rail: RailName, header: ReadonlyArray<string>) {
+    this.#rail = rail
+    const known = new Set(header)
+    this.#names = Object.fromEntries(
+      FIELDS.flatMap((field) => {
+        const name = COLUMNS[rail][field].find((one) => known.has(one))
+        return name === undefined ? [] : [[field, name]]
+      }),
+    )
+    const { reference, amount, fee, net } = this.#names
+    if (reference === undefined) throw this.#lacks("reference")
+    if ([amount, fee, net].filter((name) => name !== undefined).length < 2)
+      throw new BadFile({
+        message:
+          "--file needs two of the columns with what was paid, the fee and what was paid out, such as Amount and Fees.",
+      })
+  }
+
+  #lacks(field: Field): BadFile {
+    return new BadFile({
+      message: `--file has no column with the ${field}: one of ${COLUMNS[this.#rail][field].join(", ")}.`,
+    })
+  }
+
+  #cell(cells: Cells, field: Field): string | undefined {
+    const name = this.#names[field]
+    const value = name === undefined ? "" : (cells[name] ?? "").trim()
+    return value === "" ? undefined : value
+  }
+
+  #kobo(cells: Cells, field: Field, row: number): number | undefined {
+    const text = this.#cell(cells, field)
+    if (text === undefined) return undefined
+    const kobo = koboIn(text)
+    if (kobo === undefined)
+      throw new BadFile({
+        message: `Row ${row} of --file: ${this.#names[field]} is no amount in naira: ${text.slice(0, 40)}.`,
+      })
+    return kobo
+  }
+
+  #day(cells: Cells, field: Field, row: number): string | null {
+    const text = this.#cell(cells, field)
+    if (text === undefined) return null
+    const day = dayIn(text)
+    if (day === undefined)
+      throw new BadFile({
+        message: `Row ${row} of --file: ${this.#names[field]} is no day such as 2026-01-31: ${text.slice(0, 40)}.`,
+      })
+    return day
+  }
+
+  /** What a row says; undefined where it is about no payment in naira. */
+  read(cells: Cells, row: number): SettledRow | undefined {
+    const reference = this.#cell(cells, "reference")
+    const currency = this.#cell(cells, "currency")
+    const status = this.#cell(cells, "status")
+    if (reference === undefined || reference.length > MAX_REFERENCE) return undefined
+    if (currency !== undefined && currency.toUpperCase() !== "NGN") return undefined
+    if (status !== undefined && !/^(success|successful|completed|settled)$/i.test(status)) return undefined
+    const [amount, fee, net] = [this.#kobo(cells, "amount", row), this.#fees(cells, row), this.#kobo(cells, "net", row)]
+    if ([amount, fee, net].filter((kobo) => kobo !== undefined).length < 2)
+      throw new BadFile({
+        message: `Row ${row} of --file says too little of ${reference}: two of its amounts are needed.`,
+      })
+    return {
+      row,
+      reference: this.#rail === "paystack" ? fromPaystack(reference) : reference,
+      amountKobo: amount ?? net! + fee!,
+      feeKobo: fee ?? amount! - net!,
+      paidOutKobo: net ?? amount! - fee!,
+      settledOn: this.#day(cells, "settled", row),
+      paidOn: this.#day(cells, "paid", row),
+      payout: this.#cell(cells, "payout")?.slice(0, MAX_PAYOUT) ?? null,
+    }
+  }
+
+  #fees(cells: Cells, row: number): number | undefined {
+    const fee = this.#kobo(cells, "fee", row)
+    if (fee === undefined || this.#rail !== "flutterwave") return fee
+    return FURTHER_FEES.reduce((sum, name) => sum + (koboIn(cells[name] ?? "") ?? 0), fee)
+  }
+}
+
+/** The rows of a file, as they are read: what is wrong with it is thrown as {@link BadFile}. `onBytes` hears how far it is. */
+export async function* settledRows(
+  rail: RailName,
+  path: string,
+  onBytes: (read: number) => void,
+): AsyncGenerator<SettledRow> {
+  const file = createReadStream(path)
+  let header: ReadonlyArray<string> = []
+  const rows = file.pipe(
+    parse({
+      bom: true,
+      columns: (names: ReadonlyArray<string>) => {
+        header = names.map(plain)
+        return [...header]
+      },
+      relax_column_count: true,
+      skip_empty_lines: true,
+      trim: true,
+      max_record_size: MAX_ROW_BYTES,
+    }),
+  )
+  file.on("error", (error) => rows.destroy(error))
+  let reader: Reader | undefined
+  let row = 1
+  try {
+    for await (const cells of rows) {
+      row++
+      reader ??= new Reader(rail, header)
+      const read = reader.read(cells as Cells, row)
+      if (read !== undefined) yield read
+      onBytes(file.bytesRead)
+    }
+  } catch (error) {
+    if (error instanceof BadFile) throw error
+    const { code, message } = error as { readonly code?: string; readonly message: string }
+    if (code?.startsWith("CSV_")) throw new BadFile({ message: `--file is no CSV: ${message.split("\n")[0]}` })
+    throw new BadFile({ message: `--file cannot be read: ${path}.` })
+  }
+  if (row === 1) new Reader(rail, header)
+}

@@ -1,0 +1,186 @@
+/**
+ * Settlements of rails: what a rail's file says that it paid out is matched with the payments in the books by reference, and
+ * booked: the money at the bank, the rail's fee, and what it no longer holds. One entry for a reference, once for ever, so that
+ * a file may be read twice, and on after a crash.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { records } from "../db/records.ts"
+import type { Tenant } from "../db/tenant.ts"
+import type { RailName } from "../rail/Rail.ts"
+import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
+import { dayOf } from "./schedule.ts"
+import type { SettledRow } from "./settlementFile.ts"
+
+/** A payment that does not match, and why. */
+export interface Unmatched {
+  /** Where it is found: in the rail's file, or in our books. */
+  readonly side: "file" | "books"
+  readonly reference: string
+  readonly reason: "unknown_reference" | "other_rail" | "amount_differs" | "not_paid_out"
+  /** The rail's amount, or the one in our books. */
+  readonly amount_kobo: number
+  readonly account: string | null
+  /** The row of the file. */
+  readonly row: number | null
+}
+
+export interface Settlement {
+  readonly matched: number
+  /** Of what matched, kobo. */
+  readonly fees: number
+  readonly payouts: number
+  /** Entries that were not there yet. */
+  readonly booked: number
+  readonly unmatched: ReadonlyArray<Unmatched>
+}
+
+/** Any number of our own. */
+const LOCK = 7_301_012
+/** Listed on either side; a file that is of somebody else's account altogether fills no memory. */
+const MAX_UNMATCHED = 10_000
+
+/** What the books have of a reference. */
+interface Taken extends Tenant {
+  readonly reference: string
+  readonly customer_id: string | null
+  readonly subscription_id: string | null
+  readonly plan_id: string | null
+  readonly bill_no: number | null
+  readonly test_clock_id: string | null
+  readonly rail: string
+  /** What the rail took, and what of that it sent back. */
+  readonly taken_kobo: number
+  readonly returned_kobo: number
+  readonly is_settled: boolean
+}
+
+const readTaken = Effect.fnUntraced(function* (rows: ReadonlyArray<SettledRow>) {
+  const sql = yield* SqlClient.SqlClient
+  const taken = yield* sql<Taken>`
+    SELECT e.account_id, e.livemode, e.charge_id AS reference, max(e.customer_id) AS customer_id, max(e.subscription_id) AS subscription_id, max(e.plan_id) AS plan_id,
+      max(e.bill_no) AS bill_no, max(e.test_clock_id) AS test_clock_id, min(l.detail) AS rail,
+      coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0)::bigint AS taken_kobo,
+      coalesce(-sum(l.amount_kobo) FILTER (WHERE e.event = 'refunded'), 0)::bigint AS returned_kobo, bool_or(e.event = 'settled') AS is_settled
+    FROM ${records(sql, rows, { reference: "text" })} r
+    JOIN ledger_entry e ON e.charge_id = r.reference
+    JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
+    GROUP BY e.account_id, e.livemode, e.charge_id`
+  return new Map(taken.map((one) => [one.reference, one]))
+})
+
+const today = () => new Date().toISOString().slice(0, 10)
+
+/** What the books expect a rail to pay out for a payment: all of it, where the rail has not kept back what it sent back. */
+const expectedOf = ({ amountKobo }: SettledRow, { taken_kobo, returned_kobo }: Taken): number =>
+  amountKobo === taken_kobo ? taken_kobo : taken_kobo - returned_kobo
+
+const entryOf = (rail: RailName, row: SettledRow, taken: Taken): ReadonlyArray<NewEntry> => {
+  const day = row.settledOn ?? row.paidOn ?? today()
+  const about = {
+    account_id: taken.account_id,
+    livemode: taken.livemode,
+    customerId: taken.customer_id,
+    subscriptionId: taken.subscription_id,
+    chargeId: taken.reference,
+    planId: taken.plan_id,
+    billNo: taken.bill_no,
+    testClockId: taken.test_clock_id,
+    day: dayOf(Date.parse(`${day}T00:00:00Z`)),
+  }
+  const settled = {
+    rail,
+    payout: row.payout ?? rail,
+    amountKobo: expectedOf(row, taken),
+    feeKobo: row.feeKobo,
+    paidOutKobo: row.paidOutKobo,
+  }
+  return entriesOf("settled", taken.reference, about, settled)
+}
+
+/** Adds up what batches of a file come to. */
+export class Settling {
+  readonly #rail: RailName
+  matched = 0
+  fees = 0
+  payouts = 0
+  booked = 0
+  readonly unmatched: Array<Unmatched> = []
+  /** The accounts that are in the file, and the last day that it is about. */
+  readonly #accounts = new Map<string, Tenant>()
+  #lastDay = ""
+
+  constructor(rail: RailName) {
+    this.#rail = rail
+  }
+
+  #leave(reason: Unmatched["reason"], row: SettledRow, account: string | null): void {
+    if (this.unmatched.length >= MAX_UNMATCHED) return
+    const { reference, amountKobo: amount_kobo } = row
+    this.unmatched.push({ side: "file", reference, reason, amount_kobo, account, row: row.row })
+  }
+
+  #note(row: SettledRow, taken: Taken): void {
+    this.matched++
+    this.fees += row.feeKobo
+    this.payouts += row.paidOutKobo
+    this.#accounts.set(`${taken.account_id} ${taken.livemode}`, {
+      account_id: taken.account_id,
+      livemode: taken.livemode,
+    })
+    // Without the day of the payment: what was paid on the day of the payout itself comes with a later one.
+    const day =
+      row.paidOn ?? new Date(Date.parse(`${row.settledOn ?? today()}T00:00:00Z`) - 1).toISOString().slice(0, 10)
+    if (day > this.#lastDay) this.#lastDay = day
+  }
+
+  /** Books a batch of rows, in the running transaction. */
+  readonly settle = Effect.fnUntraced({ self: this }, function* (this: Settling, rows: ReadonlyArray<SettledRow>) {
+    const sql = yield* SqlClient.SqlClient
+    // Two may read the same file: the one that comes second finds what the first has booked.
+    yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 0)`
+    const all = yield* readTaken(rows)
+    const entries: Array<NewEntry> = []
+    const seen = new Set<string>()
+    for (const row of rows) {
+      const taken = all.get(row.reference)
+      if (taken === undefined) this.#leave("unknown_reference", row, null)
+      else if (taken.rail !== this.#rail) this.#leave("other_rail", row, taken.account_id)
+      else {
+        this.#note(row, taken)
+        // What the rail paid out is at the bank: what our books do not explain of it is in suspense.
+        if (expectedOf(row, taken) !== row.amountKobo) this.#leave("amount_differs", row, taken.account_id)
+        if (!taken.is_settled && !seen.has(row.reference)) entries.push(...entryOf(this.#rail, row, taken))
+        seen.add(row.reference)
+      }
+    }
+    yield* postEntries(entries)
+    this.booked += entries.length
+  })
+
+  /** What the rail took of these accounts by the last day of the file, and has not paid out. */
+  readonly finish = Effect.fnUntraced({ self: this }, function* (this: Settling) {
+    const sql = yield* SqlClient.SqlClient
+    for (const { account_id, livemode } of this.#accounts.values()) {
+      const room = MAX_UNMATCHED - this.unmatched.length
+      const open = yield* sql<{ readonly reference: string; readonly kobo: number }>`
+        SELECT e.charge_id AS reference, sum(l.amount_kobo)::bigint AS kobo
+        FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+        WHERE l.ledger_account = 'clearing' AND l.account_id = ${account_id} AND l.livemode = ${livemode} AND l.detail = ${this.#rail}
+          AND (l.effective_on <= ${this.#lastDay}::date OR l.amount_kobo < 0)
+        GROUP BY e.charge_id HAVING sum(l.amount_kobo) > 0
+        ORDER BY e.charge_id LIMIT ${Math.max(0, room)}`
+      for (const { reference, kobo } of open)
+        this.unmatched.push({
+          side: "books",
+          reference,
+          reason: "not_paid_out",
+          amount_kobo: kobo,
+          account: account_id,
+          row: null,
+        })
+    }
+    const { matched, fees, payouts, booked, unmatched } = this
+    return { matched, fees, payouts, booked, unmatched } satisfies Settlement
+  })
+}

@@ -1,0 +1,203 @@
+/** Why a balance is what it is: down to entries, the charges that they are about, and the transitions that made them. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { formatInstant } from "../time.ts"
+import type { LedgerAccount } from "./chart.ts"
+import { type EntryEvent, POSTINGS } from "./postings.ts"
+
+/** Which balance: of an account, one customer's part in it, at the end of a day. */
+export interface Question {
+  readonly account: string
+  readonly code: LedgerAccount
+  readonly customer?: string | undefined
+  /** `YYYY-MM-DD`. */
+  readonly at?: string | undefined
+}
+
+/** Entries that are told one by one, the newest; the sums tell of all. */
+const MAX_TOLD = 100
+/** Days whose parts by subscription are told, the newest. */
+const MAX_SCHEDULES = 100
+
+interface Sum {
+  readonly livemode: boolean
+  readonly event: EntryEvent
+  readonly entries: number
+  readonly kobo: number
+}
+
+interface Told {
+  readonly livemode: boolean
+  readonly id: string
+  readonly effective_on: string
+  readonly event: EntryEvent
+  readonly kobo: number
+  readonly customer_id: string | null
+  readonly subscription_id: string | null
+  readonly bill_no: number | null
+  readonly charge_id: string | null
+  readonly plan_id: string | null
+  readonly corrects: string | null
+  /** Of the charge, where there is one. */
+  readonly status: string | null
+  readonly amount_kobo: number | null
+  readonly rail: string | null
+  readonly failure_code: string | null
+  /** Which of the subscription's entries of this event it is, from 1. */
+  readonly nth: number
+}
+
+interface Step {
+  readonly actor_id: string
+  readonly version: number
+  readonly at: number
+  readonly event: string
+  readonly from_state: string
+  readonly to_state: string
+  readonly effects: ReadonlyArray<string>
+}
+
+const naira = (kobo: number): string => (kobo / 100).toFixed(2)
+
+/** The condition on lines `l` and entries `e` that a question asks about. */
+const asked = (sql: SqlClient.SqlClient, { account, code, customer, at }: Question) => sql`
+  l.ledger_account = ${code} AND l.account_id = ${account}
+  AND ${at === undefined ? sql`true` : sql`l.effective_on <= ${at}::date`}
+  AND ${customer === undefined ? sql`true` : sql`e.customer_id = ${customer}`}`
+
+const readSums = (question: Question) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql<Sum>`
+      SELECT e.livemode, e.event, count(DISTINCT e.id) AS entries, sum(l.amount_kobo)::bigint AS kobo
+      FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+      WHERE ${asked(sql, question)}
+      GROUP BY e.livemode, e.event ORDER BY e.livemode, abs(sum(l.amount_kobo)) DESC`,
+  )
+
+const readTold = (question: Question) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql<Told>`
+      SELECT n.*, c.status, c.amount_kobo, c.rail, c.failure_code,
+        (SELECT count(*) FROM ledger_entry o WHERE (o.subscription_id, o.account_id, o.livemode) = (n.subscription_id, ${question.account}, n.livemode) AND o.event = n.event AND o.id <= n.id) AS nth
+      FROM (
+        SELECT e.livemode, e.id, e.effective_on::text AS effective_on, e.event, sum(l.amount_kobo)::bigint AS kobo,
+          e.customer_id, e.subscription_id, e.bill_no, e.charge_id, e.plan_id, e.corrects
+        FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+        WHERE ${asked(sql, question)}
+        GROUP BY e.account_id, e.livemode, e.id ORDER BY e.id DESC LIMIT ${MAX_TOLD}
+      ) n
+      LEFT JOIN charge c ON (c.account_id, c.livemode, c.id) = (${question.account}, n.livemode, n.charge_id)
+      ORDER BY n.id DESC`,
+  )
+
+/** What actors' journals say, by actor. */
+const readSteps = Effect.fnUntraced(function* (account: string, actors: ReadonlyArray<string>) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<Step>`
+    SELECT actor_id, version, at, event->>'type' AS event, from_state, to_state, effects FROM lifecycle_journal
+    WHERE account_id = ${account} AND actor_id = ANY(${actors}::text[]) ORDER BY actor_id, version`
+  return Map.groupBy(rows, ({ actor_id }) => actor_id)
+})
+
+const stepShown = ({ actor_id, version, at, event, from_state, to_state, effects }: Step) => ({
+  actor: actor_id,
+  version,
+  at: formatInstant(at),
+  event,
+  from: from_state,
+  to: to_state,
+  effects,
+})
+
+/** The effects by which a subscription's machine asks for an entry (machines/subscription.ts). */
+const ASKED_BY: Readonly<Partial<Record<EntryEvent, string>>> = {
+  paid: "post paid",
+  owed: "post owed",
+  overdue_paid: "post overdue_paid",
+  written_off: "post written_off",
+  waived: "post waived",
+  service_ended: "endService cancelled",
+  service_paused: "endService paused",
+  service_delivered: "endService delivered",
+}
+
+/** The transitions that made an entry: of its charge, and the one of its subscription that asked for it. */
+const stepsOf = (told: Told, journals: ReadonlyMap<string, ReadonlyArray<Step>>) => {
+  const charge = told.charge_id === null ? [] : (journals.get(told.charge_id) ?? [])
+  const wanted = ASKED_BY[told.event]
+  const asking =
+    told.subscription_id === null || wanted === undefined
+      ? []
+      : (journals.get(told.subscription_id) ?? []).filter(({ effects }) => effects.includes(wanted))
+  const its = asking[told.nth - 1]
+  return [...charge, ...(its === undefined ? [] : [its])].map(stepShown)
+}
+
+/** How the revenue of bills stands, at the end of the day that is asked about: what their parts in the entries of days come to. */
+const readSchedules = Effect.fnUntraced(function* ({ account, customer, at }: Question) {
+  const sql = yield* SqlClient.SqlClient
+  const day = sql`least(b.posted_on, s.until_on - 1, ${at ?? "8999-12-31"}::date)`
+  return yield* sql<{ readonly recognised_kobo: number }>`
+    SELECT s.livemode, s.subscription_id AS subscription, s.bill_no, s.plan_id AS plan, s.start_on::text AS start_on, s.end_on::text AS end_on, s.amount_kobo,
+      CASE WHEN s.end_on IS NULL OR ${day} < s.from_on THEN 0 ELSE recognised_kobo(s.amount_kobo, s.start_on, s.end_on, ${day}) END AS recognised_kobo,
+      s.adjusted_kobo AS recognised_at_once_kobo, s.moved_kobo, s.state
+    FROM revenue_schedule s JOIN revenue_book b ON (b.account_id, b.livemode, b.id) = (s.account_id, s.livemode, coalesce(s.test_clock_id, 'wall'))
+    WHERE s.account_id = ${account} AND ${customer === undefined ? sql`true` : sql`s.customer_id = ${customer}`} AND s.start_on <= ${at ?? "8999-12-31"}::date
+    ORDER BY s.start_on DESC, s.subscription_id LIMIT ${MAX_SCHEDULES}`
+})
+
+const isOfDays = (code: LedgerAccount): boolean => code === "deferred_revenue" || code === "subscription_revenue"
+
+/** Explains a balance. */
+export const why = Effect.fn("ledger.why")(function* (question: Question) {
+  const sums = yield* readSums(question)
+  const told = yield* readTold(question)
+  const actors = told.flatMap(({ charge_id, subscription_id }) =>
+    [charge_id, subscription_id].filter((id) => id !== null),
+  )
+  const journals = yield* readSteps(question.account, [...new Set(actors)])
+  const environments = [...Map.groupBy(sums, ({ livemode }) => livemode)].map(([livemode, its]) => {
+    const balance = its.reduce((sum, { kobo }) => sum + kobo, 0)
+    return {
+      livemode,
+      balance_kobo: balance,
+      balance_naira: naira(balance),
+      because: its.map(({ event, entries, kobo }) => ({ event, meaning: POSTINGS[event].meaning, entries, kobo })),
+      entries: told
+        .filter((one) => one.livemode === livemode)
+        .map((one) => ({
+          entry: one.id,
+          effective_on: one.effective_on,
+          event: one.event,
+          kobo: one.kobo,
+          customer: one.customer_id,
+          subscription: one.subscription_id,
+          bill_no: one.bill_no,
+          plan: one.plan_id,
+          corrects: one.corrects,
+          charge:
+            one.charge_id === null
+              ? null
+              : {
+                  id: one.charge_id,
+                  status: one.status,
+                  amount_kobo: one.amount_kobo,
+                  rail: one.rail,
+                  failure_code: one.failure_code,
+                },
+          transitions: stepsOf(one, journals),
+        })),
+    }
+  })
+  return {
+    account: question.account,
+    ledger_account: question.code,
+    customer: question.customer ?? null,
+    at: question.at ?? null,
+    environments,
+    // Days are booked for all subscriptions of a plan together: these are their parts.
+    schedules: isOfDays(question.code) ? yield* readSchedules(question) : [],
+  }
+})

@@ -1,0 +1,286 @@
+/** Files of what rails paid out: read, matched by reference, booked once. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Effect, Redacted } from "effect"
+import { afterAll, describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/accounts.ts"
+import { type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
+import { dayOf } from "../../src/ledger/schedule.ts"
+import { BadFile, dayIn, koboIn, type SettledRow, settledRows } from "../../src/ledger/settlementFile.ts"
+import type { RailName } from "../../src/rail/Rail.ts"
+import { bookEntry } from "../support/books.ts"
+import { useDatabase } from "../support/database.ts"
+import { runToEnd } from "../support/server.ts"
+
+const database = useDatabase()
+const folder = mkdtempSync(join(tmpdir(), "recurring-billing-settle-"))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+let files = 0
+const fileOf = (text: string): string => {
+  const path = join(folder, `${++files}.csv`)
+  writeFileSync(path, text)
+  return path
+}
+
+const read = async (rail: RailName, text: string): Promise<ReadonlyArray<SettledRow>> => {
+  const rows: Array<SettledRow> = []
+  for await (const row of settledRows(rail, fileOf(text), () => {})) rows.push(row)
+  return rows
+}
+
+describe("a rail's file", () => {
+  it("is read by its columns' names, as Paystack exports them", async () => {
+    const text = [
+      "\uFEFFTransaction Date,Reference,Customer Email,Amount Paid (NGN),Paystack Fees,Amount Due to Merchant,Settlement Date,Currency,Status",
+      '"Jan 31, 2026 10:15",chg-01abc,a@b.example,"5,000.00",175.00,"4,825.00",2026-02-01,NGN,success',
+      "2026-01-31T10:15:00.000Z,chg-02abc,,100,1.5,98.5,01/02/2026,NGN,success",
+      "2026-01-31,chg-03abc,,100,1.5,98.5,2026-02-01,USD,success",
+      "2026-01-31,chg-04abc,,100,1.5,98.5,2026-02-01,NGN,failed",
+    ].join("\r\n")
+    expect(await read("paystack", text)).toEqual([
+      {
+        row: 2,
+        reference: "chg_01abc",
+        amountKobo: 500_000,
+        feeKobo: 17_500,
+        paidOutKobo: 482_500,
+        settledOn: "2026-02-01",
+        paidOn: "2026-01-31",
+        payout: null,
+      },
+      {
+        row: 3,
+        reference: "chg_02abc",
+        amountKobo: 10_000,
+        feeKobo: 150,
+        paidOutKobo: 9_850,
+        settledOn: "2026-02-01",
+        paidOn: "2026-01-31",
+        payout: null,
+      },
+    ])
+  })
+
+  it("is read as Flutterwave has it, with all that it keeps; of three amounts two will do", async () => {
+    const text =
+      "tx_ref,charged_amount,app_fee,stampduty_charge,settlement_date,settlement_id\nchg_1,1000,14,50,2026-02-02,RV3\n"
+    expect(await read("flutterwave", text)).toEqual([
+      {
+        row: 2,
+        reference: "chg_1",
+        amountKobo: 100_000,
+        feeKobo: 6_400,
+        paidOutKobo: 93_600,
+        settledOn: "2026-02-02",
+        paidOn: null,
+        payout: "RV3",
+      },
+    ])
+  })
+
+  it.each([
+    ["", "--file has no column with the reference"],
+    ["Amount,Fees\n1,2\n", "--file has no column with the reference: one of reference"],
+    ["Reference,Amount\na,1\n", "--file needs two of the columns"],
+    ["Reference,Amount,Fees\nchg-1,free,1\n", "Row 2 of --file: amount is no amount in naira: free."],
+    [
+      "Reference,Amount,Fees,Settlement Date\nchg-1,1,1,soon\n",
+      "Row 2 of --file: settlementdate is no day such as 2026-01-31: soon.",
+    ],
+    ['Reference,Amount,Fees\nchg-1,"1,1\n', "--file is no CSV"],
+  ])("that cannot be read says what to mend: %j", async (text, message) => {
+    const failure = await read("paystack", text).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(BadFile)
+    expect((failure as BadFile).message).toContain(message)
+  })
+
+  it("has amounts in naira and days in many spellings", () => {
+    const amounts = [
+      "1",
+      "1.5",
+      "1.05",
+      "1,234.50",
+      "NGN 1,234,567.89",
+      "₦10",
+      "-2.50",
+      "1.500",
+      "12,34",
+      "1.234",
+      "",
+      "1e3",
+    ]
+    expect(amounts.map(koboIn)).toEqual([
+      100,
+      150,
+      105,
+      123_450,
+      123_456_789,
+      1_000,
+      -250,
+      150,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ])
+    const days = [
+      "2026-01-31",
+      "2026-01-31 08:00",
+      "31/01/2026",
+      "1-2-2026",
+      "Jan 31, 2026",
+      "31st January 2026",
+      "2026-02-30",
+      "31/13/2026",
+      "soon",
+    ]
+    expect(days.map(dayIn)).toEqual([
+      "2026-01-31",
+      "2026-01-31",
+      "2026-01-31",
+      "2026-02-01",
+      "2026-01-31",
+      "2026-01-31",
+      undefined,
+      undefined,
+      undefined,
+    ])
+  })
+})
+
+const cli = async (...args: ReadonlyArray<string>) => {
+  const env = { DATABASE_URL: Redacted.value(database.url()) }
+  const { code, output, errors } = await runToEnd("src/cli.ts", ["ledger", ...args, "--json"], env)
+  return { code, errors, document: output === "" ? undefined : JSON.parse(output) }
+}
+
+/** An account with payments at a rail, by reference and kobo, all of 31 January 2026. */
+const paid = async (rail: RailName, payments: Readonly<Record<string, number>>) => {
+  const { account } = await database.run(() => createAccount({ businessName: "Shop" }))
+  const entry = ([chargeId, kobo]: readonly [string, number]): NewEntry =>
+    bookEntry(account.id, {
+      livemode: true,
+      idempotencyKey: `paid:${chargeId}`,
+      chargeId,
+      day: dayOf(Date.UTC(2026, 0, 31)),
+      lines: [
+        { account: "clearing", detail: rail, amountKobo: kobo },
+        { account: "one_off_revenue", detail: null, amountKobo: -kobo },
+      ],
+    })
+  await database.run(() => postEntries(Object.entries(payments).map(entry)))
+  return account.id
+}
+
+const balances = (account: string) =>
+  database.run((sql) =>
+    Effect.map(
+      sql<{ ledger_account: string; balance_kobo: number }>`
+        SELECT ledger_account, balance_kobo FROM finance.trial_balance WHERE account_id = ${account} AND balance_kobo <> 0 ORDER BY 1`,
+      (rows) => Object.fromEntries(rows.map((row) => [row.ledger_account, row.balance_kobo])),
+    ),
+  )
+
+describe("cli ledger settle", () => {
+  it("books fees and payouts once, and lists what does not match on either side", async () => {
+    const account = await paid("paystack", { chg_a1: 500_000, chg_a2: 10_000, chg_a3: 7_000, chg_a4: 4_000 })
+    const elsewhere = await paid("flutterwave", { chg_f1: 1_000 })
+    const file = fileOf(
+      [
+        "Reference,Transaction Date,Amount,Fees,Settlement Date,Settlement ID",
+        "chg-a1,2026-01-31,5000,175,2026-02-01,P1",
+        "chg-a2,2026-01-31,100,1.50,2026-02-01,P1",
+        "chg-a4,2026-01-31,45,1,2026-02-01,P1",
+        "chg-f1,2026-01-31,10,1,2026-02-01,P1",
+        "chg-unknown,2026-01-31,70,1,2026-02-01,P1",
+      ].join("\n"),
+    )
+    const first = await cli("settle", "--rail", "paystack", "--file", file)
+    expect(first.code).toBe(0)
+    expect(first.errors).toContain("5 rows read, 3 matched, 3 booked")
+    const unmatched = [
+      { side: "file", reference: "chg_a4", reason: "amount_differs", amount_kobo: 4_500, account, row: 4 },
+      { side: "file", reference: "chg_f1", reason: "other_rail", amount_kobo: 1_000, account: elsewhere, row: 5 },
+      {
+        side: "file",
+        reference: "chg_unknown",
+        reason: "unknown_reference",
+        amount_kobo: 7_000,
+        account: null,
+        row: 6,
+      },
+      { side: "books", reference: "chg_a3", reason: "not_paid_out", amount_kobo: 7_000, account, row: null },
+    ]
+    expect(first.document).toEqual({ matched: 3, fees: 17_750, payouts: 496_750, booked: 3, unmatched })
+    const booked = {
+      bank: 496_750,
+      clearing: 7_000,
+      one_off_revenue: -521_000,
+      rail_fees: 17_750,
+      // What the rail paid out beyond what the books have of it.
+      suspense: -500,
+    }
+    expect(await balances(account)).toEqual(booked)
+    const again = await cli("settle", "--rail", "paystack", "--file", file)
+    expect(again.document).toEqual({ ...first.document, booked: 0 })
+    expect(await balances(account)).toEqual(booked)
+    const shown = await database.run(
+      (sql) => sql`
+        SELECT reference, payout, amount_kobo, fee_kobo, paid_out_kobo FROM finance.settlements WHERE account_id = ${account} ORDER BY reference LIMIT 1`,
+    )
+    expect(shown).toEqual([
+      { reference: "chg_a1", payout: "P1", amount_kobo: 500_000, fee_kobo: 17_500, paid_out_kobo: 482_500 },
+    ])
+    expect(
+      await database.run(
+        (sql) => sql`SELECT reference, status FROM finance.clearing WHERE account_id = ${account} ORDER BY reference`,
+      ),
+    ).toEqual([
+      { reference: "chg_a1", status: "settled" },
+      { reference: "chg_a2", status: "settled" },
+      { reference: "chg_a3", status: "at the rail" },
+      { reference: "chg_a4", status: "settled" },
+    ])
+    const suspense = await database.run(
+      (sql) => sql`SELECT kind, about FROM finance.exceptions WHERE account_id = ${account} AND kind = 'suspense'`,
+    )
+    expect(suspense).toEqual([{ kind: "suspense", about: "chg_a4" }])
+  })
+
+  it("goes on after a crash in the middle, and books nothing twice", async () => {
+    const count = 2_300
+    const references = Array.from({ length: count }, (_, n) => `chg_c${String(n).padStart(5, "0")}`)
+    const account = await paid("flutterwave", Object.fromEntries(references.map((reference) => [reference, 10_000])))
+    const rows = references.map((reference) => `${reference},100,1.40,2026-02-01`)
+    const broken = fileOf(
+      ["tx_ref,amount,app_fee,settlement_date", ...rows.slice(0, 1_200), "chg_x,much,1,2026-02-01"].join("\n"),
+    )
+    const crashed = await cli("settle", "--rail", "flutterwave", "--file", broken)
+    expect([crashed.code, crashed.document]).toEqual([1, undefined])
+    expect(crashed.errors).toContain("Row 1202 of --file: amount is no amount in naira: much.")
+    // What was booked before stays.
+    expect((await balances(account)).rail_fees).toBe(140 * 1_200)
+    const whole = fileOf(["tx_ref,amount,app_fee,settlement_date", ...rows].join("\n"))
+    const [one, other] = await Promise.all([
+      cli("settle", "--rail", "flutterwave", "--file", whole),
+      cli("settle", "--rail", "flutterwave", "--file", whole),
+    ])
+    expect([one.code, other.code]).toEqual([0, 0])
+    expect(one.document.booked + other.document.booked).toBe(1_100)
+    const last = await cli("settle", "--rail", "flutterwave", "--file", whole)
+    expect(last.document).toEqual({
+      matched: count,
+      fees: 140 * count,
+      payouts: 9_860 * count,
+      booked: 0,
+      unmatched: [],
+    })
+    expect(await balances(account)).toEqual({
+      bank: 9_860 * count,
+      rail_fees: 140 * count,
+      one_off_revenue: -10_000 * count,
+    })
+  })
+})

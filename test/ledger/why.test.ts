@@ -1,0 +1,85 @@
+/** `ledger why`: a balance, down to entries, charges and the transitions that made them. */
+import { Redacted } from "effect"
+import { expect, it } from "vitest"
+import { useInstance } from "../support/instance.ts"
+import { runToEnd } from "../support/server.ts"
+import { advance, createCustomer, data, subscribe } from "../support/story.ts"
+
+const { api, database, accountId } = useInstance()
+
+const why = async (...args: ReadonlyArray<string>) => {
+  const env = { DATABASE_URL: Redacted.value(database.url()) }
+  const { code, output, errors } = await runToEnd("src/cli.ts", ["ledger", "why", ...args, "--json"], env)
+  return { code, errors, document: output === "" ? undefined : JSON.parse(output) }
+}
+
+it("tells what a customer owes, and which attempt and decision brought that about", async () => {
+  const retry_logic = { enabled: true, max_attempts: 1, retry_intervals_days: [3] }
+  const story = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success_then_insufficient_funds", {
+    amount: 31_000,
+    retry_logic,
+  })
+  await advance(api, story.clock, "2025-04-02T00:00:00Z")
+  const { latest_charge } = data(await api.get(`/subscriptions/${story.id}`))
+  const { code, document } = await why(accountId(), "receivable", "--customer", story.customer)
+  expect(code).toBe(0)
+  expect(document).toMatchObject({ ledger_account: "receivable", customer: story.customer, at: null, schedules: [] })
+  const [environment, ...others] = document.environments
+  expect(others).toEqual([])
+  expect(environment).toMatchObject({
+    livemode: false,
+    balance_kobo: 31_000,
+    balance_naira: "310.00",
+    because: [
+      { event: "owed", meaning: "A bill could not be collected: the customer owes it.", entries: 1, kobo: 31_000 },
+    ],
+  })
+  const [entry] = environment.entries
+  expect(entry).toMatchObject({
+    event: "owed",
+    effective_on: "2025-04-01",
+    kobo: 31_000,
+    subscription: story.id,
+    bill_no: 2,
+    charge: { id: latest_charge, status: "failed", amount_kobo: 31_000, failure_code: "insufficient_funds" },
+  })
+  const [last] = entry.transitions.slice(-1)
+  expect(last).toMatchObject({
+    actor: story.id,
+    from: "active.charging",
+    to: "overdue.retrying",
+    event: "charge.failed",
+  })
+  expect(last.effects).toContain("post owed")
+  expect(entry.transitions[0].actor).toBe(latest_charge)
+})
+
+it("tells how much of what was deferred the days have recognised by a day, bill by bill", async () => {
+  const story = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success", { amount: 31_000 })
+  await advance(api, story.clock, "2025-04-11T00:00:00Z")
+  const { document } = await why(accountId(), "deferred_revenue", "--customer", story.customer, "--at", "2025-03-10")
+  expect(document.environments[0].because).toMatchObject([{ event: "paid", entries: 1, kobo: -31_000 }])
+  expect(document.schedules).toMatchObject([
+    {
+      subscription: story.id,
+      bill_no: 1,
+      amount_kobo: 31_000,
+      recognised_kobo: 10_000,
+      recognised_at_once_kobo: 0,
+      state: "running",
+    },
+  ])
+  data(await api.post(`/subscriptions/${story.id}/cancel`))
+  const later = await why(accountId(), "subscription_revenue", "--customer", story.customer)
+  expect(later.document.environments[0].entries[0].transitions.at(-1)).toMatchObject({
+    event: "cancel",
+    effects: expect.arrayContaining(["endService cancelled"]),
+  })
+})
+
+it("says what it does not know", async () => {
+  expect((await why("acct_none", "clearing")).errors).toContain("No such account: acct_none.")
+  expect((await why(accountId(), "cash")).code).toBe(2)
+  const nobody = await createCustomer(api)
+  expect((await why(accountId(), "receivable", "--customer", nobody)).document.environments).toEqual([])
+})
