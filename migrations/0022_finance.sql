@@ -113,6 +113,15 @@ CREATE FUNCTION finance.months(account text) RETURNS TABLE (month date, next_mon
 $$;
 COMMENT ON FUNCTION finance.months IS 'The months from an account''s first entry to its last.';
 
+-- What succeeded in a month, by the customers' clocks.
+CREATE INDEX charge_paid ON charge (paid_at, account_id, livemode, id) WHERE status = 'succeeded';
+CREATE FUNCTION finance.payment_months() RETURNS TABLE (month date, begins_at timestamptz, ends_at timestamptz) LANGUAGE sql STABLE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
+  SELECT m::date, m AT TIME ZONE 'UTC', (m + interval '1 month') AT TIME ZONE 'UTC' FROM generate_series(
+    (SELECT date_trunc('month', min(paid_at) AT TIME ZONE 'UTC') FROM charge WHERE status = 'succeeded'),
+    (SELECT max(paid_at) AT TIME ZONE 'UTC' FROM charge WHERE status = 'succeeded'), interval '1 month') AS m
+$$;
+COMMENT ON FUNCTION finance.payment_months IS 'The months from the first payment that succeeded to the last, of whichever account.';
+
 CREATE VIEW finance.receivables_ageing AS
 WITH owed AS (
   SELECT s.account_id, s.livemode, s.customer_id AS customer, s.id AS subscription, s.plan_id AS plan, (s.bill->>'no')::integer AS bill_no, NULL::text AS invoice,
@@ -380,41 +389,49 @@ SELECT * FROM (VALUES
 COMMENT ON VIEW finance.rules IS 'What must hold of the books.';
 
 CREATE VIEW finance.breaches AS
-SELECT e.account_id, e.livemode, 'balanced' AS rule, e.id AS about,
-  format('entry %s: lines sum to %s kobo, %s of %s lines', e.id, coalesce(sum(l.amount_kobo), 0), count(l.line_no), e.line_count) AS problem
-FROM ledger_entry e
-LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
-WHERE finance.is_shown(e.account_id)
-GROUP BY e.account_id, e.livemode, e.id, e.line_count
-HAVING coalesce(sum(l.amount_kobo), 1) <> 0 OR count(l.line_no) <> e.line_count
-UNION ALL
-SELECT l.account_id, l.livemode, 'lines_have_entries', l.entry_id, format('line %s of entry %s: there is no such entry', l.line_no, l.entry_id)
-FROM ledger_line l
-LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
-WHERE e.id IS NULL AND finance.is_shown(l.account_id)
-UNION ALL
-SELECT l.account_id, l.livemode, 'dated', l.entry_id, format('line %s of entry %s is dated %s, the entry %s', l.line_no, l.entry_id, l.effective_on, e.effective_on)
-FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
-WHERE l.effective_on <> e.effective_on AND finance.is_shown(l.account_id)
-UNION ALL
-SELECT c.account_id, c.livemode, 'charges', c.id, format('charge %s: succeeded over %s kobo, %s entries take it, over %s', c.id, c.amount_kobo, count(DISTINCT e.id), coalesce(sum(l.amount_kobo), 0))
-FROM charge c
-LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (c.account_id, c.livemode, c.id) AND e.event NOT IN ('excess', 'refunded', 'settled')
-LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
-WHERE c.status = 'succeeded' AND finance.is_shown(c.account_id)
-GROUP BY c.account_id, c.livemode, c.id, c.amount_kobo
-HAVING coalesce(sum(l.amount_kobo), 0) <> c.amount_kobo OR count(DISTINCT e.id) <> 1
-UNION ALL
-SELECT e.account_id, e.livemode, 'sources', e.id, format('entry %s (%s) is about %s, which does not exist', e.id, e.event, coalesce(e.charge_id, e.subscription_id, e.plan_id))
-FROM ledger_entry e
+SELECT x.account_id, x.livemode, m.month, v.rule, x.entry_id AS about,
+  CASE v.rule
+    WHEN 'lines_have_entries' THEN format('lines of entry %s: there is no such entry', x.entry_id)
+    WHEN 'balanced' THEN format('entry %s: lines sum to %s kobo, %s of %s lines', x.entry_id, x.kobo, x.lines, e.line_count)
+    WHEN 'dated' THEN format('entry %s is dated %s, its lines otherwise', x.entry_id, e.effective_on)
+    ELSE format('entry %s (%s) is about %s, which does not exist', e.id, e.event, coalesce(e.charge_id, e.subscription_id, e.plan_id))
+  END AS problem
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL finance.months(a.id) m
+CROSS JOIN LATERAL (
+  SELECT l.account_id, l.livemode, l.entry_id, sum(l.amount_kobo) AS kobo, count(*) AS lines, min(l.effective_on) AS earliest, max(l.effective_on) AS latest
+  FROM ledger_account c JOIN ledger_line l ON l.ledger_account = c.code AND l.account_id = a.id AND l.effective_on >= m.month AND l.effective_on < m.next_month
+  GROUP BY l.account_id, l.livemode, l.entry_id
+) x
+LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (x.account_id, x.livemode, x.entry_id)
 LEFT JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, e.charge_id)
 LEFT JOIN subscription s ON (s.account_id, s.livemode, s.id) = (e.account_id, e.livemode, e.subscription_id)
 LEFT JOIN plan p ON (p.account_id, p.livemode, p.id) = (e.account_id, e.livemode, e.plan_id)
-WHERE finance.is_shown(e.account_id)
-  AND ((e.charge_id IS NOT NULL AND c.id IS NULL) OR (e.subscription_id IS NOT NULL AND s.id IS NULL) OR (e.plan_id IS NOT NULL AND p.id IS NULL))
-  AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (e.account_id, e.livemode))
+CROSS JOIN LATERAL (
+  SELECT CASE WHEN e.id IS NULL THEN 'lines_have_entries' WHEN x.kobo <> 0 OR x.lines <> e.line_count THEN 'balanced'
+    WHEN x.earliest <> e.effective_on OR x.latest <> e.effective_on THEN 'dated'
+    WHEN (e.charge_id IS NOT NULL AND c.id IS NULL) OR (e.subscription_id IS NOT NULL AND s.id IS NULL) OR (e.plan_id IS NOT NULL AND p.id IS NULL) THEN 'sources' END AS rule
+) v
+WHERE v.rule IS NOT NULL
+  AND (v.rule <> 'sources' OR NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (x.account_id, x.livemode)))
 UNION ALL
-SELECT f.account_id, f.livemode, 'refunds', f.id, format('refund %s: %s over %s kobo, the books show %s sent back', f.id, f.status, f.amount_kobo, coalesce(-sum(l.amount_kobo), 0))
+SELECT e.account_id, e.livemode, NULL, 'balanced', e.id, format('entry %s: 0 of %s lines', e.id, e.line_count)
+FROM ledger_entry e
+LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id, l.line_no) = (e.account_id, e.livemode, e.id, 1)
+WHERE l.line_no IS NULL AND finance.is_shown(e.account_id)
+UNION ALL
+SELECT k.account_id, k.livemode, m.month, 'charges', k.id, format('charge %s: succeeded over %s kobo, %s entries take it, over %s', k.id, k.amount_kobo, t.entries, t.kobo)
+FROM finance.accounts() AS a (id)
+CROSS JOIN finance.payment_months() m
+JOIN charge k ON k.status = 'succeeded' AND k.account_id = a.id AND k.paid_at >= m.begins_at AND k.paid_at < m.ends_at
+CROSS JOIN LATERAL (
+  SELECT count(DISTINCT e.id) AS entries, coalesce(sum(l.amount_kobo), 0) AS kobo
+  FROM ledger_entry e LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
+  WHERE (e.charge_id, e.account_id, e.livemode) = (k.id, k.account_id, k.livemode) AND e.event NOT IN ('excess', 'refunded', 'settled')
+) t
+WHERE t.kobo <> k.amount_kobo OR t.entries <> 1
+UNION ALL
+SELECT f.account_id, f.livemode, NULL, 'refunds', f.id, format('refund %s: %s over %s kobo, the books show %s sent back', f.id, f.status, f.amount_kobo, coalesce(-sum(l.amount_kobo), 0))
 FROM refund f
 LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.charge_id) = (f.account_id, f.livemode, f.charge_id) AND e.event = 'refunded'
 LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
@@ -422,7 +439,7 @@ WHERE finance.is_shown(f.account_id)
 GROUP BY f.account_id, f.livemode, f.id, f.status, f.amount_kobo
 HAVING coalesce(-sum(l.amount_kobo), 0) <> CASE WHEN f.status = 'returned' THEN f.amount_kobo ELSE 0 END
 UNION ALL
-SELECT s.account_id, s.livemode, 'receivable', s.id, format('subscription %s: owes %s kobo by its bill, %s by the books', s.id,
+SELECT s.account_id, s.livemode, NULL, 'receivable', s.id, format('subscription %s: owes %s kobo by its bill, %s by the books', s.id,
   CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END, coalesce(owed.kobo, 0))
 FROM subscription s
 LEFT JOIN (
@@ -433,7 +450,7 @@ LEFT JOIN (
 ) owed ON (owed.account_id, owed.livemode, owed.subscription_id) = (s.account_id, s.livemode, s.id)
 WHERE finance.is_shown(s.account_id) AND coalesce(owed.kobo, 0) <> CASE WHEN s.dunning IS NULL THEN 0 ELSE (s.bill->>'amountKobo')::bigint END
 UNION ALL
-SELECT coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode), 'deferred', coalesce(s.account_id, b.account_id),
+SELECT coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode), NULL, 'deferred', coalesce(s.account_id, b.account_id),
   format('account %s, %s: %s kobo are left to serve by the schedules, %s are deferred by the books', coalesce(s.account_id, b.account_id),
     CASE WHEN coalesce(s.livemode, b.livemode) THEN 'live' ELSE 'sandbox' END, coalesce(s.kobo, 0), coalesce(b.kobo, 0))
 FROM (
@@ -450,7 +467,7 @@ FULL JOIN (
 WHERE coalesce(s.kobo, 0) <> coalesce(b.kobo, 0)
   AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode)))
 UNION ALL
-SELECT coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode), 'recognised', coalesce(s.plan_id, b.plan_id),
+SELECT coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode), NULL, 'recognised', coalesce(s.plan_id, b.plan_id),
   format('plan %s: the schedules recognise %s kobo by their days, %s are booked', coalesce(s.plan_id, b.plan_id), coalesce(s.kobo, 0), coalesce(b.kobo, 0))
 FROM (
   SELECT r.account_id, r.livemode, r.plan_id, sum(recognised_kobo(r.amount_kobo, r.start_on, r.end_on, least(k.posted_on, r.until_on - 1))) AS kobo
@@ -468,12 +485,12 @@ FULL JOIN (
 WHERE coalesce(s.kobo, 0) <> coalesce(b.kobo, 0)
   AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode)))
 UNION ALL
-SELECT l.account_id, l.livemode, 'suspense', coalesce(e.charge_id, e.id), format('%s kobo of %s are in suspense', -sum(l.amount_kobo), coalesce(e.charge_id, e.id))
+SELECT l.account_id, l.livemode, NULL, 'suspense', coalesce(e.charge_id, e.id), format('%s kobo of %s are in suspense', -sum(l.amount_kobo), coalesce(e.charge_id, e.id))
 FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
 WHERE l.ledger_account = 'suspense' AND finance.is_shown(l.account_id)
 GROUP BY l.account_id, l.livemode, coalesce(e.charge_id, e.id) HAVING sum(l.amount_kobo) <> 0
 UNION ALL
-SELECT 'acct_service', true, 'invoices', coalesce(i.account_id, b.merchant),
+SELECT 'acct_service', true, NULL, 'invoices', coalesce(i.account_id, b.merchant),
   format('account %s: owes %s kobo by its invoices, %s by the service''s own books', coalesce(i.account_id, b.merchant), coalesce(i.kobo, 0), coalesce(b.kobo, 0))
 FROM (SELECT account_id, sum(total_kobo) AS kobo FROM invoice WHERE state IN ('open', 'overdue') GROUP BY 1) i
 FULL JOIN (
@@ -481,14 +498,14 @@ FULL JOIN (
 ) b ON b.merchant = i.account_id
 WHERE coalesce(i.kobo, 0) <> coalesce(b.kobo, 0) AND finance.is_shown('acct_service')
 UNION ALL
-SELECT s.account_id, s.livemode, 'mrr', s.id, format('subscription %s: its movements come to %s kobo a month, its terms to %s', s.id, coalesce(v.kobo, 0), t.kobo)
+SELECT s.account_id, s.livemode, NULL, 'mrr', s.id, format('subscription %s: its movements come to %s kobo a month, its terms to %s', s.id, coalesce(v.kobo, 0), t.kobo)
 FROM subscription s
 CROSS JOIN LATERAL (SELECT CASE WHEN s.status IN ('active', 'past_due') AND s.period_no >= 0 THEN monthly_kobo(s.billing_cycle, s.price_kobo * s.period_quantity) ELSE 0 END AS kobo) t
 LEFT JOIN (SELECT account_id, livemode, subscription_id, sum(change_kobo) AS kobo FROM mrr_movement WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) v
   ON (v.account_id, v.livemode, v.subscription_id) = (s.account_id, s.livemode, s.id)
 WHERE coalesce(v.kobo, 0) <> t.kobo AND finance.is_shown(s.account_id)
 UNION ALL
-SELECT coalesce(t.account_id, l.account_id), coalesce(t.livemode, l.livemode), 'totals', coalesce(t.ledger_account, l.ledger_account),
+SELECT coalesce(t.account_id, l.account_id), coalesce(t.livemode, l.livemode), NULL, 'totals', coalesce(t.ledger_account, l.ledger_account),
   format('%s of %s: %s kobo by the sums of closed months, %s by their lines', coalesce(t.ledger_account, l.ledger_account), coalesce(t.account_id, l.account_id), coalesce(t.kobo, 0), coalesce(l.kobo, 0))
 FROM (SELECT account_id, livemode, ledger_account, sum(debit_kobo - credit_kobo) AS kobo FROM ledger_total WHERE finance.is_shown(account_id) GROUP BY 1, 2, 3) t
 FULL JOIN (
@@ -496,20 +513,20 @@ FULL JOIN (
   WHERE livemode AND effective_on < (SELECT finance.month_of(max(month) + 31) FROM ledger_totalled) AND finance.is_shown(account_id) GROUP BY 1, 2, 3
 ) l ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.ledger_account)
 WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0);
-COMMENT ON VIEW finance.breaches IS 'Where a rule of the books is broken: what cli ledger check lists. Empty when all is well.';
+COMMENT ON VIEW finance.breaches IS 'Where a rule of the books is broken: what cli ledger check lists. Empty when all is well. With a month: in that month''s entries and payments; without: as it stands.';
 
 CREATE VIEW finance.invariants AS
 SELECT r.rule, r.meaning, count(b.rule) AS breaches FROM finance.rules r LEFT JOIN finance.breaches b ON b.rule = r.rule GROUP BY r.rule, r.meaning;
 COMMENT ON VIEW finance.invariants IS 'Every rule of the books with the number of its breaches: all zero when all is well.';
 
 CREATE VIEW finance.exceptions AS
-SELECT account_id, livemode, rule AS kind, about, problem, NULL::timestamptz AS said_at FROM finance.breaches
+SELECT account_id, livemode, month, rule AS kind, about, problem, NULL::timestamptz AS said_at FROM finance.breaches
 UNION ALL
-SELECT account_id, livemode, kind, charge, format('%s: %s kobo by the books, the rail says %s', charge, amount_kobo,
+SELECT account_id, livemode, finance.month_of((said_at AT TIME ZONE 'UTC')::date), kind, charge, format('%s: %s kobo by the books, the rail says %s', charge, amount_kobo,
   CASE kind WHEN 'succeeded_after_failure' THEN 'it was paid after all' WHEN 'failed_after_success' THEN 'it failed' WHEN 'refund_failed' THEN 'its refund failed'
     ELSE concat_ws(' ', rail_amount_kobo || ' kobo', rail_currency, rail_reference) END), said_at
 FROM finance.reconciliation_exceptions;
-COMMENT ON VIEW finance.exceptions IS 'What somebody has to look at: breaches of the rules (a success without exactly one entry, an entry without a source, a balance in suspense, …), and contradictions of rails (finance.reconciliation_exceptions has their amounts). Empty when all is well.';
+COMMENT ON VIEW finance.exceptions IS 'What somebody has to look at: breaches of the rules (a success without exactly one entry, an entry without a source, a balance in suspense, …), and contradictions of rails (finance.reconciliation_exceptions has their amounts). Empty when all is well. Where only one month is of interest: WHERE month = ….';
 
 GRANT SELECT ON ALL TABLES IN SCHEMA finance TO finance_reader;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA finance FROM PUBLIC;

@@ -7,11 +7,11 @@ import { createAccount } from "../../src/account/accounts.ts"
 import { checkLedger, postEntries } from "../../src/ledger/ledger.ts"
 import { dayOf } from "../../src/ledger/schedule.ts"
 import { bookEntry } from "../support/books.ts"
-import { useInstance } from "../support/instance.ts"
+import { useOwnInstance } from "../support/instance.ts"
 import { runToEnd } from "../support/server.ts"
 import { advance, data, subscribe } from "../support/story.ts"
 
-const { api, database } = useInstance()
+const { api, database } = useOwnInstance()
 
 const cli = async (...args: ReadonlyArray<string>) => {
   const env = { DATABASE_URL: Redacted.value(database.url()) }

@@ -129,9 +129,9 @@ describe("finance.trial_balance", () => {
     )
     expect(rows).toEqual([
       { livemode: false, ledger_account: "clearing", balance_kobo: 500 },
-      { livemode: false, ledger_account: "deferred_revenue", balance_kobo: -500 },
+      { livemode: false, ledger_account: "one_off_revenue", balance_kobo: -500 },
       { livemode: true, ledger_account: "clearing", balance_kobo: 500 },
-      { livemode: true, ledger_account: "deferred_revenue", balance_kobo: -500 },
+      { livemode: true, ledger_account: "one_off_revenue", balance_kobo: -500 },
     ])
   })
 })

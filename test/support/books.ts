@@ -18,7 +18,7 @@ export const bookEntry = (account_id: string, over: Partial<NewEntry> = {}): New
   reverses: null,
   lines: [
     { account: "clearing", detail: "simulator", amountKobo: 500 },
-    { account: "deferred_revenue", detail: null, amountKobo: -500 },
+    { account: "one_off_revenue", detail: null, amountKobo: -500 },
   ],
   ...over,
 })
