@@ -374,7 +374,7 @@ CREATE VIEW finance.rules AS
 SELECT * FROM (VALUES
   ('balanced', 'Every entry has all of its lines, and they sum to zero.'),
   ('lines_have_entries', 'Every line belongs to an entry.'),
-  ('dated', 'Every line is dated as its entry is, and no entry was posted into a month after it was closed.'),
+  ('dated', 'Every line is dated as its entry is.'),
   ('charges', 'Every payment that succeeded has exactly one entry that takes it, over its amount.'),
   ('sources', 'Every entry about a charge, a subscription or a plan is about one that exists.'),
   ('refunds', 'Every refund that a rail confirmed is in the books, and no other.'),

@@ -11,8 +11,8 @@ import { formatKobo } from "../src/money.ts"
 import { replayJournal } from "../src/runtime/replay.ts"
 import { temporaryDataDir } from "./dataDir.ts"
 import { startServer } from "./server.ts"
+import { type Call, caller, playStory } from "./story.ts"
 
-const LOOK_AGAIN_MS = 20
 const LOOK_FOR_BUYER_MS = 500
 
 interface Happening {
@@ -44,19 +44,6 @@ interface Balance {
 const say = (line = ""): void => void process.stdout.write(`${line}\n`)
 const day = (instant: string): string => instant.slice(0, 10)
 
-const caller =
-  (origin: string, key: string) =>
-  async <T>(method: string, path: string, body?: object): Promise<T> => {
-    const response = await fetch(`${origin}/sandbox/v1${path}`, {
-      method,
-      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    const answer = (await response.json()) as { success: boolean; data: T; error?: { message: string } }
-    if (!answer.success) throw new Error(`${method} ${path}: ${answer.error?.message}`)
-    return answer.data
-  }
-
 /** What an event means, in words. */
 const describe = ({ type, data: { object } }: Happening): string => {
   const amount = formatKobo(object.amount ?? 0)
@@ -75,71 +62,6 @@ const describe = ({ type, data: { object } }: Happening): string => {
       return `is cancelled (${object.cancellation_reason})`
     default:
       return `${type.replace("subscription.", "").replaceAll("_", " ")} → ${object.status}`
-  }
-}
-
-interface Person {
-  readonly name: string
-  readonly plan: "gym" | "diesel" | "gas"
-  readonly method: string
-  readonly trial_days?: number
-  readonly what: string
-}
-
-const PEOPLE: ReadonlyArray<Person> = [
-  { name: "Ada", plan: "gym", method: "pm_test_success", what: "a card that always works" },
-  {
-    name: "Bola",
-    plan: "gym",
-    method: "pm_test_succeeds_on_attempt_3",
-    trial_days: 14,
-    what: "a fortnight's trial, then a card that works at the third attempt",
-  },
-  {
-    name: "Chidi",
-    plan: "gym",
-    method: "pm_test_success_then_insufficient_funds",
-    what: "a card that works once",
-  },
-  {
-    name: "Dayo",
-    plan: "diesel",
-    method: "pm_test_verve",
-    what: "a generator: a standing fee, and ₦1,200.00 for each litre",
-  },
-  {
-    name: "Efe",
-    plan: "gym",
-    method: "pm_test_mastercard",
-    what: "travels: pauses on 14 March, and is back on 20 May",
-  },
-  { name: "Funke", plan: "gas", method: "pm_test_visa", what: "pays for each cylinder of gas that is delivered" },
-]
-
-type Call = ReturnType<typeof caller>
-type Subscriptions = Readonly<Record<string, string>>
-
-/** What the merchant does on the way, in order of time: the clock is advanced to each. */
-const DOINGS: ReadonlyArray<readonly [at: string, act: (call: Call, of: Subscriptions) => Promise<unknown>]> = [
-  ["2026-02-12", (call, of) => call("POST", `/subscriptions/${of.Funke}/unit-records`, { quantity: 1 })],
-  ...[40, 55, 38, 61, 47].map(
-    (quantity, n) =>
-      [
-        `2026-0${n + 2}-27`,
-        (call: Call, of: Subscriptions) =>
-          call("POST", `/subscriptions/${of.Dayo}/unit-records`, { quantity, description: "litres" }),
-      ] as const,
-  ),
-  ["2026-03-14", (call, of) => call("POST", `/subscriptions/${of.Efe}/pause`, { resumes_at: "2026-05-20T08:00:00Z" })],
-  ["2026-04-03", (call, of) => call("POST", `/subscriptions/${of.Funke}/unit-records`, { quantity: 2 })],
-]
-
-const advance = async (call: ReturnType<typeof caller>, clock: string, frozen_time: string): Promise<void> => {
-  await call("POST", `/test/clocks/${clock}/advance`, { frozen_time })
-  for (;;) {
-    const { status } = await call<{ status: string }>("GET", `/test/clocks/${clock}`)
-    if (status !== "advancing") return
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
   }
 }
 
@@ -209,40 +131,16 @@ const happenings = async (origin: string, key: string): Promise<ReadonlyArray<Ha
 
 const story = async (origin: string, key: string): Promise<void> => {
   const call = caller(origin, key)
-  const made = (path: string, body: object) => call<{ id: string }>("POST", path, body)
-  const clock = await made("/test/clocks", { frozen_time: "2026-01-31T08:00:00Z", name: "Demo" })
-  const monthly = { currency: "NGN", billing_cycle: "monthly" }
-  const plans = {
-    gym: await made("/plans", { name: "Gym", amount: 1_500_000, pause_enabled: true, ...monthly }),
-    diesel: await made("/plans", { name: "Diesel", amount: 500_000, overage_per_unit: 120_000, ...monthly }),
-    gas: await made("/plans", { name: "Gas", amount: 1_250_000, currency: "NGN", billing_cycle: "per_delivery" }),
-  }
-  const names = new Map<string, string>()
-  const subscriptions: Record<string, string> = {}
-  say(`Three plans, ${PEOPLE.length} customers, and a clock at 31 January 2026:`)
-  for (const { name, plan, method, trial_days, what } of PEOPLE) {
-    const phone = `+23480312345${10 + names.size}`
-    const customer = await made("/customers", { name, phone, test_clock: clock.id })
-    const trial = trial_days === undefined ? {} : { trial_days }
-    const body = { customer: customer.id, plan: plans[plan].id, payment_method: method, ...trial }
-    subscriptions[name] = (await made("/subscriptions", body)).id
-    names.set(customer.id, name)
-    say(`  ${name.padEnd(6)} ${what}`)
-  }
   const before = performance.now()
-  for (const [at, act] of DOINGS.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-    await advance(call, clock.id, `${at}T08:00:00Z`)
-    await act(call, subscriptions)
-  }
-  await advance(call, clock.id, "2026-07-31T08:00:00Z")
+  const { customers, plans } = await playStory(call, say)
   say(`\nSix months later (${Math.round(performance.now() - before)} ms):\n`)
   for (const event of await happenings(origin, key)) {
-    const name = names.get(event.data.object.customer ?? "")
+    const name = customers.get(event.data.object.customer ?? "")
     // A reminder that was sent arrives a second later.
     if (name !== undefined && event.type !== "nudge.delivered")
       say(`  ${day(event.created_at)}  ${name.padEnd(6)} ${describe(event)}`)
   }
-  await checkout(call, plans.gym.id)
+  await checkout(call, plans.gym)
 }
 
 const trialBalance = Effect.gen(function* () {

@@ -1,0 +1,42 @@
+/** Programs that tests run in or are checked by: the ones of this machine, or Debian's packages where we may install them. */
+import { spawnSync } from "node:child_process"
+import { accessSync, constants, existsSync } from "node:fs"
+
+/** Of Debian and Ubuntu. */
+const APT = "/usr/bin/apt-get"
+
+const runs = (path: string): boolean => {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const apt = (...args: ReadonlyArray<string>): boolean =>
+  spawnSync(APT, args, { stdio: ["ignore", 2, 2], env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } })
+    .status === 0
+
+/** A program, and where it may be. */
+export interface Program {
+  /** The setting that names it. */
+  readonly setting: string
+  readonly places: ReadonlyArray<string>
+  /** Debian's package. */
+  readonly package: string
+  /** What it is for. */
+  readonly purpose: string
+}
+
+/** The program's path. Installs Debian's package where there is none and we are root; undefined where that fails too. */
+export const findProgram = ({ setting, places, package: name, purpose }: Program): string | undefined => {
+  const named = process.env[setting]
+  if (named !== undefined) return runs(named) ? named : undefined
+  const installed = () => places.find(runs)
+  const found = installed()
+  if (found !== undefined || process.getuid?.() !== 0 || !existsSync(APT)) return found
+  process.stderr.write(`Installing Debian's ${name}, ${purpose} …\n`)
+  apt("-q", "update")
+  return apt("-q", "install", "-y", "--no-install-recommends", name) ? installed() : undefined
+}

@@ -1,0 +1,234 @@
+/** The generated parts of docs/ledger.md: what they are, from the document as it stands and an installation without books. */
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import pg from "pg"
+import { poolLayer } from "../src/db/database.ts"
+import { type EntryEvent, type FactsOf, linesOf, POSTINGS } from "../src/ledger/postings.ts"
+import { formatDay } from "../src/ledger/schedule.ts"
+import { Settling } from "../src/ledger/settlements.ts"
+import { caller, playStory, type Told } from "./story.ts"
+
+export interface Installation {
+  readonly origin: string
+  /** A secret key of the sandbox of {@link account}. */
+  readonly key: string
+  readonly account: string
+  /** Of the database. */
+  readonly url: string
+}
+
+/** Rows that are shown of an answer. */
+const MAX_ROWS = 20
+
+const SALE: FactsOf<"paid"> = {
+  lines: [
+    { type: "plan", description: "Plan", quantity: 1, unit_amount: 1_075_000, amount: 1_075_000 },
+    { type: "overage", description: "Usage", quantity: 10, unit_amount: 2_150, amount: 21_500 },
+  ],
+  customerId: "cus_ada",
+  rail: "paystack",
+  vatBps: 750,
+}
+const MONEY = { amountKobo: 1_075_000, rail: "paystack", customerId: "cus_ada" }
+const DEPOSIT = { ...MONEY, planId: "SB-ADA" }
+const INVOICE = { amountKobo: 537_500, merchant: "acct_fit_lagos", vatKobo: 37_500 }
+
+/** Facts for each rule: a gym of ₦10,000.00 and ten units of ₦20.00, both plus 7.5 % VAT. */
+const EXAMPLES: { readonly [E in EntryEvent]: FactsOf<E> } = {
+  paid: SALE,
+  owed: SALE,
+  overdue_paid: SALE,
+  waived: { ...SALE, lines: [{ type: "plan", description: "Plan", quantity: 1, unit_amount: 99, amount: 99 }] },
+  written_off: { ...SALE, unserved: { netKobo: 666_667, vatKobo: 50_000 } },
+  recognised: { recognisedKobo: 33_333 },
+  service_ended: { recognisedKobo: 666_667 },
+  service_paused: { recognisedKobo: 16_667 },
+  service_resumed: { recognisedKobo: 666_667 },
+  service_delivered: { recognisedKobo: 1_000_000 },
+  refund_due: MONEY,
+  excess: { ...MONEY, amountKobo: 50_000 },
+  contradicted: MONEY,
+  verification: { ...MONEY, amountKobo: 5_000 },
+  refunded: { ...MONEY, amountKobo: 5_000 },
+  settled: { rail: "paystack", payout: "RV-1", amountKobo: 1_096_500, feeKobo: 26_448, paidOutKobo: 1_070_052 },
+  deposit_paid: DEPOSIT,
+  goods_delivered: { ...DEPOSIT, vatKobo: 75_000 },
+  deposit_cancelled: { ...DEPOSIT, feeKobo: 100_000 },
+  invoiced: INVOICE,
+  invoice_paid: INVOICE,
+  invoice_voided: INVOICE,
+}
+
+const naira = (kobo: number): string =>
+  (kobo / 100).toLocaleString("en-NG", { minimumFractionDigits: 2, maximumFractionDigits: 2 })
+
+const example = <E extends EntryEvent>(event: E): string =>
+  linesOf(event, EXAMPLES[event])
+    .map(({ account, amountKobo }) => `${amountKobo > 0 ? "Dr" : "Cr"} ${account} ${naira(Math.abs(amountKobo))}`)
+    .join("<br>")
+
+const table = (names: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string =>
+  [names, names.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n")
+
+const postings = (): string =>
+  table(
+    ["entry", "what happened", "in the books"],
+    (Object.keys(POSTINGS) as ReadonlyArray<EntryEvent>).map((event) => [
+      `\`${event}\``,
+      POSTINGS[event].meaning,
+      example(event),
+    ]),
+  )
+
+/** psql's way of showing an answer. */
+const answer = (
+  { fields, rows }: pg.QueryArrayResult<Array<string | null>>,
+  spell: (text: string) => string,
+): string => {
+  const cells = rows.slice(0, MAX_ROWS).map((row) => row.map((value) => (value === null ? "" : spell(value))))
+  const isNumber = fields.map((_, n) => cells.length > 0 && cells.every((row) => /^-?[\d.]*$/.test(row[n]!)))
+  const widths = fields.map(({ name }, n) => Math.max(name.length, ...cells.map((row) => row[n]!.length)))
+  const line = (row: ReadonlyArray<string>) =>
+    row
+      .map((value, n) => (isNumber[n] ? value.padStart(widths[n]!) : value.padEnd(widths[n]!)))
+      .join(" | ")
+      .trimEnd()
+  const count = `(${rows.length} row${rows.length === 1 ? "" : "s"}${rows.length > MAX_ROWS ? `, the first ${MAX_ROWS} shown` : ""})`
+  return [
+    line(fields.map(({ name }) => name)),
+    widths.map((width) => "-".repeat(width)).join("-+-"),
+    ...cells.map(line),
+    count,
+  ].join("\n")
+}
+
+/** Names for IDs, which are others each time. */
+const spelling = async (client: pg.Client, account: string, { clock, plans, customers, subscriptions }: Told) => {
+  const names = new Map([
+    [account, "acct_fit_lagos"],
+    [clock, "clock_demo"],
+  ])
+  for (const [name, id] of Object.entries(plans)) names.set(id, `plan_${name}`)
+  for (const [id, name] of customers) names.set(id, `cus_${name.toLowerCase()}`)
+  for (const [name, id] of Object.entries(subscriptions)) names.set(id, `sub_${name.toLowerCase()}`)
+  const charges = await client.query<{ id: string; customer_id: string; day: string }>(
+    "SELECT id, customer_id, to_char(created_at AT TIME ZONE 'UTC', 'MMDD') AS day FROM charge",
+  )
+  for (const { id, customer_id, day } of charges.rows)
+    names.set(id, `chg_${customers.get(customer_id)!.toLowerCase()}_${day}`)
+  return {
+    /** The document's names in place of IDs. */
+    spell: (text: string): string =>
+      text.replaceAll(/\b[a-z]+_[0-9a-z]{26}\b/g, (id) => names.get(id) ?? `${id.slice(0, id.indexOf("_"))}_…`),
+    /** IDs in place of the document's names. */
+    unspell: (text: string): string => {
+      let all = text
+      for (const [id, name] of names) all = all.replaceAll(`'${name}'`, `'${id}'`)
+      return all
+    },
+  }
+}
+
+/** What the simulated rail paid out: everything it took through June, two days later, less 1.5 %. */
+const settle = async (client: pg.Client, url: string): Promise<void> => {
+  const { rows } = await client.query<{ reference: string; kobo: string; day: number }>(`
+    SELECT charge_id AS reference, sum(amount_kobo) AS kobo, min(l.effective_on) - date '1970-01-01' AS day
+    FROM ledger_line l JOIN ledger_entry e ON e.id = l.entry_id WHERE ledger_account = 'clearing' AND l.effective_on < '2026-07-01' GROUP BY 1 ORDER BY 1`)
+  const settled = rows.map(({ reference, kobo, day }, n) => {
+    const [amountKobo, feeKobo] = [Number(kobo), Math.round(Number(kobo) * 0.015)]
+    const settledOn = formatDay(Number(day) + 2)
+    const paidOn = formatDay(Number(day))
+    return {
+      row: n + 2,
+      reference,
+      amountKobo,
+      feeKobo,
+      paidOutKobo: amountKobo - feeKobo,
+      settledOn,
+      paidOn,
+      payout: `payout of ${settledOn}`,
+    }
+  })
+  const settling = new Settling("simulator")
+  await Effect.runPromise(
+    Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(settling.settle(settled))).pipe(
+      Effect.provide(poolLayer(Redacted.make(url), 1)),
+    ),
+  )
+}
+
+const asReader = async (
+  client: pg.Client,
+  account: string,
+  text: string,
+): Promise<pg.QueryArrayResult<Array<string | null>>> => {
+  await client.query("BEGIN READ ONLY")
+  await client.query("SET LOCAL role = 'finance_reader'")
+  await client.query(`SET LOCAL billing.account = '${account}'`)
+  const found = await client.query<Array<string | null>>({ text, rowMode: "array" })
+  await client.query("ROLLBACK")
+  return found
+}
+
+const between = (document: string, name: string, text: string): string => {
+  const [open, close] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
+  const [from, to] = [document.indexOf(open), document.indexOf(close)]
+  if (from === -1 || to === -1) throw new Error(`docs/ledger.md has no part ${name}.`)
+  return `${document.slice(0, from + open.length)}\n\n${text}\n\n${document.slice(to)}`
+}
+
+/** A block of SQL, and the block with its answer where there is one already. */
+const QUERY = /```sql\n([\s\S]*?)```\n(?:\n```text\n[\s\S]*?```\n)?/g
+
+/** Plays the story on an installation, and returns the document with all that is generated in it. */
+export const ledgerDocument = async (
+  document: string,
+  { origin, key, account, url }: Installation,
+): Promise<string> => {
+  const told = await playStory(caller(origin, key), () => {})
+  const client = new pg.Client({ connectionString: url, types: { getTypeParser: () => (value: string) => value } })
+  await client.connect()
+  try {
+    await settle(client, url)
+    const { spell, unspell } = await spelling(client, account, told)
+    const chart = await asReader(
+      client,
+      account,
+      "SELECT ledger_account, name, kind FROM finance.chart_of_accounts ORDER BY array_position(ARRAY['asset', 'liability', 'revenue', 'expense'], kind), ledger_account",
+    )
+    const views = await asReader(
+      client,
+      account,
+      `
+      SELECT 'finance.' || c.relname, obj_description(c.oid) FROM pg_class c WHERE c.relnamespace = 'finance'::regnamespace AND c.relkind = 'v' ORDER BY c.relname`,
+    )
+    let written = between(
+      document,
+      "chart",
+      table(
+        ["ledger account", "name", "kind"],
+        chart.rows.map(([code, name, kind]) => [`\`${code}\``, name!, kind!]),
+      ),
+    )
+    written = between(written, "postings", postings())
+    written = between(
+      written,
+      "views",
+      table(
+        ["view", "what it shows"],
+        views.rows.map(([name, comment]) => [`\`${name}\``, comment!]),
+      ),
+    )
+    const queries = [...written.matchAll(QUERY)]
+    for (const [whole, query] of queries) {
+      const found = await asReader(client, account, unspell(query!))
+      written = written.replace(
+        whole,
+        () => `\`\`\`sql\n${query}\`\`\`\n\n\`\`\`text\n${answer(found, spell)}\n\`\`\`\n`,
+      )
+    }
+    return written
+  } finally {
+    await client.end()
+  }
+}
