@@ -14,14 +14,14 @@ REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA finance TO finance_reader;
 COMMENT ON SCHEMA finance IS 'Views for people, read by the role finance_reader: kobo and naira side by side. SET billing.account = ''acct_…'' shows one account''s rows; without it all accounts are shown.';
 
-CREATE FUNCTION finance.accounts() RETURNS SETOF text LANGUAGE plpgsql STABLE ROWS 1 SECURITY DEFINER SET search_path = public, pg_temp AS $$
+CREATE FUNCTION finance.accounts() RETURNS SETOF text LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1 SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE wanted text := nullif(current_setting('billing.account', true), '');
 BEGIN
   IF wanted IS NOT NULL THEN RETURN NEXT wanted; ELSE RETURN QUERY SELECT id FROM account; END IF;
 END $$;
 COMMENT ON FUNCTION finance.accounts IS 'The account that billing.account names; all of them where it is not set.';
 
-CREATE FUNCTION finance.is_shown(account text) RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE FUNCTION finance.is_shown(account text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT account = coalesce(nullif(current_setting('billing.account', true), ''), account)
 $$;
 COMMENT ON FUNCTION finance.is_shown IS 'Whether billing.account lets an account''s rows be shown.';
@@ -54,7 +54,7 @@ CREATE TABLE ledger_totalled (
 COMMENT ON TABLE ledger_totalled IS 'The closed months whose sums are in ledger_total: all of them up to the newest row, or none.';
 
 CREATE FUNCTION finance.balances_before(account text, code text, day date) RETURNS TABLE (livemode boolean, debit_kobo bigint, credit_kobo bigint)
-LANGUAGE sql STABLE ROWS 2 SECURITY DEFINER SET search_path = public, pg_temp AS $$
+LANGUAGE sql STABLE PARALLEL SAFE ROWS 2 SECURITY DEFINER SET search_path = public, pg_temp AS $$
   WITH cut AS (
     SELECT least(finance.month_of(day), coalesce((SELECT finance.month_of(max(month) + 31) FROM ledger_totalled), '-infinity')) AS open_from
   )
@@ -105,7 +105,7 @@ JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livem
 COMMENT ON VIEW finance.general_ledger IS 'Every line of every entry. Filter by effective_on, and by what it is about. occurred_on differs where the month was closed by then: such an entry is a correction (corrects).';
 
 -- The days for which an account has books, month by month.
-CREATE FUNCTION finance.months(account text) RETURNS TABLE (month date, next_month date) LANGUAGE sql STABLE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
+CREATE FUNCTION finance.months(account text) RETURNS TABLE (month date, next_month date) LANGUAGE sql STABLE PARALLEL SAFE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
   SELECT m::date, (m + interval '1 month')::date FROM generate_series(
     (SELECT finance.month_of(min(d.day))::timestamp FROM ledger_account c, LATERAL (SELECT min(effective_on) AS day FROM ledger_line WHERE (ledger_account, account_id) = (c.code, account)) d),
     (SELECT finance.month_of(max(d.day))::timestamp FROM ledger_account c, LATERAL (SELECT max(effective_on) AS day FROM ledger_line WHERE (ledger_account, account_id) = (c.code, account)) d),
@@ -115,7 +115,7 @@ COMMENT ON FUNCTION finance.months IS 'The months from an account''s first entry
 
 -- What succeeded in a month, by the customers' clocks.
 CREATE INDEX charge_paid ON charge (paid_at, account_id, livemode, id) WHERE status = 'succeeded';
-CREATE FUNCTION finance.payment_months() RETURNS TABLE (month date, begins_at timestamptz, ends_at timestamptz) LANGUAGE sql STABLE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
+CREATE FUNCTION finance.payment_months() RETURNS TABLE (month date, begins_at timestamptz, ends_at timestamptz) LANGUAGE sql STABLE PARALLEL SAFE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
   SELECT m::date, m AT TIME ZONE 'UTC', (m + interval '1 month') AT TIME ZONE 'UTC' FROM generate_series(
     (SELECT date_trunc('month', min(paid_at) AT TIME ZONE 'UTC') FROM charge WHERE status = 'succeeded'),
     (SELECT max(paid_at) AT TIME ZONE 'UTC' FROM charge WHERE status = 'succeeded'), interval '1 month') AS m
@@ -425,7 +425,7 @@ FROM finance.accounts() AS a (id)
 CROSS JOIN finance.payment_months() m
 JOIN charge k ON k.status = 'succeeded' AND k.account_id = a.id AND k.paid_at >= m.begins_at AND k.paid_at < m.ends_at
 CROSS JOIN LATERAL (
-  SELECT count(DISTINCT e.id) AS entries, coalesce(sum(l.amount_kobo), 0) AS kobo
+  SELECT count(e.id) AS entries, coalesce(sum(l.amount_kobo), 0) AS kobo
   FROM ledger_entry e LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
   WHERE (e.charge_id, e.account_id, e.livemode) = (k.id, k.account_id, k.livemode) AND e.event NOT IN ('excess', 'refunded', 'settled')
 ) t

@@ -5,7 +5,8 @@
 import { spawnSync } from "node:child_process"
 import { Effect, Redacted } from "effect"
 import { readConfig } from "../src/config/readConfig.ts"
-import { databaseUrl } from "../src/db/database.ts"
+import { databaseUrl, poolLayer } from "../src/db/database.ts"
+import { migrate } from "../src/db/migrate.ts"
 
 const COMMAND = `PGOPTIONS='-c role=finance_reader' psql "$(npm run --silent cli -- db url)"`
 /** Nobody's query holds up the service for longer. */
@@ -27,8 +28,10 @@ const open = (url: URL): number | null => {
 }
 
 const program = Effect.gen(function* () {
-  const url = new URL(Redacted.value(yield* databaseUrl(yield* readConfig(process.env, { development: false }))))
-  const status = open(url)
+  const url = yield* databaseUrl(yield* readConfig(process.env, { development: false }))
+  // The role comes with the migrations.
+  yield* Effect.provide(migrate, poolLayer(url, 1))
+  const status = open(new URL(Redacted.value(url)))
   if (status === null) process.stdout.write(`There is no psql here. Where there is one:\n\n  ${COMMAND}\n`)
   return status ?? 0
 }).pipe(Effect.scoped)

@@ -47,7 +47,7 @@ const subscribers = Effect.fnUntraced(function* (account: string, count: number,
 
 /**
  * Books of an account with `count` subscribers over `months` months: a bill a month, of which one in twenty is owed first and paid a
- * day later, each with units; its schedule; and every day's recognition. About 3 lines a bill.
+ * day later, each with units; its schedule. About 3 lines a bill. IDs are in order of time, as ours are.
  */
 export const seedBooks = Effect.fnUntraced(function* (account: string, count: number, plans: number, months: number) {
   const sql = yield* SqlClient.SqlClient
@@ -56,7 +56,7 @@ export const seedBooks = Effect.fnUntraced(function* (account: string, count: nu
   for (let month = 0; month < months; month++) {
     const bills = sql`
       (SELECT s.account_id, s.id, s.customer_id, s.plan_id, ${month}::int + 1 AS no, s.start_at + ${month}::int * interval '1 month' AS starts, s.start_at + (${month}::int + 1) * interval '1 month' AS ends,
-        hashtext(s.id || ${month}::int) % 20 = 0 AS late, 1000 AS usage, s.id || '_' || ${month}::int AS key
+        hashtext(s.id || ${month}::int) % 20 = 0 AS late, 1000 AS usage, lpad(${month}::text, 3, '0') || '_' || s.id AS key
       FROM subscription s WHERE s.account_id = ${account})`
     yield* sql`
       INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, bill_no, attempt_number, amount_kobo, currency, period_start_at, period_end_at, lines, rail, state, status, version, sent_at, paid_at, created_at)

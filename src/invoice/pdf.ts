@@ -56,5 +56,6 @@ export const invoicePdf = (invoice: InvoiceRow, businessName: string): Promise<U
     y += ROW / 2
     document.font(BOLD)
     row("Total", "", "", formatKobo(invoice.total_kobo))
+    if (invoice.vat_kobo > 0) row("VAT included", "", "", formatKobo(invoice.vat_kobo))
     document.end()
   })
