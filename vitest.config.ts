@@ -8,7 +8,6 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
  */
 const ORDER = [
   "isolation/tenants",
-  "simulation/rails",
   "faults/crash",
   "nudge/faults",
   "nudge/messengers",
@@ -63,8 +62,8 @@ class InOrder extends BaseSequencer {
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
-    // These need a browser: vitest.browser.config.ts.
-    exclude: ["test/browser/**"],
+    // With commands of their own: vitest.browser.config.ts, vitest.simulation.config.ts.
+    exclude: ["test/browser/**", "test/simulation/**"],
     globalSetup: ["test/support/postgres.ts"],
     // Two cores: a server and a database beside each file.
     maxWorkers: 2,

@@ -16,6 +16,7 @@ const STEPS: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
   ["Tests", vitest(...named)],
 ]
 
+const SIMULATION = ["Simulation", vitest("--config", join(ROOT, "vitest.simulation.config.ts"))] as const
 const BROWSER_TESTS = ["Tests in a browser", vitest("--config", join(ROOT, "vitest.browser.config.ts"))] as const
 
 const run = ([name, args]: (typeof STEPS)[number]): void => {
@@ -35,6 +36,7 @@ const browserRequired = (): boolean => process.env.BROWSER_TESTS === "required" 
 for (const step of STEPS) run(step)
 // Who names tests means those.
 if (named.length === 0) {
+  run(SIMULATION)
   if (findChromium() !== undefined || browserRequired()) run(BROWSER_TESTS)
   else process.stdout.write(`\n${BROWSER_TESTS[0]}: left out. ${CHROMIUM_MISSING}\n`)
 }

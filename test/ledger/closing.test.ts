@@ -1,5 +1,5 @@
 /** Months are closed: the database refuses what comes late, and the service books it as a correction. */
-import { Effect, Redacted } from "effect"
+import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { describe, expect, it } from "vitest"
@@ -7,15 +7,15 @@ import { createAccount } from "../../src/account/accounts.ts"
 import { checkLedger, postEntries } from "../../src/ledger/ledger.ts"
 import { dayOf } from "../../src/ledger/schedule.ts"
 import { bookEntry } from "../support/books.ts"
+import { useCommandLine } from "../support/commandLine.ts"
 import { useOwnInstance } from "../support/instance.ts"
-import { runToEnd } from "../support/server.ts"
 import { advance, data, subscribe } from "../support/story.ts"
 
 const { api, database } = useOwnInstance()
 
+const command = useCommandLine(database)
 const cli = async (...args: ReadonlyArray<string>) => {
-  const env = { DATABASE_URL: Redacted.value(database.url()) }
-  const { code, output, errors } = await runToEnd("src/cli.ts", ["ledger", ...args, "--json"], env)
+  const { code, output, errors } = await command("ledger", ...args, "--json")
   return { code, errors, document: output === "" ? undefined : JSON.parse(output) }
 }
 

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Effect, Redacted } from "effect"
+import { Effect } from "effect"
 import { afterAll, describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
@@ -10,8 +10,8 @@ import { dayOf } from "../../src/ledger/schedule.ts"
 import { BadFile, dayIn, koboIn, type SettledRow, settledRows } from "../../src/ledger/settlementFile.ts"
 import type { RailName } from "../../src/rail/Rail.ts"
 import { bookEntry } from "../support/books.ts"
+import { useCommandLine } from "../support/commandLine.ts"
 import { useDatabase } from "../support/database.ts"
-import { runToEnd } from "../support/server.ts"
 
 const database = useDatabase()
 const folder = mkdtempSync(join(tmpdir(), "recurring-billing-settle-"))
@@ -150,11 +150,14 @@ describe("a rail's file", () => {
   })
 })
 
-const cli = async (...args: ReadonlyArray<string>) => {
-  const env = { DATABASE_URL: Redacted.value(database.url()) }
-  const { code, output, errors } = await runToEnd("src/cli.ts", ["ledger", ...args, "--json"], env)
-  return { code, errors, document: output === "" ? undefined : JSON.parse(output) }
-}
+const [command, another] = [useCommandLine(database), useCommandLine(database)]
+const by =
+  (run: ReturnType<typeof useCommandLine>) =>
+  async (...args: ReadonlyArray<string>) => {
+    const { code, output, errors } = await run("ledger", ...args, "--json")
+    return { code, errors, document: output === "" ? undefined : JSON.parse(output) }
+  }
+const cli = by(command)
 
 /** An account with payments at a rail, by reference and kobo, all of 31 January 2026. */
 const paid = async (rail: RailName, payments: Readonly<Record<string, number>>) => {
@@ -265,7 +268,7 @@ describe("cli ledger settle", () => {
     const whole = fileOf(["tx_ref,amount,app_fee,settlement_date", ...rows].join("\n"))
     const [one, other] = await Promise.all([
       cli("settle", "--rail", "flutterwave", "--file", whole),
-      cli("settle", "--rail", "flutterwave", "--file", whole),
+      by(another)("settle", "--rail", "flutterwave", "--file", whole),
     ])
     expect([one.code, other.code]).toEqual([0, 0])
     expect(one.document.booked + other.document.booked).toBe(1_100)

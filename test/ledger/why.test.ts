@@ -1,15 +1,14 @@
 /** `ledger why`: a balance, down to entries, charges and the transitions that made them. */
-import { Redacted } from "effect"
 import { expect, it } from "vitest"
+import { useCommandLine } from "../support/commandLine.ts"
 import { useInstance } from "../support/instance.ts"
-import { runToEnd } from "../support/server.ts"
 import { advance, createCustomer, data, subscribe } from "../support/story.ts"
 
 const { api, database, accountId } = useInstance()
 
+const command = useCommandLine(database)
 const why = async (...args: ReadonlyArray<string>) => {
-  const env = { DATABASE_URL: Redacted.value(database.url()) }
-  const { code, output, errors } = await runToEnd("src/cli.ts", ["ledger", "why", ...args, "--json"], env)
+  const { code, output, errors } = await command("ledger", "why", ...args, "--json")
   return { code, errors, document: output === "" ? undefined : JSON.parse(output) }
 }
 
