@@ -104,23 +104,33 @@ JOIN ledger_line l ON (l.ledger_account, l.account_id) = (c.code, a.id)
 JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id);
 COMMENT ON VIEW finance.general_ledger IS 'Every line of every entry. Filter by effective_on, and by what it is about. occurred_on differs where the month was closed by then: such an entry is a correction (corrects).';
 
--- The days for which an account has books, month by month.
+-- The months for which an account has books, one after the other by index: sandboxes may have years between them.
 CREATE FUNCTION finance.months(account text) RETURNS TABLE (month date, next_month date) LANGUAGE sql STABLE PARALLEL SAFE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
-  SELECT m::date, (m + interval '1 month')::date FROM generate_series(
-    (SELECT finance.month_of(min(d.day))::timestamp FROM ledger_account c, LATERAL (SELECT min(effective_on) AS day FROM ledger_line WHERE (ledger_account, account_id) = (c.code, account)) d),
-    (SELECT finance.month_of(max(d.day))::timestamp FROM ledger_account c, LATERAL (SELECT max(effective_on) AS day FROM ledger_line WHERE (ledger_account, account_id) = (c.code, account)) d),
-    interval '1 month') AS m
+  WITH RECURSIVE months AS (
+    SELECT finance.month_of(min(d.day)) AS month
+    FROM ledger_account c, LATERAL (SELECT min(effective_on) AS day FROM ledger_line WHERE (ledger_account, account_id) = (c.code, account)) d
+    UNION ALL
+    SELECT (
+      SELECT finance.month_of(min(d.day))
+      FROM ledger_account c, LATERAL (
+        SELECT min(effective_on) AS day FROM ledger_line WHERE (ledger_account, account_id) = (c.code, account) AND effective_on >= m.month + interval '1 month'
+      ) d
+    )
+    FROM months m WHERE m.month IS NOT NULL
+  )
+  SELECT month, (month + interval '1 month')::date FROM months WHERE month IS NOT NULL
 $$;
-COMMENT ON FUNCTION finance.months IS 'The months from an account''s first entry to its last.';
+COMMENT ON FUNCTION finance.months IS 'The months that an account has entries in.';
 
--- What succeeded in a month, by the customers' clocks.
-CREATE INDEX charge_paid ON charge (paid_at, account_id, livemode, id) WHERE status = 'succeeded';
+-- What succeeded in a month: in live by the wall clock, in sandboxes at whatever time their clocks have.
+CREATE INDEX charge_paid_live ON charge (paid_at, account_id, id) WHERE status = 'succeeded' AND livemode;
+CREATE INDEX charge_paid_sandbox ON charge (paid_at, account_id, id) WHERE status = 'succeeded' AND NOT livemode;
 CREATE FUNCTION finance.payment_months() RETURNS TABLE (month date, begins_at timestamptz, ends_at timestamptz) LANGUAGE sql STABLE PARALLEL SAFE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
   SELECT m::date, m AT TIME ZONE 'UTC', (m + interval '1 month') AT TIME ZONE 'UTC' FROM generate_series(
-    (SELECT date_trunc('month', min(paid_at) AT TIME ZONE 'UTC') FROM charge WHERE status = 'succeeded'),
-    (SELECT max(paid_at) AT TIME ZONE 'UTC' FROM charge WHERE status = 'succeeded'), interval '1 month') AS m
+    (SELECT date_trunc('month', min(paid_at) AT TIME ZONE 'UTC') FROM charge WHERE status = 'succeeded' AND livemode),
+    (SELECT max(paid_at) AT TIME ZONE 'UTC' FROM charge WHERE status = 'succeeded' AND livemode), interval '1 month') AS m
 $$;
-COMMENT ON FUNCTION finance.payment_months IS 'The months from the first payment that succeeded to the last, of whichever account.';
+COMMENT ON FUNCTION finance.payment_months IS 'The months from the first payment in live that succeeded to the last, of whichever account.';
 
 CREATE VIEW finance.receivables_ageing AS
 WITH owed AS (
@@ -420,10 +430,15 @@ FROM ledger_entry e
 LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id, l.line_no) = (e.account_id, e.livemode, e.id, 1)
 WHERE l.line_no IS NULL AND finance.is_shown(e.account_id)
 UNION ALL
-SELECT k.account_id, k.livemode, m.month, 'charges', k.id, format('charge %s: succeeded over %s kobo, %s entries take it, over %s', k.id, k.amount_kobo, t.entries, t.kobo)
-FROM finance.accounts() AS a (id)
-CROSS JOIN finance.payment_months() m
-JOIN charge k ON k.status = 'succeeded' AND k.account_id = a.id AND k.paid_at >= m.begins_at AND k.paid_at < m.ends_at
+SELECT k.account_id, k.livemode, k.month, 'charges', k.id, format('charge %s: succeeded over %s kobo, %s entries take it, over %s', k.id, k.amount_kobo, t.entries, t.kobo)
+FROM (
+  SELECT c.account_id, true AS livemode, m.month, c.id, c.amount_kobo
+  FROM finance.accounts() AS a (id) CROSS JOIN finance.payment_months() m
+  JOIN charge c ON c.status = 'succeeded' AND c.livemode AND c.account_id = a.id AND c.paid_at >= m.begins_at AND c.paid_at < m.ends_at
+  UNION ALL
+  SELECT c.account_id, false, finance.month_of((c.paid_at AT TIME ZONE 'UTC')::date), c.id, c.amount_kobo
+  FROM finance.accounts() AS a (id) JOIN charge c ON c.status = 'succeeded' AND NOT c.livemode AND c.account_id = a.id
+) k
 CROSS JOIN LATERAL (
   SELECT count(e.id) AS entries, coalesce(sum(l.amount_kobo), 0) AS kobo
   FROM ledger_entry e LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'

@@ -2,11 +2,13 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/accounts.ts"
+import { createApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, subscribe } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
 
-const { api, database, accountId } = useInstance()
+const { api, database, server, accountId } = useInstance()
 useWhole(database)
 
 /** As a person of finance, who looks at one account or at all of them (null). */
@@ -217,6 +219,22 @@ describe("the views", () => {
     expect(await ages("2025-02-02")).toEqual([{ days_overdue: 1, bucket: "0-30", amount_kobo: 500_000 }])
     expect(await ages("2025-03-10")).toEqual([{ days_overdue: 37, bucket: "31-60", amount_kobo: 500_000 }])
     expect(await ages("2025-06-10")).toEqual([{ days_overdue: 129, bucket: "90+", amount_kobo: 500_000 }])
+  })
+
+  it("pass over the years in which nothing is, however far apart a sandbox's clocks are", async () => {
+    const { account, keys } = await database.run(() => createAccount({ businessName: "Far" }))
+    const far = createApi(server().origin, keys.sk_test)
+    for (const year of ["1970", "8990"]) await subscribe(far, `${year}-02-01T00:00:00Z`, "pm_test_success")
+    const months = await reading(
+      account.id,
+      (sql) => sql`SELECT to_char(month, 'YYYY-MM') AS month FROM finance.months(${account.id}) ORDER BY 1`,
+    )
+    expect(months).toEqual([{ month: "1970-02" }, { month: "8990-02" }])
+    const deferred = await reading(
+      account.id,
+      (sql) => sql`SELECT closing_kobo FROM finance.deferred_revenue WHERE NOT livemode ORDER BY month`,
+    )
+    expect(deferred).toEqual([{ closing_kobo: 500_000 }, { closing_kobo: 1_000_000 }])
   })
 
   it("list what breaks a rule", async () => {
