@@ -58,7 +58,7 @@ LANGUAGE sql STABLE PARALLEL SAFE ROWS 2 SECURITY DEFINER SET search_path = publ
   WITH cut AS (
     SELECT least(finance.month_of(day), coalesce((SELECT finance.month_of(max(month) + 31) FROM ledger_totalled), '-infinity')) AS open_from
   )
-  SELECT s.livemode, sum(s.debit_kobo)::bigint, sum(s.credit_kobo)::bigint FROM (
+  SELECT s.livemode, coalesce(sum(s.debit_kobo), 0)::bigint, coalesce(sum(s.credit_kobo), 0)::bigint FROM (
     SELECT t.livemode, t.debit_kobo, t.credit_kobo FROM ledger_total t, cut
     WHERE t.account_id = account AND t.ledger_account = code AND t.month < cut.open_from
     UNION ALL
@@ -79,8 +79,8 @@ CREATE FUNCTION finance.trial_balance_at(day date)
 RETURNS TABLE (account_id text, livemode boolean, ledger_account text, name text, kind text, currency text,
   debit_kobo bigint, credit_kobo bigint, balance_kobo bigint, debit_naira numeric, credit_naira numeric, balance_naira numeric)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
-  SELECT a.id, b.livemode, c.code, c.name, c.kind, 'NGN', coalesce(b.debit_kobo, 0), coalesce(b.credit_kobo, 0), coalesce(b.debit_kobo, 0) - coalesce(b.credit_kobo, 0),
-    finance.naira(coalesce(b.debit_kobo, 0)), finance.naira(coalesce(b.credit_kobo, 0)), finance.naira(coalesce(b.debit_kobo, 0) - coalesce(b.credit_kobo, 0))
+  SELECT a.id, b.livemode, c.code, c.name, c.kind, 'NGN', b.debit_kobo, b.credit_kobo, b.debit_kobo - b.credit_kobo,
+    finance.naira(b.debit_kobo), finance.naira(b.credit_kobo), finance.naira(b.debit_kobo - b.credit_kobo)
   FROM finance.accounts() AS a (id) CROSS JOIN ledger_account c CROSS JOIN LATERAL finance.balances_before(a.id, c.code, day + 1) b
 $$;
 COMMENT ON FUNCTION finance.trial_balance_at IS 'The trial balance at the end of a day: SELECT * FROM finance.trial_balance_at(''2026-10-31'').';
