@@ -325,12 +325,15 @@ CREATE VIEW finance.recognition AS
 SELECT s.account_id, s.livemode, s.subscription_id AS subscription, s.bill_no, s.part, s.customer_id AS customer, s.plan_id AS plan, d.day, finance.month_of(d.day) AS month,
   recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day) - CASE WHEN d.day > s.from_on THEN recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day - 1) ELSE 0 END AS amount_kobo,
   recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day) AS recognised_kobo, s.amount_kobo - recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day) AS remaining_kobo,
-  CASE WHEN d.day <= b.posted_on THEN 'booked' ELSE 'scheduled' END AS status, e.id AS entry
+  CASE WHEN d.day <= b.posted_on THEN 'booked' ELSE 'scheduled' END AS status,
+  CASE WHEN d.day <= b.posted_on THEN (
+    SELECT e.id FROM ledger_entry e
+    WHERE (e.idempotency_key, e.account_id, e.livemode) = ('recognised:' || s.plan_id || ':' || d.day || ':' || b.id, s.account_id, s.livemode)
+  ) END AS entry
 FROM finance.accounts() AS a (id)
 JOIN revenue_schedule s ON s.account_id = a.id
 JOIN revenue_book b ON (b.account_id, b.livemode, b.id) = (s.account_id, s.livemode, coalesce(s.test_clock_id, 'wall'))
 CROSS JOIN LATERAL (SELECT s.from_on + n AS day FROM generate_series(0, s.until_on - s.from_on - 1) AS n) d
-LEFT JOIN ledger_entry e ON (e.idempotency_key, e.account_id, e.livemode) = ('recognised:' || s.plan_id || ':' || d.day || ':' || b.id, s.account_id, s.livemode) AND d.day <= b.posted_on
 UNION ALL
 SELECT e.account_id, e.livemode, e.subscription_id, e.bill_no, NULL, e.customer_id, e.plan_id, e.occurred_on, finance.month_of(e.occurred_on), -l.amount_kobo, NULL, NULL, 'booked', e.id
 FROM finance.accounts() AS a (id)
