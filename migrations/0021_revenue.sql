@@ -122,6 +122,7 @@ BEGIN
 END $$;
 
 CREATE INDEX ledger_entry_by_bill ON ledger_entry (subscription_id, bill_no, account_id, livemode) WHERE subscription_id IS NOT NULL;
+CREATE INDEX ledger_entry_recognised ON ledger_entry (plan_id, account_id, livemode, effective_on, id) WHERE event = 'recognised';
 CREATE INDEX ledger_entry_test_clock ON ledger_entry (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL;
 -- Sums of one ledger account by day read this and not the table.
 CREATE INDEX ledger_line_by_day ON ledger_line (ledger_account, account_id, effective_on, livemode) INCLUDE (amount_kobo);
@@ -234,11 +235,21 @@ GRANT SELECT, INSERT ON revenue_book TO billing_request;
 -- nobody has paid is the subscription's; of a waived one, which is too small to charge, nobody knows it any more: the day has
 -- it. One that was given up was reversed whole.
 INSERT INTO revenue_schedule (account_id, livemode, subscription_id, bill_no, part, customer_id, plan_id, test_clock_id, price_kobo, amount_kobo, carried_kobo, vat_kobo,
-  start_on, end_on, from_on, until_on)
+  start_on, end_on, from_on, until_on, state)
 SELECT p.account_id, p.livemode, p.subscription_id, p.bill_no, 1, p.customer_id, p.plan_id, p.test_clock_id, p.price_kobo, p.kobo, 0, 0,
-  p.start_on, p.end_on, greatest(p.start_on, p.booked_on), CASE WHEN p.end_on IS NULL THEN greatest(p.start_on, p.booked_on) ELSE greatest(p.end_on, greatest(p.start_on, p.booked_on) + 1) END
+  p.start_on, p.end_on, greatest(p.start_on, p.booked_on),
+  CASE WHEN p.end_on IS NULL THEN greatest(p.start_on, p.booked_on) WHEN p.stopped_on IS NOT NULL THEN greatest(least(p.stopped_on, p.end_on), p.start_on, p.booked_on)
+    ELSE greatest(p.end_on, greatest(p.start_on, p.booked_on) + 1) END,
+  CASE WHEN p.stopped_on IS NULL THEN 'running' ELSE 'stopped' END
 FROM (
-  SELECT d.*, s.price_kobo * s.period_quantity AS price_kobo, d.begins_at::date AS start_on,
+  SELECT d.*,
+    -- Of a pause with credit, or by escalation, what was not served by then waits.
+    CASE WHEN d.bill_no = max(d.bill_no) OVER (PARTITION BY d.account_id, d.livemode, d.subscription_id) THEN (
+      SELECT CASE WHEN s.pause IS NOT NULL AND p.pro_rate THEN (to_timestamp((s.pause->>'at')::bigint / 1000.0) AT TIME ZONE 'UTC')::date
+        WHEN s.escalation->>'action' = 'pause' THEN (to_timestamp((s.escalation->>'triggeredAt')::bigint / 1000.0) AT TIME ZONE 'UTC')::date END
+      FROM plan p WHERE (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
+    ) END AS stopped_on,
+    s.price_kobo * s.period_quantity AS price_kobo, d.begins_at::date AS start_on,
     CASE WHEN s.billing_cycle = 'per_delivery' AND s.status <> 'cancelled' AND d.begins_at >= s.period_start_at THEN NULL
       ELSE greatest(CASE WHEN s.billing_cycle = 'per_delivery' THEN d.ends_at::date + 1 ELSE least(d.ends_at, s.cancelled_at)::date END, d.begins_at::date + 1) END AS end_on
   FROM (

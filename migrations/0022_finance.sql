@@ -123,8 +123,8 @@ $$;
 COMMENT ON FUNCTION finance.months IS 'The months that an account has entries in.';
 
 -- What succeeded in a month: in live by the wall clock, in sandboxes at whatever time their clocks have.
-CREATE INDEX charge_paid_live ON charge (paid_at, account_id, id) WHERE status = 'succeeded' AND livemode;
-CREATE INDEX charge_paid_sandbox ON charge (paid_at, account_id, id) WHERE status = 'succeeded' AND NOT livemode;
+CREATE INDEX charge_paid_live ON charge (paid_at, account_id, id) INCLUDE (amount_kobo) WHERE status = 'succeeded' AND livemode;
+CREATE INDEX charge_paid_sandbox ON charge (paid_at, account_id, id) INCLUDE (amount_kobo) WHERE status = 'succeeded' AND NOT livemode;
 CREATE FUNCTION finance.payment_months() RETURNS TABLE (month date, begins_at timestamptz, ends_at timestamptz) LANGUAGE sql STABLE PARALLEL SAFE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
   SELECT m::date, m AT TIME ZONE 'UTC', (m + interval '1 month') AT TIME ZONE 'UTC' FROM generate_series(
     (SELECT date_trunc('month', min(paid_at) AT TIME ZONE 'UTC') FROM charge WHERE status = 'succeeded' AND livemode),
@@ -136,12 +136,12 @@ CREATE VIEW finance.receivables_ageing AS
 WITH owed AS (
   SELECT s.account_id, s.livemode, s.customer_id AS customer, s.id AS subscription, s.plan_id AS plan, (s.bill->>'no')::integer AS bill_no, NULL::text AS invoice,
     (s.bill->>'amountKobo')::bigint AS amount_kobo,
-    to_timestamp((s.dunning->>'firstFailedAt')::bigint / 1000.0)::date AS owed_since,
-    CASE WHEN s.test_clock_id IS NULL THEN current_date ELSE (SELECT k.frozen_at::date FROM test_clock k WHERE (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)) END AS today
+    (to_timestamp((s.dunning->>'firstFailedAt')::bigint / 1000.0) AT TIME ZONE 'UTC')::date AS owed_since,
+    CASE WHEN s.test_clock_id IS NULL THEN (now() AT TIME ZONE 'UTC')::date ELSE (SELECT (k.frozen_at AT TIME ZONE 'UTC')::date FROM test_clock k WHERE (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)) END AS today
   FROM finance.accounts() AS a (id) JOIN subscription s ON s.account_id = a.id
   WHERE s.status IN ('past_due', 'paused', 'trialing', 'incomplete') AND s.dunning IS NOT NULL
   UNION ALL
-  SELECT 'acct_service', true, i.account_id, NULL, NULL, NULL, i.id, i.total_kobo, i.created_at::date, current_date
+  SELECT 'acct_service', true, i.account_id, NULL, NULL, NULL, i.id, i.total_kobo, (i.created_at AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date
   FROM invoice i WHERE i.state IN ('open', 'overdue') AND i.total_kobo <> 0 AND finance.is_shown('acct_service')
 )
 SELECT o.account_id, o.livemode, o.customer, c.name AS customer_name, o.subscription, o.plan, o.bill_no, o.invoice, o.owed_since, o.today - o.owed_since AS days_overdue,
@@ -223,7 +223,7 @@ WITH moved AS (
   GROUP BY v.account_id, v.livemode, finance.month_of(v.moved_on)
 ), months AS (
   SELECT r.account_id, r.livemode, m::date AS month FROM (
-    SELECT account_id, livemode, min(month) AS first, greatest(max(month), CASE WHEN livemode THEN finance.month_of(current_date) END) AS last FROM moved GROUP BY account_id, livemode
+    SELECT account_id, livemode, min(month) AS first, greatest(max(month), CASE WHEN livemode THEN finance.month_of((now() AT TIME ZONE 'UTC')::date) END) AS last FROM moved GROUP BY account_id, livemode
   ) r CROSS JOIN LATERAL generate_series(r.first::timestamp, r.last::timestamp, interval '1 month') AS m
 ), rolled AS (
   SELECT m.account_id, m.livemode, m.month, coalesce(sum(v.change_kobo) OVER w, 0)::bigint AS closing_kobo, coalesce(v.change_kobo, 0) AS change_kobo,
@@ -265,7 +265,8 @@ CREATE VIEW finance.clearing AS
 SELECT a.id AS account_id, t.livemode, m.month, l.detail AS rail, t.charge_id AS reference, t.customer_id AS customer, t.effective_on AS taken_on, t.event,
   sums.taken_kobo, sums.returned_kobo, sums.settled_kobo, sums.taken_kobo - sums.returned_kobo - sums.settled_kobo AS balance_kobo,
   finance.naira(sums.taken_kobo - sums.returned_kobo - sums.settled_kobo) AS balance_naira,
-  CASE WHEN sums.taken_kobo = sums.returned_kobo + sums.settled_kobo THEN CASE WHEN sums.settled_kobo > 0 THEN 'settled' ELSE 'returned' END ELSE 'at the rail' END AS status
+  CASE WHEN sums.taken_kobo > sums.returned_kobo + sums.settled_kobo THEN 'at the rail' WHEN sums.taken_kobo < sums.returned_kobo + sums.settled_kobo THEN 'owed to the rail'
+    WHEN sums.settled_kobo > 0 THEN 'settled' ELSE 'returned' END AS status
 FROM finance.accounts() AS a (id)
 CROSS JOIN LATERAL finance.months(a.id) m
 JOIN ledger_line l ON l.ledger_account = 'clearing' AND l.account_id = a.id AND l.effective_on >= m.month AND l.effective_on < m.next_month
@@ -436,11 +437,11 @@ UNION ALL
 SELECT k.account_id, k.livemode, k.month, 'charges', k.id, format('charge %s: succeeded over %s kobo, %s entries take it, over %s', k.id, k.amount_kobo, t.entries, t.kobo)
 FROM (
   SELECT c.account_id, true AS livemode, m.month, c.id, c.amount_kobo
-  FROM finance.accounts() AS a (id) CROSS JOIN finance.payment_months() m
-  JOIN charge c ON c.status = 'succeeded' AND c.livemode AND c.account_id = a.id AND c.paid_at >= m.begins_at AND c.paid_at < m.ends_at
+  FROM finance.payment_months() m JOIN charge c ON c.status = 'succeeded' AND c.livemode AND c.paid_at >= m.begins_at AND c.paid_at < m.ends_at
+  WHERE finance.is_shown(c.account_id)
   UNION ALL
   SELECT c.account_id, false, finance.month_of((c.paid_at AT TIME ZONE 'UTC')::date), c.id, c.amount_kobo
-  FROM finance.accounts() AS a (id) JOIN charge c ON c.status = 'succeeded' AND NOT c.livemode AND c.account_id = a.id
+  FROM charge c WHERE c.status = 'succeeded' AND NOT c.livemode AND finance.is_shown(c.account_id)
 ) k
 CROSS JOIN LATERAL (
   SELECT count(e.id) AS entries, coalesce(sum(l.amount_kobo), 0) AS kobo
@@ -545,6 +546,18 @@ SELECT account_id, livemode, finance.month_of((said_at AT TIME ZONE 'UTC')::date
     ELSE concat_ws(' ', rail_amount_kobo || ' kobo', rail_currency, rail_reference) END), said_at
 FROM finance.reconciliation_exceptions;
 COMMENT ON VIEW finance.exceptions IS 'What somebody has to look at: breaches of the rules (a success without exactly one entry, an entry without a source, a balance in suspense, …), and contradictions of rails (finance.reconciliation_exceptions has their amounts). Empty when all is well. Where only one month is of interest: WHERE month = ….';
+
+-- Whoever reads holds nobody up: advisory locks are the service's. Taking them from everybody takes a superuser.
+DO $$
+DECLARE f regprocedure;
+BEGIN
+  FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^pg_(try_)?advisory_' LOOP
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I, billing_request', f, current_user);
+  END LOOP;
+EXCEPTION
+  WHEN insufficient_privilege THEN RAISE NOTICE 'advisory locks are open to finance_reader: docs/operating.md says what a superuser can do about that';
+END $$;
 
 GRANT SELECT ON ALL TABLES IN SCHEMA finance TO finance_reader;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA finance FROM PUBLIC;

@@ -21,7 +21,7 @@ const open = (url: URL): number | null => {
     PGPASSWORD: decodeURIComponent(url.password),
     PGDATABASE: url.pathname.slice(1),
     ...(url.searchParams.has("sslmode") ? { PGSSLMODE: url.searchParams.get("sslmode")! } : {}),
-    PGOPTIONS: `-c role=finance_reader -c default_transaction_read_only=on -c statement_timeout=${LIMIT} -c search_path=finance`,
+    PGOPTIONS: `-c role=finance_reader -c default_transaction_read_only=on -c statement_timeout=${LIMIT} -c search_path=finance -c timezone=UTC`,
   }
   const { status, error } = spawnSync("psql", process.argv.slice(2), { stdio: "inherit", env })
   return error === undefined ? status : null

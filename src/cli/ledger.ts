@@ -11,7 +11,7 @@ import { RAILS } from "../rail/Rail.ts"
 import { BadUsage, found, Refused, Unsound } from "./failures.ts"
 import { Installation, migrated } from "./Installation.ts"
 import { print, show } from "./output.ts"
-import { accountArgument, accountOption, day, month, oneOf, oneOfArgument, text } from "./parameters.ts"
+import { accountArgument, accountOption, day, isMonth, month, oneOf, oneOfArgument, text } from "./parameters.ts"
 import { Progress } from "./progress.ts"
 
 const check = Command.make(
@@ -94,7 +94,7 @@ const open = Command.make(
   "reopen",
   { month: Argument.String("YYYY-MM"), reason: text("reason", "R") },
   Effect.fn("ledger.reopen")(function* ({ month, reason }) {
-    if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month))
+    if (!isMonth(month))
       return yield* new BadUsage({ message: `YYYY-MM must be a month such as 2026-01, not ${month}.` })
     if (reason.length > 500) return yield* new Refused({ message: "--reason has more than 500 characters." })
     const state = yield* reopen(month, reason)

@@ -45,14 +45,11 @@ export const emailOption = (name: string) =>
     Flag.withMetavar("E"),
   )
 
+/** Whether a text is a month that books can have: `YYYY-MM`. */
+export const isMonth = (value: string): boolean => parseInstant(`${value}-01T00:00:00Z`) !== undefined
+
 /** An option with a month: `YYYY-MM`. */
-export const month = (name: string) =>
-  text(name, "YYYY-MM").pipe(
-    Flag.filter(
-      (value) => /^\d{4}-(0[1-9]|1[0-2])$/.test(value),
-      () => "a month such as 2026-01",
-    ),
-  )
+export const month = (name: string) => text(name, "YYYY-MM").pipe(Flag.filter(isMonth, () => "a month such as 2026-01"))
 
 /** An option with a day: `YYYY-MM-DD`. */
 export const day = (name: string) =>

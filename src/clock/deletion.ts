@@ -91,7 +91,7 @@ export const CLOCK_STEPS: ReadonlyArray<Step> = [
   rowsOf({ table: "customer" }),
   rowsOf({ table: "event" }),
   rowsOf({ table: "simulator_attempt", key: "reference" }),
-  ledgerEntries,
   rowsOf({ table: "revenue_book", clock: "id" }),
+  ledgerEntries,
   actorsOf({ table: "test_clock", clock: "id" }),
 ]

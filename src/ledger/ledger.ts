@@ -128,8 +128,8 @@ export const postEntries = Effect.fnUntraced(function* (entries: ReadonlyArray<N
           AND c.effective_on < b.open_from ORDER BY c.id DESC LIMIT 1),
         (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.charge_id) = (e.account_id, e.livemode, e.charge_id)
           AND c.effective_on < b.open_from ORDER BY c.id DESC LIMIT 1),
-        (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.plan_id) = (e.account_id, e.livemode, e.plan_id) AND c.event = e.event
-          AND c.effective_on < b.open_from AND e.subscription_id IS NULL ORDER BY c.effective_on DESC, c.id DESC LIMIT 1)
+        (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.plan_id) = (e.account_id, e.livemode, e.plan_id) AND c.event = 'recognised'
+          AND c.effective_on < b.open_from AND e.event = 'recognised' ORDER BY c.effective_on DESC, c.id DESC LIMIT 1)
       ) END
       FROM ${records(sql, entryRows, ENTRY)} e CROSS JOIN books b
     )

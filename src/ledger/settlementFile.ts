@@ -2,8 +2,10 @@
 import { createReadStream } from "node:fs"
 import { parse } from "csv-parse"
 import { Data } from "effect"
+import { lineOf, referenceIn } from "../rail/fields.ts"
 import { fromPaystack } from "../rail/paystack/answers.ts"
 import type { RailName } from "../rail/Rail.ts"
+import { FIRST_YEAR, LAST_YEAR } from "../time.ts"
 
 /** What a rail says of one payment. */
 export interface SettledRow {
@@ -57,7 +59,6 @@ const FURTHER_FEES = ["merchantfee", "stampdutycharge", "stampduty", "vat"]
 
 /** A row as long as this is none. */
 const MAX_ROW_BYTES = 64 * 1024
-const MAX_REFERENCE = 200
 const MAX_PAYOUT = 100
 
 const plain = (name: string): string => name.toLowerCase().replaceAll(/\(.*?\)|[^a-z0-9]/g, "")
@@ -85,6 +86,7 @@ export const dayIn = (text: string): string | undefined => {
   if (year === undefined) return undefined
   const number = /\d/.test(month!) ? Number(month) : MONTHS.indexOf(month!.toLowerCase()) + 1
   const found = `${year}-${String(number).padStart(2, "0")}-${day!.padStart(2, "0")}`
+  if (Number(year) < FIRST_YEAR || Number(year) > LAST_YEAR) return undefined
   const at = Date.parse(`${found}T00:00:00Z`)
   return !Number.isNaN(at) && new Date(at).toISOString().startsWith(found) ? found : undefined
 }
@@ -93,6 +95,10 @@ const reordered = (found: RegExpExecArray | null, order: readonly [number, numbe
   found === null ? null : [found[0], ...order.map((index) => found[index]!)]
 
 type Cells = Readonly<Record<string, string>>
+
+/** What a rail calls a payout, as other programs take it: no separators of theirs, and nothing that a spreadsheet would compute. */
+const payoutIn = (text: string | undefined): string | null =>
+  lineOf(text?.replaceAll(/[\s:;,]+/g, " ").replace(/^[=+@\s-]+/, ""), MAX_PAYOUT)
 
 /** Reads the rows of a rail's file. */
 class Reader {
@@ -157,7 +163,9 @@ class Reader {
     const reference = this.#cell(cells, "reference")
     const currency = this.#cell(cells, "currency")
     const status = this.#cell(cells, "status")
-    if (reference === undefined || reference.length > MAX_REFERENCE) return undefined
+    if (reference === undefined) return undefined
+    if (referenceIn(reference) === undefined)
+      throw new BadFile({ message: `Row ${row} of --file: ${this.#names.reference} is no reference.` })
     if (currency !== undefined && currency.toUpperCase() !== "NGN") return undefined
     if (status !== undefined && !/^(success|successful|completed|settled)$/i.test(status)) return undefined
     const [amount, fee, net] = [this.#kobo(cells, "amount", row), this.#fees(cells, row), this.#kobo(cells, "net", row)]
@@ -173,7 +181,7 @@ class Reader {
       paidOutKobo: net ?? amount! - fee!,
       settledOn: this.#day(cells, "settled", row),
       paidOn: this.#day(cells, "paid", row),
-      payout: this.#cell(cells, "payout")?.slice(0, MAX_PAYOUT) ?? null,
+      payout: payoutIn(this.#cell(cells, "payout")),
     }
   }
 

@@ -12,12 +12,15 @@ import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { dayOf } from "./schedule.ts"
 import type { SettledRow } from "./settlementFile.ts"
 
-/** A payment that does not match, and why. */
+/**
+ * A payment that does not match, and why: `unknown_reference`, `other_rail`, `amount_differs` (the difference is in suspense),
+ * `duplicate` (the file has it before), `not_paid_out`, `not_deducted` (it went back after it was paid out).
+ */
 export interface Unmatched {
   /** Where it is found: in the rail's file, or in our books. */
   readonly side: "file" | "books"
   readonly reference: string
-  readonly reason: "unknown_reference" | "other_rail" | "amount_differs" | "not_paid_out"
+  readonly reason: "unknown_reference" | "other_rail" | "amount_differs" | "duplicate" | "not_paid_out" | "not_deducted"
   /** The rail's amount, or the one in our books. */
   readonly amount_kobo: number
   readonly account: string | null
@@ -37,8 +40,8 @@ export interface Settlement {
 
 /** Any number of our own. */
 const LOCK = 7_301_012
-/** Listed on either side; a file that is of somebody else's account altogether fills no memory. */
-const MAX_UNMATCHED = 10_000
+/** Listed of each side; a file that is of somebody else's account altogether fills no memory. */
+const MAX_UNMATCHED = 5_000
 
 /** What the books have of a reference. */
 interface Taken extends Tenant {
@@ -52,28 +55,37 @@ interface Taken extends Tenant {
   /** What the rail took, and what of that it sent back. */
   readonly taken_kobo: number
   readonly returned_kobo: number
-  readonly is_settled: boolean
+  /** The keys under which something of it is settled already. */
+  readonly settled: ReadonlyArray<string>
 }
 
-const readTaken = Effect.fnUntraced(function* (rows: ReadonlyArray<SettledRow>) {
+const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) {
   const sql = yield* SqlClient.SqlClient
+  const rows = [...references].map((reference) => ({ reference }))
   const taken = yield* sql<Taken>`
     SELECT e.account_id, e.livemode, e.charge_id AS reference, max(e.customer_id) AS customer_id, max(e.subscription_id) AS subscription_id, max(e.plan_id) AS plan_id,
-      max(e.bill_no) AS bill_no, max(e.test_clock_id) AS test_clock_id, min(l.detail) AS rail,
-      coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0), 0)::bigint AS taken_kobo,
-      coalesce(-sum(l.amount_kobo) FILTER (WHERE e.event = 'refunded'), 0)::bigint AS returned_kobo, bool_or(e.event = 'settled') AS is_settled
+      max(e.bill_no) AS bill_no, max(e.test_clock_id) AS test_clock_id, min(l.detail) FILTER (WHERE e.event <> 'settled') AS rail,
+      coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0 AND e.event <> 'settled'), 0)::bigint AS taken_kobo,
+      coalesce(-sum(l.amount_kobo) FILTER (WHERE e.event = 'refunded'), 0)::bigint AS returned_kobo,
+      coalesce(jsonb_agg(DISTINCT e.idempotency_key) FILTER (WHERE e.event = 'settled'), '[]') AS settled
     FROM ${records(sql, rows, { reference: "text" })} r
     JOIN ledger_entry e ON e.charge_id = r.reference
-    JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
-    GROUP BY e.account_id, e.livemode, e.charge_id`
+    LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
+    GROUP BY e.account_id, e.livemode, e.charge_id
+    HAVING bool_or(l.amount_kobo > 0 AND e.event <> 'settled')`
   return new Map(taken.map((one) => [one.reference, one]))
 })
 
 const today = () => new Date().toISOString().slice(0, 10)
 
-/** What the books expect a rail to pay out for a payment: all of it, where the rail has not kept back what it sent back. */
-const expectedOf = ({ amountKobo }: SettledRow, { taken_kobo, returned_kobo }: Taken): number =>
-  amountKobo === taken_kobo ? taken_kobo : taken_kobo - returned_kobo
+/** A payment is paid out once, and what the rail deducts for what it sent back is deducted once. */
+const keyOf = ({ reference, amountKobo }: SettledRow): string => (amountKobo < 0 ? `${reference}:returned` : reference)
+
+/** What the books expect of a row: what was sent back, where the rail deducts it; else all that was taken, or what is left of it. */
+const expectedOf = ({ amountKobo }: SettledRow, { taken_kobo, returned_kobo }: Taken): number => {
+  if (amountKobo < 0) return -returned_kobo
+  return amountKobo === taken_kobo ? taken_kobo : taken_kobo - returned_kobo
+}
 
 const entryOf = (rail: RailName, row: SettledRow, taken: Taken): ReadonlyArray<NewEntry> => {
   const day = row.settledOn ?? row.paidOn ?? today()
@@ -95,7 +107,7 @@ const entryOf = (rail: RailName, row: SettledRow, taken: Taken): ReadonlyArray<N
     feeKobo: row.feeKobo,
     paidOutKobo: row.paidOutKobo,
   }
-  return entriesOf("settled", taken.reference, about, settled)
+  return entriesOf("settled", keyOf(row), about, settled)
 }
 
 /** Adds up what batches of a file come to. */
@@ -113,6 +125,9 @@ export class Settling {
   constructor(rail: RailName) {
     this.#rail = rail
   }
+
+  /** What the file has said already. */
+  readonly #seen = new Set<string>()
 
   #leave(reason: Unmatched["reason"], row: SettledRow, account: string | null): void {
     if (this.unmatched.length >= MAX_UNMATCHED) return
@@ -139,19 +154,20 @@ export class Settling {
     const sql = yield* SqlClient.SqlClient
     // Two may read the same file: the one that comes second finds what the first has booked.
     yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 0)`
-    const all = yield* readTaken(rows)
+    const all = yield* readTaken(new Set(rows.map(({ reference }) => reference)))
     const entries: Array<NewEntry> = []
-    const seen = new Set<string>()
     for (const row of rows) {
       const taken = all.get(row.reference)
+      const key = keyOf(row)
       if (taken === undefined) this.#leave("unknown_reference", row, null)
       else if (taken.rail !== this.#rail) this.#leave("other_rail", row, taken.account_id)
+      else if (this.#seen.has(key)) this.#leave("duplicate", row, taken.account_id)
       else {
+        this.#seen.add(key)
         this.#note(row, taken)
         // What the rail paid out is at the bank: what our books do not explain of it is in suspense.
         if (expectedOf(row, taken) !== row.amountKobo) this.#leave("amount_differs", row, taken.account_id)
-        if (!taken.is_settled && !seen.has(row.reference)) entries.push(...entryOf(this.#rail, row, taken))
-        seen.add(row.reference)
+        if (!taken.settled.includes(`settled:${key}`)) entries.push(...entryOf(this.#rail, row, taken))
       }
     }
     yield* postEntries(entries)
@@ -162,19 +178,19 @@ export class Settling {
   readonly finish = Effect.fnUntraced({ self: this }, function* (this: Settling) {
     const sql = yield* SqlClient.SqlClient
     for (const { account_id, livemode } of this.#accounts.values()) {
-      const room = MAX_UNMATCHED - this.unmatched.length
+      const room = 2 * MAX_UNMATCHED - this.unmatched.length
       const open = yield* sql<{ readonly reference: string; readonly kobo: number }>`
         SELECT e.charge_id AS reference, sum(l.amount_kobo)::bigint AS kobo
         FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
         WHERE l.ledger_account = 'clearing' AND l.account_id = ${account_id} AND l.livemode = ${livemode} AND l.detail = ${this.#rail}
-          AND (l.effective_on <= ${this.#lastDay}::date OR l.amount_kobo < 0)
-        GROUP BY e.charge_id HAVING sum(l.amount_kobo) > 0
+          AND (l.effective_on <= ${this.#lastDay}::date OR e.event IN ('settled', 'refunded'))
+        GROUP BY e.charge_id HAVING sum(l.amount_kobo) <> 0
         ORDER BY e.charge_id LIMIT ${Math.max(0, room)}`
       for (const { reference, kobo } of open)
         this.unmatched.push({
           side: "books",
           reference,
-          reason: "not_paid_out",
+          reason: kobo > 0 ? "not_paid_out" : "not_deducted",
           amount_kobo: kobo,
           account: account_id,
           row: null,

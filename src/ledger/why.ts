@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { formatInstant } from "../time.ts"
 import type { LedgerAccount } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
+import { dayOf } from "./schedule.ts"
 
 /** Which balance: of an account, one customer's part in it, at the end of a day. */
 export interface Question {
@@ -43,8 +44,8 @@ interface Told {
   readonly amount_kobo: number | null
   readonly rail: string | null
   readonly failure_code: string | null
-  /** Which of the subscription's entries of this event it is, from 1. */
-  readonly nth: number
+  /** Since the epoch. */
+  readonly occurred_day: number
 }
 
 interface Step {
@@ -79,10 +80,9 @@ const readTold = (question: Question) =>
   Effect.flatMap(
     SqlClient.SqlClient,
     (sql) => sql<Told>`
-      SELECT n.*, c.status, c.amount_kobo, c.rail, c.failure_code,
-        (SELECT count(*) FROM ledger_entry o WHERE (o.subscription_id, o.account_id, o.livemode) = (n.subscription_id, ${question.account}, n.livemode) AND o.event = n.event AND o.id <= n.id) AS nth
+      SELECT n.*, c.status, c.amount_kobo, c.rail, c.failure_code
       FROM (
-        SELECT e.livemode, e.id, e.effective_on::text AS effective_on, e.event, sum(l.amount_kobo)::bigint AS kobo,
+        SELECT e.livemode, e.id, e.effective_on::text AS effective_on, e.occurred_on - date '1970-01-01' AS occurred_day, e.event, sum(l.amount_kobo)::bigint AS kobo,
           e.customer_id, e.subscription_id, e.bill_no, e.charge_id, e.plan_id, e.corrects
         FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
         WHERE ${asked(sql, question)}
@@ -131,7 +131,7 @@ const stepsOf = (told: Told, journals: ReadonlyMap<string, ReadonlyArray<Step>>)
     told.subscription_id === null || wanted === undefined
       ? []
       : (journals.get(told.subscription_id) ?? []).filter(({ effects }) => effects.includes(wanted))
-  const its = asking[told.nth - 1]
+  const its = asking.findLast(({ at }) => dayOf(at) <= told.occurred_day)
   return [...charge, ...(its === undefined ? [] : [its])].map(stepShown)
 }
 

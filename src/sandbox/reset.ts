@@ -51,8 +51,9 @@ export const SANDBOX_STEPS: ReadonlyArray<Step> = [
   rowsOf({ table: "plan" }),
   rowsOf({ table: "event" }),
   rowsOf({ table: "simulator_attempt", key: "reference" }),
-  ledgerEntries,
+  // Whoever is booking days is through then, and nobody finds a book any more.
   rowsOf({ table: "revenue_book" }),
+  ledgerEntries,
   // What is answered is forgotten too, save the answers to requests like the one for this reset.
   rowsOf({ table: "idempotency_record", key: "key", where: "response_status <> 202" }),
   rowsOf({ table: "sandbox_reset", key: "account_id" }),

@@ -169,8 +169,8 @@ const atSale = (
 const atLatePayment = ({ bill }: Post, day: number, { row, settled, open, vatBps }: BookFacts): SubscriptionBooks => {
   const sale = { lines: bill.lines, customerId: row.customer_id, rail: settled?.rail ?? "", vatBps }
   const entries = entriesOf("overdue_paid", `${row.id}:${bill.no}`, aboutOf(row, day, bill.no, settled), sale)
-  const isMoved = row.period_start_at !== bill.periodStart
-  if (!isMoved || open === undefined || open.schedule.state === "ended" || open.schedule.bill_no !== bill.no)
+  const goesOn = row.period_start_at === bill.periodStart && open?.schedule.state === "running"
+  if (goesOn || open === undefined || open.schedule.state === "ended" || open.schedule.bill_no !== bill.no)
     return { entries, schedules: [] }
   const rest = restOf(open.schedule, open.day)
   const period = { no: bill.no, periodStart: row.period_start_at, periodEnd: row.period_end_at }

@@ -164,7 +164,8 @@ describe("a month", () => {
 
   it("is refused where it has not begun, or is none", async () => {
     expect((await cli("close", "--through", "2999-01")).errors).toContain("has not begun yet")
-    expect((await cli("close", "--through", "2025-13")).code).toBe(2)
+    for (const wrong of ["2025-13", "0000-01", "1969-12"]) expect((await cli("close", "--through", wrong)).code).toBe(2)
+    expect((await cli("reopen", "0000-01", "--reason", "x")).code).toBe(2)
     expect((await cli("close")).code).toBe(2)
     expect((await cli("reopen", "2025-04")).code).toBe(2)
   })

@@ -90,6 +90,8 @@ describe("a rail's file", () => {
       "Row 2 of --file: settlementdate is no day such as 2026-01-31: soon.",
     ],
     ['Reference,Amount,Fees\nchg-1,"1,1\n', "--file is no CSV"],
+    ["Reference,Amount,Fees\nchg\u0000-1,1,1\n", "Row 2 of --file: reference is no reference."],
+    ["Reference,Amount,Fees,Settlement Date\nchg-1,1,1,9999-01-01\n", "Row 2 of --file: settlementdate is no day"],
   ])("that cannot be read says what to mend: %j", async (text, message) => {
     const failure = await read("paystack", text).catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(BadFile)
@@ -250,6 +252,57 @@ describe("cli ledger settle", () => {
       (sql) => sql`SELECT kind, about FROM finance.exceptions WHERE account_id = ${account} AND kind = 'suspense'`,
     )
     expect(suspense).toEqual([{ kind: "suspense", about: "chg_a4" }])
+  })
+
+  it("takes a payment that a file has twice once, and what went back, whenever the rail deducts it", async () => {
+    const account = await paid("paystack", { chg_d1: 500_000, chg_d2: 5_000, chg_d3: 300_000 })
+    const refund = (chargeId: string, kobo: number) =>
+      bookEntry(account, {
+        livemode: true,
+        event: "refunded",
+        idempotencyKey: `refunded:${chargeId}`,
+        chargeId,
+        day: dayOf(Date.UTC(2026, 0, 31)),
+        lines: [
+          { account: "refunds_payable", detail: null, amountKobo: kobo },
+          { account: "clearing", detail: "paystack", amountKobo: -kobo },
+        ],
+      })
+    await database.run(() => postEntries([refund("chg_d2", 5_000)]))
+    const names = "Reference,Amount,Fees,Amount Due,Settlement Date,Payout ID"
+    const first = fileOf(
+      [
+        names,
+        "chg-d1,5000,75,4925,2026-02-01,P 1;=",
+        "chg-d1,5000,75,4925,2026-02-01,P 1;=",
+        "chg-d2,0,0.75,-0.75,2026-02-01,P1",
+        "chg-d3,3000,45,2955,2026-02-01,P1",
+      ].join("\n"),
+    )
+    const { document } = await cli("settle", "--rail", "paystack", "--file", first)
+    expect(document).toMatchObject({ matched: 3, booked: 3, fees: 12_075, payouts: 787_925 })
+    expect(document.unmatched).toMatchObject([{ reference: "chg_d1", reason: "duplicate", row: 3 }])
+    // It went back after it was paid out.
+    await database.run(() => postEntries([refund("chg_d3", 300_000)]))
+    const again = await cli("settle", "--rail", "paystack", "--file", first)
+    expect([again.code, again.document.booked]).toEqual([0, 0])
+    expect(again.document.unmatched).toMatchObject([
+      { reference: "chg_d1", reason: "duplicate" },
+      { reference: "chg_d3", reason: "not_deducted", amount_kobo: -300_000 },
+    ])
+    const second = fileOf([names, "chg-d3,-3000,0,-3000,2026-02-03,P2"].join("\n"))
+    for (const booked of [1, 0])
+      expect((await cli("settle", "--rail", "paystack", "--file", second)).document).toMatchObject({
+        matched: 1,
+        booked,
+        unmatched: [],
+      })
+    expect(await balances(account)).toEqual({
+      bank: 487_925,
+      one_off_revenue: -805_000,
+      rail_fees: 12_075,
+      refunds_payable: 305_000,
+    })
   })
 
   it("goes on after a crash in the middle, and books nothing twice", async () => {
