@@ -329,7 +329,8 @@ SELECT s.account_id, s.livemode, s.subscription_id AS subscription, s.bill_no, s
   CASE WHEN d.day <= b.posted_on THEN 'booked' ELSE 'scheduled' END AS status,
   CASE WHEN d.day <= b.posted_on THEN (
     SELECT e.id FROM ledger_entry e
-    WHERE (e.idempotency_key, e.account_id, e.livemode) = ('recognised:' || s.plan_id || ':' || d.day || ':' || b.id, s.account_id, s.livemode)
+    -- The key's own collation, or its index is of no use.
+    WHERE (e.idempotency_key, e.account_id, e.livemode) = (('recognised:' || s.plan_id || ':' || d.day || ':' || b.id) COLLATE "default", s.account_id, s.livemode)
   ) END AS entry
 FROM finance.accounts() AS a (id)
 JOIN revenue_schedule s ON s.account_id = a.id
