@@ -390,7 +390,7 @@ SELECT * FROM (VALUES
   ('balanced', 'Every entry has all of its lines, and they sum to zero.'),
   ('lines_have_entries', 'Every line belongs to an entry.'),
   ('dated', 'Every line is dated as its entry is.'),
-  ('charges', 'Every payment that succeeded has exactly one entry that takes it, over its amount.'),
+  ('charges', 'Every payment that succeeded has exactly one entry that takes it, over its amount, and no other payment has one.'),
   ('sources', 'Every entry about a charge, a subscription or a plan is about one that exists.'),
   ('refunds', 'Every refund that a rail confirmed is in the books, and no other.'),
   ('receivable', 'What each customer owes by the API is what the books say.'),
@@ -409,6 +409,7 @@ SELECT x.account_id, x.livemode, m.month, v.rule, x.entry_id AS about,
     WHEN 'lines_have_entries' THEN format('lines of entry %s: there is no such entry', x.entry_id)
     WHEN 'balanced' THEN format('entry %s: lines sum to %s kobo, %s of %s lines', x.entry_id, x.kobo, x.lines, e.line_count)
     WHEN 'dated' THEN format('entry %s is dated %s, its lines otherwise', x.entry_id, e.effective_on)
+    WHEN 'charges' THEN format('entry %s (%s) takes charge %s, which is %s', e.id, e.event, c.id, c.status)
     ELSE format('entry %s (%s) is about %s, which does not exist', e.id, e.event, coalesce(e.charge_id, e.subscription_id, e.plan_id))
   END AS problem
 FROM finance.accounts() AS a (id)
@@ -425,7 +426,8 @@ LEFT JOIN plan p ON (p.account_id, p.livemode, p.id) = (e.account_id, e.livemode
 CROSS JOIN LATERAL (
   SELECT CASE WHEN e.id IS NULL THEN 'lines_have_entries' WHEN x.kobo <> 0 OR x.lines <> e.line_count THEN 'balanced'
     WHEN x.earliest <> e.effective_on OR x.latest <> e.effective_on THEN 'dated'
-    WHEN (e.charge_id IS NOT NULL AND c.id IS NULL) OR (e.subscription_id IS NOT NULL AND s.id IS NULL) OR (e.plan_id IS NOT NULL AND p.id IS NULL) THEN 'sources' END AS rule
+    WHEN (e.charge_id IS NOT NULL AND c.id IS NULL) OR (e.subscription_id IS NOT NULL AND s.id IS NULL) OR (e.plan_id IS NOT NULL AND p.id IS NULL) THEN 'sources'
+    WHEN e.event IN ('paid', 'overdue_paid', 'refund_due', 'verification') AND c.status <> 'succeeded' THEN 'charges' END AS rule
 ) v
 WHERE v.rule IS NOT NULL
   AND (v.rule <> 'sources' OR NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (x.account_id, x.livemode)))

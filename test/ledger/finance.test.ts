@@ -246,6 +246,9 @@ describe("the views", () => {
           Effect.gen(function* () {
             yield* sql`UPDATE mrr_movement SET change_kobo = change_kobo + 1`
             yield* sql`UPDATE revenue_schedule SET moved_kobo = moved_kobo + 1`
+            yield* sql`
+              UPDATE charge SET status = 'failed', state = 'failed', paid_at = NULL, failure_code = 'do_not_honor'
+              WHERE account_id = ${accountId()} AND status = 'succeeded'`
             const breaches = yield* sql<{ rule: string }>`SELECT DISTINCT rule FROM finance.breaches ORDER BY rule`
             return yield* Effect.fail({ breaches })
           }),
@@ -257,6 +260,6 @@ describe("the views", () => {
           ),
         ),
     )
-    expect(found).toEqual({ breaches: [{ rule: "deferred" }, { rule: "mrr" }] })
+    expect(found).toEqual({ breaches: [{ rule: "charges" }, { rule: "deferred" }, { rule: "mrr" }] })
   })
 })
