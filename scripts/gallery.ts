@@ -42,6 +42,7 @@ const FORM: PaymentForm = {
   submission: "01m7yyp0a6e08v7r97jkyz1pj2",
   amountKobo: 500_000,
   purpose: "pay",
+  chooses: null,
   details: null,
   email: null,
   saved: [],

@@ -9,6 +9,9 @@ import { customerEndpoints } from "./customer/http.ts"
 import { eventEndpoints } from "./event/http.ts"
 import type { Endpoint, ServicesOf } from "./http/Endpoint.ts"
 import type { PublicRoute, PublicServicesOf } from "./http/publicRoutes.ts"
+import { instalmentEndpoints } from "./instalment/http.ts"
+import { instalmentPageRoutes } from "./instalment/page.ts"
+import { instalmentPaymentRoutes } from "./instalment/site.ts"
 import { invoiceEndpoints, invoiceRoutes } from "./invoice/http.ts"
 import { nudgeCallbacks, nudgeEndpoints } from "./nudge/http.ts"
 import { paymentLinkRoutes } from "./payment_link/site.ts"
@@ -21,7 +24,15 @@ import { subscriptionEndpoints } from "./subscription/http.ts"
 import { usageEndpoints } from "./usage/http.ts"
 import { webhookEndpoints } from "./webhook/http.ts"
 
-const routes = [...checkoutRoutes, ...invoiceRoutes, ...nudgeCallbacks, ...paymentLinkRoutes, ...railCallbacks]
+const routes = [
+  ...checkoutRoutes,
+  ...instalmentPageRoutes,
+  ...instalmentPaymentRoutes,
+  ...invoiceRoutes,
+  ...nudgeCallbacks,
+  ...paymentLinkRoutes,
+  ...railCallbacks,
+]
 
 export const publicRoutes: ReadonlyArray<PublicRoute<PublicServicesOf<(typeof routes)[number]>>> = routes
 
@@ -34,6 +45,7 @@ const all = [
   ...collectingEndpoints,
   ...chargeEndpoints,
   ...checkoutEndpoints,
+  ...instalmentEndpoints,
   ...nudgeEndpoints,
   ...eventEndpoints,
   ...webhookEndpoints,

@@ -25,6 +25,7 @@ export const PREFIXES = {
   refund: "rf",
   rail_credential: "rcr",
   rail_exception: "rex",
+  instalment_product: "prd",
   /** A charge that only saves a payment method, which the API does not show. */
   verification: "cvr",
 } as const
@@ -89,6 +90,12 @@ const uuidv7Base32 = (): string => {
 
 /** A fresh ID. Later IDs of one process sort after earlier ones. */
 export const newId = (kind: IdKind): string => `${PREFIXES[kind]}_${uuidv7Base32()}`
+
+/** What the API calls an instalment plan: `SB-` and the same 26 characters as capitals. */
+export const newPlanCode = (): string => `SB-${uuidv7Base32().toUpperCase()}`
+
+/** Whether `text` has the shape of an instalment plan's ID. */
+export const isPlanCode = (text: string): boolean => /^SB-[0-9A-HJKMNP-TV-Z]{26}$/.test(text)
 
 const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/
 

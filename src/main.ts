@@ -5,7 +5,6 @@ import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, publicRoutes } from "./api.ts"
 import { CheckoutLinks } from "./checkout/CheckoutLinks.ts"
 import { checkoutTimers } from "./checkout/closing.ts"
-import { pageUrlsLayer } from "./checkout/pageUrls.ts"
 import { clockWorker } from "./clock/clockWorker.ts"
 import { CLOCK_STEPS, expiryWorker } from "./clock/deletion.ts"
 import { railCallbackWorker } from "./collecting/callbacks.ts"
@@ -25,6 +24,10 @@ import { listen } from "./http/listener.ts"
 import { Origin } from "./http/Origin.ts"
 import { becomesReady } from "./http/readiness.ts"
 import { createApp } from "./http/server.ts"
+import { Creations } from "./instalment/Creations.ts"
+import { InstalmentLinks } from "./instalment/InstalmentLinks.ts"
+import { instalmentTimers } from "./instalment/timers.ts"
+import { Views } from "./instalment/Views.ts"
 import { drawLastMonth, invoiceTimers } from "./invoice/invoices.ts"
 import { Links } from "./invoice/Links.ts"
 import { Pdfs } from "./invoice/Pdfs.ts"
@@ -34,6 +37,7 @@ import { nudgeWorker, sendOnClock } from "./nudge/send.ts"
 import { nudgeTimers } from "./nudge/timers.ts"
 import { expanders } from "./objects.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
+import { pageUrlsLayer } from "./pageUrls.ts"
 import { LiveSimulation } from "./paying/setting.ts"
 import { every } from "./process/workers.ts"
 import { Rails } from "./rail/Rails.ts"
@@ -53,14 +57,14 @@ import { Sender } from "./webhook/Sender.ts"
 const SHUTDOWN_LIMIT_MS = 20_000
 
 /** Charges first: what a rail knows by now comes before what is decided on it. */
-const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, checkoutTimers, nudgeTimers] as const
+const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, checkoutTimers, instalmentTimers, nudgeTimers] as const
 
 /** Background work, for as long as the scope is open. */
 const startWorkers = Effect.gen(function* () {
   yield* deletionWorker(({ id }) => (id === SANDBOX ? SANDBOX_STEPS : CLOCK_STEPS))
   yield* expiryWorker
   yield* reminderWorker
-  yield* timerWorker([chargeTimers, subscriptionTimers, checkoutTimers, invoiceTimers, nudgeTimers, refundTimers])
+  yield* timerWorker([...TIMERS_ON_CLOCKS, invoiceTimers, refundTimers])
   yield* railCallWorker<RailServices>([railAttempts, railQuestions, railRefunds])
   yield* railCallbackWorker
   yield* every("invoices", MINUTE_MS, drawLastMonth)
@@ -89,15 +93,18 @@ const serve = Effect.fnUntraced(function* (
   const requests = yield* Layer.build(
     Layer.mergeAll(
       CheckoutLinks.layer,
+      Creations.layer(config.rateLimits.instalmentPlans),
       Deletions.layer,
+      InstalmentLinks.layer,
       Links.layer,
       Layer.succeed(LiveSimulation, { allowed: !config.production }),
       Pdfs.layer,
       Rails.layer(config.rails),
       TenantDatabase.layer(url),
       Sender.layer(config.webhooks),
+      Views.layer,
       messengerLayer(config.messaging),
-      pageUrlsLayer.pipe(Layer.provide(CheckoutLinks.layer)),
+      pageUrlsLayer.pipe(Layer.provide(Layer.mergeAll(CheckoutLinks.layer, InstalmentLinks.layer))),
     ).pipe(Layer.provideMerge(Origin.layer(origin))),
   )
   const { transport, rateLimits, inFlight } = config

@@ -221,6 +221,33 @@ export const CATALOGUE = {
     "state_error",
     "The timestamp lies before the subscription's current period: that period's units are billed.",
   ),
+  feature_unavailable: entry(
+    404,
+    "invalid_request_error",
+    "This account does not have the feature: instalment plans are for accounts whose business type is ecommerce.",
+  ),
+  slots_exhausted: entry(422, "state_error", "Every slot of the product is taken. One that is cancelled makes room."),
+  slots_in_use: entry(
+    422,
+    "state_error",
+    "The product has more plans than it would have slots. Name as many at least.",
+  ),
+  product_inactive: entry(422, "state_error", "The product is not offered now. Set `isActive` to true to offer it."),
+  savings_product_limit_reached: entry(
+    422,
+    "state_error",
+    "The account has as many products as it may have. Change one.",
+  ),
+  instalment_too_small: entry(
+    422,
+    "invalid_request_error",
+    "An instalment would come to less than 200 naira. Choose a frequency with fewer instalments.",
+  ),
+  savings_plan_state_invalid: entry(
+    422,
+    "state_error",
+    "The instalment plan is in a state in which this cannot be done. The message says in which, and what can be.",
+  ),
   test_clock_not_ready: entry(422, "state_error", "The test clock is not ready."),
   test_clock_advancing: entry(
     422,

@@ -9,6 +9,7 @@ import type { Config, EncryptionKey } from "./config/Config.ts"
 import { RailCredentials } from "./credential/RailCredentials.ts"
 import { poolLayer } from "./db/database.ts"
 import { RecordKeys } from "./http/RecordKeys.ts"
+import { instalmentOwner } from "./instalment/owner.ts"
 import { Keys } from "./key/Keys.ts"
 import { VatRate } from "./ledger/VatRate.ts"
 import { Nudging } from "./nudge/Nudging.ts"
@@ -29,7 +30,10 @@ import { meteringLayer } from "./usage/metering.ts"
 const ports = methodUsersLayer.pipe(
   Layer.provideMerge(
     Layer.mergeAll(
-      Layer.effect(ChargeOwners, Effect.all([checkoutOwner, oneOffOwner, paymentLinkOwner, subscriptionOwner])),
+      Layer.effect(
+        ChargeOwners,
+        Effect.all([checkoutOwner, instalmentOwner, oneOffOwner, paymentLinkOwner, subscriptionOwner]),
+      ),
       checkoutsLayer,
       nudgeSubjectsLayer,
       remindersFollowLayer,

@@ -3,6 +3,8 @@
  * standing subscriptions; and every view for one account's month, at many lines, as the role that reads them.
  *
  *   npm run bench:ledger -- --entries 50000 --standing 1000000 --lines 10000000
+ *
+ * `--plans-of-views 1` prints the plan of each view's query, as it was carried out, below its time.
  */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -15,13 +17,22 @@ import { dayOf, formatDay } from "../../src/ledger/schedule.ts"
 import { sizes, startInstance } from "./instance.ts"
 import { filling, seedBooks, seedStanding } from "./ledger-seed.ts"
 
-const { entries, standing, lines, months, rounds, plans } = sizes({
+const {
+  entries,
+  standing,
+  lines,
+  months,
+  rounds,
+  plans,
+  "plans-of-views": explained,
+} = sizes({
   entries: 50_000,
   standing: 1_000_000,
   lines: 10_000_000,
   months: 24,
   rounds: 3,
   plans: 20,
+  "plans-of-views": 0,
 })
 const BATCH = 500
 /** The largest account's part of all lines; the others share the rest. */
@@ -232,6 +243,14 @@ const questions = (month: string): Readonly<Record<string, string>> => ({
   invariants: "SELECT * FROM finance.invariants",
 })
 
+/** How Postgres carries a question out, indented. */
+const planOf = async (client: pg.Client, question: string): Promise<string> => {
+  const { rows } = await client.query<{ "QUERY PLAN": string }>(
+    `EXPLAIN (ANALYZE, COSTS OFF, BUFFERS OFF, SUMMARY OFF) ${question}`,
+  )
+  return rows.map((row) => `    ${row["QUERY PLAN"]}`).join("\n")
+}
+
 const views = async () => {
   const url = await instance.database("views")
   // Three lines a bill and a tenth of one for those that are late.
@@ -282,6 +301,7 @@ const views = async () => {
         }),
       )
     console.log(`${name.padEnd(36)} ${median(took).toFixed(0).padStart(7)} ms   ${rows} rows`)
+    if (explained > 0) console.log(await planOf(client, question))
   }
   await client.end()
 }

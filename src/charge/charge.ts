@@ -24,7 +24,7 @@ export interface Contradiction {
   readonly code: string | null
 }
 
-export const CHARGE_PURPOSES = ["sale", "verification"] as const
+export const CHARGE_PURPOSES = ["sale", "verification", "instalment"] as const
 
 const { fixed, moving, edited } = columnsOf<ChargeContext>()
 
@@ -41,7 +41,10 @@ export const charges = actorTable<ChargeContext>()(
     amount_kobo: fixed(Kind.bigint),
     currency: fixed(Kind.oneOf([CURRENCY])),
     lines: fixed(Kind.json<ReadonlyArray<Line>>()),
-    /** A verification is made to save a card, and sent back (decision P8): it sells nothing, and the API does not show it. */
+    /**
+     * A verification is made to save a card, and sent back (decision P8): it sells nothing, and the API does not show it. An
+     * instalment is of the plan on whose page it was made.
+     */
     purpose: fixed(Kind.oneOf(CHARGE_PURPOSES)),
     /** The buyer pays on the rail's own page (decision P5). */
     hosted: fixed(Kind.flag),
@@ -51,7 +54,7 @@ export const charges = actorTable<ChargeContext>()(
     payment_method_named: fixed(Kind.flag),
     /** The failed one-off charge that this one retries. */
     retry_of: fixed(Kind.nullable(Kind.text)),
-    /** The checkout session, or the nudge with the link, on whose page it was made. */
+    /** The checkout session, the nudge with the link, or the instalment plan, on whose page it was made. */
     page_id: fixed(Kind.nullable(Kind.text)),
     /** The hash of what numbers the form that was submitted there, so that one sent twice is known by it. */
     submission: fixed(Kind.nullable(Kind.text)),
@@ -139,7 +142,7 @@ export const isQueued = ({
 export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: number }): ChargeRow => ({
   ...made,
   runner: isQueued(made) ? null : made.runner,
-  id: newId(made.purpose === "sale" ? "charge" : "verification"),
+  id: newId(made.purpose === "verification" ? "verification" : "charge"),
   currency: CURRENCY,
   state: "pending.sending",
   status: "pending",
@@ -165,7 +168,7 @@ export const isOfCheckout = ({ page_id }: ChargeRow): boolean => page_id !== nul
 
 /** Whether the buyer pays it on the rail's own page, where a payment link led to. */
 export const isHostedByLink = (charge: ChargeRow): boolean =>
-  charge.hosted && charge.page_id !== null && !isOfCheckout(charge)
+  charge.hosted && charge.page_id !== null && !isOfCheckout(charge) && charge.purpose !== "instalment"
 
 /** The charge with this ID, as the API knows charges: verifications are none. Fails with `resource_missing`. */
 export const getCharge = (tenant: Tenant, id: string) =>

@@ -87,6 +87,7 @@ export const CLOCK_STEPS: ReadonlyArray<Step> = [
   rowsOf({ table: "unit_record" }),
   actorsOf({ table: "charge" }),
   actorsOf({ table: "checkout_session" }),
+  actorsOf({ table: "instalment_plan" }),
   actorsOf({ table: "subscription" }),
   rowsOf({ table: "customer" }),
   rowsOf({ table: "event" }),

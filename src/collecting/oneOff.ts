@@ -155,13 +155,11 @@ const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed:
   })
 })
 
-/** What a settled one-off charge does in the books, and the event about it. */
-const settled = ({ before, after }: Answered, now: number, vatBps: number) => {
+/** The event about a charge that is settled. */
+export const chargeEvent = (before: ChargeRow, after: ChargeRow, now: number): NewEvent => {
   const object = renderCharge(after)
   const { account_id, livemode, test_clock_id } = after
-  const sale = { lines: after.lines, rail: after.rail, customerId: after.customer_id, vatBps }
-  const entries = entriesOf("paid", after.id, aboutCharge(after, dayOf(now)), sale)
-  const event: NewEvent = {
+  return {
     account_id,
     livemode,
     type: after.status === "succeeded" ? "charge.succeeded" : "charge.failed",
@@ -170,7 +168,13 @@ const settled = ({ before, after }: Answered, now: number, vatBps: number) => {
     test_clock_id,
     at: now,
   }
-  return { entries: after.status === "succeeded" ? entries : [], events: [event] }
+}
+
+/** What a settled one-off charge does in the books, and the event about it. */
+const settled = ({ before, after }: Answered, now: number, vatBps: number) => {
+  const sale = { lines: after.lines, rail: after.rail, customerId: after.customer_id, vatBps }
+  const entries = entriesOf("paid", after.id, aboutCharge(after, dayOf(now)), sale)
+  return { entries: after.status === "succeeded" ? entries : [], events: [chargeEvent(before, after, now)] }
 }
 
 /** One-off charges are their own owners: nothing else moves with them. */

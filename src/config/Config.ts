@@ -19,6 +19,8 @@ export interface RateLimits {
   readonly sandbox: number
   /** By address, at pages that need no key. */
   readonly public: number
+  /** Instalment plans that an address may begin in an hour (decision L3). */
+  readonly instalmentPlans: number
 }
 
 /** What an operator gets to see (docs/operating.md). */

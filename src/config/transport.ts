@@ -86,6 +86,7 @@ export const readRateLimits = Effect.fnUntraced(function* (
     live: yield* integer("RATE_LIMIT_LIVE", 1, MAX_RATE, development ? DEVELOPMENT_RATE : 100),
     sandbox: yield* integer("RATE_LIMIT_SANDBOX", 1, MAX_RATE, development ? DEVELOPMENT_RATE : 50),
     public: yield* integer("RATE_LIMIT_PUBLIC", 1, MAX_RATE, development ? DEVELOPMENT_RATE : 10),
+    instalmentPlans: yield* integer("RATE_LIMIT_INSTALMENT_PLANS", 1, MAX_RATE, development ? DEVELOPMENT_RATE : 10),
   }
 })
 

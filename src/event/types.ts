@@ -1,11 +1,13 @@
 /** The types of events: what the service emits, and what endpoints can be enabled for. */
 import { CHECKOUT_EVENT_TYPES } from "../../machines/checkout.ts"
 import { SUBSCRIPTION_EVENT_TYPES } from "../../machines/events.ts"
+import { INSTALMENT_EVENT_TYPES } from "../../machines/instalment.ts"
 import { NUDGE_EVENT_TYPES } from "../../machines/nudge.ts"
 
 export const EVENT_TYPES = [
   ...SUBSCRIPTION_EVENT_TYPES,
   ...CHECKOUT_EVENT_TYPES,
+  ...INSTALMENT_EVENT_TYPES,
   ...NUDGE_EVENT_TYPES,
   "usage.threshold_reached",
   "test_clock.ready",

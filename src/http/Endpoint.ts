@@ -10,7 +10,7 @@ import type { Scope } from "../key/scopes.ts"
 import type { Problem, ProblemCode } from "../problem.ts"
 
 export interface Caller {
-  /** The administrator's name; of an account's key, its ID. */
+  /** The administrator's name; of an account's key, its ID; of anybody else, the address. */
   readonly name: string
 }
 
@@ -75,9 +75,11 @@ export interface Declaration<
   /**
    * Scope of restricted keys; "any": any secret or restricted key; "secret": a secret key only; "publishable": any key of
    * the account, from the key's origins by browsers; "administrator": one of ours, about the account in the path
-   * (decisions G7, J2, J3).
+   * (decisions G7, J2, J3); "public": anybody, about whomever the path leads to (decision L3).
    */
-  readonly access: Scope | "any" | "secret" | "publishable" | "administrator"
+  readonly access: Scope | "any" | "secret" | "publishable" | "administrator" | "public"
+  /** The business type whose accounts alone have it (decision L1). */
+  readonly vertical?: string
   readonly sandboxOnly?: boolean
   readonly body?: Schema.Codec<Body, unknown>
   /** A body that the documents show. */
@@ -109,9 +111,14 @@ type Returned<Success extends Schema.Top, List extends boolean> = List extends t
   ? Page<Success["Type"]>
   : Success["Type"]
 
+/** Whose objects a public path leads to; fails with `resource_missing`. */
+export type Whose<R> = (params: Readonly<Record<string, string>>, livemode: boolean) => Result<Tenant, R>
+
 export interface Endpoint<R> {
   readonly declaration: Declaration
   readonly handler: Handler<unknown, unknown, Json | Page<Json>, R>
+  /** Of a public one. */
+  readonly whose?: Whose<R>
 }
 
 /** The services that what a function returns takes, and so does what it leaves to do. */
@@ -136,3 +143,17 @@ export const bind = <
   declaration: Declaration<Body, Query, Success, List>,
   handler: H,
 ): Endpoint<HandlerServices<H>> => ({ declaration, handler }) as Endpoint<HandlerServices<H>>
+
+/** Binds a verb that anybody may ask for, with what says whose objects it is about. */
+export const bindPublic = <
+  Body,
+  Query,
+  Success extends Schema.Top,
+  List extends boolean,
+  H extends Handler<Body, Query, Returned<Success, List>, unknown>,
+  R,
+>(
+  declaration: Declaration<Body, Query, Success, List>,
+  whose: Whose<R>,
+  handler: H,
+): Endpoint<HandlerServices<H> | R> => ({ declaration, handler, whose }) as Endpoint<HandlerServices<H> | R>

@@ -1,5 +1,8 @@
 /** Whether a key may call an endpoint, and a page of another origin may see the response (decisions G7, J2, J3). */
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
+import type { Tenant } from "../db/tenant.ts"
 import type { AccountKey, KnownKey } from "../key/Keys.ts"
 import { type Level, reaches, type Scope } from "../key/scopes.ts"
 import { type Problem, problem } from "../problem.ts"
@@ -24,10 +27,28 @@ export const allow = (declaration: Declaration, key: KnownKey): Effect.Effect<vo
       : Effect.fail(problem("administrator_key_required", "This takes an administrator key."))
   }
   if (key.kind === "administrator") return secretOnly
-  if (access === "publishable" || key.type === "secret") return Effect.void
+  if (access === "public" || access === "publishable" || key.type === "secret") return Effect.void
   if (key.type === "publishable" || access === "secret") return secretOnly
   return access === "any" ? Effect.void : requireScope(key, access, levelOf(declaration))
 }
+
+/** Refuses what only accounts of another business type have (decision L1). */
+export const requireVertical = Effect.fnUntraced(function* ({ vertical, path }: Declaration, tenant: Tenant) {
+  if (vertical === undefined) return
+  const { reading } = yield* TenantDatabase
+  const found = Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`SELECT 1 FROM account WHERE id = ${tenant.account_id} AND vertical = ${vertical}`,
+  )
+  if ((yield* reading(tenant, found)).length > 0) return
+  return yield* problem(
+    "feature_unavailable",
+    `${path} is there for accounts whose business type is ${vertical}: choose it with PATCH /providers/me/vertical.`,
+  )
+})
+
+/** Headers that let a page of any origin read what anybody may ask for. */
+export const OPEN_TO_ALL: Readonly<Record<string, string>> = { "access-control-allow-origin": "*" }
 
 /** Headers that let a page of `origin` read what its publishable key may read; refused where it is not on the list. */
 export const crossOrigin = (
@@ -42,11 +63,19 @@ export const crossOrigin = (
     : Effect.fail(problem("origin_not_allowed", `The origin ${origin.slice(0, 200)} is not on this key's allow-list.`))
 }
 
-/** The response to a browser's preflight request: what it may try. Whether the origin is allowed, the call itself decides. */
-export const preflight = (origin: string): Readonly<Record<string, string>> => ({
+/** What a page of another origin may try at what this key or nobody's may call. */
+const MAY_TRY = {
+  publishable: { "access-control-allow-methods": "GET", "access-control-allow-headers": "authorization" },
+  public: {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "content-type, idempotency-key",
+  },
+} as const
+
+/** The response to a browser's preflight request. Whether the origin is allowed, the call itself decides. */
+export const preflight = (access: keyof typeof MAY_TRY, origin: string): Readonly<Record<string, string>> => ({
   "access-control-allow-origin": origin,
-  "access-control-allow-methods": "GET",
-  "access-control-allow-headers": "authorization",
+  ...MAY_TRY[access],
   "access-control-max-age": "600",
   vary: "Origin",
 })

@@ -12,7 +12,7 @@ import { hold, type Lease, release, takingOf } from "../process/lease.ts"
 import { SECOND_MS } from "../time.ts"
 import { type Claimed, keyBefore, type RecordKey, RecordKeys } from "./RecordKeys.ts"
 
-const MAX_KEY_LENGTH = 255
+export const MAX_KEY_LENGTH = 255
 
 /** The process that works on a claimed request; what it has in hand is known by its token. */
 const claimLease: Lease = { name: "idempotency_record", key: "token" }

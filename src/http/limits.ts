@@ -35,7 +35,7 @@ export interface Limits {
   readonly hold: (request: Limited, address: string, bytes: number) => Problem | undefined
 }
 
-export const createLimits = (rates: RateLimits, inFlight: number): Limits => {
+export const createLimits = (rates: Pick<RateLimits, "live" | "sandbox" | "public">, inFlight: number): Limits => {
   const buckets = {
     live: createRateLimit(rates.live),
     sandbox: createRateLimit(rates.sandbox),

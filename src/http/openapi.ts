@@ -45,6 +45,7 @@ const WITH_KEY: ReadonlyArray<ProblemCode> = [
 
 /** The refusals of keys that may not call an endpoint. */
 const accessCodes = ({ access }: Declaration): ReadonlyArray<ProblemCode> => {
+  if (access === "public") return []
   if (access === "administrator") return ["administrator_key_required"]
   if (access === "publishable") return WITH_ACCOUNT_KEY
   if (access === "secret" || access === "any") return [...WITH_ACCOUNT_KEY, "secret_key_required"]
@@ -73,9 +74,13 @@ const closed = (schema: Json): Json => {
     : schema
 }
 
+/** What no request without a key is refused for. */
+const isOfKeys = (code: ProblemCode): boolean => code.startsWith("key_")
+
 export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> => [
-  ...EVERYWHERE,
+  ...(declaration.access === "public" ? EVERYWHERE.filter((code) => !isOfKeys(code)) : EVERYWHERE),
   ...accessCodes(declaration),
+  ...(declaration.vertical === undefined ? [] : ["feature_unavailable" as const]),
   ...(declaration.method === "GET" ? OF_READS : OF_WRITES),
   ...(declaration.method === "POST" ? WITH_KEY : []),
   ...(declaration.codes ?? []),
@@ -84,12 +89,12 @@ export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> =>
 const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
 
 /** Headers of every response to a known key; of a write those that say what it counted; of a POST whether it is a replay. */
-const headersOf = ({ method }: Declaration): Json => ({
+const headersOf = ({ method, access }: Declaration): Json => ({
   "X-Request-Id": header("RequestId"),
   "RateLimit-Limit": header("RateLimitLimit"),
   "RateLimit-Remaining": header("RateLimitRemaining"),
   "RateLimit-Reset": header("RateLimitReset"),
-  ...(method === "GET"
+  ...(method === "GET" || access === "public"
     ? {}
     : {
         "X-Service-Billable": header("ServiceBillable"),
@@ -189,6 +194,7 @@ const successExample = (declaration: Declaration): Json => {
 /** Whose keys may call it, in words. */
 export const accessOf = (declaration: Declaration): string => {
   const { access } = declaration
+  if (access === "public") return "request without a key"
   if (access === "administrator") return "administrator key"
   if (access === "secret") return "secret key"
   if (access === "any") return "secret or restricted key"
@@ -207,7 +213,8 @@ const operation = (declaration: Declaration): Json => ({
   operationId: operationId(declaration),
   summary: declaration.summary,
   tags: [declaration.path.split("/")[1]],
-  description: `Takes a ${accessOf(declaration)}.${declaration.sandboxOnly === true ? " Sandbox only." : ""}`,
+  description: `Takes a ${accessOf(declaration)}.${declaration.sandboxOnly === true ? " Sandbox only." : ""}${declaration.vertical === undefined ? "" : ` For accounts whose business type is ${declaration.vertical}.`}`,
+  ...(declaration.access === "public" ? { security: [] } : {}),
   parameters: [
     ...pathParameters(declaration.path).map((name) => ({
       name,

@@ -1,4 +1,5 @@
 /** What becomes of a call of the API: the steps of decision A6, in its order. */
+import { createHash } from "node:crypto"
 import type { IncomingMessage } from "node:http"
 import { Effect } from "effect"
 import type { Transport } from "../config/Config.ts"
@@ -7,17 +8,17 @@ import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
 import { Keys, type KnownKey } from "../key/Keys.ts"
 import { noSuch, type Problem, problem } from "../problem.ts"
-import { allow, crossOrigin } from "./access.ts"
+import { allow, crossOrigin, OPEN_TO_ALL, requireVertical } from "./access.ts"
 import { readJson } from "./body.ts"
 import type { Declaration, Endpoint } from "./Endpoint.ts"
 import { allowExpansions, type Expanders, expansions } from "./expand.ts"
-import { type Claim, claim, drop, type Stored, unclaim } from "./idempotency.ts"
+import { type Claim, claim, drop, MAX_KEY_LENGTH, type Stored, unclaim } from "./idempotency.ts"
 import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import type { PublicRoute } from "./publicRoutes.ts"
 import { parseQuery } from "./query.ts"
 import { createRoutes, type Match } from "./routes.ts"
-import { type Reply, replay, runHandler } from "./runHandler.ts"
+import { type Asker, type Reply, replay, runHandler } from "./runHandler.ts"
 import { addressOf, environment, isSecure } from "./transport.ts"
 import { decodersOf } from "./validation.ts"
 
@@ -97,6 +98,13 @@ const findRoute = Effect.fnUntraced(function* <E extends Endpoint<unknown>>(
   return yield* problem("route_missing", `There is no ${node.method} ${url.pathname}.`)
 })
 
+/** The place of a request that anybody may make among those of its address. */
+const admit = Effect.fnUntraced(function* (call: Call, address: string, limits: Limits) {
+  addHeaders(call, OPEN_TO_ALL)
+  yield* limits.take(call, "public", address)
+  yield* limits.enter(call, `public ${address}`)
+})
+
 /** Whether the key's type and scopes, and the page that calls, allow it. */
 const authorize = Effect.fnUntraced(function* (
   call: Call,
@@ -108,6 +116,12 @@ const authorize = Effect.fnUntraced(function* (
   yield* allowExpansions(call.url.searchParams.getAll("expand[]"), key, expanders)
   addHeaders(call, yield* crossOrigin(declaration, key, call.node.headers.origin))
 })
+
+/** What handlers call who asks. */
+const nameOf = (asker: Asker): string => {
+  if (asker.kind === "anybody") return asker.address
+  return asker.kind === "administrator" ? asker.name : asker.id
+}
 
 /** Whose objects a call is about: the key's account, or the one that an administrator names in the path. */
 const tenantOf = (key: KnownKey, params: Readonly<Record<string, string>>, livemode: boolean): Tenant =>
@@ -131,10 +145,17 @@ const decode = Effect.fnUntraced(function* (call: Call, match: Match<Endpoint<un
 
 const isStored = (found: Claim | Stored): found is Stored => "status" in found
 
+/** Keys of everybody's own invention are told apart by who sends them: an account's by the account, others by their address. */
+const keyOf = (name: string, asker: Asker): string =>
+  asker.kind === "anybody" && name.length > 0 && name.length <= MAX_KEY_LENGTH
+    ? createHash("sha256").update(`${asker.address} ${name}`).digest("hex")
+    : name
+
 /** Runs `work` once for each idempotency key; a replay gets the first response, as `again` shows it. */
 const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   { node, url }: Call,
   tenant: Tenant,
+  asker: Asker,
   raw: Json,
   work: (held: Claim | undefined) => Effect.Effect<Reply, E, R>,
   again: (stored: Stored) => Effect.Effect<Reply, E2, R2>,
@@ -142,7 +163,8 @@ const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   const name = node.method === "POST" ? node.headers["idempotency-key"] : undefined
   if (name === undefined) return yield* work(undefined)
   const { keeping } = yield* TenantDatabase
-  const held = yield* keeping(tenant, claim(tenant, String(name), { method: "POST", path: url.pathname, body: raw }))
+  const key = keyOf(String(name), asker)
+  const held = yield* keeping(tenant, claim(tenant, key, { method: "POST", path: url.pathname, body: raw }))
   if (isStored(held)) return { ...(yield* again(held)), headers: { "idempotent-replayed": "true" } } satisfies Reply
   return yield* work(held).pipe(
     Effect.tapCause(() =>
@@ -163,31 +185,45 @@ export const createPipeline = <R>(
   limits: Limits,
 ) => {
   const routes = { live: createRoutes(endpoints, true), sandbox: createRoutes(endpoints, false) }
+
+  /** The endpoint that a request is for, who asks, and whose objects it is about. */
+  const enter = Effect.fnUntraced(function* (call: Call, place: Place) {
+    const known =
+      place === undefined ? undefined : routes[place.livemode ? "live" : "sandbox"].find(call.node.method!, place.path)
+    if (known !== undefined && "endpoint" in known && known.endpoint.whose !== undefined) {
+      call.route = known.endpoint.declaration.path
+      const asker: Asker = { kind: "anybody", address: addressOf(call.node, transport) }
+      yield* admit(call, asker.address, limits)
+      return { match: known, asker, tenant: yield* known.endpoint.whose(known.params, place!.livemode) }
+    }
+    const { key, livemode } = yield* authenticate(call, place, transport, limits)
+    const match = yield* findRoute(call, place, routes)
+    yield* authorize(call, match.endpoint.declaration, key, expanders)
+    return { match, asker: key as Asker, tenant: tenantOf(key, match.params, livemode) }
+  })
+
   return Effect.fnUntraced(function* (call: Call) {
     const { node, url } = call
     const metering = yield* Metering
     yield* requireHttps(node, transport)
     const place = environment(node.headers.host ?? "", url.pathname, transport)
-    const { key, livemode } = yield* authenticate(call, place, transport, limits)
-    const match = yield* findRoute(call, place, routes)
+    const { match, asker, tenant } = yield* enter(call, place)
     const { endpoint, params } = match
-    yield* authorize(call, endpoint.declaration, key, expanders)
-    const tenant = tenantOf(key, params, livemode)
-    if (!isWrite(node) && key.kind === "account") metering.noteRead(key)
+    yield* requireVertical(endpoint.declaration, tenant)
+    if (!isWrite(node) && asker.kind === "account") metering.noteRead(asker)
     const raw = isWrite(node) ? yield* readJson(node) : {}
     const run = Effect.fnUntraced(function* (held: Claim | undefined) {
       const { body, query, fields } = yield* decode(call, match, raw)
-      const caller = { name: key.kind === "administrator" ? key.name : key.id }
-      const request = { ...tenant, caller, id: params.id ?? "", params, body, query }
-      return yield* runHandler({ endpoint, request, key, held, fields, expanders })
+      const request = { ...tenant, caller: { name: nameOf(asker) }, id: params.id ?? "", params, body, query }
+      return yield* runHandler({ endpoint, request, asker, held, fields, expanders })
     })
     const again = Effect.fnUntraced(function* (stored: Stored) {
       const fields = yield* expansions(url.searchParams.getAll("expand[]"), endpoint.declaration)
       return yield* replay(tenant, stored, fields, expanders)
     })
-    const reply: Reply = yield* once(call, tenant, raw, run, again)
+    const reply: Reply = yield* once(call, tenant, asker, raw, run, again)
     const counted = isWrite(node) && reply.headers?.["x-service-billable"] === undefined
-    const standing = counted ? yield* metering.standing(key) : {}
+    const standing = counted && asker.kind !== "anybody" ? yield* metering.standing(asker) : {}
     return { ...reply, headers: { ...call.headers, ...standing, ...reply.headers } }
   })
 }

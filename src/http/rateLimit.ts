@@ -23,8 +23,7 @@ export interface RateLimit {
   readonly take: (name: string, now?: number) => Taken
 }
 
-export const createRateLimit = (perSecond: number): RateLimit => {
-  const burst = perSecond * BURST_SECONDS
+export const createRateLimit = (perSecond: number, burst = perSecond * BURST_SECONDS): RateLimit => {
   const buckets = new Map<string, Bucket>()
 
   const refill = (bucket: Bucket, now: number): number =>

@@ -21,10 +21,13 @@ export interface Reply {
   readonly headers?: Headers
 }
 
+/** Who asks: whose key it is; or anybody, from an address. */
+export type Asker = KnownKey | { readonly kind: "anybody"; readonly address: string }
+
 export interface Run<R> {
   readonly endpoint: Endpoint<R>
   readonly request: Request<unknown, unknown>
-  readonly key: KnownKey
+  readonly asker: Asker
   /** The claim of its idempotency key, where it has one. */
   readonly held: Claim | undefined
   /** The fields to expand. */
@@ -35,8 +38,8 @@ export interface Run<R> {
 type Returned = Json | Page<Json>
 
 /** What an administrator does is about the account as a whole, which is kept with its live data. */
-const tenantInDatabase = ({ key, request: { account_id, livemode } }: Run<never>): Tenant =>
-  key.kind === "administrator" ? { account_id, livemode: true } : { account_id, livemode }
+const tenantInDatabase = ({ asker, request: { account_id, livemode } }: Run<never>): Tenant =>
+  asker.kind === "administrator" ? { account_id, livemode: true } : { account_id, livemode }
 
 /** What the handler returned, as the response has it. */
 const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
@@ -92,9 +95,9 @@ const reading = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
   Effect.flatMap(TenantDatabase, (database) => database.reading(tenantInDatabase(run as Run<never>), work))
 
 /** Counts a live write. */
-const count = <R>({ request, key }: Run<R>) =>
+const count = <R>({ request, asker }: Run<R>) =>
   Effect.flatMap(Metering, (metering) =>
-    request.livemode && key.kind === "account" ? metering.count(key) : Effect.succeed<Headers>({}),
+    request.livemode && asker.kind === "account" ? metering.count(asker) : Effect.succeed<Headers>({}),
   )
 
 type Kind<R, K> = Extract<Handler<unknown, unknown, Returned, R>, { readonly kind: K }>

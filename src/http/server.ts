@@ -169,13 +169,14 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   const sandboxRoutes = createRoutes(endpoints, false)
   const ready = yield* createReadiness
 
-  /** What a browser asks before a page of another origin may call. */
-  const asksBefore = (node: IncomingMessage, url: URL): boolean => {
+  /** What a browser asks before a page of another origin may call; undefined: it is no such question. */
+  const asksBefore = (node: IncomingMessage, url: URL) => {
     const place = environment(node.headers.host ?? "", url.pathname, transport)
-    if (node.method !== "OPTIONS" || node.headers.origin === undefined || place === undefined) return false
-    // What publishable keys may call is the same in both environments.
-    const match = sandboxRoutes.find("GET", place.path)
-    return "endpoint" in match && match.endpoint.declaration.access === "publishable"
+    if (node.method !== "OPTIONS" || node.headers.origin === undefined || place === undefined) return undefined
+    // What pages of other origins may call is the same in both environments.
+    const match = sandboxRoutes.find(node.headers["access-control-request-method"] ?? "GET", place.path)
+    const access = "endpoint" in match ? match.endpoint.declaration.access : undefined
+    return access === "publishable" || access === "public" ? access : undefined
   }
 
   /** What responds to a request: the first of these that it is for. */
@@ -185,8 +186,9 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
       call.route = READINESS
       return readiness(yield* ready, requestId)
     }
-    if (isSecure(node, transport) && asksBefore(node, url)) {
-      const headers = { ...preflight(node.headers.origin!), "x-request-id": requestId }
+    const asked = isSecure(node, transport) ? asksBefore(node, url) : undefined
+    if (asked !== undefined) {
+      const headers = { ...preflight(asked, node.headers.origin!), "x-request-id": requestId }
       return HttpServerResponse.empty({ status: 204, headers })
     }
     const document = isWrite(node) ? undefined : documents.get(url.pathname)

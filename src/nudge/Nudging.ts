@@ -3,7 +3,7 @@ import { Context, Effect, Layer } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { QuietHours } from "../../machines/reminders.ts"
 import type { ConfigProblem } from "../config/Config.ts"
-import { Origin } from "../http/Origin.ts"
+import { PageUrls } from "../http/PageUrls.ts"
 import { linkTokens } from "../secret/linkTokens.ts"
 import type { Vault } from "../secret/Vault.ts"
 
@@ -27,9 +27,11 @@ export class Nudging extends Context.Service<
     )
 }
 
-/** The payment link of a nudge (decision F5). */
-export const paymentLink = Effect.fnUntraced(function* (nudge: string) {
-  const { token } = yield* Nudging
-  const { url } = yield* Origin
-  return `${url}/pay/${token(nudge)}`
-})
+/** The payment link of a nudge (decision F5); of one about an instalment plan, the plan's own (decision L8). */
+export const paymentLink = ({
+  id,
+  instalment_plan_id: plan,
+}: {
+  readonly id: string
+  readonly instalment_plan_id: string | null
+}) => Effect.map(PageUrls, ({ url }) => url(plan ?? id))

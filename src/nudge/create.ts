@@ -23,11 +23,22 @@ export interface About {
   readonly dueAt: number | null
 }
 
+/** The instalment plan that a nudge is about: goods have no plan of the merchant's, and no reminders of its own. */
+export interface AboutInstalments {
+  readonly instalmentPlanId: string
+  /** What is bought. */
+  readonly goods: string
+  /** What is due, or was missed. */
+  readonly amountKobo: number
+  readonly dueAt: number
+  readonly isLate: boolean
+}
+
 /** A nudge to be made. */
 export interface NudgeRequest extends Tenant {
   readonly customerId: string
   readonly testClockId: string | null
-  readonly about: About | null
+  readonly about: About | AboutInstalments | null
   readonly template: NudgeTemplate
   /** Of a custom one. */
   readonly message: string | null
@@ -88,7 +99,10 @@ export const newNudge = (
   addressees: Addressees,
   token: (nudge: string) => string,
 ): { readonly row: NudgeRow; readonly outcome: Outcome } | undefined => {
-  const addressee = addressees.get(nameOf(request.customerId, request.about?.planId ?? null))
+  const { about } = request
+  const instalments = about !== null && "instalmentPlanId" in about ? about : null
+  const subscription = about !== null && "subscriptionId" in about ? about : null
+  const addressee = addressees.get(nameOf(request.customerId, subscription?.planId ?? null))
   if (addressee === undefined) return undefined
   const { phone, email, name, business_name: business, plan } = addressee
   const preferred = request.channels ?? addressee.plan_channels ?? CHANNELS
@@ -101,7 +115,8 @@ export const newNudge = (
     livemode: request.livemode,
     id,
     customer_id: request.customerId,
-    subscription_id: request.about?.subscriptionId ?? null,
+    subscription_id: subscription?.subscriptionId ?? null,
+    instalment_plan_id: instalments?.instalmentPlanId ?? null,
     test_clock_id: request.testClockId,
     source: request.source,
     template: request.template,
@@ -112,9 +127,10 @@ export const newNudge = (
     message: wordsFor(request.template, {
       name,
       business,
-      plan,
-      amountKobo: request.about?.amountKobo ?? null,
-      dueAt: request.about?.dueAt ?? null,
+      plan: instalments?.goods ?? plan,
+      amountKobo: about?.amountKobo ?? null,
+      dueAt: about?.dueAt ?? null,
+      instalment: instalments === null ? null : instalments.isLate ? "missed" : "due",
       message: request.message,
     }),
     link_token_hash: channels.length === 0 ? null : hashToken(token(id)),

@@ -13,7 +13,7 @@ import { applyReceipts } from "./receipts.ts"
 
 /** A nudge with what its messenger was given last. */
 const renderOutbox = (row: NudgeRow) =>
-  Effect.map(paymentLink(row.id), (link): typeof OutboxNudge.Type => {
+  Effect.map(paymentLink(row), (link): typeof OutboxNudge.Type => {
     const message = wholeText({ text: row.message.text, link })
     return {
       ...renderNudge(row),

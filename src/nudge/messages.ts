@@ -9,8 +9,10 @@ export interface Subject {
   readonly plan: string | null
   /** What is owed now, else what is charged next. */
   readonly amountKobo: number | null
-  /** When it is charged. */
+  /** When it is charged, or due. */
   readonly dueAt: number | null
+  /** Of an instalment for goods, which the buyer pays: how it stands; null: it is none. */
+  readonly instalment: "due" | "missed" | null
   readonly message: string | null
 }
 
@@ -60,6 +62,14 @@ export const WORDINGS = {
     subject: "Your service at {business} is paused",
     text: "Hello {name}, your service at {business} is paused because a payment is missing. To pay and go on:",
   },
+  instalment_due: {
+    subject: "Your instalment for {plan} is due on {date}",
+    text: "Hello {name}, {amount} for {plan} is due to {business} on {date}. To pay, and to see how far you are:",
+  },
+  instalment_missed: {
+    subject: "An instalment for {plan} is late",
+    text: "Hello {name}, {amount} for {plan} has been due to {business} since {date}. To pay and catch up:",
+  },
   custom: { subject: "A message from {business}", text: "{message}" },
 } as const satisfies Readonly<Record<string, Wording>>
 
@@ -80,7 +90,12 @@ const day = new Intl.DateTimeFormat("en-GB", {
   timeZone: "Africa/Lagos",
 })
 
-const valuesOf = ({ amountKobo, dueAt, ...words }: Subject): Readonly<Record<string, string | null>> => ({
+const valuesOf = ({
+  amountKobo,
+  dueAt,
+  instalment: _,
+  ...words
+}: Subject): Readonly<Record<string, string | null>> => ({
   ...words,
   amount: amountKobo === null ? null : formatKobo(amountKobo),
   date: dueAt === null ? null : day.format(dueAt),
@@ -105,7 +120,8 @@ export const wordsFor = (template: NudgeTemplate, about: Subject): Worded => {
   const fill = (text: string) => text.replace(VARIABLE, (_, name: string) => values[name]!)
   const fits = ({ text, subject }: Wording) => variablesOf(text + subject).every((name) => values[name] !== null)
   // The last one needs nothing that a nudge lacks.
-  const wording = BY_TEMPLATE[template].find((name) => fits(WORDINGS[name])) ?? BY_TEMPLATE[template].at(-1)!
+  const names = about.instalment === null ? BY_TEMPLATE[template] : ([`instalment_${about.instalment}`] as const)
+  const wording = names.find((name) => fits(WORDINGS[name])) ?? names.at(-1)!
   const { subject, text } = WORDINGS[wording]
   return { wording, subject: fill(subject), text: fill(text), values: variablesOf(text).map((name) => values[name]!) }
 }

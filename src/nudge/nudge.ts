@@ -31,6 +31,7 @@ export const nudges = actorTable<NudgeContext>()(
   {
     customer_id: fixed(Kind.text),
     subscription_id: fixed(Kind.nullable(Kind.text)),
+    instalment_plan_id: fixed(Kind.nullable(Kind.text)),
     test_clock_id: fixed(Kind.nullable(Kind.text)),
     source: fixed(Kind.oneOf(NUDGE_SOURCES)),
     template: fixed(Kind.oneOf(NUDGE_TEMPLATES)),

@@ -171,7 +171,7 @@ const giveOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
   if (nudge.was_in_hand && (!messenger.repeatable || held?.type === "withdraw"))
     return unsent({ type: "messenger.unknown", at })
   if (held !== undefined) return unsent(held)
-  const message = messageOf(nudge, yield* paymentLink(nudge.id), at)
+  const message = messageOf(nudge, yield* paymentLink(nudge), at)
   return yield* messenger.send(message).pipe(
     Effect.match({
       onSuccess: (taken): Answered => ({ nudge, answer: accepted(taken, at), messageId: taken.messageId }),

@@ -30,7 +30,7 @@ const ADDRESSES = new Set(["href", "action", "src", "formaction"])
 const CODE = /^(on.*|style)$/
 /** Attributes that may hold a value: any text is safe there, or is checked (above). Others say what their template says. */
 const OPEN =
-  /^(aria-[a-z]+|data-[a-z]+|id|class|for|name|type|value|title|label|placeholder|autocomplete|autofocus|inputmode|maxlength|required|checked|selected|disabled|hidden|open|method|form|d|datetime|lang|tabindex|href|action|src|formaction)$/
+  /^(aria-[a-z]+|data-[a-z]+|id|class|for|name|type|value|title|label|placeholder|autocomplete|autofocus|inputmode|maxlength|required|checked|selected|disabled|hidden|open|max|method|form|d|datetime|lang|tabindex|href|action|src|formaction)$/
 /** Elements whose content is not text. */
 const RAW = new Set(["script", "style", "iframe", "noembed", "noframes", "plaintext", "xmp"])
 

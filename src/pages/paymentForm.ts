@@ -3,7 +3,7 @@ import { formatKobo, VERIFICATION_KOBO } from "../money.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { type Errors, errorId, hidden, invalid, textField, wrong } from "./fields.ts"
 import { type Html, html } from "./html.ts"
-import type { FieldError, FormField, PaymentForm, TypedDetails } from "./views.ts"
+import type { AmountChoice, FieldError, FormField, PaymentForm, TypedDetails } from "./views.ts"
 import { expiry, paymentMethod } from "./words.ts"
 
 export interface FormPage {
@@ -100,8 +100,26 @@ ${textField({ name: "otp", label: "One-time code", autocomplete: "one-time-code"
 </fieldset>
 `
 
+/** How much is paid, where that is the buyer's choice. */
+const amountField = (choice: AmountChoice, errors: Errors): Html => html`<fieldset>
+<legend>Amount</legend>
+<div class="fields">
+${textField({ name: "amount", label: "Amount in naira", inputmode: "numeric", autocomplete: "off", value: choice.value, required: true, maxlength: 15, hint: range(choice) }, errors)}
+</div>
+</fieldset>
+`
+
+const range = ({ leastKobo, mostKobo }: AmountChoice): string =>
+  leastKobo === mostKobo ? formatKobo(mostKobo) : `from ${formatKobo(leastKobo)} to ${formatKobo(mostKobo)}`
+
+/** What the form says of the amount beside its fields. */
+const hiddenAmount = ({ chooses, amountKobo, asksOtp }: PaymentForm): Html => {
+  if (chooses === null) return hidden("amount", amountKobo)
+  return html`${hidden("seen", chooses.seenKobo)}${asksOtp && hidden("amount", chooses.value)}`
+}
+
 const allFields = (form: PaymentForm, simulated: boolean): Html =>
-  html`${
+  html`${form.chooses !== null && amountField(form.chooses, form.errors)}${
     form.details !== null && detailFields(form.details, form)
   }${form.saved.length > 0 && choices(form)}${form.email !== null && emailField(form.email, form.errors)}${form.takesCards ? cardFields(form, simulated) : elsewhere(form)}`
 
@@ -120,10 +138,10 @@ const linksOf = ({ form, business, cancelUrl }: FormPage): ReadonlyArray<Html> =
 export const paymentForm = (page: FormPage): Html => {
   const { form, simulated, terms } = page
   const links = linksOf(page)
-  const [says, busy] = BUTTON[form.purpose](form.amountKobo)
+  const [says, busy] = form.chooses === null ? BUTTON[form.purpose](form.amountKobo) : ["Pay now", "Paying…"]
   return html`<section class="card stack" aria-label="Payment">
 <form id="${FORM_ID}" method="post" action="${form.action}" novalidate>
-${hidden("submission", form.submission)}${hidden("amount", form.amountKobo)}${
+${hidden("submission", form.submission)}${hiddenAmount(form)}${
   form.asksOtp ? otpFields(form, simulated) : allFields(form, simulated)
 }<button class="button" type="submit" data-busy="${busy}">${says}</button>
 </form>
@@ -138,6 +156,7 @@ const DETAILS: ReadonlyArray<FormField> = ["name", "email", "phone"]
 /** The ID of what is to be mended, as far as the page shows it. */
 const targetOf = (field: FormField, { form, simulated }: Pick<FormPage, "form" | "simulated">): string | null => {
   if (form.asksOtp || field === "otp") return form.asksOtp && field === "otp" ? field : null
+  if (field === "amount") return form.chooses === null ? null : field
   if (DETAILS.includes(field)) return form.details === null && (field !== "email" || form.email === null) ? null : field
   if (field !== "payment_method") return form.takesCards ? field : null
   if (form.saved.length > 0) return field

@@ -23,6 +23,7 @@ export const FORM_FIELDS = [
   "card_expiry",
   "card_cvc",
   "otp",
+  "amount",
 ] as const
 export type FormField = (typeof FORM_FIELDS)[number]
 
@@ -39,6 +40,16 @@ export interface TypedDetails {
   readonly phone: string
 }
 
+/** How much a buyer may pay: the field is in naira, the rest in kobo. */
+export interface AmountChoice {
+  /** What is in the field. */
+  readonly value: string
+  readonly leastKobo: number
+  readonly mostKobo: number
+  /** What had been paid when the page was made; posted as `seen`. */
+  readonly seenKobo: number
+}
+
 export interface PaymentForm {
   /** Where it posts to: a path such as `/checkout/…/complete`. */
   readonly action: string
@@ -47,6 +58,8 @@ export interface PaymentForm {
   /** What the buyer is shown to pay now (kobo), 0 where a payment method is only saved; posted as `amount`. */
   readonly amountKobo: number
   readonly purpose: "pay" | "start_trial" | "save"
+  /** Where buyers choose how much they pay; null: what they are shown. */
+  readonly chooses: AmountChoice | null
   /** null: the customer is known. */
   readonly details: TypedDetails | null
   /** The e-mail address of a known customer, asked for where the rail needs one; null: it is not asked for. */
@@ -119,6 +132,65 @@ export interface PaymentLinkView extends Setting {
   /** What was said in its place, such as that it was paid otherwise; null: nothing. */
   readonly remark: string | null
   readonly form: PaymentForm
+}
+
+/** One instalment of a schedule. */
+export interface InstalmentShown {
+  readonly index: number
+  readonly dueAt: number
+  readonly amountKobo: number
+  readonly status: "scheduled" | "paid" | "missed"
+  /** The one to pay next. */
+  readonly isNext: boolean
+}
+
+/** A buyer's instalment plan that goes on. All amounts in kobo. */
+export interface InstalmentView extends Setting {
+  /** What is bought. */
+  readonly goods: string
+  readonly customerName: string
+  readonly status: string
+  readonly paidKobo: number
+  readonly targetKobo: number
+  readonly missedKobo: number
+  /** Late fees that are not paid. */
+  readonly feeKobo: number
+  /** What is to be paid next, fees included; null: as much as the buyer likes. */
+  readonly dueKobo: number | null
+  readonly dueAt: number
+  readonly deadlineAt: number
+  /** Empty: there is none. */
+  readonly schedule: ReadonlyArray<InstalmentShown>
+  /** What the buyer has just paid; null: nothing. */
+  readonly paidNowKobo: number | null
+  /** A payment is under way. */
+  readonly isPaying: boolean
+  readonly payPath: string
+  readonly cancelPath: string
+}
+
+export interface InstalmentPaymentView extends Setting {
+  readonly goods: string
+  readonly customerName: string
+  readonly paidKobo: number
+  readonly targetKobo: number
+  /** What is due now, in words. */
+  readonly due: string
+  readonly backPath: string
+  readonly form: PaymentForm
+}
+
+/** Asks whether a plan is to be cancelled. */
+export interface CancelInstalmentsView extends Setting {
+  readonly goods: string
+  readonly paidKobo: number
+  /** What is kept of that. */
+  readonly feeKobo: number
+  /** What goes back. */
+  readonly refundKobo: number
+  readonly isPaying: boolean
+  readonly action: string
+  readonly backPath: string
 }
 
 /** A payment whose outcome is not known yet: the page looks again by itself. */

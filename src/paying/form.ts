@@ -1,8 +1,8 @@
 /** The form of a page on which buyers pay, and what it shows again after a submission that did not go through. */
-import type { PaymentForm, TypedDetails } from "../pages/views.ts"
+import type { PaymentForm } from "../pages/views.ts"
 import { asksForCode, type Declined, declineInWords } from "./declines.ts"
 import { newSubmissionNumber } from "./page.ts"
-import type { Fault } from "./submission.ts"
+import type { Fault, TypedFields } from "./submission.ts"
 
 /** What a form shows beside what it always does. */
 export interface FormState {
@@ -11,18 +11,25 @@ export interface FormState {
   readonly asksOtp?: boolean
   /** The ID of the payment method that is ticked. */
   readonly chosen?: string
-  /** The buyer's details as they were typed. */
-  readonly typed?: TypedDetails
+  /** The fields as they were typed. */
+  readonly typed?: TypedFields
 }
 
 type Given = Pick<PaymentForm, "amountKobo" | "purpose" | "details" | "saved" | "takesCards"> & {
+  readonly chooses?: PaymentForm["chooses"]
+
   /** Whether the rail needs an e-mail address of a known customer. */
   readonly asksEmail: boolean
 }
 
 /** The form of the page at `path`. */
-export const formOf = (path: string, { asksEmail, ...given }: Given, state: FormState): PaymentForm => ({
+export const formOf = (
+  path: string,
+  { asksEmail, chooses = null, ...given }: Given,
+  state: FormState,
+): PaymentForm => ({
   ...given,
+  chooses: chooses === null ? null : { ...chooses, value: state.typed?.amount || chooses.value },
   email: asksEmail ? (state.typed?.email ?? "") : null,
   action: `${path}/complete`,
   submission: newSubmissionNumber(),

@@ -58,7 +58,7 @@ const isPassing = ({ code, status }: Problem): boolean =>
   status >= 500 || code.startsWith("rate") || code === "too_many_in_flight"
 
 /** The address of a page, from that of anything that belongs to it. */
-const pageOf = (path: string): string | undefined => /^\/(?:checkout|pay)\/[^/]+/.exec(path)?.[0]
+const pageOf = (path: string): string | undefined => /^\/(?:checkout|pay|save)\/[^/]+/.exec(path)?.[0]
 
 /**
  * What a browser is shown of a refusal; a program gets the envelope. What became of a payment that was being made, the page

@@ -1,5 +1,5 @@
 /**
- * The routes of a page on which buyers pay, the same for checkout sessions and payment links: the page as it stands, what a
+ * The routes of a page on which buyers pay, the same for checkout sessions, payment links and instalment plans: the page as it stands, what a
  * submission leads to, and where buyers come back to. One flow for browsers and, in JSON, for programs (decision G8).
  */
 import { Effect } from "effect"
@@ -16,7 +16,7 @@ import { declineShown, type FormState, faultsShown } from "./form.ts"
 import { lookInto, originsOf } from "./hosted.ts"
 import { answer, firstFault, page, readFields, refusedPage, seeOther, wantsJson } from "./page.ts"
 import type { PaymentSetting } from "./setting.ts"
-import { type Fault, type Fields, readSubmission, type Submission, typedDetails } from "./submission.ts"
+import { type Fault, type Fields, readSubmission, type Submission, typedFields } from "./submission.ts"
 
 /** How things stand with a page. */
 export type Standing =
@@ -43,6 +43,10 @@ type Work<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
 export interface Site<S, R, R2> {
   /** Such as `/checkout`. */
   readonly prefix: string
+  /** What follows the token in the address of the page, such as `/pay`; mostly nothing. */
+  readonly suffix?: string
+  /** What its amounts are in; kobo where nothing else is said. */
+  readonly amountsIn?: "naira"
   /** The page that a token leads to; fails with `resource_missing`. */
   readonly find: (token: string) => Work<S, R>
   readonly setting: (found: S) => PaymentSetting
@@ -85,7 +89,8 @@ const CHOOSE = "Choose one of the payment methods."
 
 /** The routes of a site. */
 export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<PublicRoute<R | R2 | Looking>> => {
-  const pathOf = ({ parts: [token] }: PublicRequest): string => `${site.prefix}/${encodeURIComponent(token!)}`
+  const { prefix, suffix = "", amountsIn = "kobo" } = site
+  const pathOf = ({ parts: [token] }: PublicRequest): string => `${prefix}/${encodeURIComponent(token!)}${suffix}`
   const find = ({ parts: [token] }: PublicRequest) => site.find(token!)
 
   /** The page as it stands; `state` is of its form, `status` of the response where that is no plain one. */
@@ -131,7 +136,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
       return json ? yield* underWay(standing.since) : seeOther(`${pathOf(request)}/return`)
     if (json) return yield* firstFault(faults, fields)
     const code = fields.otp === undefined ? {} : { asksOtp: true, chosen: fields.payment_method ?? "" }
-    return yield* shown(found, { ...faultsShown(faults), ...code, typed: typedDetails(fields) }, 400)
+    return yield* shown(found, { ...faultsShown(faults), ...code, typed: typedFields(fields) }, 400)
   })
 
   /** What a program is told of how its submission ended. */
@@ -159,7 +164,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     if (ended.kind === "busy") return seeOther(`${pathOf(request)}/return`)
     const now = yield* find(request)
     if (ended.kind === "too_late") return yield* shown(now, {}, 422)
-    return yield* shown(now, { ...declineShown(ended, methodId), typed: typedDetails(fields) }, 402)
+    return yield* shown(now, { ...declineShown(ended, methodId), typed: typedFields(fields) }, 402)
   })
 
   /** The form again, where a refusal is one that the buyer can mend in it. */
@@ -169,7 +174,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     { methodId }: Submission,
     fields: Fields,
   ) {
-    const typed = typedDetails(fields)
+    const typed = typedFields(fields)
     const again = (state: FormState) =>
       Effect.flatMap(find(request), (now) => shown(now, { ...state, typed }, refusal.status))
     if (refusal.code === "card_declined") {
@@ -179,6 +184,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     if (refusal.code === "amount_changed") return yield* again({ refusal: refusal.message })
     if (refusal.param === "payment_method")
       return yield* again({ errors: [{ field: "payment_method", message: CHOOSE }] })
+    if (refusal.param === "amount") return yield* again({ errors: [{ field: "amount", message: refusal.message }] })
     return yield* refusal
   })
 
@@ -191,6 +197,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
       asksEmail: site.asksEmail(found),
       hosted: hostedBy !== null,
       simulated,
+      amountsIn,
       now,
     })
     if ("faults" in submitted) return yield* faulty(request, found, submitted.faults, fields)
@@ -206,13 +213,13 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
   /** Who reloads the address that the form was sent to. */
   const goBack = (request: PublicRequest) => Effect.succeed(seeOther(pathOf(request)))
 
-  const at = (rest: string) => new RegExp(`^${site.prefix}/([^/]+)${rest}$`)
+  const at = (rest: string) => new RegExp(`^${prefix}/([^/]+)${suffix}${rest}$`)
   const options = { refused: refusedPage }
   return [
-    publicRoute(`${site.prefix}/:token`, at(""), { GET: show }, options),
-    publicRoute(`${site.prefix}/:token/return`, at("/return"), { GET: comeBack }, options),
-    publicRoute(`${site.prefix}/:token/complete`, at("/complete"), { GET: goBack, POST: complete }, options),
+    publicRoute(`${prefix}/:token${suffix}`, at(""), { GET: show }, options),
+    publicRoute(`${prefix}/:token${suffix}/return`, at("/return"), { GET: comeBack }, options),
+    publicRoute(`${prefix}/:token${suffix}/complete`, at("/complete"), { GET: goBack, POST: complete }, options),
     // What was mistyped or cut off gets a page all the same.
-    publicRoute(site.prefix, new RegExp(`^${site.prefix}(/.*)?$`), { GET: () => Effect.fail(noSuchPage) }, options),
+    publicRoute(prefix, new RegExp(`^${prefix}(/.*)?$`), { GET: () => Effect.fail(noSuchPage) }, options),
   ]
 }

@@ -10,7 +10,7 @@ import { FORM_FIELDS, type FormField, type TypedDetails } from "../pages/views.t
 import { type Problem, problem } from "../problem.ts"
 import { TEST_CARDS } from "../rail/simulator/methods.ts"
 
-const FIELDS = [...FORM_FIELDS, "submission", "amount"] as const
+const FIELDS = [...FORM_FIELDS, "submission", "seen"] as const
 type Field = (typeof FIELDS)[number]
 
 /** The fields as they were sent. */
@@ -40,8 +40,16 @@ export interface Submission {
   readonly simulated: boolean
   /** What numbers the form. */
   readonly submission: string | null
-  /** What the buyer was shown to pay (kobo). */
+  /** What the buyer was shown to pay, or chose to (kobo). */
   readonly amountKobo: number | null
+  /** How far things had come when the form was made: what had been paid (kobo), of pages that are paid on more than once. */
+  readonly seenKobo: number | null
+}
+
+/** What a form shows again. */
+export interface TypedFields extends TypedDetails {
+  /** How much is to be paid, where that is the buyer's choice. */
+  readonly amount: string
 }
 
 const MAX_FIELD = 500
@@ -75,7 +83,7 @@ export const jsonFields = Effect.fnUntraced(function* (body: Json) {
       return yield* wrong(
         field,
         field === "amount"
-          ? "amount must be an integer number of kobo."
+          ? "amount must be a whole number."
           : `${field} must be a string: a line of at most ${MAX_FIELD} characters.`,
       )
     if (String(value) !== "") fields[field] = String(value)
@@ -98,14 +106,16 @@ const readEmail = ({ email }: Fields): string | null | Problem => {
   return isEmail(text) ? text : wrong("email", "Enter an e-mail address such as ada@example.com.")
 }
 
-/** Local forms such as 0803 123 4567 are Nigerian numbers (decision C5). */
-const readPhone = ({ phone }: Fields): string | null | Problem => {
-  if ((phone ?? "").trim() === "") return null
-  const parsed = parsePhoneNumberFromString(phone!, "NG")
-  return parsed?.isPossible() === true
-    ? parsed.number
-    : wrong("phone", "Enter a phone number such as 0803 123 4567 or +234 803 123 4567.")
+/** A phone number in E.164 form; undefined where a text is none. Local forms such as 0803 123 4567 are Nigerian (decision C5). */
+export const parsePhone = (text: string): string | undefined => {
+  const parsed = parsePhoneNumberFromString(text, "NG")
+  return parsed?.isPossible() === true ? parsed.number : undefined
 }
+
+const readPhone = ({ phone = "" }: Fields): string | null | Problem =>
+  phone.trim() === ""
+    ? null
+    : (parsePhone(phone) ?? wrong("phone", "Enter a phone number such as 0803 123 4567 or +234 803 123 4567."))
 
 const EXPIRY = /^(0?[1-9]|1[0-2])\s*[/-]?\s*(\d{2}|20\d{2})$/
 const MAX_CARD_YEARS = 50
@@ -163,11 +173,18 @@ const readMethod = (
   return { methodId: TEST_CARDS.get(number) ?? "", faults: cardFaults(fields, now, simulated) }
 }
 
-/** What was shown to the buyer; one that it cannot have been is a fault. */
-const readAmount = ({ amount }: Fields): number | null | Problem => {
+const KOBO_IN = { kobo: 1, naira: 100 } as const
+
+const digits = (text: string): boolean => /^\d{1,11}$/.test(text)
+
+/** What was shown to the buyer, or is chosen; one that it cannot be is a fault. */
+const readAmount = ({ amount }: Fields, unit: Asked["amountsIn"]): number | null | Problem => {
   if (amount === undefined) return null
-  return /^\d{1,11}$/.test(amount)
-    ? Number(amount)
+  // People write thousands apart.
+  const typed = unit === "naira" ? amount.replaceAll(/[\s,₦]/g, "") : amount
+  if (digits(typed)) return Number(typed) * KOBO_IN[unit]
+  return unit === "naira"
+    ? wrong("amount", "Enter a whole number of naira, such as 5000.")
     : wrong("amount", "amount must be what the page showed: an integer number of kobo.")
 }
 
@@ -180,7 +197,12 @@ const readCode = ({ otp }: Fields): string | null | Problem => {
 }
 
 /** As they were typed, for the form to show again. */
-export const typedDetails = ({ name = "", email = "", phone = "" }: Fields): TypedDetails => ({ name, email, phone })
+export const typedFields = ({ name = "", email = "", phone = "", amount = "" }: Fields): TypedFields => ({
+  name,
+  email,
+  phone,
+  amount,
+})
 
 const NO_EMAIL = problem(
   "parameter_missing",
@@ -197,6 +219,8 @@ export interface Asked {
   readonly hosted: boolean
   /** Whether test cards stand for methods here. */
   readonly simulated: boolean
+  /** What amounts are in. */
+  readonly amountsIn: "kobo" | "naira"
   readonly now: number
 }
 
@@ -211,7 +235,7 @@ export const readSubmission = (
   const needsEmail = methodId === null && (asksDetails || asksEmail)
   const typed = readEmail(fields)
   const [name, mail, phone] = [readName(fields), needsEmail && typed === null ? NO_EMAIL : typed, readPhone(fields)]
-  const [code, amountKobo] = [readCode(fields), readAmount(fields)]
+  const [code, amountKobo] = [readCode(fields), readAmount(fields, asked.amountsIn)]
   const problems = [
     ...(asksDetails ? [name, mail, phone] : needsEmail ? [mail] : []).filter(isFault),
     ...faults,
@@ -228,5 +252,7 @@ export const readSubmission = (
     simulated: asked.simulated,
     submission: fields.submission ?? null,
     amountKobo: amountKobo as number | null,
+    // Only a form of ours has it.
+    seenKobo: fields.seen !== undefined && digits(fields.seen) ? Number(fields.seen) : null,
   }
 }

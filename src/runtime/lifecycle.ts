@@ -23,6 +23,7 @@ export const ACTOR_KINDS = [
   "nudge",
   "checkout_session",
   "refund",
+  "instalment_plan",
 ] as const
 export type ActorKind = (typeof ACTOR_KINDS)[number]
 

@@ -45,10 +45,12 @@ export const SANDBOX_STEPS: ReadonlyArray<Step> = [
   rowsOf({ table: "unit_record" }),
   actorsOf({ table: "charge" }),
   actorsOf({ table: "checkout_session" }),
+  actorsOf({ table: "instalment_plan" }),
   actorsOf({ table: "subscription" }),
   rowsOf({ table: "customer" }),
   actorsOf({ table: "test_clock" }),
   rowsOf({ table: "plan" }),
+  rowsOf({ table: "instalment_product" }),
   rowsOf({ table: "event" }),
   rowsOf({ table: "simulator_attempt", key: "reference" }),
   // Whoever is booking days is through then, and nobody finds a book any more.

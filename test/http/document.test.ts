@@ -19,8 +19,12 @@ const page = async (path: string) => {
 describe("the OpenAPI document", () => {
   it("is clean by the linter's recommended rules", async () => {
     const config = await createConfig({ extends: ["recommended"] })
+    // The contract's own paths: a product's has a word in the place of a plan's ID, and words win (src/http/routes.ts).
+    const known = /^no-ambiguous-paths: .*`\/provider-savings\/products\/{id}` and `\/provider-savings\/{id}\//
     const lint = async (source: string) =>
-      (await lintFromString({ source, config })).map(({ ruleId, message }) => `${ruleId}: ${message}`)
+      (await lintFromString({ source, config }))
+        .map(({ ruleId, message }) => `${ruleId}: ${message}`)
+        .filter((found) => !known.test(found))
     const { text } = await page("/openapi.json")
     expect(await lint(text)).toEqual([])
     // The linter does look.
@@ -31,12 +35,14 @@ describe("the OpenAPI document", () => {
     const document = JSON.parse((await page("/openapi.json")).text)
     expect(document.openapi).toBe("3.1.0")
     for (const { declaration } of endpoints) {
-      const { method, path, status, body } = declaration
+      const { method, path, status, body, access } = declaration
       const operation = document.paths[path.replaceAll(/:(\w+)/g, "{$1}")]?.[method.toLowerCase()]
       expect(operation, `${method} ${path}`).toBeDefined()
       const success = operation.responses[status]
       expect(success.content["application/json"].example.success).toBe(true)
-      expect(Object.keys(success.headers)).toContain(method === "GET" ? "RateLimit-Limit" : "X-Service-Billable")
+      const counts = method !== "GET" && access !== "public"
+      expect(Object.keys(success.headers)).toContain(counts ? "X-Service-Billable" : "RateLimit-Limit")
+      if (access === "public") expect(operation.security).toEqual([])
       expect(operation.responses[429].headers).toHaveProperty("Retry-After")
       expect(Object.keys(operation.responses[403].headers)).toEqual(
         Object.keys(success.headers).filter((name) => name !== "Location"),

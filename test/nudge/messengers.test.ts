@@ -119,7 +119,9 @@ const make = (over: Partial<NudgeRequest>) => {
   }
   const made = Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const addressees = yield* readAddressees([{ ...request, planId: request.about?.planId ?? null }])
+    const addressees = yield* readAddressees([
+      { ...request, planId: request.about !== null && "planId" in request.about ? request.about.planId : null },
+    ])
     const { row, outcome } = newNudge(request, addressees, (yield* Nudging).token)!
     yield* sql.withTransaction(commit([outcome]))
     return row.id

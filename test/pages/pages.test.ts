@@ -40,6 +40,7 @@ const checkoutView = (text: string, form: Partial<PaymentForm> = {}): CheckoutVi
     submission: text,
     amountKobo: 500_000,
     purpose: "pay",
+    chooses: null,
     details: { name: text, email: text, phone: text },
     email: null,
     saved: [],

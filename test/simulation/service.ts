@@ -7,12 +7,13 @@ import { SqlClient } from "effect/sql"
 import { KEYS } from "../../scripts/server.ts"
 import { CheckoutLinks } from "../../src/checkout/CheckoutLinks.ts"
 import { checkoutTimers } from "../../src/checkout/closing.ts"
-import { pageUrlsLayer } from "../../src/checkout/pageUrls.ts"
 import { railCallbackWorker } from "../../src/collecting/callbacks.ts"
 import { chargeTimers, recoverCharges } from "../../src/collecting/collect.ts"
 import { type RailServices, railAttempts, railQuestions } from "../../src/collecting/railCharges.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import { Origin } from "../../src/http/Origin.ts"
+import { InstalmentLinks } from "../../src/instalment/InstalmentLinks.ts"
+import { pageUrlsLayer } from "../../src/pageUrls.ts"
 import { every } from "../../src/process/workers.ts"
 import type { OutsideRail, Rail } from "../../src/rail/Rail.ts"
 import { Rails } from "../../src/rail/Rails.ts"
@@ -90,7 +91,7 @@ const layerOf = (url: Redacted.Redacted<string>, { rails, calls }: Place, isDead
     CheckoutLinks.layer,
     TenantDatabase.layer(url),
     whileAlive(isDead, calls).pipe(Layer.provide(Rails.layer({ urls: rails, timeoutMs: RAIL_TIMEOUT_MS }))),
-    pageUrlsLayer.pipe(Layer.provide(CheckoutLinks.layer)),
+    pageUrlsLayer.pipe(Layer.provide(Layer.mergeAll(CheckoutLinks.layer, InstalmentLinks.layer))),
   ).pipe(Layer.provideMerge(Origin.layer("http://127.0.0.1")))
   return Layer.effectDiscard(startWorkers).pipe(Layer.provideMerge(requests), Layer.provideMerge(services))
 }

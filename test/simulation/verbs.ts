@@ -51,6 +51,7 @@ const SUBMITTED: Submission = {
   simulated: false,
   submission: null,
   amountKobo: null,
+  seenKobo: null,
 }
 
 /** A session that a buyer submits at once. The buyer is not waited for any longer than until the payment has begun. */

@@ -1,0 +1,276 @@
+/**
+ * The life of an instalment plan (decisions L4 to L8): a buyer pays for goods little by little, and gets them once all is
+ * paid. At most one payment is under way at a time; one that succeeds after the end is owed back.
+ */
+import { assign, setup } from "xstate"
+import type { DelayEvent } from "./decide.ts"
+import {
+  extend,
+  type Frequency,
+  hasMissed,
+  type InstalmentMode,
+  isPaidUp,
+  miss,
+  nextMissAt,
+  nextReminder,
+  pay,
+  type Savings,
+  scheduleOf,
+  type Terms,
+} from "./instalment_schedule.ts"
+import type { Reminder } from "./reminders.ts"
+
+export const INSTALMENT_PLAN_STATUSES = [
+  "pending",
+  "active",
+  "overdue",
+  "completed",
+  "shipped",
+  "delivered",
+  "cancelled",
+] as const
+export type InstalmentPlanStatus = (typeof INSTALMENT_PLAN_STATUSES)[number]
+
+export const INSTALMENT_EVENT_TYPES = [
+  "savings_plan.created",
+  "savings_plan.activated",
+  "savings_plan.payment_received",
+  "savings_plan.overdue",
+  "savings_plan.completed",
+  "savings_plan.shipped",
+  "savings_plan.delivered",
+  "savings_plan.cancelled",
+  "savings_plan.extended",
+] as const
+export type InstalmentEventType = (typeof INSTALMENT_EVENT_TYPES)[number]
+
+export interface InstalmentContext extends Savings {
+  readonly mode: InstalmentMode
+  readonly frequency: Frequency | null
+  readonly refundWindowDays: number
+  /** The charge that is under way; null: none. */
+  readonly paying: string | null
+  /** How many payments there were. */
+  readonly payments: number
+  /** Reminders up to this instant are done with. */
+  readonly remindedAt: number
+  readonly completedAt: number | null
+  readonly shippedAt: number | null
+  readonly deliveredAt: number | null
+  readonly refundWindowEndsAt: number | null
+  readonly cancelledAt: number | null
+}
+
+export interface InstalmentInput extends Terms {
+  readonly at: number
+  readonly lateFeeKobo: number
+  readonly refundWindowDays: number
+}
+
+type Timed<T extends string> = { readonly type: T; readonly at: number }
+
+export type InstalmentEvent =
+  /** Carries the machine's input. */
+  | ({ readonly type: "create" } & InstalmentInput)
+  /** A payment is on its way to a rail. */
+  | (Timed<"payment.begun"> & { readonly chargeId: string })
+  | (Timed<"payment.succeeded"> & { readonly chargeId: string; readonly amountKobo: number })
+  | (Timed<"payment.failed"> & { readonly chargeId: string })
+  | (Timed<"extend"> & { readonly byMs: number })
+  | Timed<"cancel">
+  | Timed<"ship">
+  | Timed<"deliver">
+  | DelayEvent<"expiry", "instalment.pending">
+  | DelayEvent<"missed" | "reminder", "instalment.active">
+  | DelayEvent<"missed" | "reminder", "instalment.overdue">
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+/** A plan that nobody has begun to pay for so long is cancelled. */
+export const PENDING_MS = 24 * HOUR_MS
+
+/** The states are the API's statuses. */
+export const instalmentStatusOf = (state: string): InstalmentPlanStatus =>
+  INSTALMENT_PLAN_STATUSES.find((status) => status === state) ?? "pending"
+
+/** Whether a plan takes payments, and may be cancelled. */
+export const isSaving = (state: string): boolean => state === "pending" || state === "active" || state === "overdue"
+
+const emit = (type: InstalmentEventType) => ({ type: "emit", params: { type } }) as const
+
+/** The reminder that is due next after those that are done with. */
+const reminderAfter = (context: InstalmentContext, at: number): Reminder | undefined =>
+  nextReminder(context, Math.max(context.remindedAt, at - 1))
+
+const amountOf = (event: InstalmentEvent): number => (event.type === "payment.succeeded" ? event.amountKobo : 0)
+const paidBy = (context: InstalmentContext, event: InstalmentEvent): Savings => pay(context, amountOf(event), event.at)
+
+const instalmentSetup = setup({
+  types: {} as { context: InstalmentContext; events: InstalmentEvent; input: InstalmentInput },
+  actions: {
+    // Effects: carried out by src/instalment.
+    emit: (_, _params: { readonly type: InstalmentEventType }) => {},
+    /** In the books, about the plan as it was before. */
+    post: (
+      _,
+      _params: { readonly posting: "deposit_paid" | "goods_delivered" | "deposit_cancelled" | "refund_due" },
+    ) => {},
+    remind: (_, _params: Pick<Reminder, "rule" | "day">) => {},
+    // Context.
+    begin: assign({ paying: ({ event }) => (event.type === "payment.begun" ? event.chargeId : null) }),
+    end: assign({ paying: null }),
+    pay: assign(({ context, event }) => ({
+      ...paidBy(context, event),
+      paying: null,
+      payments: context.payments + 1,
+    })),
+    miss: assign(({ context, event }) => miss(context, event.at)),
+    extend: assign(({ context, event }) => (event.type === "extend" ? extend(context, event.byMs, event.at) : {})),
+    noteReminder: assign(({ event }) => ({ remindedAt: event.at })),
+    complete: assign({ completedAt: ({ event }) => event.at }),
+    cancel: assign({ cancelledAt: ({ event }) => event.at }),
+    ship: assign({ shippedAt: ({ event }) => event.at }),
+    deliver: assign({
+      deliveredAt: ({ event }) => event.at,
+      refundWindowEndsAt: ({ context, event }) => event.at + context.refundWindowDays * DAY_MS,
+    }),
+  },
+  guards: {
+    isFree: ({ context }) => context.paying === null,
+    /** Every charge is answered once; what a rail says against its first word changes nothing here. */
+    isUnderWay: ({ context, event }) => "chargeId" in event && event.chargeId === context.paying,
+    paysAll: ({ context, event }) => isPaidUp(paidBy(context, event)),
+    leavesMissed: ({ context, event }) => hasMissed(paidBy(context, event)),
+    staysLate: ({ context, event }) => event.type === "extend" && hasMissed(extend(context, event.byMs, event.at)),
+  },
+  delays: {
+    expiry: PENDING_MS,
+    missed: ({ context, event }) => nextMissAt(context) - event.at,
+    reminder: ({ context, event }) => (reminderAfter(context, event.at)?.at ?? Number.POSITIVE_INFINITY) - event.at,
+  },
+})
+
+/** What a reminder's instant stands for: the one that was due then. */
+const remind = {
+  type: "remind",
+  params: ({ context, event }: { context: InstalmentContext; event: InstalmentEvent }) => {
+    const { rule, day } = nextReminder(context, event.at - 1)!
+    return { rule, day }
+  },
+} as const
+
+const cancelled = {
+  target: "#instalment.cancelled",
+  actions: ["cancel", { type: "post", params: { posting: "deposit_cancelled" } }, emit("savings_plan.cancelled")],
+} as const
+
+const post = { type: "post", params: { posting: "deposit_paid" } } as const
+const received = emit("savings_plan.payment_received")
+
+/** Where a payment leads to. `first`: what else the first one brings about. */
+const payment = <const First extends ReadonlyArray<ReturnType<typeof emit>>>(first: First) =>
+  ({
+    "payment.begun": { guard: "isFree", actions: "begin" },
+    "payment.failed": { guard: "isUnderWay", actions: "end" },
+    "payment.succeeded": [
+      {
+        guard: "paysAll",
+        target: "#instalment.completed",
+        actions: ["pay", "complete", post, ...first, received, emit("savings_plan.completed")],
+      },
+      {
+        guard: "leavesMissed",
+        target: "#instalment.overdue",
+        reenter: true,
+        actions: ["pay", post, ...first, received],
+      },
+      { target: "#instalment.active", reenter: true, actions: ["pay", post, ...first, received] },
+    ],
+    cancel: cancelled,
+  }) as const
+
+/** A plan that has begun: `state` is entered anew with all that moves its timers. */
+const saving = <const State extends "active" | "overdue">(state: State) =>
+  ({
+    on: {
+      ...payment([]),
+      extend: [
+        {
+          guard: "staysLate",
+          target: "#instalment.overdue",
+          reenter: true,
+          actions: ["extend", emit("savings_plan.extended")],
+        },
+        {
+          target: "#instalment.active",
+          reenter: true,
+          actions: ["extend", emit("savings_plan.extended")],
+        },
+      ],
+    },
+    after: {
+      missed: {
+        target: "#instalment.overdue",
+        reenter: true,
+        actions: ["miss", emit("savings_plan.overdue")],
+      },
+      reminder: { target: `#instalment.${state}`, reenter: true, actions: [remind, "noteReminder"] },
+    },
+  }) as const
+
+/** After the end nothing is paid any more: what arrives late is owed back. */
+const late = {
+  "payment.succeeded": {
+    guard: "isUnderWay",
+    actions: ["end", { type: "post", params: { posting: "refund_due" } }],
+  },
+  "payment.failed": { guard: "isUnderWay", actions: "end" },
+} as const
+
+export const instalmentMachine = instalmentSetup.createMachine({
+  id: "instalment",
+  context: ({ input }) => ({
+    mode: input.mode,
+    frequency: input.frequency,
+    targetKobo: input.targetKobo,
+    lateFeeKobo: input.lateFeeKobo,
+    refundWindowDays: input.refundWindowDays,
+    ...scheduleOf(input, input.at),
+    paidKobo: 0,
+    feesPaidKobo: 0,
+    pendingFeeKobo: 0,
+    paying: null,
+    payments: 0,
+    remindedAt: input.at,
+    completedAt: null,
+    shippedAt: null,
+    deliveredAt: null,
+    refundWindowEndsAt: null,
+    cancelledAt: null,
+  }),
+  initial: "created",
+  states: {
+    created: { on: { create: { target: "pending", actions: emit("savings_plan.created") } } },
+    pending: { on: payment([emit("savings_plan.activated")]), after: { expiry: cancelled } },
+    active: saving("active"),
+    overdue: saving("overdue"),
+    completed: {
+      on: { ...late, ship: { target: "shipped", actions: ["ship", emit("savings_plan.shipped")] } },
+    },
+    shipped: {
+      on: {
+        ...late,
+        deliver: {
+          target: "delivered",
+          actions: [
+            "deliver",
+            { type: "post", params: { posting: "goods_delivered" } },
+            emit("savings_plan.delivered"),
+          ],
+        },
+      },
+    },
+    delivered: { on: late },
+    cancelled: { on: late },
+  },
+})

@@ -1,0 +1,49 @@
+/**
+ * How often products' public addresses are asked for: counted in memory, and written every few seconds, so that whoever looks
+ * writes nothing. What a process that dies has not written is lost: these counts are no books.
+ */
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import { type Ref, refOf } from "../db/tenant.ts"
+import { every } from "../process/workers.ts"
+import { SECOND_MS } from "../time.ts"
+
+const WRITE_EVERY_MS = 2 * SECOND_MS
+/** Products that are counted at once; those of further ones are not counted until the next are written. */
+const MAX_COUNTED = 10_000
+
+const VIEWED = { ...REF_COLUMNS, views: "bigint" } as const
+
+export class Views extends Context.Service<
+  Views,
+  {
+    readonly count: (product: Ref) => void
+    /** What this process has counted and not written. */
+    readonly waiting: (product: Ref) => number
+  }
+>()("billing/instalment/Views") {
+  static readonly layer = Layer.effect(
+    Views,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      let counted = new Map<string, Ref & { readonly views: number }>()
+      const write = Effect.gen(function* () {
+        const rows = [...counted.values()]
+        if (rows.length === 0) return
+        counted = new Map()
+        yield* sql`
+          UPDATE instalment_product p SET views = p.views + r.views FROM ${records(sql, rows, VIEWED)} r
+          WHERE (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.id)`
+      })
+      yield* every("product views", WRITE_EVERY_MS, write)
+      return Views.of({
+        count: (product) => {
+          if (counted.size >= MAX_COUNTED && !counted.has(product.id)) return
+          counted.set(product.id, { ...refOf(product), views: (counted.get(product.id)?.views ?? 0) + 1 })
+        },
+        waiting: ({ id }) => counted.get(id)?.views ?? 0,
+      })
+    }),
+  )
+}

@@ -1,0 +1,477 @@
+/** Instalment plans and their products on the wire: camelCase, whole naira. */
+import { Schema } from "effect"
+import { INSTALMENT_PLAN_STATUSES } from "../../machines/instalment.ts"
+import { FREQUENCIES, INSTALMENT_MODES, INSTALMENT_STATUSES } from "../../machines/instalment_schedule.ts"
+import { declare } from "../http/Endpoint.ts"
+import { email, flag, id, instant as instantIn, integer, oneOf, text, textOrNull } from "../http/parameters.ts"
+import { exampleId, instant } from "../http/response.ts"
+import { CURRENCY } from "../money.ts"
+
+const { Array: List, Boolean: Bool, Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
+
+/** The largest amount anywhere, in whole naira. */
+const MAX_NAIRA = 999_999_999
+const MIN_NAIRA = 200
+const MAX_SLOTS = 1_000_000_000
+const MAX_REFUND_WINDOW_DAYS = 365
+
+const naira = Int.annotate({ description: "An amount in whole naira" })
+
+export const SavingsPlan = Struct({
+  id: Text,
+  status: Literals(INSTALMENT_PLAN_STATUSES),
+  productName: Text,
+  productImage: NullOr(Text),
+  mode: Literals(INSTALMENT_MODES),
+  frequency: NullOr(Literals(FREQUENCIES)),
+  currency: Schema.Literal(CURRENCY),
+  targetAmount: naira,
+  amountPaid: naira.annotate({ description: "What is paid of targetAmount, in whole naira" }),
+  outstanding: naira.annotate({ description: "What is left of targetAmount, in whole naira; fees come on top" }),
+  instalmentAmount: NullOr(naira),
+  instalmentCount: NullOr(Int),
+  instalmentsPaid: Int.annotate({ description: "Of a flexible plan: how many payments there were" }),
+  nextDue: NullOr(
+    Struct({
+      index: Int,
+      dueAt: instant,
+      amount: naira.annotate({ description: "What is left of it, in whole naira" }),
+    }),
+  ),
+  deadline: instant,
+  instalments: List(
+    Struct({
+      index: Int,
+      dueAt: instant,
+      amount: naira,
+      status: Literals(INSTALMENT_STATUSES),
+      paidAt: NullOr(instant),
+    }),
+  ),
+  pendingFee: naira.annotate({ description: "Late fees that are not paid, in whole naira" }),
+  completedAt: NullOr(instant),
+  shippedAt: NullOr(instant),
+  deliveredAt: NullOr(instant),
+  refundWindowEndsAt: NullOr(instant),
+})
+
+const EXAMPLE_PLAN = {
+  id: "SB-01M7YYP0A6E08V7R97JKYZ1PJ0",
+  status: "active",
+  productName: "Inverter",
+  productImage: null,
+  mode: "fixed",
+  frequency: "monthly",
+  currency: "NGN",
+  targetAmount: 300_000,
+  amountPaid: 100_000,
+  outstanding: 200_000,
+  instalmentAmount: 100_000,
+  instalmentCount: 3,
+  instalmentsPaid: 1,
+  nextDue: { index: 2, dueAt: "2026-12-01T09:00:00.000Z", amount: 100_000 },
+  deadline: "2027-02-01T09:00:00.000Z",
+  instalments: [
+    {
+      index: 1,
+      dueAt: "2026-11-01T09:00:00.000Z",
+      amount: 100_000,
+      status: "paid",
+      paidAt: "2026-11-01T09:00:00.000Z",
+    },
+    { index: 2, dueAt: "2026-12-01T09:00:00.000Z", amount: 100_000, status: "scheduled", paidAt: null },
+    { index: 3, dueAt: "2027-01-01T09:00:00.000Z", amount: 100_000, status: "scheduled", paidAt: null },
+  ],
+  pendingFee: 0,
+  completedAt: null,
+  shippedAt: null,
+  deliveredAt: null,
+  refundWindowEndsAt: null,
+} as const
+
+const Plan = SavingsPlan.annotate({ identifier: "savings_plan", examples: [EXAMPLE_PLAN] })
+
+const Slots = Struct({ total: NullOr(Int), used: Int, remaining: NullOr(Int) })
+
+const productFields = {
+  id: Text,
+  name: Text,
+  description: NullOr(Text),
+  price: naira,
+  isActive: Bool,
+  image: NullOr(Text),
+  cycleMonths: Int,
+  mode: Literals(INSTALMENT_MODES),
+  allowedFrequencies: List(Literals(FREQUENCIES)),
+  slots: Slots,
+  familyId: NullOr(Text),
+  lateFee: naira,
+  refundWindowDays: Int,
+  views: Int.annotate({ description: "How often its public address was asked for" }),
+  saving: Int.annotate({ description: "Plans that are active" }),
+  overdue: Int,
+  readyToDeliver: Int.annotate({ description: "Plans that are completed and not shipped" }),
+  delivered: Int,
+  collected: naira.annotate({
+    description: "What was paid on its plans, but those that are cancelled, in whole naira",
+  }),
+}
+
+const EXAMPLE_PRODUCT = {
+  id: exampleId("instalment_product"),
+  name: "Inverter",
+  description: null,
+  price: 300_000,
+  isActive: true,
+  image: null,
+  cycleMonths: 3,
+  mode: "fixed",
+  allowedFrequencies: ["weekly", "monthly"],
+  slots: { total: 50, used: 1, remaining: 49 },
+  familyId: null,
+  lateFee: 500,
+  refundWindowDays: 7,
+  views: 12,
+  saving: 1,
+  overdue: 0,
+  readyToDeliver: 0,
+  delivered: 0,
+  collected: 100_000,
+} as const
+
+export const Product = Struct(productFields).annotate({ identifier: "savings_product", examples: [EXAMPLE_PRODUCT] })
+
+const ProductList = List(Struct(productFields)).annotate({
+  identifier: "savings_products",
+  examples: [[EXAMPLE_PRODUCT]],
+})
+
+/** What buyers, and the merchant's own pages, see of a product. */
+export const Offer = Struct({
+  id: Text,
+  name: Text,
+  description: NullOr(Text),
+  price: naira,
+  isActive: Bool,
+  image: NullOr(Text),
+  cycleMonths: Int,
+  mode: Literals(INSTALMENT_MODES),
+  allowedFrequencies: List(Literals(FREQUENCIES)),
+  slots: Slots,
+  lateFee: naira,
+  refundWindowDays: Int,
+}).annotate({
+  identifier: "savings_offer",
+  examples: [
+    {
+      id: exampleId("instalment_product"),
+      name: "Inverter",
+      description: null,
+      price: 300_000,
+      isActive: true,
+      image: null,
+      cycleMonths: 3,
+      mode: "fixed",
+      allowedFrequencies: ["weekly", "monthly"],
+      slots: { total: 50, used: 1, remaining: 49 },
+      lateFee: 500,
+      refundWindowDays: 7,
+    },
+  ],
+})
+
+const PlanList = Struct({ items: List(SavingsPlan), total: Int, page: Int, limit: Int }).annotate({
+  identifier: "savings_plan_list",
+  examples: [{ items: [EXAMPLE_PLAN], total: 1, page: 1, limit: 20 }],
+})
+
+const Summary = Struct({
+  series: List(Struct({ date: Text, collected: naira, newPlans: Int })).annotate({
+    description: "By day, oldest first; for 12m by month, each by its first day",
+  }),
+  outstanding: Struct({ total: naira, overdue: naira }).annotate({
+    description: "What is left to pay on active and overdue plans, and what of it was missed; without fees",
+  }),
+  fulfilment: Struct({ readyToDeliver: Int, shipped: Int, delivered: Int }),
+  completionRate: Schema.Number.annotate({
+    description: "The part of all plans that were ever paid on which are paid up, from 0 to 1",
+  }),
+  products: List(Struct(productFields)),
+}).annotate({
+  identifier: "savings_summary",
+  examples: [
+    {
+      series: [{ date: "2026-11-01", collected: 100_000, newPlans: 1 }],
+      outstanding: { total: 200_000, overdue: 0 },
+      fulfilment: { readyToDeliver: 0, shipped: 0, delivered: 0 },
+      completionRate: 0,
+      products: [EXAMPLE_PRODUCT],
+    },
+  ],
+})
+
+const Created = Struct({
+  publicId: Text,
+  accessToken: Text.annotate({ description: "The buyer's secret: like a password, and shown once" }),
+  pageUrl: Text,
+  paymentUrl: Text,
+  amountDue: naira.annotate({ description: "The least that the first payment comes to, in whole naira" }),
+}).annotate({
+  identifier: "savings_plan_created",
+  examples: [
+    {
+      publicId: EXAMPLE_PLAN.id,
+      accessToken: "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
+      pageUrl: "https://billing.example/save/zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
+      paymentUrl: "https://billing.example/save/zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz/pay",
+      amountDue: 100_000,
+    },
+  ],
+})
+
+const Cancelled = Struct({
+  plan: SavingsPlan,
+  slot: Struct({ productId: Text, total: NullOr(Int), used: Int, remaining: NullOr(Int) }),
+}).annotate({
+  identifier: "savings_plan_cancelled",
+  examples: [
+    {
+      plan: { ...EXAMPLE_PLAN, status: "cancelled", nextDue: null },
+      slot: { productId: exampleId("instalment_product"), total: 50, used: 0, remaining: 50 },
+    },
+  ],
+})
+
+const amount = (minimum: number) => integer(minimum, MAX_NAIRA, "a whole number of naira")
+const slots = Schema.NullOr(integer(1, MAX_SLOTS)).annotate({
+  description: `how many plans there can be: an integer from 1 to ${MAX_SLOTS}, or null for any number`,
+})
+const frequencies = Schema.Array(oneOf(FREQUENCIES))
+  .check(Schema.isMaxLength(FREQUENCIES.length), Schema.isUnique())
+  .annotate({ description: `a list of some of ${FREQUENCIES.join(", ")}, each once` })
+const IMAGE = "an address that begins with https:// of at most 2000 characters, or null"
+const image = Schema.NullOr(
+  Schema.String.annotate({ description: IMAGE }).check(
+    Schema.makeFilter(
+      (value: string) => value.length <= 2_000 && /^https:\/\/[^\s]+$/.test(value) && URL.canParse(value),
+    ),
+  ),
+).annotate({ description: IMAGE })
+const familyId = Schema.NullOr(text(64)).annotate({ description: "a string of 1 to 64 characters, or null" })
+
+const offered = {
+  name: text(120),
+  price: amount(MIN_NAIRA),
+  cycleMonths: integer(1, 24),
+  mode: oneOf(INSTALMENT_MODES),
+}
+const further = {
+  allowedFrequencies: optionalKey(frequencies),
+  description: optionalKey(textOrNull(2_000)),
+  image: optionalKey(image),
+  slots: optionalKey(slots),
+  familyId: optionalKey(familyId),
+  lateFee: optionalKey(amount(0)),
+  refundWindowDays: optionalKey(integer(0, MAX_REFUND_WINDOW_DAYS)),
+  isActive: optionalKey(flag),
+}
+
+const ProductCreate = Struct({ ...offered, ...further })
+export type ProductCreate = typeof ProductCreate.Type
+const ProductPatch = Struct({
+  name: optionalKey(offered.name),
+  price: optionalKey(offered.price),
+  cycleMonths: optionalKey(offered.cycleMonths),
+  mode: optionalKey(offered.mode),
+  ...further,
+})
+export type ProductPatch = typeof ProductPatch.Type
+
+const PlanCreate = Struct({
+  buyer: Struct({
+    name: text(120),
+    email: optionalKey(email),
+    phone: optionalKey(
+      Schema.NullOr(text(40)).annotate({
+        description: "a phone number such as 0803 123 4567 or +2348031234567, or null",
+      }),
+    ),
+  }),
+  frequency: optionalKey(oneOf(FREQUENCIES)),
+  testClock: optionalKey(id("a test clock")),
+})
+export type PlanCreate = typeof PlanCreate.Type
+
+export const MAX_EXTENSION_DAYS = 90
+const Extend = Struct({
+  days: optionalKey(integer(1, MAX_EXTENSION_DAYS)),
+  deadline: optionalKey(instantIn),
+})
+export type Extend = typeof Extend.Type
+
+/** What pages by number take: the first page is 1. */
+const MAX_PAGE = 1_000_000
+const numbered = (what: string, maximum: number) =>
+  Schema.String.check(
+    Schema.makeFilter((value: string) => /^\d{1,7}$/.test(value) && Number(value) >= 1 && Number(value) <= maximum),
+  ).annotate({ description: `${what} from 1 to ${maximum}` })
+
+const PlanQuery = Struct({
+  status: optionalKey(oneOf(INSTALMENT_PLAN_STATUSES)),
+  familyId: optionalKey(text(64)),
+  page: optionalKey(numbered("the number of a page", MAX_PAGE)),
+  limit: optionalKey(numbered("an integer", 100)),
+})
+export type PlanQuery = typeof PlanQuery.Type
+
+export const PERIODS = ["7d", "30d", "90d", "12m"] as const
+export type Period = (typeof PERIODS)[number]
+
+/** Of shops (decision L1). */
+const shop = { vertical: "ecommerce" } as const
+const own = { ...shop, access: "provider_savings" } as const
+const anybody = { ...shop, access: "public" } as const
+
+const EXAMPLE_CREATE: ProductCreate = {
+  name: "Inverter",
+  price: 300_000,
+  cycleMonths: 3,
+  mode: "fixed",
+  allowedFrequencies: ["weekly", "monthly"],
+  slots: 50,
+}
+
+export const instalmentApi = {
+  createProduct: declare({
+    method: "POST",
+    path: "/provider-savings/products",
+    summary: "Offer a product in instalments",
+    ...own,
+    body: ProductCreate,
+    example: EXAMPLE_CREATE,
+    status: 201,
+    success: Product,
+    codes: ["savings_product_limit_reached"],
+  }),
+  listProducts: declare({
+    method: "GET",
+    path: "/provider-savings/products",
+    summary: "List products with how they sell",
+    ...own,
+    status: 200,
+    success: ProductList,
+  }),
+  updateProduct: declare({
+    method: "PATCH",
+    path: "/provider-savings/products/:id",
+    summary: "Change a product; plans that have begun keep their terms",
+    ...own,
+    body: ProductPatch,
+    example: { price: 320_000 },
+    status: 200,
+    success: Product,
+    codes: ["resource_missing", "slots_in_use"],
+  }),
+  list: declare({
+    method: "GET",
+    path: "/provider-savings",
+    summary: "List instalment plans, the newest first",
+    ...own,
+    query: PlanQuery,
+    status: 200,
+    success: PlanList,
+  }),
+  summary: declare({
+    method: "GET",
+    path: "/provider-savings/summary",
+    summary: "How instalment plans do",
+    ...own,
+    query: Struct({ period: optionalKey(oneOf(PERIODS)) }),
+    status: 200,
+    success: Summary,
+  }),
+  get: declare({
+    method: "GET",
+    path: "/provider-savings/:id",
+    summary: "Get an instalment plan",
+    ...own,
+    status: 200,
+    success: Plan,
+    codes: ["resource_missing"],
+  }),
+  extend: declare({
+    method: "POST",
+    path: "/provider-savings/:id/extend",
+    summary: "Give a buyer more time: by days, or to a deadline",
+    ...own,
+    body: Extend,
+    example: { days: 14 },
+    status: 200,
+    success: Plan,
+    codes: ["resource_missing", "savings_plan_state_invalid", "test_clock_advancing"],
+  }),
+  ship: declare({
+    method: "POST",
+    path: "/provider-savings/:id/ship",
+    summary: "Say that the goods of a completed plan are on their way",
+    ...own,
+    status: 200,
+    success: Plan,
+    codes: ["resource_missing", "savings_plan_state_invalid", "test_clock_advancing"],
+  }),
+  deliver: declare({
+    method: "POST",
+    path: "/provider-savings/:id/deliver",
+    summary: "Say that the goods have arrived",
+    ...own,
+    status: 200,
+    success: Plan,
+    codes: ["resource_missing", "savings_plan_state_invalid", "test_clock_advancing"],
+  }),
+  getOffer: declare({
+    method: "GET",
+    path: "/public/save-to-buy/products/:productId",
+    summary: "What buyers are offered",
+    ...anybody,
+    status: 200,
+    success: Offer,
+    codes: ["resource_missing"],
+  }),
+  create: declare({
+    method: "POST",
+    path: "/public/save-to-buy/products/:productId/plans",
+    summary: "Begin an instalment plan, as its buyer",
+    ...anybody,
+    body: PlanCreate,
+    example: { buyer: { name: "Ada Obi", email: "ada@example.com" }, frequency: "monthly" },
+    status: 201,
+    success: Created,
+    codes: [
+      "resource_missing",
+      "slots_exhausted",
+      "product_inactive",
+      "instalment_too_small",
+      "live_access_required",
+      "test_clock_advancing",
+      "test_clock_full",
+    ],
+  }),
+  getByToken: declare({
+    method: "GET",
+    path: "/public/save-to-buy/p/:token",
+    summary: "Get an instalment plan by its buyer's token",
+    ...anybody,
+    status: 200,
+    success: Plan,
+    codes: ["resource_missing"],
+  }),
+  cancel: declare({
+    method: "POST",
+    path: "/public/save-to-buy/p/:token/cancel",
+    summary: "Cancel an instalment plan, as its buyer",
+    ...anybody,
+    status: 200,
+    success: Cancelled,
+    codes: ["resource_missing", "savings_plan_state_invalid", "test_clock_advancing"],
+  }),
+}

@@ -1,0 +1,84 @@
+import { Effect } from "effect"
+import { bind, bindPublic } from "../http/Endpoint.ts"
+import { instalmentApi } from "./api.ts"
+import { Creations } from "./Creations.ts"
+import { findByToken, whoseProduct, whoseToken } from "./find.ts"
+import { listPlans } from "./lists.ts"
+import { instalmentPlans, renderInstalmentPlan } from "./plan.ts"
+import { cancelPlan, createPlan, deliverPlan, extendPlan, shipPlan } from "./plans.ts"
+import { type ProductRow, products, slotsOf } from "./product.ts"
+import { createProduct, readProducts, readSold, renderOffer, renderProduct, updateProduct } from "./products.ts"
+import { summarise } from "./summary.ts"
+import { Views } from "./Views.ts"
+
+const shown = Effect.fnUntraced(function* (row: ProductRow) {
+  return renderProduct(row, yield* readSold(row, [row.id]), yield* Views)
+})
+
+export const instalmentEndpoints = [
+  bind(instalmentApi.createProduct, {
+    kind: "write",
+    run: (request) => Effect.flatMap(createProduct(request, request.body), shown),
+  }),
+  bind(instalmentApi.listProducts, {
+    kind: "read",
+    run: Effect.fnUntraced(function* (request) {
+      const { rows, sold } = yield* readProducts(request)
+      const views = yield* Views
+      return rows.map((row) => renderProduct(row, sold, views))
+    }),
+  }),
+  bind(instalmentApi.updateProduct, {
+    kind: "write",
+    run: (request) => Effect.flatMap(updateProduct(request, request.id, request.body), shown),
+  }),
+  bind(instalmentApi.list, { kind: "read", run: (request) => listPlans(request, request.query) }),
+  bind(instalmentApi.summary, {
+    kind: "read",
+    run: (request) => summarise(request, request.query.period ?? "30d"),
+  }),
+  bind(instalmentApi.get, {
+    kind: "read",
+    run: (request) => Effect.map(instalmentPlans.get(request, request.id), renderInstalmentPlan),
+  }),
+  bind(instalmentApi.extend, {
+    kind: "write",
+    run: (request) => Effect.map(extendPlan(request, request.id, request.body), renderInstalmentPlan),
+  }),
+  bind(instalmentApi.ship, {
+    kind: "write",
+    run: (request) => Effect.map(shipPlan(request, request.id), renderInstalmentPlan),
+  }),
+  bind(instalmentApi.deliver, {
+    kind: "write",
+    run: (request) => Effect.map(deliverPlan(request, request.id), renderInstalmentPlan),
+  }),
+  bindPublic(instalmentApi.getOffer, whoseProduct, {
+    kind: "read",
+    run: Effect.fnUntraced(function* (request) {
+      const row = yield* products.get(request, request.params.productId!)
+      ;(yield* Views).count(row)
+      return renderOffer(row)
+    }),
+  }),
+  bindPublic(instalmentApi.create, whoseProduct, {
+    kind: "write",
+    // What is refused for another reason counts for nothing.
+    run: (request) =>
+      Effect.tap(createPlan(request, request.params.productId!, request.body), () =>
+        Effect.flatMap(Creations, ({ take }) => take(request.caller.name)),
+      ),
+  }),
+  bindPublic(instalmentApi.getByToken, whoseToken, {
+    kind: "read",
+    run: (request) => Effect.map(findByToken(request.params.token!), renderInstalmentPlan),
+  }),
+  bindPublic(instalmentApi.cancel, whoseToken, {
+    kind: "write",
+    run: (request) =>
+      Effect.map(cancelPlan(request.params.token!), ({ plan, product }) => ({
+        plan: renderInstalmentPlan(plan),
+        slot: { productId: product.id, ...slotsOf(product) },
+      })),
+  }),
+]

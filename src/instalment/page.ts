@@ -1,0 +1,164 @@
+/** The buyer's page of an instalment plan (decision L8): how far it has come, what is next, and how to end it. */
+import { Effect } from "effect"
+import { isSaving } from "../../machines/instalment.ts"
+import { dueKobo, type Instalment, missedKobo, nextOf } from "../../machines/instalment_schedule.ts"
+import { TenantDatabase } from "../db/TenantDatabase.ts"
+import { tenantOf } from "../db/tenant.ts"
+import { publicRoute } from "../http/publicRoutes.ts"
+import { unlessResetting } from "../http/resetting.ts"
+import { formatKobo } from "../money.ts"
+import { cancelInstalmentsPage, instalmentPlanPage } from "../pages/instalments.ts"
+import { messagePage } from "../pages/says.ts"
+import type { InstalmentView } from "../pages/views.ts"
+import { day, tooLate } from "../pages/words.ts"
+import { answer, page, readFields, refusedPage, seeOther, wantsJson } from "../paying/page.ts"
+import { depositedKobo, instalmentPlans, renderInstalmentPlan } from "./plan.ts"
+import { cancelPlan } from "./plans.ts"
+import { type ReadPlan, readPlan } from "./read.ts"
+
+/** What goes back to the buyer who cancels (decision L6). */
+const refundKobo = ({ plan }: ReadPlan): number => Math.max(0, depositedKobo(plan) - plan.pending_fee_kobo)
+
+/** A plan that is cancelled, in one document. */
+export const cancelledDocument = (read: ReadPlan): string => {
+  const { plan, setting, charge } = read
+  const { business, simulated } = setting
+  const late = charge === undefined ? null : tooLate(charge, business)
+  const back = refundKobo(read)
+  const paid = depositedKobo(plan)
+  return messagePage({
+    business,
+    simulated,
+    tone: "info",
+    title: "This plan is cancelled",
+    paragraphs: [
+      `Your plan for ${plan.product_name} was cancelled on ${day(plan.cancelled_at!)}.`,
+      ...(paid > 0 ? [`You had paid ${formatKobo(paid)}, of which ${formatKobo(back)} is owed back to you.`] : []),
+      ...(late === null ? [] : [late]),
+      `If you have a question about it, contact ${business}.`,
+    ],
+    action: null,
+    requestId: null,
+  })
+}
+
+const NEXT: Readonly<Record<"completed" | "shipped" | "delivered", (business: string) => string>> = {
+  completed: (business) => `${business} gets it ready for you now.`,
+  shipped: () => "It is on its way to you.",
+  delivered: () => "It was delivered.",
+}
+
+/** A plan that is paid up, in one document. */
+export const completedDocument = ({ plan, setting: { business, simulated } }: ReadPlan): string => {
+  const { status, refund_window_ends_at: until } = plan
+  return messagePage({
+    business,
+    simulated,
+    tone: "success",
+    title: `${plan.product_name} is yours`,
+    paragraphs: [
+      `You have paid all of ${formatKobo(plan.target_kobo)}. Well done.`,
+      NEXT[status as keyof typeof NEXT](business),
+      ...(until === null ? [] : [`You can bring it back until ${day(until)}: contact ${business} about that.`]),
+    ],
+    action: null,
+    requestId: null,
+  })
+}
+
+const shownStatus = ({ status }: Instalment): InstalmentView["schedule"][number]["status"] =>
+  status === "paid_early" ? "paid" : status
+
+const viewOf = (read: ReadPlan, justPaid: boolean): InstalmentView => {
+  const { plan, customer, setting, path, charge } = read
+  const savings = instalmentPlans.contextOf(plan)
+  const next = nextOf(savings)
+  const isFlexible = plan.mode === "flexible"
+  return {
+    ...setting,
+    goods: plan.product_name,
+    customerName: customer.name,
+    status: plan.status,
+    paidKobo: plan.paid_kobo,
+    targetKobo: plan.target_kobo,
+    missedKobo: missedKobo(savings),
+    feeKobo: plan.pending_fee_kobo,
+    dueKobo: isFlexible && missedKobo(savings) === 0 ? null : dueKobo(plan.mode, savings),
+    dueAt: isFlexible ? plan.deadline_at : (next?.dueAt ?? plan.deadline_at),
+    deadlineAt: plan.deadline_at,
+    schedule: isFlexible
+      ? []
+      : plan.instalments.map((one, n) => ({
+          index: n + 1,
+          dueAt: one.dueAt,
+          amountKobo: one.amountKobo,
+          status: shownStatus(one),
+          isNext: n === next?.index,
+        })),
+    paidNowKobo: justPaid && charge?.status === "succeeded" ? charge.amount_kobo : null,
+    isPaying: plan.paying_charge_id !== null,
+    payPath: `${path}/pay`,
+    cancelPath: `${path}/cancel`,
+  }
+}
+
+/** The plan as it stands. */
+const planDocument = (read: ReadPlan, justPaid: boolean): { readonly status: number; readonly document: string } => {
+  const { plan } = read
+  if (plan.status === "cancelled") return { status: 410, document: cancelledDocument(read) }
+  if (!isSaving(plan.state)) return { status: 200, document: completedDocument(read) }
+  return { status: 200, document: instalmentPlanPage(viewOf(read, justPaid)) }
+}
+
+const cancelDocument = (read: ReadPlan): string => {
+  const { plan, setting, path } = read
+  return cancelInstalmentsPage({
+    ...setting,
+    goods: plan.product_name,
+    paidKobo: depositedKobo(plan),
+    feeKobo: Math.min(plan.pending_fee_kobo, depositedKobo(plan)),
+    refundKobo: refundKobo(read),
+    isPaying: plan.paying_charge_id !== null,
+    action: `${path}/cancel`,
+    backPath: path,
+  })
+}
+
+const options = { refused: refusedPage }
+
+export const instalmentPageRoutes = [
+  publicRoute(
+    "/save/:token",
+    /^\/save\/([^/]+)$/,
+    {
+      GET: Effect.fnUntraced(function* ({ parts: [token], search, headers }) {
+        const read = yield* readPlan(token!)
+        if (wantsJson(headers)) return answer(renderInstalmentPlan(read.plan))
+        const { status, document } = planDocument(read, search.has("paid"))
+        return page(status, document)
+      }),
+    },
+    options,
+  ),
+  publicRoute(
+    "/save/:token/cancel",
+    /^\/save\/([^/]+)\/cancel$/,
+    {
+      GET: Effect.fnUntraced(function* ({ parts: [token] }) {
+        const read = yield* readPlan(token!)
+        return isSaving(read.plan.state) ? page(200, cancelDocument(read)) : seeOther(read.path)
+      }),
+      POST: Effect.fnUntraced(function* (request) {
+        const token = request.parts[0]!
+        // Refused where another site's page sends it.
+        yield* readFields(request)
+        const { plan, path } = yield* readPlan(token)
+        const { writing } = yield* TenantDatabase
+        // Who sends it twice sees that it is cancelled.
+        if (plan.status !== "cancelled") yield* writing(tenantOf(plan), unlessResetting(cancelPlan(token)))
+        return seeOther(path)
+      }),
+    },
+    options,
+  ),
+]

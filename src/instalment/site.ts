@@ -1,0 +1,131 @@
+/** The pages on which buyers pay for their instalment plans. */
+import { Effect } from "effect"
+import { isSaving } from "../../machines/instalment.ts"
+import { dueKobo, isPaidUp, missedKobo, nextOf, payableKobo } from "../../machines/instalment_schedule.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+import { formatKobo } from "../money.ts"
+import { instalmentPaymentPage } from "../pages/instalments.ts"
+import { pendingPage } from "../pages/says.ts"
+import { day } from "../pages/words.ts"
+import type { Declined } from "../paying/declines.ts"
+import { type FormState, formOf } from "../paying/form.ts"
+import { openPageOf } from "../paying/hosted.ts"
+import { type Ended, payingRoutes } from "../paying/site.ts"
+import { cancelledDocument, completedDocument } from "./page.ts"
+import { depositedKobo, instalmentPlans, naira, renderInstalmentPlan } from "./plan.ts"
+import { type ReadPlan, readPlan } from "./read.ts"
+import { closedBecause, type Paid, submitInstalment } from "./submit.ts"
+
+/** The payment that is under way. */
+const underWay = ({ plan, charge }: ReadPlan): ChargeRow | undefined =>
+  plan.paying_charge_id !== null && isSaving(plan.state) && charge?.status === "pending" ? charge : undefined
+
+const declineOf = ({ status, failure_code, amount_kobo }: ChargeRow): Declined | null =>
+  status === "failed" ? { code: failure_code!, paidKobo: 0, pendingKobo: 0, failedKobo: amount_kobo } : null
+
+/** How a submission ended; a program gets the plan as it is now. */
+const endOf = Effect.fnUntraced(function* ({ path }: ReadPlan, paid: Paid, token: string) {
+  if (paid.kind === "too_late") return paid satisfies Ended
+  const page = openPageOf(paid.charge)
+  if (paid.kind === "busy" && page === null) return { kind: "busy", since: paid.charge.created_at } satisfies Ended
+  const declined = declineOf(paid.charge)
+  if (declined !== null) return { kind: "declined", ...declined } satisfies Ended
+  const { plan } = yield* readPlan(token)
+  const answer = {
+    status: paid.charge.status === "succeeded" ? "paid" : "pending",
+    amount: naira(paid.charge.amount_kobo),
+    plan: renderInstalmentPlan(plan),
+    ...(page === null ? {} : { redirect_url: page }),
+  }
+  // Where the rail's page is not open yet, nobody has come back from it.
+  const waiting = `${path}/pay/return${paid.charge.hosted ? "?look" : ""}`
+  const goesTo = page ?? (paid.charge.status === "succeeded" ? `${path}?paid` : waiting)
+  return { kind: "done", goesTo, answer } satisfies Ended
+})
+
+/** What is due now, in words. */
+const dueInWords = ({ plan }: ReadPlan): string => {
+  const savings = instalmentPlans.contextOf(plan)
+  const late = missedKobo(savings)
+  const fees = plan.pending_fee_kobo > 0 ? `, ${formatKobo(plan.pending_fee_kobo)} of it late fees` : ""
+  if (late > 0) return `${formatKobo(late + plan.pending_fee_kobo)} is late${fees}. You can pay more, up to the rest.`
+  const next = nextOf(savings)
+  if (plan.mode === "flexible" || next === undefined)
+    return `Pay as much as you like, until ${day(plan.deadline_at)}: ${formatKobo(payableKobo(savings))} is left.`
+  return `${formatKobo(dueKobo("fixed", savings))} is due on ${day(next.dueAt)}${fees}. You can pay more, up to the rest.`
+}
+
+const formPage = (read: ReadPlan, state: FormState): string => {
+  const { plan, customer, setting, saved, path } = read
+  const savings = instalmentPlans.contextOf(plan)
+  const [least, most] = [dueKobo(plan.mode, savings), payableKobo(savings)]
+  const given = {
+    amountKobo: least,
+    purpose: "pay",
+    details: null,
+    saved,
+    takesCards: setting.simulated,
+    asksEmail: !setting.simulated && customer.email === null,
+    chooses: {
+      value: plan.mode === "flexible" && missedKobo(savings) === 0 ? "" : String(naira(least)),
+      leastKobo: least,
+      mostKobo: most,
+      seenKobo: depositedKobo(plan),
+    },
+  } as const
+  return instalmentPaymentPage({
+    ...setting,
+    goods: plan.product_name,
+    customerName: customer.name,
+    paidKobo: plan.paid_kobo,
+    targetKobo: plan.target_kobo,
+    due: dueInWords(read),
+    backPath: path,
+    form: formOf(`${path}/pay`, given, state),
+  })
+}
+
+const waitingPage = ({ setting, charge, path }: ReadPlan): string =>
+  pendingPage({
+    ...setting,
+    amountKobo: charge!.amount_kobo,
+    method: charge!.payment_method,
+    goOn: openPageOf(charge!),
+    since: charge!.created_at,
+    returnPath: `${path}/pay/return`,
+  })
+
+const tokenOf = ({ path }: ReadPlan): string => decodeURIComponent(path.slice("/save/".length))
+
+export const instalmentPaymentRoutes = payingRoutes({
+  prefix: "/save",
+  suffix: "/pay",
+  amountsIn: "naira",
+  find: readPlan,
+  setting: ({ setting }) => setting,
+  standing: (read) => {
+    const charge = underWay(read)
+    if (charge !== undefined) return { kind: "under_way", since: charge.created_at }
+    if (isSaving(read.plan.state)) return { kind: "form" }
+    return { kind: "over", status: read.plan.status === "cancelled" ? 410 : 200 }
+  },
+  status: (read) => {
+    if (underWay(read) !== undefined) return "pending"
+    return isSaving(read.plan.state) ? "open" : isPaidUp(instalmentPlans.contextOf(read.plan)) ? "paid" : "closed"
+  },
+  // Who comes back from a payment that is made sees how far it has led.
+  goesTo: (read) => (underWay(read) === undefined && read.charge?.status === "succeeded" ? `${read.path}?paid` : null),
+  asksDetails: () => false,
+  asksEmail: ({ customer }) => customer.email === null,
+  underWay,
+  leadsTo: () => [],
+  form: (read, state) => Effect.succeed(formPage(read, state)),
+  waiting: (read) => Effect.succeed(waitingPage(read)),
+  over: (read) => Effect.succeed(read.plan.status === "cancelled" ? cancelledDocument(read) : completedDocument(read)),
+  refusal: ({ plan }) => Effect.succeed(closedBecause(plan)!),
+  lastDecline: ({ charge }) => Effect.succeed(charge === undefined ? null : declineOf(charge)),
+  submit: (read, submitted) =>
+    Effect.flatMap(submitInstalment(read.plan, submitted, read.setting.hostedBy), (paid) =>
+      endOf(read, paid, tokenOf(read)),
+    ),
+})

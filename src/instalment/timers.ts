@@ -1,0 +1,15 @@
+/** What happens when timers of instalment plans fall due. */
+import { Effect } from "effect"
+import type { instalmentMachine } from "../../machines/instalment.ts"
+import { commit } from "../runtime/commit.ts"
+import { type Due, timerHandler } from "../runtime/fire.ts"
+import { moveAll } from "./move.ts"
+import { type InstalmentPlanRow, instalmentLifecycle } from "./plan.ts"
+
+export const instalmentTimers = timerHandler(
+  instalmentLifecycle,
+  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof instalmentMachine, InstalmentPlanRow>>, now: number) {
+    yield* commit((yield* moveAll(due, { now })).map(({ outcome }) => outcome))
+    return Effect.void
+  }),
+)

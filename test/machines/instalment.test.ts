@@ -1,0 +1,312 @@
+import fc from "fast-check"
+import { describe, expect, it } from "vitest"
+import { begin, decide, stateName } from "../../machines/decide.ts"
+import { type InstalmentContext, type InstalmentEvent, instalmentMachine, isSaving } from "../../machines/instalment.ts"
+import {
+  dueKobo,
+  extend,
+  FREQUENCIES,
+  type Frequency,
+  GRACE_MS,
+  hasMissed,
+  isPaidUp,
+  MIN_PAYMENT_KOBO,
+  miss,
+  missedKobo,
+  nextOf,
+  nextReminder,
+  outstandingKobo,
+  pay,
+  payableKobo,
+  type Savings,
+  scheduleOf,
+} from "../../machines/instalment_schedule.ts"
+
+const DAY_MS = 86_400_000
+const at = (text: string): number => Date.parse(text)
+const day = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
+
+const savingsOf = (frequency: Frequency, naira: number, cycleMonths: number, start: number, lateFee = 0): Savings => ({
+  targetKobo: naira * 100,
+  lateFeeKobo: lateFee * 100,
+  ...scheduleOf({ mode: "fixed", frequency, targetKobo: naira * 100, cycleMonths }, start),
+  paidKobo: 0,
+  feesPaidKobo: 0,
+  pendingFeeKobo: 0,
+})
+
+describe("a fixed schedule", () => {
+  it("keeps its anchor at month ends, with the remainder on the last instalment", () => {
+    const { instalments, deadline } = savingsOf("monthly", 10_000, 3, at("2027-01-31T09:00:00Z"))
+    expect(instalments.map(({ dueAt, amountKobo }) => [day(dueAt), amountKobo])).toEqual([
+      ["2027-01-31", 333_300],
+      ["2027-02-28", 333_300],
+      ["2027-03-31", 333_400],
+    ])
+    expect(day(deadline)).toBe("2027-04-30")
+  })
+
+  it.each([
+    ["daily", "2027-01-01", 1, 31],
+    ["weekly", "2027-02-01", 1, 4],
+    ["weekly", "2027-01-01", 1, 5],
+    ["biweekly", "2027-02-01", 1, 2],
+    ["biweekly", "2027-01-01", 2, 5],
+    ["monthly", "2027-01-31", 24, 24],
+  ] as const)("counts the %s steps that begin inside the cycle from %s", (frequency, start, months, count) => {
+    const { instalments, deadline } = savingsOf(frequency, 1_000_000, months, at(`${start}T00:00:00Z`))
+    expect(instalments.length).toBe(count)
+    expect(instalments.at(-1)!.dueAt).toBeLessThan(deadline)
+  })
+
+  it("is of whole naira that sum to the price, whatever the terms", () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...FREQUENCIES),
+        fc.integer({ min: 200, max: 999_999_999 }),
+        fc.integer({ min: 1, max: 24 }),
+        fc.date({ min: new Date("2020-01-01"), max: new Date("2040-12-31"), noInvalidDate: true }),
+        (frequency, naira, months, start) => {
+          const { instalments, deadline } = savingsOf(frequency, naira, months, start.getTime())
+          expect(instalments.reduce((sum, { amountKobo }) => sum + amountKobo, 0)).toBe(naira * 100)
+          const [first, last] = [instalments[0]!, instalments.at(-1)!]
+          expect(first.dueAt).toBe(start.getTime())
+          expect(last.dueAt).toBeLessThan(deadline)
+          for (const { amountKobo } of instalments) expect(amountKobo % 100).toBe(0)
+          for (const one of instalments.slice(0, -1)) expect(one.amountKobo).toBe(first.amountKobo)
+          expect(last.amountKobo).toBeGreaterThanOrEqual(first.amountKobo)
+          expect(last.amountKobo - first.amountKobo).toBeLessThan(instalments.length * 100)
+        },
+      ),
+    )
+  })
+})
+
+describe("payments", () => {
+  const START = at("2027-01-10T09:00:00Z")
+  const fresh = () => savingsOf("weekly", 5_000, 1, START, 100)
+
+  it("fills what was missed, then the fees, then what is to come", () => {
+    const late = miss(fresh(), START + 7 * DAY_MS + GRACE_MS)
+    expect([missedKobo(late), late.pendingFeeKobo, dueKobo("fixed", late)]).toEqual([200_000, 20_000, 220_000])
+    const paid = pay(late, 270_000, START + 9 * DAY_MS)
+    expect(paid).toMatchObject({ paidKobo: 250_000, feesPaidKobo: 20_000, pendingFeeKobo: 0 })
+    expect(paid.instalments.map(({ status }) => status)).toEqual([
+      "paid",
+      "paid",
+      "scheduled",
+      "scheduled",
+      "scheduled",
+    ])
+    expect(nextOf(paid)).toMatchObject({ index: 2, restKobo: 50_000 })
+    expect(dueKobo("fixed", paid)).toBe(50_000)
+  })
+
+  it("is early before the day on which it is due, in UTC", () => {
+    const statusOf = (payAt: string) => pay(pay(fresh(), 100_000, START), 100_000, at(payAt)).instalments[1]!.status
+    expect(statusOf("2027-01-16T23:59:59.999Z")).toBe("paid_early")
+    expect(statusOf("2027-01-17T00:00:00Z")).toBe("paid")
+  })
+
+  it("misses an instalment a day after it was due, not a millisecond before", () => {
+    expect(hasMissed(miss(fresh(), START + GRACE_MS - 1))).toBe(false)
+    expect(
+      miss(fresh(), START + GRACE_MS)
+        .instalments.map(({ status }) => status)
+        .slice(0, 2),
+    ).toEqual(["missed", "scheduled"])
+  })
+
+  it("moves everything that is not paid, and forgives only what lies ahead again", () => {
+    const late = miss(pay(fresh(), 100_000, START), START + 14 * DAY_MS + GRACE_MS)
+    const moved = extend(late, 10 * DAY_MS, START + 15 * DAY_MS)
+    expect(moved.instalments.map(({ dueAt, status }) => [(dueAt - START) / DAY_MS, status])).toEqual([
+      [0, "paid"],
+      [17, "scheduled"],
+      [24, "scheduled"],
+      [31, "scheduled"],
+      [38, "scheduled"],
+    ])
+    expect(moved.pendingFeeKobo).toBe(20_000)
+    expect(moved.deadline - late.deadline).toBe(10 * DAY_MS)
+    const partly = extend(late, 2 * DAY_MS, START + 15 * DAY_MS)
+    expect(partly.instalments.map(({ status }) => status)).toEqual([
+      "paid",
+      "missed",
+      "scheduled",
+      "scheduled",
+      "scheduled",
+    ])
+  })
+
+  it("reminds three days and a day before, and one, three and seven days after the oldest that was missed", () => {
+    const paid = pay(fresh(), 100_000, START)
+    const all = (savings: Savings) => {
+      const found: Array<string> = []
+      for (let after = START; ; ) {
+        const next = nextReminder(savings, after)
+        if (next === undefined) return found
+        found.push(`${next.rule} ${next.day} ${day(next.at)}`)
+        after = next.at
+      }
+    }
+    expect(all(paid)).toEqual(["pre_due 3 2027-01-14", "pre_due 1 2027-01-16"])
+    expect(all(miss(paid, START + 8 * DAY_MS))).toEqual([
+      "post_due 1 2027-01-18",
+      "post_due 3 2027-01-20",
+      "pre_due 3 2027-01-21",
+      "pre_due 1 2027-01-23",
+      "post_due 7 2027-01-24",
+    ])
+    expect(all(pay(savingsOf("daily", 31_000, 1, START), 100_000, START))).toEqual([])
+  })
+})
+
+type Move =
+  | { readonly type: "pay"; readonly share: number; readonly fails: boolean }
+  | { readonly type: "wait"; readonly days: number }
+  | { readonly type: "extend"; readonly days: number }
+  | { readonly type: "cancel" | "ship" | "deliver" }
+
+const moves: fc.Arbitrary<Move> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      type: fc.constant("pay" as const),
+      share: fc.constantFrom(0, 0, 0.2, 0.5, 0.9, 1),
+      fails: fc.boolean(),
+    }),
+  },
+  { weight: 6, arbitrary: fc.record({ type: fc.constant("wait" as const), days: fc.integer({ min: 0, max: 20 }) }) },
+  { weight: 2, arbitrary: fc.record({ type: fc.constant("extend" as const), days: fc.integer({ min: 1, max: 90 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ type: fc.constantFrom("cancel" as const, "ship" as const, "deliver" as const) }),
+  },
+)
+
+describe("the life of an instalment plan", () => {
+  it("holds its invariants over any moves, and is conserved to the kobo", () => {
+    const seen = new Set<string>()
+    fc.assert(
+      fc.property(
+        fc.constantFrom("fixed" as const, "flexible" as const),
+        fc.constantFrom(...FREQUENCIES),
+        fc.integer({ min: 8_000, max: 1_000_000 }),
+        fc.integer({ min: 1, max: 3 }),
+        fc.integer({ min: 0, max: 500 }),
+        fc.array(moves, { minLength: 10, maxLength: 60, size: "max" }),
+        (mode, frequency, naira, cycleMonths, lateFee, steps) => {
+          let now = at("2027-01-31T09:00:00Z")
+          const create = {
+            type: "create" as const,
+            at: now,
+            mode,
+            frequency: mode === "fixed" ? frequency : null,
+            targetKobo: naira * 100,
+            cycleMonths,
+            lateFeeKobo: lateFee * 100,
+            refundWindowDays: 7,
+          }
+          const born = begin(instalmentMachine, create)
+          let { snapshot } = born
+          const timers = new Map(born.set.map((timer) => [timer.name, timer]))
+          let [deposit, charged, owedBack, given, fees] = [0, 0, 0, 0, 0]
+          const apply = (event: InstalmentEvent): void => {
+            const before = snapshot.context
+            const decision = decide(instalmentMachine, snapshot, event)
+            if (!decision.changed) return
+            for (const name of decision.cancel) timers.delete(name)
+            for (const timer of decision.set) timers.set(timer.name, timer)
+            snapshot = decision.snapshot
+            seen.add(stateName(snapshot))
+            const held = before.paidKobo + before.feesPaidKobo
+            for (const effect of decision.effects) {
+              if (effect.type !== "post") continue
+              const { posting } = effect.params
+              if (posting === "deposit_paid" && event.type === "payment.succeeded") deposit += event.amountKobo
+              if (posting === "refund_due" && event.type === "payment.succeeded") owedBack += event.amountKobo
+              if (posting === "goods_delivered") given += held
+              if (posting === "deposit_cancelled") {
+                fees += Math.min(before.pendingFeeKobo, held)
+                owedBack += held - Math.min(before.pendingFeeKobo, held)
+              }
+              if (posting === "goods_delivered" || posting === "deposit_cancelled") deposit -= held
+            }
+          }
+          const check = (): void => {
+            const context: InstalmentContext = snapshot.context
+            const state = stateName(snapshot)
+            const ended = state === "cancelled" || state === "delivered"
+            expect(deposit).toBe(ended ? 0 : context.paidKobo + context.feesPaidKobo)
+            expect(deposit + owedBack + given + fees).toBe(charged)
+            expect(context.paidKobo).toBeGreaterThanOrEqual(0)
+            expect(outstandingKobo(context)).toBeGreaterThanOrEqual(0)
+            if (isSaving(state)) {
+              expect(hasMissed(context)).toBe(state === "overdue")
+              expect(isPaidUp(context)).toBe(false)
+              expect(dueKobo(mode, context)).toBeLessThanOrEqual(payableKobo(context))
+              expect(missedKobo(context)).toBeGreaterThanOrEqual(0)
+              // What is paid comes first, then what was missed, then what is to come.
+              const order = context.instalments.map(({ status }) =>
+                ["paid", "paid_early"].includes(status) ? 0 : status === "missed" ? 1 : 2,
+              )
+              expect(order).toEqual([...order].sort((a, b) => a - b))
+              // Nobody waits for what nobody set.
+              if (state !== "overdue") expect(timers.has(state === "pending" ? "expiry" : "missed")).toBe(true)
+            } else expect([...timers.keys()]).toEqual([])
+          }
+          const wait = (until: number): void => {
+            for (;;) {
+              const [next] = [...timers.values()]
+                .filter(({ dueAt }) => dueAt <= until)
+                .sort((a, b) => a.dueAt - b.dueAt)
+              if (next === undefined) break
+              timers.delete(next.name)
+              now = Math.max(now, next.dueAt)
+              apply({ type: next.event, at: next.dueAt } as InstalmentEvent)
+              check()
+            }
+            now = until
+          }
+          let no = 0
+          for (const step of steps) {
+            if (step.type === "wait") wait(now + step.days * DAY_MS)
+            else if (step.type === "pay") {
+              const context: InstalmentContext = snapshot.context
+              if (!isSaving(stateName(snapshot))) continue
+              const [least, most] = [dueKobo(mode, context), payableKobo(context)]
+              const amountKobo = least + Math.floor(((most - least) / 100) * step.share) * 100
+              const chargeId = `chg_${no++}`
+              apply({ type: "payment.begun", at: now, chargeId })
+              apply({ type: "payment.begun", at: now, chargeId: "chg_other" })
+              expect(snapshot.context.paying).toBe(chargeId)
+              // The rail may take a day over it, and the plan goes on meanwhile.
+              if (step.share > 0.8) wait(now + 2 * DAY_MS)
+              if (!step.fails) charged += amountKobo
+              apply(
+                step.fails
+                  ? { type: "payment.failed", at: now, chargeId }
+                  : { type: "payment.succeeded", at: now, chargeId, amountKobo },
+              )
+              expect(snapshot.context.paying).toBe(null)
+            } else if (step.type === "extend") apply({ type: "extend", at: now, byMs: step.days * DAY_MS })
+            else apply({ type: step.type, at: now })
+            check()
+          }
+        },
+      ),
+      { numRuns: 1_000 },
+    )
+    expect([...seen].sort()).toEqual(["active", "cancelled", "completed", "delivered", "overdue", "pending", "shipped"])
+  })
+
+  it("refuses nothing under the least amount by itself: the page does", () => {
+    const flexible: Savings = {
+      ...savingsOf("monthly", 1_000, 1, 0),
+      ...scheduleOf({ mode: "flexible", frequency: null, targetKobo: 100_000, cycleMonths: 1 }, 0),
+    }
+    expect(dueKobo("flexible", flexible)).toBe(MIN_PAYMENT_KOBO)
+    expect(dueKobo("flexible", pay(flexible, 90_000, 0))).toBe(10_000)
+  })
+})
