@@ -103,6 +103,8 @@ const reminderAfter = (context: InstalmentContext, at: number): Reminder | undef
   nextReminder(context, Math.max(context.remindedAt, at - 1))
 
 const amountOf = (event: InstalmentEvent): number => (event.type === "payment.succeeded" ? event.amountKobo : 0)
+const isUnderWay = ({ paying }: InstalmentContext, event: InstalmentEvent): boolean =>
+  "chargeId" in event && event.chargeId === paying
 const paidBy = (context: InstalmentContext, event: InstalmentEvent): Savings => pay(context, amountOf(event), event.at)
 
 const instalmentSetup = setup({
@@ -138,9 +140,9 @@ const instalmentSetup = setup({
   guards: {
     isFree: ({ context }) => context.paying === null,
     /** Every charge is answered once; what a rail says against its first word changes nothing here. */
-    isUnderWay: ({ context, event }) => "chargeId" in event && event.chargeId === context.paying,
-    paysAll: ({ context, event }) => isPaidUp(paidBy(context, event)),
-    leavesMissed: ({ context, event }) => hasMissed(paidBy(context, event)),
+    isUnderWay: ({ context, event }) => isUnderWay(context, event),
+    paysAll: ({ context, event }) => isUnderWay(context, event) && isPaidUp(paidBy(context, event)),
+    leavesMissed: ({ context, event }) => isUnderWay(context, event) && hasMissed(paidBy(context, event)),
     staysLate: ({ context, event }) => event.type === "extend" && hasMissed(extend(context, event.byMs, event.at)),
   },
   delays: {
@@ -184,7 +186,7 @@ const payment = <const First extends ReadonlyArray<ReturnType<typeof emit>>>(fir
         reenter: true,
         actions: ["pay", post, ...first, received],
       },
-      { target: "#instalment.active", reenter: true, actions: ["pay", post, ...first, received] },
+      { guard: "isUnderWay", target: "#instalment.active", reenter: true, actions: ["pay", post, ...first, received] },
     ],
     cancel: cancelled,
   }) as const

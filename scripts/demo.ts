@@ -31,6 +31,8 @@ interface Happening {
       readonly next_retry_at?: string | null
       readonly cancellation_reason?: string | null
       readonly resumes_at?: string | null
+      readonly amountPaid?: number
+      readonly pendingFee?: number
     }
   }
 }
@@ -60,8 +62,12 @@ const describe = ({ type, data: { object } }: Happening): string => {
       return object.resumes_at == null ? "is paused" : `is paused until ${day(object.resumes_at)}`
     case "subscription.cancelled":
       return `is cancelled (${object.cancellation_reason})`
+    case "savings_plan.overdue":
+      return `has missed an instalment: ${formatKobo((object.pendingFee ?? 0) * 100)} of fees`
+    case "savings_plan.payment_received":
+      return `has saved ${formatKobo((object.amountPaid ?? 0) * 100)}`
     default:
-      return `${type.replace("subscription.", "").replaceAll("_", " ")} → ${object.status}`
+      return `${type.replace(/^(subscription|savings_plan)\./, "").replaceAll("_", " ")} → ${object.status}`
   }
 }
 
@@ -132,10 +138,12 @@ const happenings = async (origin: string, key: string): Promise<ReadonlyArray<Ha
 const story = async (origin: string, key: string): Promise<void> => {
   const call = caller(origin, key)
   const before = performance.now()
-  const { customers, plans } = await playStory(call, say)
+  const { customers, plans, savings } = await playStory(call, say)
+  const savers = new Map(Object.entries(savings).map(([name, id]) => [id, name]))
   say(`\nSix months later (${Math.round(performance.now() - before)} ms):\n`)
   for (const event of await happenings(origin, key)) {
-    const name = customers.get(event.data.object.customer ?? "")
+    const { customer, id } = event.data.object
+    const name = customers.get(customer ?? "") ?? savers.get(id)
     // A reminder that was sent arrives a second later.
     if (name !== undefined && event.type !== "nudge.delivered")
       say(`  ${day(event.created_at)}  ${name.padEnd(6)} ${describe(event)}`)

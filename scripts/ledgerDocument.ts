@@ -103,7 +103,11 @@ const answer = (
 }
 
 /** Names for IDs, which are others each time. */
-const spelling = async (client: pg.Client, account: string, { clock, plans, customers, subscriptions }: Told) => {
+const spelling = async (
+  client: pg.Client,
+  account: string,
+  { clock, plans, customers, subscriptions, savings }: Told,
+) => {
   const names = new Map([
     [account, "acct_fit_lagos"],
     [clock, "clock_demo"],
@@ -111,6 +115,7 @@ const spelling = async (client: pg.Client, account: string, { clock, plans, cust
   for (const [name, id] of Object.entries(plans)) names.set(id, `plan_${name}`)
   for (const [id, name] of customers) names.set(id, `cus_${name.toLowerCase()}`)
   for (const [name, id] of Object.entries(subscriptions)) names.set(id, `sub_${name.toLowerCase()}`)
+  for (const [name, id] of Object.entries(savings)) names.set(id, `SB-${name.toUpperCase()}`)
   const charges = await client.query<{ id: string; customer_id: string; day: string }>(
     "SELECT id, customer_id, to_char(created_at AT TIME ZONE 'UTC', 'MMDD') AS day FROM charge",
   )

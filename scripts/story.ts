@@ -65,8 +65,43 @@ const PEOPLE: ReadonlyArray<Person> = [
 export type Call = ReturnType<typeof caller>
 type Subscriptions = Readonly<Record<string, string>>
 
+/** A buyer who pays for an inverter in instalments, as whoever has the link does. */
+interface Saver {
+  readonly name: string
+  readonly email: string
+  readonly what: string
+}
+
+const SAVERS: ReadonlyArray<Saver> = [
+  {
+    name: "Hauwa",
+    email: "hauwa@example.com",
+    what: "saves for an inverter month by month: misses one, and catches up",
+  },
+  { name: "Ife", email: "ife@example.com", what: "saves for one too, and gives it up in May" },
+]
+
+interface Saving {
+  readonly publicId: string
+  readonly accessToken: string
+  readonly paymentUrl: string
+}
+type Savings = Readonly<Record<string, Saving>>
+
+/** Pays what is due. */
+const payInstalment = async ({ paymentUrl }: Pick<Saving, "paymentUrl">): Promise<void> => {
+  const response = await fetch(`${paymentUrl}/complete`, {
+    method: "POST",
+    headers: { accept: "application/json", "content-type": "application/json" },
+    body: JSON.stringify({ payment_method: "pm_test_visa" }),
+  })
+  if (!response.ok) throw new Error(`An instalment was not paid: ${await response.text()}`)
+}
+
 /** What the merchant does on the way, in order of time: the clock is advanced to each. */
-const DOINGS: ReadonlyArray<readonly [at: string, act: (call: Call, of: Subscriptions) => Promise<unknown>]> = [
+const DOINGS: ReadonlyArray<
+  readonly [at: string, act: (call: Call, of: Subscriptions, by: Savings) => Promise<unknown>]
+> = [
   ["2026-02-12", (call, of) => call("POST", `/subscriptions/${of.Funke}/unit-records`, { quantity: 1 })],
   ...[40, 55, 38, 61, 47].map(
     (quantity, n) =>
@@ -78,6 +113,12 @@ const DOINGS: ReadonlyArray<readonly [at: string, act: (call: Call, of: Subscrip
   ),
   ["2026-03-14", (call, of) => call("POST", `/subscriptions/${of.Efe}/pause`, { resumes_at: "2026-05-20T08:00:00Z" })],
   ["2026-04-03", (call, of) => call("POST", `/subscriptions/${of.Funke}/unit-records`, { quantity: 2 })],
+  ["2026-03-06", (_, __, by) => payInstalment(by.Hauwa!)],
+  ["2026-03-07", (_, __, by) => payInstalment(by.Ife!)],
+  ["2026-03-30", (_, __, by) => payInstalment(by.Hauwa!)],
+  ["2026-04-08", (call, _, by) => call("POST", `/provider-savings/${by.Hauwa!.publicId}/ship`)],
+  ["2026-04-13", (call, _, by) => call("POST", `/provider-savings/${by.Hauwa!.publicId}/deliver`)],
+  ["2026-05-04", (call, _, by) => call("POST", `/public/save-to-buy/p/${by.Ife!.accessToken}/cancel`)],
 ]
 
 const advance = async (call: ReturnType<typeof caller>, clock: string, frozen_time: string): Promise<void> => {
@@ -95,6 +136,8 @@ export interface Told {
   readonly plans: Readonly<Record<Person["plan"], string>>
   readonly customers: ReadonlyMap<string, string>
   readonly subscriptions: Subscriptions
+  /** Instalment plans by their buyers' names. */
+  readonly savings: Readonly<Record<string, string>>
 }
 
 /** Plays six months of a merchant's sandbox, on a clock; `say` hears who is in it. */
@@ -109,7 +152,7 @@ export const playStory = async (call: Call, say: (line: string) => void): Promis
   }
   const customers = new Map<string, string>()
   const subscriptions: Record<string, string> = {}
-  say(`Three plans, ${PEOPLE.length} customers, and a clock at 31 January 2026:`)
+  say(`Three plans, a product, ${PEOPLE.length + SAVERS.length} customers, and a clock at 31 January 2026:`)
   for (const { name, plan, method, trial_days, start_at, what } of PEOPLE) {
     const phone = `+23480312345${10 + customers.size}`
     const customer = await made("/customers", { name, phone, test_clock: clock.id })
@@ -122,9 +165,28 @@ export const playStory = async (call: Call, say: (line: string) => void): Promis
     customers.set(customer.id, name)
     say(`  ${name.padEnd(6)} ${what}`)
   }
+  await call("PATCH", "/providers/me/vertical", { vertical: "ecommerce" })
+  const product = await made("/provider-savings/products", {
+    name: "Inverter",
+    price: 240_000,
+    cycleMonths: 3,
+    mode: "fixed",
+    allowedFrequencies: ["monthly"],
+    slots: 10,
+    lateFee: 2_000,
+  })
+  const savings: Record<string, Saving> = {}
+  for (const { name, email, what } of SAVERS) {
+    const body = { buyer: { name, email }, testClock: clock.id }
+    savings[name] = await call<Saving>("POST", `/public/save-to-buy/products/${product.id}/plans`, body)
+    const [customer] = await call<ReadonlyArray<{ id: string }>>("GET", `/customers?email=${email}`)
+    customers.set(customer!.id, name)
+    await payInstalment(savings[name])
+    say(`  ${name.padEnd(6)} ${what}`)
+  }
   for (const [at, act] of DOINGS.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
     await advance(call, clock.id, `${at}T08:00:00Z`)
-    await act(call, subscriptions)
+    await act(call, subscriptions, savings)
   }
   await advance(call, clock.id, "2026-07-31T08:00:00Z")
   return {
@@ -132,5 +194,6 @@ export const playStory = async (call: Call, say: (line: string) => void): Promis
     plans: { gym: plans.gym.id, diesel: plans.diesel.id, gas: plans.gas.id },
     customers,
     subscriptions,
+    savings: Object.fromEntries(Object.entries(savings).map(([name, { publicId }]) => [name, publicId])),
   }
 }

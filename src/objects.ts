@@ -8,7 +8,8 @@ import { customers, renderCustomers } from "./customer/customer.ts"
 import type { Table } from "./db/table.ts"
 import type { Ref, Tenant } from "./db/tenant.ts"
 import type { Expanders } from "./http/expand.ts"
-import { type IdKind, kindOf } from "./ids.ts"
+import { type IdKind, isPlanCode, kindOf } from "./ids.ts"
+import { instalmentPlans, renderInstalmentPlan } from "./instalment/plan.ts"
 import type { Json } from "./json.ts"
 import { nudges, renderNudge } from "./nudge/nudge.ts"
 import { plans, renderPlan } from "./plan/plan.ts"
@@ -67,10 +68,12 @@ const FIND: Partial<Readonly<Record<IdKind, Find>>> &
   test_clock: findIn(knownClocks, ({ id }) => id, each(renderClock)),
 }
 
+const findInstalmentPlans = findIn(instalmentPlans, onClock, each(renderInstalmentPlan))
+
 /** The object with this ID, of whatever kind it is; undefined where there is none. */
 export const findObject = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   const kind = kindOf(id)
-  const find = kind === undefined ? undefined : FIND[kind]
+  const find = isPlanCode(id) ? findInstalmentPlans : kind === undefined ? undefined : FIND[kind]
   return find === undefined ? undefined : (yield* find(tenant, [id])).get(id)
 })
 

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest"
 import { CHECKOUT_EVENT_TYPES } from "../machines/checkout.ts"
 import { SUBSCRIPTION_EVENT_TYPES } from "../machines/events.ts"
+import { INSTALMENT_EVENT_TYPES } from "../machines/instalment.ts"
 import { NUDGE_EVENT_TYPES } from "../machines/nudge.ts"
 import { machinesDocument } from "../scripts/machines/document.ts"
 import { EVENT_TYPES, isEventPattern } from "../src/event/types.ts"
@@ -21,7 +22,13 @@ describe("the event types", () => {
   // That nothing else is emitted, and all of the others by the code beside the machines, the compiler says (NewEvent).
   it("are those that the machines emit, all of them and no other", () => {
     expect([...emittedByMachines()].sort()).toEqual(
-      [...SUBSCRIPTION_EVENT_TYPES, ...CHECKOUT_EVENT_TYPES, ...NUDGE_EVENT_TYPES, "test_clock.ready"].sort(),
+      [
+        ...SUBSCRIPTION_EVENT_TYPES,
+        ...CHECKOUT_EVENT_TYPES,
+        ...INSTALMENT_EVENT_TYPES,
+        ...NUDGE_EVENT_TYPES,
+        "test_clock.ready",
+      ].sort(),
     )
   })
 

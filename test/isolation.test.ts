@@ -3,10 +3,12 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { afterEach, describe, expect, it } from "vitest"
 import { endpoints } from "../src/api.ts"
+import { createApi } from "./support/api.ts"
+import { beginPlan, createProduct } from "./support/instalments.ts"
 import { useOwnInstance } from "./support/instance.ts"
 import { createClock, createCustomer, createPlan, data, eventually, refusal } from "./support/story.ts"
 
-const { api, live, stranger, database, accountId } = useOwnInstance()
+const { api, live, stranger, database, accountId, server } = useOwnInstance()
 
 /** One object of each kind that a path can name, of the first account's sandbox. */
 const make = async () => {
@@ -21,7 +23,12 @@ const make = async () => {
   const { id: nudge } = data(await api.post("/nudges", { customer, template: "payment_due" }), 201)
   const page = { success_url: "https://shop.example/done", cancel_url: "https://shop.example" }
   const { id: checkout } = data(await api.post("/checkout-sessions", { ...page, mode: "setup", customer }), 201)
+  for (const shop of [api, stranger]) data(await shop.patch("/providers/me/vertical", { vertical: "ecommerce" }))
+  const product = await createProduct(api)
+  const { id: savings } = await beginPlan(createApi(server().origin, undefined), product)
   return {
+    product,
+    savings,
     checkout,
     nudge,
     clock,
@@ -44,6 +51,8 @@ const OWNERS: ReadonlyArray<readonly [prefix: string, kind: keyof Awaited<Return
   ["/events/", "event"],
   ["/webhook-endpoints/", "endpoint"],
   ["/test/clocks/", "clock"],
+  ["/provider-savings/products/", "product"],
+  ["/provider-savings/", "savings"],
 ]
 
 describe("another account, and the other environment", () => {
@@ -73,7 +82,9 @@ describe("another account, and the other environment", () => {
           ? { quantity: 1 }
           : path.endsWith("advance")
             ? { frozen_time: "2025-02-01T00:00:00Z" }
-            : {}
+            : path.endsWith("extend")
+              ? { days: 1 }
+              : {}
       const ask = (caller: typeof api) => caller.request(method, real, method === "GET" ? undefined : body)
       expect(refusal(await ask(stranger)).slice(0, 2)).toEqual([404, "resource_missing"])
       expect(refusal(await ask(live)).slice(0, 2)).toEqual([404, sandboxOnly ? "route_missing" : "resource_missing"])

@@ -5,6 +5,7 @@ import { checkoutMachine } from "../../machines/checkout.ts"
 import { clockMachine } from "../../machines/clock.ts"
 import { delayOf } from "../../machines/decide.ts"
 import { deliveryMachine } from "../../machines/delivery.ts"
+import { instalmentMachine } from "../../machines/instalment.ts"
 import { invoiceMachine } from "../../machines/invoice.ts"
 import { liveAccessMachine } from "../../machines/live_access.ts"
 import { nudgeMachine } from "../../machines/nudge.ts"
@@ -21,6 +22,7 @@ const MACHINES: ReadonlyArray<readonly [string, string, AnyStateMachine]> = [
   ["Charge", "machines/charge.ts", chargeMachine],
   ["Refund", "machines/refund.ts", refundMachine],
   ["Checkout session", "machines/checkout.ts", checkoutMachine],
+  ["Instalment plan", "machines/instalment.ts", instalmentMachine],
   ["Test clock", "machines/clock.ts", clockMachine],
   ["Service invoice", "machines/invoice.ts", invoiceMachine],
   ["Webhook endpoint", "machines/webhook_endpoint.ts", webhookEndpointMachine],

@@ -151,6 +151,69 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         },
       }),
     },
+    "/save/{token}": {
+      get: operation(origin, {
+        id: "getInstalmentPage",
+        summary: "The buyer's page of an instalment plan; with Accept: application/json the plan itself",
+        tag: "pages",
+        parameters: link,
+        responses: {
+          "200": plain("The plan", "application/json", data({ id: text, status: text }, ["id", "status"])),
+          "404": refused("resource_missing, feature_unavailable"),
+          "410": plain("A page that says that it is cancelled", "text/html", text),
+          "429": refused("rate_limited"),
+        },
+      }),
+    },
+    "/save/{token}/pay/complete": {
+      post: operation(origin, {
+        id: "completeInstalment",
+        summary: "Pay on an instalment plan: what is due, or more",
+        tag: "pages",
+        parameters: link,
+        body: {
+          type: "object",
+          properties: {
+            email: DETAILS.email!,
+            ...METHOD,
+            amount: {
+              type: "integer",
+              description: "Whole naira: needed where the buyer chooses it, else what is due where it is left out",
+            },
+            submission: DETAILS.submission!,
+          },
+        },
+        responses: {
+          "200": outcome(
+            "Paid, or pending at the bank, with the amount in whole naira and the plan; or pending on the rail's own page, with its address",
+            ["paid", "pending"],
+            {
+              amount: { type: "integer", description: "whole naira" },
+              plan: { $ref: "#/components/schemas/savings_plan" },
+              redirect_url: REDIRECT,
+            },
+            ["amount", "plan"],
+          ),
+          ...refusals,
+          "404": refused("resource_missing, feature_unavailable"),
+          "422": refused(
+            "savings_plan_state_invalid, charge_in_progress, amount_changed, test_clock_advancing, test_clock_not_ready",
+          ),
+        },
+      }),
+    },
+    "/save/{token}/pay/return": {
+      get: operation(origin, {
+        id: "getInstalmentOutcome",
+        summary: "How payments on an instalment plan stand",
+        tag: "pages",
+        parameters: link,
+        responses: {
+          "200": outcome("As it stands", ["open", "pending", "paid", "closed"], { redirect_url: REDIRECT }),
+          ...looked,
+        },
+      }),
+    },
     "/pay/{token}/return": {
       get: operation(origin, {
         id: "getPaymentOutcome",

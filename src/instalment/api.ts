@@ -89,7 +89,7 @@ const EXAMPLE_PLAN = {
   refundWindowEndsAt: null,
 } as const
 
-const Plan = SavingsPlan.annotate({ identifier: "savings_plan", examples: [EXAMPLE_PLAN] })
+export const Plan = SavingsPlan.annotate({ identifier: "savings_plan", examples: [EXAMPLE_PLAN] })
 
 const Slots = Struct({ total: NullOr(Int), used: Int, remaining: NullOr(Int) })
 

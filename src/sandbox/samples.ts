@@ -4,7 +4,8 @@ import { CheckoutSession } from "../checkout/api.ts"
 import { TestClock } from "../clock/api.ts"
 import { Customer } from "../customer/api.ts"
 import { freshExample } from "../http/response.ts"
-import { newId } from "../ids.ts"
+import { newId, newPlanCode } from "../ids.ts"
+import { Plan as InstalmentPlan } from "../instalment/api.ts"
 import type { Json } from "../json.ts"
 import { Nudge } from "../nudge/api.ts"
 import { Plan } from "../plan/api.ts"
@@ -21,6 +22,7 @@ const FAMILIES = new Map(
     nudge: Nudge,
     test_clock: TestClock,
     plan: Plan,
+    savings_plan: InstalmentPlan,
   }),
 )
 
@@ -52,6 +54,8 @@ const states = (at: number): ReadonlyMap<string, Json> => {
     retry: { attempt: 0, max_attempts: 3, next_retry_at: soon },
     next_charge_at: soon,
   }
+  const paidUp = { amountPaid: 300_000, outstanding: 0, instalmentsPaid: 3, nextDue: null, completedAt: now }
+  const shipped = { ...paidUp, status: "shipped", shippedAt: now }
   const paused = { status: "paused", paused_at: now, next_charge_at: null }
   return new Map(
     Object.entries({
@@ -74,6 +78,12 @@ const states = (at: number): ReadonlyMap<string, Json> => {
       },
       "checkout_session.completed": { status: "completed", url: null },
       "checkout_session.expired": { status: "expired", url: null },
+      "savings_plan.created": { status: "pending", amountPaid: 0, outstanding: 300_000, instalmentsPaid: 0 },
+      "savings_plan.overdue": { status: "overdue", pendingFee: 500 },
+      "savings_plan.completed": { ...paidUp, status: "completed" },
+      "savings_plan.shipped": shipped,
+      "savings_plan.delivered": { ...shipped, status: "delivered", deliveredAt: now, refundWindowEndsAt: soon },
+      "savings_plan.cancelled": { status: "cancelled", nextDue: null },
       "nudge.delivered": {
         status: "delivered",
         delivered_at: now,
@@ -100,5 +110,6 @@ export const sampleFor = (type: string, at: number): Json => {
       : schema === undefined
         ? { id: looseId(family), object: family, livemode: false, created_at: formatInstant(at) }
         : freshExample(schema, at, newId)
-  return { ...object, ...states(at).get(type) }
+  const id = family === "savings_plan" ? { id: newPlanCode() } : {}
+  return { ...object, ...id, ...states(at).get(type) }
 }

@@ -60,6 +60,9 @@ describe("the OpenAPI document", () => {
       ["get", "/checkout/{token}/return"],
       ["post", "/pay/{token}/complete"],
       ["get", "/pay/{token}/return"],
+      ["get", "/save/{token}"],
+      ["post", "/save/{token}/pay/complete"],
+      ["get", "/save/{token}/pay/return"],
       ["post", "/callbacks/paystack/{account}"],
       ["post", "/callbacks/flutterwave/{account}"],
     ] as const

@@ -12,16 +12,21 @@ import type { Tenant } from "../../src/db/tenant.ts"
 import type { Page } from "../../src/http/Endpoint.ts"
 import { pageFields } from "../../src/http/lists.ts"
 import { Origin } from "../../src/http/Origin.ts"
+import { InstalmentLinks } from "../../src/instalment/InstalmentLinks.ts"
+import { Views } from "../../src/instalment/Views.ts"
 import { Links } from "../../src/invoice/Links.ts"
 import type { Json } from "../../src/json.ts"
 import { Nudging } from "../../src/nudge/Nudging.ts"
+import { pageUrlsLayer } from "../../src/pageUrls.ts"
 import { Vault } from "../../src/secret/Vault.ts"
 import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()
 
 const services = () =>
-  Layer.mergeAll(TenantDatabase.layer(database.url()), CheckoutLinks.layer, Links.layer, Nudging.layer(null)).pipe(
+  Layer.mergeAll(TenantDatabase.layer(database.url()), CheckoutLinks.layer, Links.layer).pipe(
+    Layer.provideMerge(pageUrlsLayer.pipe(Layer.provide(Layer.merge(CheckoutLinks.layer, InstalmentLinks.layer)))),
+    Layer.provideMerge(Layer.merge(Nudging.layer(null), Views.layer)),
     Layer.provideMerge(Origin.layer("http://localhost")),
     Layer.provideMerge(Layer.merge(poolLayer(database.url()), Vault.layer(KEYS))),
   )

@@ -88,7 +88,7 @@ describe("a dump of the database", () => {
     for (const plain of [id, hook.url, customer, accountId()])
       expect(rows.filter((row) => row.includes(plain)).length).toBeGreaterThan(0)
     expect(rows.filter((row) => row.startsWith("public.webhook_secret "))).toHaveLength(2)
-    expect(rows.filter((row) => row.startsWith("public.service_secret "))).toHaveLength(4)
+    expect(rows.filter((row) => row.startsWith("public.service_secret "))).toHaveLength(5)
   })
 })
 
@@ -175,7 +175,7 @@ describe("a rotation", () => {
     verified(secret, await second.delivery("before.rotation"))
     expect(await forms()).toContainEqual({ clear: true, mark: null })
     const rotated = await both("secrets", "rotate", "--json")
-    expect([rotated.code, JSON.parse(rotated.output)]).toEqual([0, { rotated: 5 }])
+    expect([rotated.code, JSON.parse(rotated.output)]).toEqual([0, { rotated: 6 }])
     expect(await forms()).toEqual([{ clear: false, mark: (await marks())[0] }])
     expect(JSON.parse((await both("secrets", "rotate", "--json")).output)).toEqual({ rotated: 0 })
     verified(secret, await second.delivery("after.rotation"))
@@ -201,7 +201,7 @@ describe("a rotation", () => {
     const refused = await oldOnly("secrets", "rotate", "--json")
     expect([refused.code, refused.output]).toEqual([1, ""])
     expect(refused.errors).toMatch(
-      /^No ENCRYPTION_KEY of this process opens 5 secrets, such as .*; 0 were written anew\.$/m,
+      /^No ENCRYPTION_KEY of this process opens 6 secrets, such as .*; 0 were written anew\.$/m,
     )
   })
 })
