@@ -2,10 +2,21 @@
 
 import { errorCodesPage } from "../src/http/documentation.ts"
 import { checkoutPage } from "../src/pages/checkout.ts"
+import { cancelInstalmentsPage, instalmentPaymentPage, instalmentPlanPage } from "../src/pages/instalments.ts"
 import { paymentLinkPage } from "../src/pages/paymentLink.ts"
 import { messagePage, pendingPage } from "../src/pages/says.ts"
 import { startPage } from "../src/pages/start.ts"
-import type { CheckoutView, MessageView, Offer, PaymentForm, PaymentLinkView, PendingView } from "../src/pages/views.ts"
+import type {
+  CancelInstalmentsView,
+  CheckoutView,
+  InstalmentPaymentView,
+  InstalmentView,
+  MessageView,
+  Offer,
+  PaymentForm,
+  PaymentLinkView,
+  PendingView,
+} from "../src/pages/views.ts"
 import { tooLate } from "../src/pages/words.ts"
 import { type Declined, declineInWords } from "../src/paying/declines.ts"
 import { refusedPage } from "../src/paying/page.ts"
@@ -156,6 +167,63 @@ const REQUEST_ID = "req_01m7yyp0a6e08v7r97jkyz1pj0"
 const HOSTED: Partial<PaymentForm> = { takesCards: false }
 const LIVE = { simulated: false }
 
+const SAVING_FOR: InstalmentView = {
+  ...SHOP,
+  goods: "Chest freezer",
+  customerName: "Ada Obi",
+  status: "active",
+  paidKobo: 16_000_000,
+  targetKobo: 24_000_000,
+  missedKobo: 0,
+  feeKobo: 0,
+  dueKobo: 8_000_000,
+  dueAt: Date.UTC(2027, 2, 31, 9),
+  deadlineAt: Date.UTC(2027, 3, 30, 9),
+  schedule: [
+    { index: 1, dueAt: Date.UTC(2027, 0, 31, 9), amountKobo: 8_000_000, status: "paid", isNext: false },
+    { index: 2, dueAt: Date.UTC(2027, 1, 28, 9), amountKobo: 8_000_000, status: "paid", isNext: false },
+    { index: 3, dueAt: Date.UTC(2027, 2, 31, 9), amountKobo: 8_000_000, status: "scheduled", isNext: true },
+  ],
+  paidNowKobo: null,
+  isPaying: false,
+  payPath: "/save/7Jx0m4Qe/pay",
+  cancelPath: "/save/7Jx0m4Qe/cancel",
+}
+const savings = (over: Partial<InstalmentView> = {}): string => instalmentPlanPage({ ...SAVING_FOR, ...over })
+const LATE = SAVING_FOR.schedule.map((one) =>
+  one.index === 2 ? { ...one, status: "missed" as const, isNext: true } : { ...one, isNext: false },
+)
+const SAVINGS_FORM: PaymentForm = {
+  ...FORM,
+  action: "/save/7Jx0m4Qe/pay/complete",
+  amountKobo: 8_000_000,
+  chooses: { value: "80000", leastKobo: 8_000_000, mostKobo: 16_000_000, seenKobo: 8_000_000 },
+}
+const savingsPayment = (form: Partial<PaymentForm> = {}, over: Partial<InstalmentPaymentView> = {}): string =>
+  instalmentPaymentPage({
+    ...SHOP,
+    goods: "Chest freezer",
+    customerName: "Ada Obi",
+    paidKobo: 8_000_000,
+    targetKobo: 24_000_000,
+    due: "₦80,000.00 is due on 31 March 2027. You can pay more, up to the rest.",
+    backPath: "/save/7Jx0m4Qe",
+    ...over,
+    form: { ...SAVINGS_FORM, ...form },
+  })
+const savingsCancel = (over: Partial<CancelInstalmentsView> = {}): string =>
+  cancelInstalmentsPage({
+    ...SHOP,
+    goods: "Chest freezer",
+    paidKobo: 16_000_000,
+    feeKobo: 0,
+    refundKobo: 16_000_000,
+    isPaying: false,
+    action: "/save/7Jx0m4Qe/cancel",
+    backPath: "/save/7Jx0m4Qe",
+    ...over,
+  })
+
 /** Pages by what they show. */
 export const gallery = (): ReadonlyMap<string, string> =>
   new Map([
@@ -297,6 +365,32 @@ export const gallery = (): ReadonlyMap<string, string> =>
         ],
       }),
     ],
+    ["savings", savings({ paidNowKobo: 8_000_000 })],
+    [
+      "savings-late",
+      savings({
+        paidKobo: 8_000_000,
+        missedKobo: 8_000_000,
+        feeKobo: 200_000,
+        dueKobo: 8_200_000,
+        schedule: LATE,
+        status: "overdue",
+      }),
+    ],
+    ["savings-flexible", savings({ dueKobo: null, schedule: [], isPaying: true })],
+    ["savings-begun", savings({ paidKobo: 0, status: "pending" })],
+    ["savings-pay", savingsPayment()],
+    ["savings-pay-live", savingsPayment(HOSTED, LIVE)],
+    [
+      "savings-pay-wrong",
+      savingsPayment({
+        errors: [{ field: "amount", message: "amount must be at most what is outstanding: ₦160,000.00." }],
+      }),
+    ],
+    ["savings-pay-otp", savingsPayment({ asksOtp: true, chosen: "pm_test_requires_otp" })],
+    ["savings-cancel", savingsCancel()],
+    ["savings-cancel-fee", savingsCancel({ feeKobo: 200_000, refundKobo: 15_800_000, isPaying: true })],
+    ["savings-cancel-nothing", savingsCancel({ paidKobo: 0, refundKobo: 0 })],
     ["message-404", refused(noSuchPage, "/checkout")],
     ["message-429", refused(problem("rate_limited", "Too many requests: try again in 3 s."), "/pay/7Jx0m4Qe/complete")],
     ["message-500", refused(problem("internal_error", "Something went wrong on our side."), "/pay/7Jx0m4Qe/complete")],
