@@ -16,9 +16,9 @@ import { depositedKobo, instalmentPlans, naira, renderInstalmentPlan } from "./p
 import { type ReadPlan, readPlan } from "./read.ts"
 import { closedBecause, type Paid, submitInstalment } from "./submit.ts"
 
-/** The payment that is under way. */
+/** The payment that is under way: of a plan that is cancelled too, which it comes too late for. */
 const underWay = ({ plan, charge }: ReadPlan): ChargeRow | undefined =>
-  plan.paying_charge_id !== null && isSaving(plan.state) && charge?.status === "pending" ? charge : undefined
+  plan.paying_charge_id !== null && charge?.status === "pending" ? charge : undefined
 
 const declineOf = ({ status, failure_code, amount_kobo }: ChargeRow): Declined | null =>
   status === "failed" ? { code: failure_code!, paidKobo: 0, pendingKobo: 0, failedKobo: amount_kobo } : null
@@ -104,14 +104,13 @@ export const instalmentPaymentRoutes = payingRoutes({
   find: readPlan,
   setting: ({ setting }) => setting,
   standing: (read) => {
+    if (!isSaving(read.plan.state)) return { kind: "over", status: read.plan.status === "cancelled" ? 410 : 200 }
     const charge = underWay(read)
-    if (charge !== undefined) return { kind: "under_way", since: charge.created_at }
-    if (isSaving(read.plan.state)) return { kind: "form" }
-    return { kind: "over", status: read.plan.status === "cancelled" ? 410 : 200 }
+    return charge === undefined ? { kind: "form" } : { kind: "under_way", since: charge.created_at }
   },
   status: (read) => {
-    if (underWay(read) !== undefined) return "pending"
-    return isSaving(read.plan.state) ? "open" : isPaidUp(instalmentPlans.contextOf(read.plan)) ? "paid" : "closed"
+    if (isSaving(read.plan.state)) return underWay(read) === undefined ? "open" : "pending"
+    return isPaidUp(instalmentPlans.contextOf(read.plan)) ? "paid" : "closed"
   },
   // Who comes back from a payment that is made sees how far it has led.
   goesTo: (read) => (underWay(read) === undefined && read.charge?.status === "succeeded" ? `${read.path}?paid` : null),

@@ -1,7 +1,7 @@
-/** How instalment plans do (decision L9), in four statements that read indexes and no plan's row. */
-import { PgTypes } from "@effect/sql-pg"
+/** How instalment plans do (decision L9), from indexes, without the plans' rows. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { records } from "../db/records.ts"
 import { ofTenant, type Tenant } from "../db/tenant.ts"
 import { DAY_MS } from "../time.ts"
 import type { Period } from "./api.ts"
@@ -23,28 +23,25 @@ const stepsOf = (period: Period, now: number): ReadonlyArray<number> => {
 
 const dateOf = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
+const STEP = { from_at: "timestamptz", to_at: "timestamptz" } as const
+
+/** What was collected and begun in each step: a range of an index each, so that nothing is reckoned row by row. */
 const readSeries = Effect.fnUntraced(function* (tenant: Tenant, period: Period) {
   const sql = yield* SqlClient.SqlClient
-  const steps = stepsOf(period, Date.now())
-  const from = PgTypes.timestamptz(steps[0]!)
-  const unit = sql.literal(period === "12m" ? "'month'" : "'day'")
-  const by = (column: string) =>
-    sql`to_char(date_trunc(${unit}, ${sql(column)}, 'UTC') AT TIME ZONE 'UTC', 'YYYY-MM-DD')`
-  const collected = yield* sql<{ date: string; kobo: number }>`
-    SELECT ${by("paid_at")} AS date, sum(amount_kobo)::bigint AS kobo FROM charge
-    WHERE ${ofTenant(sql, tenant)} AND purpose = 'instalment' AND status = 'succeeded' AND paid_at >= ${from} AND paid_at <= now() GROUP BY 1`
-  const begun = yield* sql<{ date: string; n: number }>`
-    SELECT ${by("created_at")} AS date, count(*) AS n FROM instalment_plan
-    WHERE ${ofTenant(sql, tenant)} AND created_at >= ${from} AND created_at <= now() GROUP BY 1`
-  const [kobo, plans] = [
-    new Map(collected.map(({ date, kobo }) => [date, kobo])),
-    new Map(begun.map(({ date, n }) => [date, n])),
-  ]
-  return steps.map(dateOf).map((date) => ({
-    date,
-    collected: naira(kobo.get(date) ?? 0),
-    newPlans: plans.get(date) ?? 0,
-  }))
+  const now = Date.now()
+  const steps = stepsOf(period, now)
+  const rows = steps.map((from_at, n) => ({ from_at, to_at: steps[n + 1] ?? now + 1 }))
+  const found = yield* sql<{ from_at: number; kobo: number; plans: number }>`
+    SELECT s.from_at, c.kobo, p.plans FROM ${records(sql, rows, STEP)} s
+    CROSS JOIN LATERAL (
+      SELECT coalesce(sum(amount_kobo), 0)::bigint AS kobo FROM charge
+      WHERE ${ofTenant(sql, tenant)} AND purpose = 'instalment' AND status = 'succeeded' AND paid_at >= s.from_at AND paid_at < s.to_at
+    ) c
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS plans FROM instalment_plan WHERE ${ofTenant(sql, tenant)} AND created_at >= s.from_at AND created_at < s.to_at
+    ) p
+    ORDER BY s.from_at`
+  return found.map(({ from_at, kobo, plans }) => ({ date: dateOf(from_at), collected: naira(kobo), newPlans: plans }))
 })
 
 /** A rate to four places. */
