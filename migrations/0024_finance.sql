@@ -4,6 +4,10 @@
 DROP INDEX charge_paid_live;
 CREATE INDEX charge_paid_live ON charge (paid_at, account_id, id) INCLUDE (amount_kobo, subscription_id) WHERE status = 'succeeded' AND livemode;
 
+-- One plan's schedules of a day are told apart in the index.
+DROP INDEX revenue_schedule_by_day;
+CREATE INDEX revenue_schedule_by_day ON revenue_schedule ((coalesce(test_clock_id, 'wall')), account_id, livemode, until_on, plan_id);
+
 CREATE OR REPLACE VIEW finance.clearing AS
 SELECT a.id AS account_id, t.livemode, m.month, l.detail AS rail, t.charge_id AS reference, t.customer_id AS customer, t.effective_on AS taken_on, t.event,
   sums.taken_kobo, sums.returned_kobo, sums.settled_kobo, sums.taken_kobo - sums.returned_kobo - sums.settled_kobo AS balance_kobo,

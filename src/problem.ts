@@ -284,6 +284,8 @@ export class Problem extends Schema.TaggedError<Problem>()("Problem", {
   status: Schema.Int,
   /** Why a payment method was declined (`card_declined`). */
   failureCode: Schema.NullOr(Schema.String),
+  /** When another try is worth it, in seconds from now, where that is known. */
+  retryAfterS: Schema.optionalKey(Schema.Int),
 }) {}
 
 export const problem = (code: ProblemCode, message: string, param: string | null = null): Problem =>

@@ -5,12 +5,13 @@ import { pageFields } from "../http/lists.ts"
 import { instant, text } from "../http/parameters.ts"
 import { common, exampleId, open } from "../http/response.ts"
 import { MAX_EVENT_BYTES } from "./data.ts"
+import { EVENT_TYPES } from "./types.ts"
 
 const { String: Text, Struct } = Schema
 
 export const Event = Struct({
   ...common("event"),
-  type: Text,
+  type: Text.annotate({ description: `What happened: ${EVENT_TYPES.join(", ")}; or what a test was made of` }),
   api_version: Text,
   data: Struct({
     object: open.annotate({ description: "The object as the API shows it right after the change" }),

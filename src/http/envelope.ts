@@ -47,6 +47,7 @@ export const failure = (
   origin: string,
   headers: Headers = {},
 ): HttpServerResponse.HttpServerResponse => {
-  const retry: Headers = problem.status === 503 ? { "retry-after": String(RETRY_AFTER_SECONDS) } : {}
+  const seconds = problem.retryAfterS ?? (problem.status === 503 ? RETRY_AFTER_SECONDS : undefined)
+  const retry: Headers = seconds === undefined ? {} : { "retry-after": String(seconds) }
   return json(problem.status, failureBody(problem, requestId, origin), requestId, { ...retry, ...headers })
 }

@@ -1,7 +1,7 @@
 /** How many instalment plans an address may begin in an hour (decision L3): each takes a slot for a day. */
 import { Context, Effect, Layer } from "effect"
 import { createRateLimit } from "../http/rateLimit.ts"
-import { type Problem, problem } from "../problem.ts"
+import { Problem, problem } from "../problem.ts"
 
 const HOUR_SECONDS = 3_600
 
@@ -16,14 +16,10 @@ export class Creations extends Context.Service<
         take: (address) =>
           Effect.suspend(() => {
             const { allowed, headers } = limit.take(address)
-            return allowed
-              ? Effect.void
-              : Effect.fail(
-                  problem(
-                    "rate_limited",
-                    `At most ${perHour} instalment plans an hour can be begun from here: try again in ${headers["retry-after"]} s.`,
-                  ),
-                )
+            if (allowed) return Effect.void
+            const retryAfterS = Number(headers["retry-after"])
+            const message = `At most ${perHour} instalment plans an hour can be begun from here: try again in ${retryAfterS} s.`
+            return Effect.fail(new Problem({ ...problem("rate_limited", message), message, retryAfterS }))
           }),
       })
     })

@@ -2,10 +2,23 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { ofTenant, type Tenant } from "../db/tenant.ts"
+import { invalid } from "../problem.ts"
 import type { PlanQuery } from "./api.ts"
-import { type InstalmentPlanRow, renderInstalmentPlan } from "./plan.ts"
+import { instalmentPlans, renderInstalmentPlan } from "./plan.ts"
 
 const LIMIT = 20
+/** Instalments on a page, 1.6 MB of JSON: as many as twenty plans have at most, of two years day by day. */
+const MAX_INSTALMENTS = 15_000
+
+/** How many plans of a page, each with so many instalments, can be shown. */
+const fitting = (sizes: ReadonlyArray<number>): number => {
+  let sum = 0
+  const over = sizes.findIndex((size) => {
+    sum += size
+    return sum > MAX_INSTALMENTS
+  })
+  return over === -1 ? sizes.length : over
+}
 
 export const listPlans = Effect.fn("instalment.list")(function* (
   tenant: Tenant,
@@ -20,10 +33,22 @@ export const listPlans = Effect.fn("instalment.list")(function* (
   const size = Number(limit)
   const [count] = yield* sql<{ total: number }>`SELECT count(*) AS total FROM instalment_plan WHERE ${which}`
   // The pages before this one are passed over in an index, without their rows.
-  const rows = yield* sql<InstalmentPlanRow>`
-    SELECT p.* FROM (
+  const found = yield* sql<{ id: string; instalments: number }>`
+    SELECT p.id, p.instalments FROM (
       SELECT id FROM instalment_plan WHERE ${which} ORDER BY id DESC LIMIT ${size} OFFSET ${(Number(page) - 1) * size}
-    ) f CROSS JOIN LATERAL (SELECT * FROM instalment_plan WHERE ${ofTenant(sql, tenant)} AND id = f.id OFFSET 0) p
-    ORDER BY f.id DESC`
-  return { items: rows.map(renderInstalmentPlan), total: count!.total, page: Number(page), limit: size }
+    ) f CROSS JOIN LATERAL (
+      SELECT id, jsonb_array_length(instalments) AS instalments FROM instalment_plan WHERE ${ofTenant(sql, tenant)} AND id = f.id OFFSET 0
+    ) p ORDER BY f.id DESC`
+  const fits = fitting(found.map(({ instalments }) => instalments))
+  if (fits < found.length)
+    return yield* invalid("limit", `limit must be at most ${fits} on this page: its plans have very many instalments.`)
+  const rows = yield* instalmentPlans.find(
+    tenant,
+    found.map(({ id }) => id),
+  )
+  const items = found.flatMap(({ id }) => {
+    const row = rows.get(id)
+    return row === undefined ? [] : [renderInstalmentPlan(row)]
+  })
+  return { items, total: count!.total, page: Number(page), limit: size }
 })

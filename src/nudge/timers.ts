@@ -9,10 +9,13 @@ import { type NudgeRow, nudgeLifecycle } from "./nudge.ts"
 
 /**
  * Of nudges that waited through the quiet hours, those whose reason is over: the subscription was charged or paid, or is
- * being cancelled.
+ * being cancelled; something was paid on the instalment plan, or that has ended.
  */
 const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>) {
-  const waiting = rows.filter(({ state, subscription_id }) => state === "waiting" && subscription_id !== null)
+  const waiting = rows.filter(
+    ({ state, subscription_id, instalment_plan_id }) =>
+      state === "waiting" && (subscription_id !== null || instalment_plan_id !== null),
+  )
   if (waiting.length === 0) return new Set<string>()
   const sql = yield* SqlClient.SqlClient
   const over = yield* sql<{ id: string }>`
@@ -22,7 +25,12 @@ const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>
     WHERE NOT (NOT s.cancel_at_period_end AND CASE n.template
         WHEN 'payment_due' THEN s.status IN ('trialing', 'active') AND s.next_charge_at = n.reminder_of AND s.next_charge_at > now()
         WHEN 'service_paused' THEN s.status = 'paused' AND s.escalation IS NOT NULL
-        ELSE s.dunning IS NOT NULL END)`
+        ELSE s.dunning IS NOT NULL END)
+    UNION ALL
+    SELECT n.id FROM ${records(sql, waiting, REF_COLUMNS)} r
+    JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
+    JOIN instalment_plan p ON (p.account_id, p.livemode, p.id) = (n.account_id, n.livemode, n.instalment_plan_id)
+    WHERE p.status NOT IN ('active', 'overdue') OR p.charge_settled_at > n.created_at`
   return new Set(over.map(({ id }) => id))
 })
 

@@ -532,6 +532,26 @@ describe("lists and summaries", () => {
   })
 })
 
+describe("very long plans", () => {
+  it("are listed as many as a page holds, which an error says", async () => {
+    const product = await createProduct(api, {
+      price: 500_000,
+      cycleMonths: 24,
+      allowedFrequencies: ["daily"],
+      familyId: "daily",
+    })
+    await Promise.all(Array.from({ length: 21 }, () => beginPlan(buyers(), product)))
+    const error = refused(await api.get("/provider-savings?familyId=daily&limit=100"), 400)
+    expect([error.code, error.param]).toEqual(["parameter_invalid", "limit"])
+    expect(error.message).toContain("limit must be at most 20 on this page")
+    expect(data(await api.get("/provider-savings?familyId=daily")).items.length).toBe(20)
+    expect(data(await api.get("/provider-savings?familyId=daily&page=2")).items.length).toBe(1)
+    // Its events are within what any event may have, without what is too large for that.
+    const [created] = await api.all("/events?type=savings_plan.created")
+    expect(created.data.object).toMatchObject({ status: "pending", instalmentCount: expect.any(Number) })
+  })
+})
+
 describe("accounts that are no shops", () => {
   it("have none of it, in either environment, whatever else is wrong", async () => {
     for (const [method, path] of [

@@ -1,6 +1,7 @@
 import { Effect, Exit } from "effect"
 import { describe, expect, it } from "vitest"
 import { createLimits, type Limited } from "../../src/http/limits.ts"
+import { Creations } from "../../src/instalment/Creations.ts"
 
 const limits = () => createLimits({ live: 100, sandbox: 50, public: 10 }, 2)
 const request = (): Limited => ({ headers: {}, ends: [] })
@@ -46,5 +47,21 @@ describe("a rate", () => {
     expect(call.headers["retry-after"]).toBe("1")
     // A publishable key's rate at an address is another one.
     Effect.runSync(take(call, "publishable", "192.0.2.1"))
+  })
+})
+
+describe("instalment plans that an address begins", () => {
+  it("are so many in an hour, and the next one is told when to come back", () => {
+    const begin = (address: string) => Effect.flatMap(Creations, ({ take }) => take(address))
+    const program = Effect.gen(function* () {
+      for (let n = 0; n < 10; n++) yield* begin("203.0.113.7")
+      yield* begin("203.0.113.8")
+      return yield* Effect.flip(begin("203.0.113.7"))
+    })
+    const { code, status, retryAfterS } = Effect.runSync(Effect.provide(program, Creations.layer(10)))
+    expect([code, status]).toEqual(["rate_limited", 429])
+    // The next of ten in an hour, less what the test took.
+    expect(retryAfterS).toBeGreaterThan(350)
+    expect(retryAfterS).toBeLessThanOrEqual(360)
   })
 })

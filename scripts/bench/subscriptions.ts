@@ -1,0 +1,135 @@
+/**
+ * The API's own main write: POST /subscriptions with a first payment, and what costs as much: a charge by hand. Requests a second
+ * with many connections and with one, the CPU that one request takes alone in Node and in Postgres, and the statements that it
+ * makes; against bare node:http with one INSERT in the same run.
+ *
+ *   npm run bench:subscriptions -- --seconds 8 --connections 32
+ */
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import autocannon from "autocannon"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { createAccount } from "../../src/account/accounts.ts"
+import { poolLayer } from "../../src/db/database.ts"
+import { createApi } from "../../test/support/api.ts"
+import { startServer } from "../server.ts"
+import { sizes, startInstance } from "./instance.ts"
+
+const { seconds, connections, rounds, customers } = sizes({ seconds: 8, connections: 32, rounds: 3, customers: 200 })
+const WARM_UP_SECONDS = 3
+/** Requests one after the other, whose CPU is measured. */
+const ALONE = 200
+/** Of /proc/…/stat. */
+const TICKS_A_SECOND = 100
+
+const instance = await startInstance()
+const url = await instance.database("subscriptions")
+const run = <A, E>(program: Effect.Effect<A, E, SqlClient.SqlClient>): Promise<A> =>
+  Effect.runPromise(Effect.provide(program, poolLayer(url, 1)))
+const { keys } = await run(createAccount({ businessName: "Bench" }))
+const env = { DATABASE_URL: Redacted.value(url) }
+const ours = await startServer(env)
+const bare = await startServer(env, join(import.meta.dirname, "bare-server.ts"))
+const api = createApi(ours.origin, keys.sk_test)
+
+const made = async (path: string, body: object): Promise<string> => {
+  const { status, body: answer } = await api.post(path, body)
+  if (status !== 201) throw new Error(JSON.stringify(answer))
+  return answer.data.id
+}
+const plan = await made("/plans", { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly" })
+const buyers: Array<string> = []
+for (let n = 0; n < customers; n++) buyers.push(await made("/customers", { name: `Buyer ${n}` }))
+
+interface Case {
+  readonly name: string
+  readonly path: string
+  readonly body: (customer: string) => object
+}
+
+const CASES: ReadonlyArray<Case> = [
+  {
+    name: "POST /subscriptions",
+    path: "/subscriptions",
+    body: (customer) => ({ customer, plan, payment_method: "pm_test_success" }),
+  },
+  {
+    name: "POST /charges",
+    path: "/charges",
+    body: (customer) => ({ customer, amount: 500_000, currency: "NGN", payment_method: "pm_test_success" }),
+  },
+]
+const CUSTOMER = JSON.stringify({ name: "Ada Obi", email: "ada@example.com", phone: "+2348031234567", metadata: {} })
+
+const load = async (
+  origin: string,
+  path: string,
+  bodies: ReadonlyArray<string>,
+  duration: number,
+  many = connections,
+) => {
+  const result = await autocannon({
+    url: `${origin}/sandbox/v1${path}`,
+    connections: many,
+    duration,
+    method: "POST",
+    headers: { authorization: `Bearer ${keys.sk_test}`, "content-type": "application/json" },
+    requests: bodies.map((body) => ({ body })),
+  })
+  if (result.non2xx > 0 || result.errors > 0)
+    throw new Error(`${path}: ${result.non2xx} refused, ${result.errors} errors`)
+  return { perSecond: result.requests.average, p50: result.latency.p50, p99: result.latency.p99 }
+}
+
+/** CPU that a process has taken so far, in milliseconds. */
+const cpuOf = (pid: number): number => {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /, "")
+    .split(" ")
+  return ((Number(fields[11]) + Number(fields[12])) / TICKS_A_SECOND) * 1000
+}
+
+/** Of all of Postgres's processes of the database. */
+const cpuOfPostgres = async (): Promise<number> => {
+  const rows = await run(
+    Effect.flatMap(
+      SqlClient.SqlClient,
+      (sql) => sql<{ pid: number }>`SELECT pid FROM pg_stat_activity WHERE datname = current_database()`,
+    ),
+  )
+  return rows.reduce((sum, { pid }) => {
+    try {
+      return sum + cpuOf(pid)
+    } catch {
+      // The connection that asked.
+      return sum
+    }
+  }, 0)
+}
+
+const middle = (values: ReadonlyArray<number>): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+for (const { name, path, body } of CASES) {
+  const bodies = buyers.map((customer) => JSON.stringify(body(customer)))
+  await load(ours.origin, path, bodies, WARM_UP_SECONDS)
+  const pairs: Array<readonly [number, number, number]> = []
+  for (let round = 0; round < rounds; round++) {
+    const own = await load(ours.origin, path, bodies, seconds)
+    const reference = await load(bare.origin, "/customers", [CUSTOMER], seconds)
+    pairs.push([own.perSecond, reference.perSecond, own.p99])
+  }
+  const alone = await load(ours.origin, path, bodies, seconds, 1)
+  const [node, postgres] = [cpuOf(ours.process.pid!), await cpuOfPostgres()]
+  for (let n = 0; n < ALONE; n++) await made(path, body(buyers[n % buyers.length]!))
+  const [nodeAfter, postgresAfter] = [cpuOf(ours.process.pid!), await cpuOfPostgres()]
+  console.log(
+    `${name.padEnd(20)} ${Math.round(middle(pairs.map(([a]) => a)))} a second (99 % in ${middle(pairs.map(([, , p]) => p))} ms), bare node:http ${Math.round(middle(pairs.map(([, b]) => b)))}: ${middle(pairs.map(([a, b]) => a / b)).toFixed(3)}; ` +
+      `alone ${alone.p50} ms, ${((nodeAfter - node) / ALONE).toFixed(1)} ms of CPU in Node and ${((postgresAfter - postgres) / ALONE).toFixed(1)} in Postgres`,
+  )
+}
+await ours.stop()
+await bare.kill()
+instance.stop()
+process.exit(0)
