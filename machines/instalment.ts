@@ -89,6 +89,9 @@ const DAY_MS = 24 * HOUR_MS
 /** A plan that nobody has begun to pay for so long is cancelled. */
 export const PENDING_MS = 24 * HOUR_MS
 
+/** How soon it is looked again whether a payment that was under way then has made it. */
+const LOOK_AGAIN_MS = 10 * 60_000
+
 /** The states are the API's statuses. */
 export const instalmentStatusOf = (state: string): InstalmentPlanStatus =>
   INSTALMENT_PLAN_STATUSES.find((status) => status === state) ?? "pending"
@@ -146,7 +149,8 @@ const instalmentSetup = setup({
     staysLate: ({ context, event }) => event.type === "extend" && hasMissed(extend(context, event.byMs, event.at)),
   },
   delays: {
-    expiry: PENDING_MS,
+    // While a payment is under way the plan waits for what becomes of it.
+    expiry: ({ event }) => (event.type === "create" ? PENDING_MS : LOOK_AGAIN_MS),
     missed: ({ context, event }) => nextMissAt(context) - event.at,
     reminder: ({ context, event }) => (reminderAfter(context, event.at)?.at ?? Number.POSITIVE_INFINITY) - event.at,
   },
@@ -253,7 +257,15 @@ export const instalmentMachine = instalmentSetup.createMachine({
   initial: "created",
   states: {
     created: { on: { create: { target: "pending", actions: emit("savings_plan.created") } } },
-    pending: { on: payment([emit("savings_plan.activated")]), after: { expiry: cancelled } },
+    pending: {
+      on: payment([emit("savings_plan.activated")]),
+      after: {
+        expiry: [
+          { guard: "isFree", ...cancelled },
+          { target: "pending", reenter: true },
+        ],
+      },
+    },
     active: saving("active"),
     overdue: saving("overdue"),
     completed: {

@@ -2,6 +2,7 @@
  * What the buyer of an instalment plan pays, and when (decisions L4 to L8), as pure arithmetic. Amounts are kobo, always
  * whole naira; instants are milliseconds since the epoch. A flexible plan has one instalment: all of it, by the deadline.
  */
+import { MAX_AMOUNT_KOBO } from "./billing.ts"
 import { addMonths, DAY_MS } from "./calendar.ts"
 import type { Reminder } from "./reminders.ts"
 
@@ -16,6 +17,8 @@ export const INSTALMENT_STATUSES = ["scheduled", "paid", "paid_early", "missed"]
 export const KOBO_OF_NAIRA = 100
 /** The least that is paid at once: rails refuse smaller amounts. */
 export const MIN_PAYMENT_KOBO = 200 * KOBO_OF_NAIRA
+/** The most that one charge takes (decision B4). */
+const MAX_PAYMENT_KOBO = Math.floor(MAX_AMOUNT_KOBO / KOBO_OF_NAIRA) * KOBO_OF_NAIRA
 /** An instalment that is unpaid for so long after it was due is missed. */
 export const GRACE_MS = DAY_MS
 
@@ -102,15 +105,18 @@ export const missedKobo = (savings: Savings): number => {
 /** What is left of the target. */
 export const outstandingKobo = ({ targetKobo, paidKobo }: Savings): number => targetKobo - paidKobo
 
-/** The most that can be paid: the rest, and the fees. */
+/** All that is to be paid: the rest, and the fees. */
 export const payableKobo = (savings: Savings): number => outstandingKobo(savings) + savings.pendingFeeKobo
+
+/** The most that can be paid at once. */
+export const mostKobo = (savings: Savings): number => Math.min(payableKobo(savings), MAX_PAYMENT_KOBO)
 
 /** What a payment has to come to at least (decisions L4, L8): all that was missed with its fees, else the next instalment. */
 export const dueKobo = (mode: InstalmentMode, savings: Savings): number => {
   const late = missedKobo(savings)
-  if (late > 0) return late + savings.pendingFeeKobo
+  if (late > 0) return Math.min(late + savings.pendingFeeKobo, MAX_PAYMENT_KOBO)
   if (mode === "flexible") return Math.min(MIN_PAYMENT_KOBO, payableKobo(savings))
-  return savings.pendingFeeKobo + (nextOf(savings)?.restKobo ?? 0)
+  return Math.min(savings.pendingFeeKobo + (nextOf(savings)?.restKobo ?? 0), MAX_PAYMENT_KOBO)
 }
 
 export const isPaidUp = (savings: Savings): boolean => payableKobo(savings) === 0

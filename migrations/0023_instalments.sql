@@ -43,7 +43,6 @@ CREATE TABLE instalment_plan (
   product_id             text COLLATE "C" NOT NULL,
   product_name           text NOT NULL,
   product_image          text,
-  family_id              text,
   customer_id            text COLLATE "C" NOT NULL,
   test_clock_id          text COLLATE "C",
   token_hash             text NOT NULL,
@@ -72,6 +71,7 @@ CREATE TABLE instalment_plan (
   refund_window_ends_at  timestamptz,
   cancelled_at           timestamptz,
   created_at             timestamptz NOT NULL,
+  created_no             bigint GENERATED ALWAYS AS IDENTITY,
   CONSTRAINT instalment_plan_pkey PRIMARY KEY (account_id, livemode, id),
   CONSTRAINT instalment_plan_product_fkey FOREIGN KEY (account_id, livemode, product_id) REFERENCES instalment_product,
   CONSTRAINT instalment_plan_customer_fkey FOREIGN KEY (account_id, livemode, customer_id) REFERENCES customer,
@@ -89,33 +89,41 @@ CREATE TABLE instalment_plan (
 -- Sums over many plans read rows without their schedules.
 ALTER TABLE instalment_plan SET (toast_tuple_target = 128);
 CREATE UNIQUE INDEX instalment_plan_link_once ON instalment_plan (token_hash, account_id, livemode);
-CREATE INDEX instalment_plan_product ON instalment_plan (product_id, account_id, livemode, status) INCLUDE (target_kobo, paid_kobo, fees_paid_kobo, missed_kobo, payments);
+CREATE INDEX instalment_plan_product ON instalment_plan (product_id, account_id, livemode, status) INCLUDE (target_kobo, paid_kobo, fees_paid_kobo, missed_kobo, payments, created_no, id);
 CREATE INDEX instalment_plan_customer ON instalment_plan (customer_id, account_id, livemode, id);
-CREATE INDEX instalment_plan_status ON instalment_plan (status, account_id, livemode, id);
-CREATE INDEX instalment_plan_family ON instalment_plan (family_id, account_id, livemode, id) WHERE family_id IS NOT NULL;
+CREATE INDEX instalment_plan_status ON instalment_plan (status, account_id, livemode, created_no) INCLUDE (id);
 CREATE INDEX instalment_plan_test_clock ON instalment_plan (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL;
--- Begins with the account, and is partial, so that no look-up by primary key takes it.
+-- Begin with the account, and are partial, so that no look-up by primary key takes them.
 CREATE INDEX instalment_plan_created ON instalment_plan (account_id, livemode, created_at) WHERE created_at IS NOT NULL;
+CREATE INDEX instalment_plan_newest ON instalment_plan (account_id, livemode, created_no) INCLUDE (id) WHERE created_no > 0;
 COMMENT ON TABLE instalment_plan IS 'A buyer''s plan to pay for a product in instalments, on the product''s terms as they were when it began. state and what follows from it are the snapshot of machines/instalment.ts.';
-COMMENT ON COLUMN instalment_plan.token_hash IS 'SHA-256 of the token in the buyer''s address. The token follows from the ID and a secret of the service.';
+COMMENT ON COLUMN instalment_plan.created_no IS 'The order of lists: IDs are drawn at random.';
+COMMENT ON COLUMN instalment_plan.token_hash IS 'SHA-256 of the token in the buyer''s address. The token follows from the account, the environment, the ID and a secret of the service.';
 COMMENT ON COLUMN instalment_plan.instalments IS 'The schedule: dueAt, amountKobo, status, paidAt of each. A flexible plan has one, all of it by the deadline, which the API does not show.';
 COMMENT ON COLUMN instalment_plan.missed_kobo IS 'What is left to pay of the instalments that were missed.';
 COMMENT ON COLUMN instalment_plan.paying_charge_id IS 'The payment that is under way.';
 COMMENT ON COLUMN instalment_plan.charge_id IS 'The newest payment that was tried.';
 COMMENT ON COLUMN instalment_plan.charge_settled_at IS 'When the newest payment succeeded, by the wall clock: what was sent before that was meant for what it paid.';
 
--- A slot is taken by each plan that is not cancelled. The check of the product refuses what would be one too many.
-CREATE FUNCTION count_instalment_slot() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-  step integer := CASE WHEN TG_OP = 'INSERT' THEN 1 ELSE -1 END;
-  plan instalment_plan := CASE WHEN TG_OP = 'INSERT' THEN NEW ELSE OLD END;
+-- A slot is taken by each plan that is not cancelled. The check of the product refuses what would be one too many. Products are
+-- changed in the order of their IDs, so that no two batches wait for each other.
+CREATE FUNCTION count_instalment_slots() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE product record;
 BEGIN
-  UPDATE instalment_product SET slots_used = slots_used + step WHERE (account_id, livemode, id) = (plan.account_id, plan.livemode, plan.product_id);
+  FOR product IN EXECUTE CASE TG_OP
+    WHEN 'INSERT' THEN 'SELECT account_id, livemode, product_id, count(*) AS change FROM added WHERE status <> ''cancelled'' GROUP BY 1, 2, 3 ORDER BY 3'
+    WHEN 'DELETE' THEN 'SELECT account_id, livemode, product_id, -count(*) AS change FROM gone WHERE status <> ''cancelled'' GROUP BY 1, 2, 3 ORDER BY 3'
+    ELSE 'SELECT n.account_id, n.livemode, n.product_id, -count(*) AS change FROM gone o JOIN added n ON (n.account_id, n.livemode, n.id) = (o.account_id, o.livemode, o.id)
+      WHERE o.status <> ''cancelled'' AND n.status = ''cancelled'' GROUP BY 1, 2, 3 ORDER BY 3'
+  END LOOP
+    UPDATE instalment_product p SET slots_used = p.slots_used + product.change
+    WHERE (p.account_id, p.livemode, p.id) = (product.account_id, product.livemode, product.product_id);
+  END LOOP;
   RETURN NULL;
 END $$;
-CREATE TRIGGER instalment_plan_takes_slot AFTER INSERT ON instalment_plan FOR EACH ROW WHEN (NEW.status <> 'cancelled') EXECUTE FUNCTION count_instalment_slot();
-CREATE TRIGGER instalment_plan_releases_slot AFTER UPDATE ON instalment_plan FOR EACH ROW WHEN (OLD.status <> 'cancelled' AND NEW.status = 'cancelled') EXECUTE FUNCTION count_instalment_slot();
-CREATE TRIGGER instalment_plan_leaves_slot AFTER DELETE ON instalment_plan FOR EACH ROW WHEN (OLD.status <> 'cancelled') EXECUTE FUNCTION count_instalment_slot();
+CREATE TRIGGER instalment_plan_takes_slot AFTER INSERT ON instalment_plan REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_instalment_slots();
+CREATE TRIGGER instalment_plan_releases_slot AFTER UPDATE ON instalment_plan REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_instalment_slots();
+CREATE TRIGGER instalment_plan_leaves_slot AFTER DELETE ON instalment_plan REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_instalment_slots();
 
 -- Payments of instalments are charges of their own purpose: one at a time for each plan.
 ALTER TABLE charge DROP CONSTRAINT charge_purpose_known;
@@ -124,7 +132,7 @@ ALTER TABLE charge DROP CONSTRAINT charge_verification_sells_nothing;
 ALTER TABLE charge ADD CONSTRAINT charge_verification_sells_nothing CHECK (purpose <> 'verification' OR subscription_id IS NULL AND hosted) NOT VALID;
 ALTER TABLE charge ADD CONSTRAINT charge_instalment_has_plan CHECK (purpose <> 'instalment' OR subscription_id IS NULL AND starts_with(page_id, 'SB-')) NOT VALID;
 CREATE UNIQUE INDEX charge_instalment_under_way_once ON charge (page_id, account_id, livemode) WHERE purpose = 'instalment' AND status = 'pending';
-CREATE INDEX charge_instalment_paid ON charge (account_id, livemode, paid_at) INCLUDE (amount_kobo) WHERE purpose = 'instalment' AND status = 'succeeded';
+CREATE INDEX charge_instalment_paid ON charge (account_id, livemode, paid_at) INCLUDE (amount_kobo) WHERE purpose = 'instalment' AND status = 'succeeded' AND NOT refund_due;
 COMMENT ON COLUMN charge.purpose IS 'sale; verification: money that is taken to save a card, and sent back at once (decision P8), which the API does not show; instalment: of the plan that page_id names.';
 COMMENT ON COLUMN charge.page_id IS 'The checkout session, the nudge with the payment link, or the instalment plan on whose page the buyer made it; null: not on a page.';
 

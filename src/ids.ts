@@ -91,11 +91,16 @@ const uuidv7Base32 = (): string => {
 /** A fresh ID. Later IDs of one process sort after earlier ones. */
 export const newId = (kind: IdKind): string => `${PREFIXES[kind]}_${uuidv7Base32()}`
 
-/** What the API calls an instalment plan: `SB-` and the same 26 characters as capitals. */
-export const newPlanCode = (): string => `SB-${uuidv7Base32().toUpperCase()}`
+const CODE_LENGTH = 10
+
+/** What the API calls an instalment plan (decision B1): `SB-` and 10 characters of the alphabet in capitals, at random. */
+export const newPlanCode = (): string => {
+  const characters = Array.from({ length: CODE_LENGTH }, () => ALPHABET[randomByte() & 31])
+  return `SB-${characters.join("").toUpperCase()}`
+}
 
 /** Whether `text` has the shape of an instalment plan's ID. */
-export const isPlanCode = (text: string): boolean => /^SB-[0-9A-HJKMNP-TV-Z]{26}$/.test(text)
+export const isPlanCode = (text: string): boolean => /^SB-[0-9A-HJKMNP-TV-Z]{10}$/.test(text)
 
 const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/
 

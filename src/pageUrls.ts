@@ -15,9 +15,9 @@ export const pageUrlsLayer = Layer.effect(
     const instalments = yield* InstalmentLinks
     const nudging = yield* Nudging
     return PageUrls.of({
-      url: (pageId) => {
-        if (isId("checkout_session", pageId)) return checkouts.url(pageId)
-        return isPlanCode(pageId) ? instalments.paymentUrl(pageId) : `${origin}/pay/${nudging.token(pageId)}`
+      url: (page) => {
+        if (isId("checkout_session", page.id)) return checkouts.url(page.id)
+        return isPlanCode(page.id) ? instalments.paymentUrl(page) : `${origin}/pay/${nudging.token(page.id)}`
       },
     })
   }),

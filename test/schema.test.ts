@@ -9,6 +9,8 @@ import { clockLifecycle, clocks } from "../src/clock/clock.ts"
 import { customers } from "../src/customer/customer.ts"
 import type { Table } from "../src/db/table.ts"
 import { events } from "../src/event/events.ts"
+import { instalmentPlans } from "../src/instalment/plan.ts"
+import { products } from "../src/instalment/product.ts"
 import { invoiceLifecycle, invoices } from "../src/invoice/invoice.ts"
 import { KEY_TYPES } from "../src/key/key.ts"
 import { nudges } from "../src/nudge/nudge.ts"
@@ -99,10 +101,12 @@ const DECLARED = [
   deliveries,
   endpoints,
   events,
+  instalmentPlans,
   invoices,
   nudges,
   paymentMethods,
   plans,
+  products,
   providerChanges,
   refunds,
   sessions,
@@ -114,6 +118,7 @@ const DECLARED = [
 const NOT_IN_ROWS = new Set([
   "customer.email_key",
   "event.recorded_at",
+  "instalment_plan.created_no",
   "nudge.taken_at",
   "payment_method.attached_no",
   "payment_method.email",

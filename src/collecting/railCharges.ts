@@ -92,7 +92,7 @@ const chargeToken = Effect.fnUntraced(function* (rail: Rail, subject: Subject, c
 const openPage = Effect.fnUntraced(function* (rail: Rail, subject: Subject, credentials: Credentials) {
   const { customer_email: email, customer_name: name, customer_phone: phone, business_name: business } = subject
   if (email === null) return Effect.succeed(NO_EMAIL)
-  const returnUrl = `${(yield* PageUrls).url(subject.page_id!)}/return`
+  const returnUrl = `${(yield* PageUrls).url({ ...refOf(subject), id: subject.page_id! })}/return`
   const { id: reference, amount_kobo: amountKobo, purpose } = subject
   const description =
     purpose === "verification" ? `${business}: to save your card; sent back at once` : `Payment to ${business}`

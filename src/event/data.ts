@@ -35,8 +35,9 @@ const fitting = (fields: Json, writeWith: (kept: Json) => string): string => {
 
 /**
  * An event's data as JSON: `object`, and in `previous_attributes` what changed, without its largest fields where both
- * together would be over {@link MAX_DATA_BYTES}. An object that is over it alone loses its own largest fields: none that the
- * API takes in is so large, but whatever a row may hold, what happened to it is told, and a renewal never fails of it.
+ * together would be over {@link MAX_DATA_BYTES}. An object that is over it alone loses its own largest fields, as the
+ * schedule of hundreds of instalments. Nothing else that the API takes in is so large; but whatever a row may hold, what
+ * happened to it is told, and a renewal never fails of it.
  */
 export const eventData = (object: Json, previous: Json): string => {
   const text = write(object, previous)

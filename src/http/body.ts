@@ -35,9 +35,13 @@ export const readBytes = (
     request.on("error", () => resume(Effect.fail(problem("request_timeout", "The body did not arrive whole."))))
   })
 
-export const readJson = Effect.fnUntraced(function* (request: IncomingMessage) {
+/** The body as JSON. `hold`: as in {@link readBytes}. */
+export const readJson = Effect.fnUntraced(function* (
+  request: IncomingMessage,
+  hold?: (bytes: number) => Problem | undefined,
+) {
   const type = request.headers["content-type"]
-  const bytes = yield* readBytes(request)
+  const bytes = yield* readBytes(request, hold)
   const text = bytes.toString("utf8")
   if (!Buffer.from(text, "utf8").equals(bytes)) return yield* problem("json_invalid", "The body is not valid UTF-8.")
   if (text !== "" && !/^application\/json\s*(;|$)/i.test(type ?? "")) {

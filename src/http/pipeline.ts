@@ -117,6 +117,9 @@ const authorize = Effect.fnUntraced(function* (
   addHeaders(call, yield* crossOrigin(declaration, key, call.node.headers.origin))
 })
 
+/** Whether a path takes no key (decision A6). */
+const isPublic = (path: string): boolean => path.startsWith("/public/")
+
 /** What handlers call who asks. */
 const nameOf = (asker: Asker): string => {
   if (asker.kind === "anybody") return asker.address
@@ -188,13 +191,12 @@ export const createPipeline = <R>(
 
   /** The endpoint that a request is for, who asks, and whose objects it is about. */
   const enter = Effect.fnUntraced(function* (call: Call, place: Place) {
-    const known =
-      place === undefined ? undefined : routes[place.livemode ? "live" : "sandbox"].find(call.node.method!, place.path)
-    if (known !== undefined && "endpoint" in known && known.endpoint.whose !== undefined) {
-      call.route = known.endpoint.declaration.path
+    if (place !== undefined && isPublic(place.path)) {
       const asker: Asker = { kind: "anybody", address: addressOf(call.node, transport) }
       yield* admit(call, asker.address, limits)
-      return { match: known, asker, tenant: yield* known.endpoint.whose(known.params, place!.livemode) }
+      const match = yield* findRoute(call, place, routes)
+      // Every endpoint under /public says whose objects it is about.
+      return { match, asker, tenant: yield* match.endpoint.whose!(match.params, place.livemode) }
     }
     const { key, livemode } = yield* authenticate(call, place, transport, limits)
     const match = yield* findRoute(call, place, routes)
@@ -211,7 +213,9 @@ export const createPipeline = <R>(
     const { endpoint, params } = match
     yield* requireVertical(endpoint.declaration, tenant)
     if (!isWrite(node) && asker.kind === "account") metering.noteRead(asker)
-    const raw = isWrite(node) ? yield* readJson(node) : {}
+    // Of callers whom no key answers for, bytes are held as those of pages' forms are.
+    const hold = asker.kind === "anybody" ? (bytes: number) => limits.hold(call, asker.address, bytes) : undefined
+    const raw = isWrite(node) ? yield* readJson(node, hold) : {}
     const run = Effect.fnUntraced(function* (held: Claim | undefined) {
       const { body, query, fields } = yield* decode(call, match, raw)
       const request = { ...tenant, caller: { name: nameOf(asker) }, id: params.id ?? "", params, body, query }

@@ -21,6 +21,8 @@ export interface Taken {
 export interface RateLimit {
   /** Takes a token of `name`'s bucket. */
   readonly take: (name: string, now?: number) => Taken
+  /** What taking one would say. */
+  readonly look: (name: string, now?: number) => Taken
 }
 
 export const createRateLimit = (perSecond: number, burst = perSecond * BURST_SECONDS): RateLimit => {
@@ -57,6 +59,10 @@ export const createRateLimit = (perSecond: number, burst = perSecond * BURST_SEC
   }
 
   return {
+    look: (name, now = performance.now()) => {
+      const { tokens } = at(name, now)
+      return said(tokens, tokens >= 1)
+    },
     take: (name, now = performance.now()) => {
       const bucket = at(name, now)
       const allowed = bucket.tokens >= 1

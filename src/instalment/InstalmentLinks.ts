@@ -2,6 +2,7 @@
 import { Context, Effect, Layer } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { ConfigProblem } from "../config/Config.ts"
+import type { Ref } from "../db/tenant.ts"
 import { Origin } from "../http/Origin.ts"
 import { linkTokens } from "../secret/linkTokens.ts"
 import type { Vault } from "../secret/Vault.ts"
@@ -11,9 +12,9 @@ const SECRET = "instalment_links"
 export class InstalmentLinks extends Context.Service<
   InstalmentLinks,
   {
-    readonly token: (plan: string) => string
-    readonly pageUrl: (plan: string) => string
-    readonly paymentUrl: (plan: string) => string
+    readonly token: (plan: Ref) => string
+    readonly pageUrl: (plan: Ref) => string
+    readonly paymentUrl: (plan: Ref) => string
   }
 >()("billing/instalment/InstalmentLinks") {
   static readonly layer: Layer.Layer<
@@ -24,8 +25,10 @@ export class InstalmentLinks extends Context.Service<
     InstalmentLinks,
     Effect.gen(function* () {
       const { url: origin } = yield* Origin
-      const token = yield* linkTokens(SECRET)
-      const pageUrl = (plan: string): string => `${origin}/save/${token(plan)}`
+      const tokenOf = yield* linkTokens(SECRET)
+      // Codes are unique in an account and environment; tokens everywhere.
+      const token = ({ account_id, livemode, id }: Ref): string => tokenOf(`${account_id} ${livemode} ${id}`)
+      const pageUrl = (plan: Ref): string => `${origin}/save/${token(plan)}`
       return InstalmentLinks.of({ token, pageUrl, paymentUrl: (plan) => `${pageUrl(plan)}/pay` })
     }),
   )

@@ -27,14 +27,23 @@ export class Views extends Context.Service<
     Views,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      let counted = new Map<string, Ref & { readonly views: number }>()
+      const counted = new Map<string, Ref & { readonly views: number }>()
       const write = Effect.gen(function* () {
         const rows = [...counted.values()]
         if (rows.length === 0) return
-        counted = new Map()
-        yield* sql`
-          UPDATE instalment_product p SET views = p.views + r.views FROM ${records(sql, rows, VIEWED)} r
-          WHERE (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.id)`
+        // What somebody else holds is written the next time, so that nobody waits for it with what is held here.
+        const written = yield* sql<Ref & { views: number }>`
+          UPDATE instalment_product p SET views = p.views + r.views FROM (
+            SELECT d.account_id, d.livemode, d.id, r.views FROM ${records(sql, rows, VIEWED)} r
+            JOIN instalment_product d ON (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id)
+            ORDER BY d.id FOR NO KEY UPDATE OF d SKIP LOCKED
+          ) r
+          WHERE (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.id) RETURNING p.id, r.views`
+        for (const { id, views } of written) {
+          const left = (counted.get(id)?.views ?? 0) - views
+          if (left > 0) counted.set(id, { ...counted.get(id)!, views: left })
+          else counted.delete(id)
+        }
       })
       yield* every("product views", WRITE_EVERY_MS, write)
       return Views.of({

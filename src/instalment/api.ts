@@ -19,6 +19,9 @@ const naira = Int.annotate({ description: "An amount in whole naira" })
 
 export const SavingsPlan = Struct({
   id: Text,
+  object: Schema.Literal("savings_plan"),
+  livemode: Bool,
+  createdAt: instant,
   status: Literals(INSTALMENT_PLAN_STATUSES),
   productName: Text,
   productImage: NullOr(Text),
@@ -56,7 +59,10 @@ export const SavingsPlan = Struct({
 })
 
 const EXAMPLE_PLAN = {
-  id: "SB-01M7YYP0A6E08V7R97JKYZ1PJ0",
+  id: "SB-01M7YYP0A6",
+  object: "savings_plan",
+  livemode: false,
+  createdAt: "2026-11-01T09:00:00.000Z",
   status: "active",
   productName: "Inverter",
   productImage: null,
@@ -95,6 +101,8 @@ const Slots = Struct({ total: NullOr(Int), used: Int, remaining: NullOr(Int) })
 
 const productFields = {
   id: Text,
+  object: Schema.Literal("savings_product"),
+  livemode: Bool,
   name: Text,
   description: NullOr(Text),
   price: naira,
@@ -119,6 +127,8 @@ const productFields = {
 
 const EXAMPLE_PRODUCT = {
   id: exampleId("instalment_product"),
+  object: "savings_product",
+  livemode: false,
   name: "Inverter",
   description: null,
   price: 300_000,
@@ -149,6 +159,8 @@ const ProductList = List(Struct(productFields)).annotate({
 /** What buyers, and the merchant's own pages, see of a product. */
 export const Offer = Struct({
   id: Text,
+  object: Schema.Literal("savings_product"),
+  livemode: Bool,
   name: Text,
   description: NullOr(Text),
   price: naira,
@@ -165,6 +177,8 @@ export const Offer = Struct({
   examples: [
     {
       id: exampleId("instalment_product"),
+      object: "savings_product",
+      livemode: false,
       name: "Inverter",
       description: null,
       price: 300_000,
@@ -243,8 +257,8 @@ const Cancelled = Struct({
 })
 
 const amount = (minimum: number) => integer(minimum, MAX_NAIRA, "a whole number of naira")
-const slots = Schema.NullOr(integer(1, MAX_SLOTS)).annotate({
-  description: `how many plans there can be: an integer from 1 to ${MAX_SLOTS}, or null for any number`,
+const slots = Schema.NullOr(integer(0, MAX_SLOTS)).annotate({
+  description: `how many plans there can be: an integer from 0 to ${MAX_SLOTS}, or null for any number`,
 })
 const frequencies = Schema.Array(oneOf(FREQUENCIES))
   .check(Schema.isMaxLength(FREQUENCIES.length), Schema.isUnique())

@@ -63,6 +63,7 @@ export const instalmentEndpoints = [
   }),
   bindPublic(instalmentApi.create, whoseProduct, {
     kind: "write",
+    before: (request) => Effect.flatMap(Creations, ({ look }) => look(request.caller.name)),
     // What is refused for another reason counts for nothing.
     run: (request) =>
       Effect.tap(createPlan(request, request.params.productId!, request.body), () =>

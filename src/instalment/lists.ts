@@ -25,20 +25,24 @@ export const listPlans = Effect.fn("instalment.list")(function* (
   { status, familyId, page = "1", limit = String(LIMIT) }: PlanQuery,
 ) {
   const sql = yield* SqlClient.SqlClient
+  // What groups products filters their plans, those too that began before it did.
+  const family = sql`product_id IN (SELECT id FROM instalment_product WHERE ${ofTenant(sql, tenant)} AND family_id = ${familyId ?? ""})`
   const which = sql.and([
     ofTenant(sql, tenant),
+    // The index of the newest first has this condition.
+    sql`created_no > 0`,
     ...(status === undefined ? [] : [sql`status = ${status}`]),
-    ...(familyId === undefined ? [] : [sql`family_id = ${familyId}`]),
+    ...(familyId === undefined ? [] : [family]),
   ])
   const size = Number(limit)
   const [count] = yield* sql<{ total: number }>`SELECT count(*) AS total FROM instalment_plan WHERE ${which}`
   // The pages before this one are passed over in an index, without their rows.
   const found = yield* sql<{ id: string; instalments: number }>`
     SELECT p.id, p.instalments FROM (
-      SELECT id FROM instalment_plan WHERE ${which} ORDER BY id DESC LIMIT ${size} OFFSET ${(Number(page) - 1) * size}
+      SELECT id, created_no FROM instalment_plan WHERE ${which} ORDER BY created_no DESC LIMIT ${size} OFFSET ${(Number(page) - 1) * size}
     ) f CROSS JOIN LATERAL (
       SELECT id, jsonb_array_length(instalments) AS instalments FROM instalment_plan WHERE ${ofTenant(sql, tenant)} AND id = f.id OFFSET 0
-    ) p ORDER BY f.id DESC`
+    ) p ORDER BY f.created_no DESC`
   const fits = fitting(found.map(({ instalments }) => instalments))
   if (fits < found.length)
     return yield* invalid("limit", `limit must be at most ${fits} on this page: its plans have very many instalments.`)

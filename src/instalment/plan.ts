@@ -31,7 +31,6 @@ export const instalmentPlans = actorTable<InstalmentContext>()(
     product_id: fixed(Kind.text),
     product_name: fixed(Kind.text),
     product_image: fixed(Kind.nullable(Kind.text)),
-    family_id: fixed(Kind.nullable(Kind.text)),
     customer_id: fixed(Kind.text),
     test_clock_id: fixed(Kind.nullable(Kind.text)),
     token_hash: fixed(Kind.text),
@@ -89,6 +88,9 @@ export const renderInstalmentPlan = (row: InstalmentPlanRow): typeof SavingsPlan
   const next = isFixed && isSaving(row.state) ? nextOf(savings) : undefined
   return {
     id: row.id,
+    object: "savings_plan",
+    livemode: row.livemode,
+    createdAt: formatInstant(row.created_at),
     status: row.status,
     productName: row.product_name,
     productImage: row.product_image,

@@ -1,6 +1,5 @@
 /** Instalment plans: beginning one, and the verbs of merchant and buyer (decisions L3 to L7). */
 import { Effect } from "effect"
-import type { SqlError } from "effect/sql"
 import { instalmentMachine, isSaving } from "../../machines/instalment.ts"
 import { dueKobo, MIN_PAYMENT_KOBO } from "../../machines/instalment_schedule.ts"
 import { joinClock, standingTime } from "../clock/clocks.ts"
@@ -58,6 +57,14 @@ const lockOffered = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   return product
 })
 
+/** A code that no plan of the tenant has: of so many, one that is drawn twice is drawn again. */
+const freshCode = Effect.fnUntraced(function* (tenant: Tenant) {
+  for (;;) {
+    const code = newPlanCode()
+    if ((yield* instalmentPlans.find(tenant, [code])).size === 0) return code
+  }
+})
+
 /** Begins a plan, with its buyer as a customer. Returns what the buyer needs to go on. */
 export const createPlan = Effect.fn("instalment.create")(function* (
   tenant: Tenant,
@@ -98,7 +105,8 @@ export const createPlan = Effect.fn("instalment.create")(function* (
     created_at: now,
   }
   yield* customers.insert([customer])
-  const id = newPlanCode()
+  const id = yield* freshCode(tenant)
+  const ref = { ...tenantOf(tenant), id }
   const links = yield* InstalmentLinks
   const row: InstalmentPlanRow = {
     ...tenantOf(tenant),
@@ -106,10 +114,9 @@ export const createPlan = Effect.fn("instalment.create")(function* (
     product_id: product.id,
     product_name: product.name,
     product_image: product.image,
-    family_id: product.family_id,
     customer_id: customer.id,
     test_clock_id: clockId,
-    token_hash: hashToken(links.token(id)),
+    token_hash: hashToken(links.token(ref)),
     charge_id: null,
     charge_settled_at: null,
     created_at: now,
@@ -119,9 +126,9 @@ export const createPlan = Effect.fn("instalment.create")(function* (
   yield* commit([born(instalmentLifecycle, birth, row, { events: eventsOf({ ...birth, row }, row, now) })])
   return {
     publicId: id,
-    accessToken: links.token(id),
-    pageUrl: links.pageUrl(id),
-    paymentUrl: links.paymentUrl(id),
+    accessToken: links.token(ref),
+    pageUrl: links.pageUrl(ref),
+    paymentUrl: links.paymentUrl(ref),
     amountDue: naira(dueKobo(context.mode, context)),
   }
 })
@@ -142,26 +149,24 @@ const lockPlan = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   return { row: yield* instalmentPlans.lockOne(tenant, id), now }
 })
 
-/** By how much a plan is extended. */
-const extensionOf = (
-  { days, deadline }: Extend,
-  { deadline_at: before }: InstalmentPlanRow,
-): Effect.Effect<number, Problem | SqlError.SqlError> => {
+/** One of the two ways to say by how much a plan is extended. */
+const checkExtension = ({ days, deadline }: Extend): Effect.Effect<void, Problem> => {
   if (days !== undefined && deadline !== undefined)
     return Effect.fail(invalid("deadline", "days and deadline exclude each other: send one of them."))
-  if (days !== undefined) return Effect.succeed(days * DAY_MS)
-  if (deadline === undefined) return Effect.fail(problem("parameter_missing", "days or deadline is needed.", "days"))
-  const byMs = parseInstant(deadline)! - before
-  return byMs > 0
-    ? Effect.succeed(byMs)
-    : Effect.fail(invalid("deadline", `deadline must be later than it is now: ${formatInstant(before)}.`))
+  return days === undefined && deadline === undefined
+    ? Effect.fail(problem("parameter_missing", "days or deadline is needed.", "days"))
+    : Effect.void
 }
 
 export const extendPlan = Effect.fn("instalment.extend")(function* (tenant: Tenant, id: string, input: Extend) {
+  yield* checkExtension(input)
   const { row, now } = yield* lockPlan(tenant, id)
   if (row.status !== "active" && row.status !== "overdue")
     return yield* invalidState(`The plan is ${row.status}: only active and overdue plans can be extended.`)
-  const byMs = yield* extensionOf(input, row)
+  const { days, deadline } = input
+  const byMs = days === undefined ? parseInstant(deadline!)! - row.deadline_at : days * DAY_MS
+  if (byMs <= 0)
+    return yield* invalid("deadline", `deadline must be later than it is now: ${formatInstant(row.deadline_at)}.`)
   return yield* moveOne(row, { type: "extend", at: now, byMs })
 })
 

@@ -13,6 +13,9 @@ import type { Views } from "./Views.ts"
 /** Of one account and environment: a list of them is answered whole. */
 const MAX_PRODUCTS = 500
 
+/** The class of the locks that products are made under. */
+const PRODUCT_LOCKS = 7_301_009
+
 const REFUND_WINDOW_DAYS = 7
 
 /** A fixed plan is paid at a frequency; a flexible one has none. */
@@ -70,6 +73,8 @@ export const createProduct = Effect.fn("instalment.createProduct")(function* (te
     ...changes(input),
   }
   yield* checkFrequencies(row)
+  // One after the other, so that the limit holds for those that come at once too.
+  yield* sql`SELECT pg_advisory_xact_lock(${PRODUCT_LOCKS}, hashtext(${`${tenant.account_id} ${tenant.livemode}`}))`
   const others = yield* sql`SELECT 1 FROM instalment_product WHERE ${ofTenant(sql, tenant)} LIMIT ${MAX_PRODUCTS}`
   if (others.length === MAX_PRODUCTS)
     return yield* problem(
@@ -142,6 +147,8 @@ export const readProducts = Effect.fnUntraced(function* (tenant: Tenant) {
 
 export const renderOffer = (row: ProductRow): typeof Offer.Type => ({
   id: row.id,
+  object: "savings_product",
+  livemode: row.livemode,
   name: row.name,
   description: row.description,
   price: naira(row.price_kobo),

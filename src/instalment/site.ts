@@ -1,7 +1,7 @@
 /** The pages on which buyers pay for their instalment plans. */
 import { Effect } from "effect"
 import { isSaving } from "../../machines/instalment.ts"
-import { dueKobo, isPaidUp, missedKobo, nextOf, payableKobo } from "../../machines/instalment_schedule.ts"
+import { dueKobo, isPaidUp, missedKobo, mostKobo, nextOf, payableKobo } from "../../machines/instalment_schedule.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { formatKobo } from "../money.ts"
 import { instalmentPaymentPage } from "../pages/instalments.ts"
@@ -58,7 +58,7 @@ const dueInWords = ({ plan }: ReadPlan): string => {
 const formPage = (read: ReadPlan, state: FormState): string => {
   const { plan, customer, setting, saved, path } = read
   const savings = instalmentPlans.contextOf(plan)
-  const [least, most] = [dueKobo(plan.mode, savings), payableKobo(savings)]
+  const [least, most] = [dueKobo(plan.mode, savings), mostKobo(savings)]
   const given = {
     amountKobo: least,
     purpose: "pay",

@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Line } from "../../machines/billing.ts"
 import { isSaving } from "../../machines/instalment.ts"
-import { dueKobo, missedKobo, payableKobo } from "../../machines/instalment_schedule.ts"
+import { dueKobo, missedKobo, mostKobo } from "../../machines/instalment_schedule.ts"
 import { type ChargeRow, chargeLifecycle, newCharge } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { collect } from "../collecting/collect.ts"
@@ -71,7 +71,7 @@ const movedOn = (plan: InstalmentPlanRow): Problem => {
 /** What is paid: what was chosen, within what can be; else what is due (decision L8). */
 const amountOf = (plan: InstalmentPlanRow, chosenKobo: number | null) => {
   const savings = instalmentPlans.contextOf(plan)
-  const [least, most] = [dueKobo(plan.mode, savings), payableKobo(savings)]
+  const [least, most] = [dueKobo(plan.mode, savings), mostKobo(savings)]
   const isFree = plan.mode === "flexible" && missedKobo(savings) === 0
   if (chosenKobo === null)
     return isFree
@@ -196,8 +196,8 @@ const begin = Effect.fnUntraced(function* (
   if (plan.paying_charge_id !== null) return { kind: "under_way", chargeId: plan.paying_charge_id } satisfies Begun
   // What was sent before the newest payment was through was meant for what that one paid.
   const wasPaid = plan.charge_settled_at !== null && plan.charge_settled_at >= arrivedAt
-  const isStale = submitted.seenKobo !== null && submitted.seenKobo !== depositedKobo(plan)
-  if (wasPaid || isStale) return yield* movedOn(plan)
+  const seenKobo = submitted.seenKobo ?? depositedKobo(found)
+  if (wasPaid || seenKobo !== depositedKobo(plan)) return yield* movedOn(plan)
   return yield* claim({ plan, customer, submitted, number, hostedBy, now })
 })
 

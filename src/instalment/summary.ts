@@ -35,7 +35,7 @@ const readSeries = Effect.fnUntraced(function* (tenant: Tenant, period: Period) 
     SELECT s.from_at, c.kobo, p.plans FROM ${records(sql, rows, STEP)} s
     CROSS JOIN LATERAL (
       SELECT coalesce(sum(amount_kobo), 0)::bigint AS kobo FROM charge
-      WHERE ${ofTenant(sql, tenant)} AND purpose = 'instalment' AND status = 'succeeded' AND paid_at >= s.from_at AND paid_at < s.to_at
+      WHERE ${ofTenant(sql, tenant)} AND purpose = 'instalment' AND status = 'succeeded' AND NOT refund_due AND paid_at >= s.from_at AND paid_at < s.to_at
     ) c
     CROSS JOIN LATERAL (
       SELECT count(*) AS plans FROM instalment_plan WHERE ${ofTenant(sql, tenant)} AND created_at >= s.from_at AND created_at < s.to_at

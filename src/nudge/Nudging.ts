@@ -3,6 +3,7 @@ import { Context, Effect, Layer } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { QuietHours } from "../../machines/reminders.ts"
 import type { ConfigProblem } from "../config/Config.ts"
+import { type Ref, refOf } from "../db/tenant.ts"
 import { PageUrls } from "../http/PageUrls.ts"
 import { linkTokens } from "../secret/linkTokens.ts"
 import type { Vault } from "../secret/Vault.ts"
@@ -28,10 +29,5 @@ export class Nudging extends Context.Service<
 }
 
 /** The payment link of a nudge (decision F5); of one about an instalment plan, the plan's own (decision L8). */
-export const paymentLink = ({
-  id,
-  instalment_plan_id: plan,
-}: {
-  readonly id: string
-  readonly instalment_plan_id: string | null
-}) => Effect.map(PageUrls, ({ url }) => url(plan ?? id))
+export const paymentLink = (nudge: Ref & { readonly instalment_plan_id: string | null }) =>
+  Effect.map(PageUrls, ({ url }) => url({ ...refOf(nudge), id: nudge.instalment_plan_id ?? nudge.id }))

@@ -30,7 +30,7 @@ const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>
     SELECT n.id FROM ${records(sql, waiting, REF_COLUMNS)} r
     JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
     JOIN instalment_plan p ON (p.account_id, p.livemode, p.id) = (n.account_id, n.livemode, n.instalment_plan_id)
-    WHERE p.status NOT IN ('active', 'overdue') OR p.charge_settled_at > n.created_at`
+    WHERE p.status NOT IN ('active', 'overdue') OR p.charge_settled_at > n.created_at OR (n.reminder_rule = 'post_due' AND p.status <> 'overdue')`
   return new Set(over.map(({ id }) => id))
 })
 

@@ -121,7 +121,13 @@ const act = async (world: World, move: Move, plan: Begun, clock: string): Promis
 
 /** The plan as the model says that the API shows it. */
 const expected = (world: World, id: string) => {
-  const row = { id, product_name: "Inverter", product_image: null } as InstalmentPlanRow
+  const row = {
+    id,
+    livemode: false,
+    created_at: START,
+    product_name: "Inverter",
+    product_image: null,
+  } as InstalmentPlanRow
   return renderInstalmentPlan(instalmentPlans.withSnapshot(row, state(world), world.snapshot.context))
 }
 

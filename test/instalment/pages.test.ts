@@ -71,7 +71,7 @@ describe("the buyer's page", () => {
     expect(Buffer.byteLength(text)).toBeLessThan(30_000)
   })
 
-  it("leads nowhere without the whole token, or where the merchant is no shop any more", async () => {
+  it("leads nowhere without the whole token", async () => {
     const { plan } = await onClock()
     for (const url of [
       `${server().origin}/save`,
@@ -80,13 +80,17 @@ describe("the buyer's page", () => {
       `${plan.paymentUrl}x`,
     ])
       expect((await open(url)).status, url).toBe(404)
+  })
+
+  it("lets a buyer pay and leave whatever the merchant sells by now; the API's paths are gone", async () => {
+    const { plan } = await onClock()
     const vertical = (name: string) =>
       administrator.patch(`/providers/${accountId()}/vertical`, { vertical: name, reason: "They sell fuel now" })
     data(await vertical("fuel"))
-    expect((await open(plan.pageUrl)).status).toBe(404)
-    expect((await open(plan.paymentUrl)).status).toBe(404)
-    expect(refused(await pay(plan), 404).code).toBe("feature_unavailable")
+    expect((await open(plan.pageUrl)).status).toBe(200)
+    expect(data(await pay(plan)).plan.status).toBe("active")
     expect(refused(await buyers().get(`/public/save-to-buy/p/${plan.token}`), 404).code).toBe("feature_unavailable")
+    expect(refused(await api.get(`/provider-savings/${plan.id}`), 404).code).toBe("feature_unavailable")
     data(await vertical("ecommerce"))
     expect((await open(plan.pageUrl)).status).toBe(200)
   })
@@ -152,6 +156,17 @@ describe("the payment page", () => {
       body: { data: { status: "open", redirect_url: `${plan.pageUrl}?paid` } },
     })
     expect(data(await api.get(`/provider-savings/${plan.id}`))).toMatchObject({ status: "active", amountPaid: 1_000 })
+  })
+
+  it("a payment that is under way when a day is over is waited for", async () => {
+    const clock = await createClock(api, START)
+    const plan = await beginPlan(buyers(), await createProduct(api), { testClock: clock })
+    await advance(api, clock, "2027-02-01T08:30:00Z")
+    data(await pay(plan, { payment_method: "pm_test_bank_account" }))
+    await advance(api, clock, "2027-02-01T12:00:00Z")
+    expect(data(await api.get(`/provider-savings/${plan.id}`))).toMatchObject({ status: "active", amountPaid: 1_000 })
+    const other = await beginPlan(buyers(), await createProduct(api), { testClock: await createClock(api, START) })
+    expect(data(await api.get(`/provider-savings/${other.id}`)).status).toBe("pending")
   })
 
   it("a payment that arrives after the plan was cancelled is owed back", async () => {

@@ -41,6 +41,9 @@ describe("a fixed plan", () => {
     const { clock, plan } = await onClock(product)
     expect(await get(plan.id)).toEqual({
       id: plan.id,
+      object: "savings_plan",
+      livemode: false,
+      createdAt: START,
       status: "pending",
       productName: "Inverter",
       productImage: null,
@@ -272,6 +275,7 @@ describe("extending", () => {
     const { clock, plan } = await onClock(await createProduct(api))
     const path = `/provider-savings/${plan.id}/extend`
     expect(refused(await api.post(path, { days: 5 }), 422).code).toBe("savings_plan_state_invalid")
+    expect(refused(await api.post(path, {}), 400).param).toBe("days")
     data(await pay(plan))
     await advance(api, clock, "2027-03-02T09:00:00Z")
     for (const [body, param] of [
@@ -349,6 +353,8 @@ describe("products", () => {
     const listed = data(await api.get("/provider-savings/products")).find((one: { id: string }) => one.id === id)
     expect(listed).toEqual({
       id,
+      object: "savings_product",
+      livemode: false,
       name: "Inverter",
       description: null,
       price: 3_001,
@@ -398,7 +404,7 @@ describe("products", () => {
     [{ allowedFrequencies: [] }, "allowedFrequencies"],
     [{ allowedFrequencies: ["monthly", "monthly"] }, "allowedFrequencies"],
     [{ mode: "flexible" }, "allowedFrequencies"],
-    [{ slots: 0 }, "slots"],
+    [{ slots: -1 }, "slots"],
     [{ image: "http://shop.example/a.png" }, "image"],
     [{ lateFee: -1 }, "lateFee"],
     [{ colour: "red" }, "colour"],
@@ -447,7 +453,7 @@ describe("beginning a plan", () => {
     const again = await buyers().post(path(product), body, { "idempotency-key": "k1" })
     expect([again.body.data, again.headers.get("idempotent-replayed")]).toEqual([first, "true"])
     expect(first.accessToken).toMatch(/^[A-Za-z0-9_-]{43}$/)
-    expect(first).toMatchObject({ publicId: expect.stringMatching(/^SB-[0-9A-Z]{26}$/), amountDue: 1_000 })
+    expect(first).toMatchObject({ publicId: expect.stringMatching(/^SB-[0-9A-HJKMNP-TV-Z]{10}$/), amountDue: 1_000 })
     expect(first.pageUrl.endsWith(`/save/${first.accessToken}`)).toBe(true)
     expect(first.paymentUrl).toBe(`${first.pageUrl}/pay`)
     expect(data(await buyers().get(`/public/save-to-buy/p/${first.accessToken}`)).id).toBe(first.publicId)
@@ -455,6 +461,9 @@ describe("beginning a plan", () => {
       "resource_missing",
     )
     expect(refused(await buyers().get("/public/save-to-buy/p/nothing"), 404).code).toBe("resource_missing")
+    const wrong = await buyers().get(`/public/save-to-buy/p/${first.accessToken}/cancel`)
+    expect([refused(wrong, 404).code, wrong.headers.get("allow")]).toEqual(["route_missing", "POST"])
+    expect(refused(await buyers().get("/public/nothing"), 404).code).toBe("route_missing")
     const kept = await database.run(
       (sql) =>
         sql<{

@@ -9,7 +9,6 @@ import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "../../sr
 import { EXAMPLES, inputs, moves, start, step } from "../support/instalmentModel.ts"
 
 const VAT_BPS = 750
-const DAY_MS = 86_400_000
 
 it("holds every deposit until it is delivered or owed back, and takes VAT of what is sold", () => {
   const met = new Set<string>()
@@ -18,7 +17,14 @@ it("holds every deposit until it is delivered or owed back, and takes VAT of wha
       let world = start(input)
       const made = (snapshot: typeof world.snapshot, version: number): InstalmentPlanRow =>
         instalmentPlans.withSnapshot(
-          { account_id: "acct_1", livemode: true, id: "SB-1", customer_id: "cus_1", version } as InstalmentPlanRow,
+          {
+            account_id: "acct_1",
+            livemode: true,
+            id: "SB-1",
+            customer_id: "cus_1",
+            created_at: input.at,
+            version,
+          } as InstalmentPlanRow,
           stateName(snapshot),
           snapshot.context,
         )
@@ -27,7 +33,7 @@ it("holds every deposit until it is delivered or owed back, and takes VAT of wha
       let charged = 0
       let done = 0
       for (const move of steps) {
-        world = step(world, move, move.type === "pay" && move.share > 0.8 ? 2 * DAY_MS : 0)
+        world = step(world, move)
         for (const { event, before, decision } of world.decisions.slice(done)) {
           const paid = event.type === "payment.succeeded" ? event : undefined
           const charge = { id: paid?.chargeId, amount_kobo: paid?.amountKobo, rail: "paystack" } as ChargeRow

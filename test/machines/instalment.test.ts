@@ -183,8 +183,7 @@ describe("the life of an instalment plan", () => {
       fc.property(inputs, fc.array(moves, { minLength: 10, maxLength: 60, size: "max" }), (input, steps) => {
         let world = start(input)
         for (const move of steps) {
-          // The rail may take two days over a payment, and the plan goes on meanwhile.
-          world = step(world, move, move.type === "pay" && move.share > 0.8 ? 2 * DAY_MS : 0)
+          world = step(world, move)
           const { context } = world.snapshot
           const here = state(world)
           seen.add(here)

@@ -11,11 +11,24 @@ import { dueKobo, FREQUENCIES, payableKobo } from "../../machines/instalment_sch
 const DAY_MS = 86_400_000
 
 export type Move =
-  /** Of what can be paid above what is due: which part. */
-  | { readonly type: "pay"; readonly share: number; readonly declined: boolean }
+  /** `share`: of what can be paid above what is due, which part. `meanwhile`: what happens before the rail has answered. */
+  | {
+      readonly type: "pay"
+      readonly share: number
+      readonly declined: boolean
+      readonly meanwhile?: Interruption | undefined
+    }
   | { readonly type: "wait"; readonly days: number }
   | { readonly type: "extend"; readonly days: number }
   | { readonly type: "cancel" | "ship" | "deliver" }
+
+type Interruption = Extract<Move, { readonly type: "wait" }> | { readonly type: "cancel" }
+
+const INTERRUPTIONS: ReadonlyArray<Interruption | undefined> = [
+  ...Array.from({ length: 4 }, () => undefined),
+  { type: "wait", days: 2 },
+  { type: "cancel" },
+]
 
 /** Anything that anybody may do. */
 export const moves: fc.Arbitrary<Move> = fc.oneof(
@@ -25,6 +38,7 @@ export const moves: fc.Arbitrary<Move> = fc.oneof(
       type: fc.constant("pay" as const),
       share: fc.constantFrom(0, 0, 0.2, 0.5, 0.9, 1),
       declined: fc.boolean(),
+      meanwhile: fc.constantFrom(...INTERRUPTIONS),
     }),
   },
   { weight: 6, arbitrary: fc.record({ type: fc.constant("wait" as const), days: fc.integer({ min: 0, max: 20 }) }) },
@@ -63,7 +77,8 @@ export const EXAMPLES: Array<[InstalmentInput, Array<Move>]> = (
       { type: "pay", share: 0, declined: false },
       { type: "cancel" },
     ],
-    [{ type: "pay", share: 0.9, declined: false }],
+    [{ type: "pay", share: 0.9, declined: false, meanwhile: { type: "cancel" } }],
+    [{ type: "pay", share: 0.9, declined: false, meanwhile: { type: "wait", days: 2 } }],
     [{ type: "wait", days: 0 }],
   ] satisfies Array<Array<Move>>
 ).map((moves) => [
@@ -137,8 +152,7 @@ export const state = ({ snapshot }: World): string => stateName(snapshot)
 
 let charges = 0
 
-/** `slow`: how long the rail takes over a payment. */
-export const step = (world: World, move: Move, slowMs = 0): World => {
+export const step = (world: World, move: Move): World => {
   switch (move.type) {
     case "wait":
       return wait(world, world.now + move.days * DAY_MS)
@@ -146,7 +160,8 @@ export const step = (world: World, move: Move, slowMs = 0): World => {
       if (!isSaving(state(world))) return world
       const amountKobo = amountOf(world, move.share)
       const chargeId = `chg_${charges++}`
-      const begun = wait(apply(world, { type: "payment.begun", at: world.now, chargeId }), world.now + slowMs)
+      const sent = apply(world, { type: "payment.begun", at: world.now, chargeId })
+      const begun = move.meanwhile === undefined ? sent : step(sent, move.meanwhile)
       return apply(
         begun,
         move.declined
