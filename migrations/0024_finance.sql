@@ -87,7 +87,10 @@ CROSS JOIN LATERAL (
   ) k ON e.livemode AND k.id = e.charge_id
 ) e
 LEFT JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, CASE WHEN e.paid_id IS NULL THEN e.charge_id END)
-LEFT JOIN subscription s ON (s.account_id, s.livemode, s.id) = (e.account_id, e.livemode, CASE WHEN e.subscription_id IS DISTINCT FROM coalesce(e.paid_for, c.subscription_id) THEN e.subscription_id END)
+LEFT JOIN LATERAL (
+  SELECT s.id FROM subscription s
+  WHERE (s.account_id, s.livemode, s.id) = (e.account_id, e.livemode, e.subscription_id) AND e.subscription_id IS DISTINCT FROM coalesce(e.paid_for, c.subscription_id) OFFSET 0
+) s ON true
 LEFT JOIN plan p ON (p.account_id, p.livemode, p.id) = (e.account_id, e.livemode, e.plan_id)
 CROSS JOIN LATERAL (
   SELECT CASE WHEN e.id IS NULL THEN 'lines_have_entries' WHEN e.kobo <> 0 OR e.lines <> e.line_count THEN 'balanced'

@@ -5,7 +5,7 @@
  *
  *   npm run bench:subscriptions -- --seconds 8 --connections 32
  */
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import autocannon from "autocannon"
 import { Effect, Redacted } from "effect"
@@ -82,30 +82,39 @@ const load = async (
   return { perSecond: result.requests.average, p50: result.latency.p50, p99: result.latency.p99 }
 }
 
-/** CPU that a process has taken so far, in milliseconds. */
-const cpuOf = (pid: number): number => {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+/** Fields of /proc/…/stat, from the third on. */
+const statOf = (pid: number): ReadonlyArray<string> =>
+  readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /, "")
     .split(" ")
-  return ((Number(fields[11]) + Number(fields[12])) / TICKS_A_SECOND) * 1000
-}
+const ticks = (fields: ReadonlyArray<string>, from: number): number => Number(fields[from]) + Number(fields[from + 1])
+const OWN = 11
+const OF_CHILDREN_THAT_ENDED = 13
+const PARENT = 1
 
-/** Of all of Postgres's processes of the database. */
+/** CPU that a process has taken so far, in milliseconds. */
+const cpuOf = (pid: number): number => (ticks(statOf(pid), OWN) / TICKS_A_SECOND) * 1000
+
+/** Of Postgres with all of its processes, those that ended too. */
 const cpuOfPostgres = async (): Promise<number> => {
-  const rows = await run(
-    Effect.flatMap(
-      SqlClient.SqlClient,
-      (sql) => sql<{ pid: number }>`SELECT pid FROM pg_stat_activity WHERE datname = current_database()`,
+  const postmaster = await run(
+    Effect.flatMap(SqlClient.SqlClient, (sql) =>
+      Effect.map(sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`, ([row]) => Number(statOf(row!.pid)[PARENT])),
     ),
   )
-  return rows.reduce((sum, { pid }) => {
+  const own = statOf(postmaster)
+  const children = readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name)) return []
     try {
-      return sum + cpuOf(pid)
+      const fields = statOf(Number(name))
+      return Number(fields[PARENT]) === postmaster ? [ticks(fields, OWN)] : []
     } catch {
-      // The connection that asked.
-      return sum
+      // It has ended meanwhile.
+      return []
     }
-  }, 0)
+  })
+  const all = children.reduce((sum, one) => sum + one, ticks(own, OWN) + ticks(own, OF_CHILDREN_THAT_ENDED))
+  return (all / TICKS_A_SECOND) * 1000
 }
 
 const middle = (values: ReadonlyArray<number>): number =>

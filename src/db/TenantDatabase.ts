@@ -8,11 +8,13 @@
  */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Deferred, Effect, Layer, type Redacted } from "effect"
+import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
 import { type Problem, problem } from "../problem.ts"
-import { poolLayer } from "./database.ts"
+import { poolConfig } from "./database.ts"
 import { Places } from "./Places.ts"
+import { commitOn, inOneGo, makePipeliningPool, type PipeliningPool } from "./pipelining.ts"
 import { Sessions, type Taken } from "./Sessions.ts"
 import type { Tenant } from "./tenant.ts"
 
@@ -101,25 +103,29 @@ const CurrentEntering = Context.Reference<Entering | undefined>("billing/db/Ente
 })
 
 /** Transactions on the writer's connections, to which all statements of `sql` in them go. */
-const createWriting = (sql: SqlClient.SqlClient, writer: SqlClient.SqlClient, places: Places) => {
+const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, places: Places) => {
   const run = (statement: string) => (connection: Connection) =>
     Effect.asVoid(connection.executeUnprepared(statement, [], undefined))
   const begin = (connection: Connection) =>
     Effect.gen(function* () {
       const entering = (yield* CurrentEntering)!
       const { account_id, livemode } = entering.tenant
-      yield* connection.execute("BEGIN", [], undefined)
-      const [row] = yield* connection.execute("SELECT enter_request($1, $2) AS open", [account_id, livemode], undefined)
-      entering.open = row.open
+      const enter = connection.execute("SELECT enter_request($1, $2) AS open", [account_id, livemode], undefined)
+      yield* inOneGo([
+        connection.execute("BEGIN", [], undefined),
+        Effect.map(enter, ([row]) => {
+          entering.open = row.open
+        }),
+      ])
     }).pipe(Effect.onError(() => Effect.ignore(run("ROLLBACK")(connection))))
   const transaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,
     spanAttributes: [],
-    acquireConnection: (restore) => restore(writer.reserve),
+    acquireConnection: (restore) => restore(take),
     begin,
     savepoint: (connection, id) => run(`SAVEPOINT nested_${id}`)(connection),
     releaseSavepoint: (connection, id) => run(`RELEASE SAVEPOINT nested_${id}`)(connection),
-    commit: (connection) => Effect.asVoid(connection.execute("COMMIT", [], undefined)),
+    commit: commitOn,
     rollback: run("ROLLBACK"),
     rollbackSavepoint: (connection, id) => run(`ROLLBACK TO SAVEPOINT nested_${id}`)(connection),
   })
@@ -138,10 +144,10 @@ const createWriting = (sql: SqlClient.SqlClient, writer: SqlClient.SqlClient, pl
 
 /** Statements of the service's own on a tenant's behalf: as the owner of the tables, in one of the tenant's places. */
 const createKeeping =
-  (writer: SqlClient.SqlClient, places: Places) =>
+  ({ client }: PipeliningPool, places: Places) =>
   <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | Problem, R> =>
     places
-      .within(nameOf(tenant), Effect.provideService(work, SqlClient.SqlClient, writer))
+      .within(nameOf(tenant), Effect.provideService(work, SqlClient.SqlClient, client))
       .pipe(Effect.mapError(orRefuse("LockTimeoutError", LOCKED)))
 
 export class TenantDatabase extends Context.Service<
@@ -170,12 +176,13 @@ export class TenantDatabase extends Context.Service<
     Layer.effect(
       TenantDatabase,
       Effect.gen(function* () {
-        const clientOf = (pool: ReturnType<typeof poolLayer>) =>
-          Effect.map(Layer.build(Layer.fresh(pool)), (context) => Context.get(context, PgClient.PgClient))
         // Pools of one connection, which many statements share.
-        const reader = clientOf(poolLayer(url, 1, READING))
+        const reader = Effect.provide(
+          PgClient.make({ ...poolConfig(url, 1, READING), multiplex: true }),
+          Reactivity.layer,
+        )
         const readers = yield* Effect.all(Array.from({ length: READING_SESSIONS }, () => reader))
-        const writer = yield* clientOf(poolLayer(url, WRITING_CONNECTIONS, WRITING, false))
+        const writer = yield* makePipeliningPool(poolConfig(url, WRITING_CONNECTIONS, WRITING))
         const places = new Places(WRITING_CONNECTIONS, WRITING_SHARE)
         return TenantDatabase.of({
           reading: createReading(new Sessions(readers)),

@@ -1,9 +1,10 @@
 /** The connection to Postgres: an existing server, or the embedded one of DATA_DIR. */
-import { PgClient } from "@effect/sql-pg"
-import { Effect, type Layer, Redacted } from "effect"
+import { PgPool } from "@effect/sql-pg"
+import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type Config, ConfigProblem } from "../config/Config.ts"
 import { useEmbeddedServer } from "./embedded.ts"
+import { makePipeliningPool } from "./pipelining.ts"
 import { types } from "./types.ts"
 
 /** A web request holds a connection for a few milliseconds: enough for hundreds of requests at once. */
@@ -13,40 +14,47 @@ const KEEP_ALIVE_AFTER_MS = 10_000
 /** Nothing we do takes this long; a statement that does is stuck. */
 const STATEMENT_LIMIT_MS = 60_000
 
-/**
- * A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Transactions have a connection. Where the
- * connections are shared, single statements of many fibers are pipelined on them; a transaction then waits for the one that
- * it was given though another may be free.
- */
+/** How connections to `url` are made, with `settings` of their sessions. */
+export const poolConfig = (
+  url: Redacted.Redacted<string>,
+  maxConnections: number,
+  settings: Readonly<Record<string, string>>,
+) => ({
+  url,
+  maxConnections,
+  connectTimeout: CONNECT_LIMIT_MS,
+  // A connection that died without a word is found out by the system, too.
+  keepAlive: KEEP_ALIVE_AFTER_MS,
+  applicationName: "recurring-billing",
+  startupParameters: {
+    timezone: "UTC",
+    statement_timeout: String(STATEMENT_LIMIT_MS),
+    idle_in_transaction_session_timeout: String(STATEMENT_LIMIT_MS),
+    // Everything that the service does goes by key, so a statement's plan is made once, whatever its values (planning took a
+    // third of Postgres's time). A plan made while a table was small is kept for the connection's life, so plans that only
+    // suit small tables are ruled out; compiling takes longer than running.
+    plan_cache_mode: "force_generic_plan",
+    enable_hashjoin: "off",
+    enable_mergejoin: "off",
+    enable_seqscan: "off",
+    jit: "off",
+    ...settings,
+  },
+  preparedStatementCacheSize: 300,
+  types,
+})
+
+/** A pool on `url`, with `settings` of its sessions: the client, and the pool itself for who listens to notices. */
 export const poolLayer = (
   url: Redacted.Redacted<string>,
   maxConnections = MAX_CONNECTIONS,
   settings: Readonly<Record<string, string>> = {},
-  shared = true,
-): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
-  PgClient.layer({
-    url,
-    maxConnections,
-    multiplex: shared,
-    connectTimeout: CONNECT_LIMIT_MS,
-    // A connection that died without a word is found out by the system, too.
-    keepAlive: KEEP_ALIVE_AFTER_MS,
-    applicationName: "recurring-billing",
-    startupParameters: {
-      timezone: "UTC",
-      statement_timeout: String(STATEMENT_LIMIT_MS),
-      idle_in_transaction_session_timeout: String(STATEMENT_LIMIT_MS),
-      // Everything that the service does goes by key. A plan made while a table was small is kept for the connection's
-      // life, so plans that only suit small tables are ruled out; compiling takes longer than running.
-      enable_hashjoin: "off",
-      enable_mergejoin: "off",
-      enable_seqscan: "off",
-      jit: "off",
-      ...settings,
-    },
-    preparedStatementCacheSize: 300,
-    types,
-  })
+): Layer.Layer<SqlClient.SqlClient | PgPool.PgPool, SqlError.SqlError> =>
+  Layer.effectContext(
+    Effect.map(makePipeliningPool(poolConfig(url, maxConnections, settings)), ({ client, pool }) =>
+      Context.make(SqlClient.SqlClient, client).pipe(Context.add(PgPool.PgPool, pool)),
+    ),
+  )
 
 /** `url` with another database of the same server. */
 export const onDatabase = (url: Redacted.Redacted<string>, database: string): Redacted.Redacted<string> => {

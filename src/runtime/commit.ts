@@ -1,6 +1,7 @@
 /** Writes what transitions leave behind, of any actors, in the running transaction: one set-based statement for each kind of row. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { inOneGo } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
 import { appendEvents } from "../event/events.ts"
 import { postEntries } from "../ledger/ledger.ts"
@@ -62,15 +63,17 @@ const writeRows = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>)
  */
 export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
   const written = yield* writeRows(withBorn(outcomes))
-  yield* writeJournal(written.flatMap(({ journal }) => (journal === undefined ? [] : [journal])))
   const set = written.flatMap(({ timers }) => timers.set)
   const isSet = new Set(set.map(({ actor_id, name }) => `${actor_id} ${name}`))
   const clear = written.flatMap(({ timers }) => timers.clear)
-  yield* clearTimers(clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`)))
-  yield* setTimers(set)
-  yield* postEntries(written.flatMap(({ entries }) => entries))
-  yield* writeSchedules(written.flatMap(({ schedules }) => schedules))
-  yield* writeMovements(written.flatMap(({ movements }) => movements))
-  yield* appendEvents(written.flatMap(({ events }) => events))
+  yield* inOneGo([
+    writeJournal(written.flatMap(({ journal }) => (journal === undefined ? [] : [journal]))),
+    clearTimers(clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`))),
+    setTimers(set),
+    postEntries(written.flatMap(({ entries }) => entries)),
+    writeSchedules(written.flatMap(({ schedules }) => schedules)),
+    writeMovements(written.flatMap(({ movements }) => movements)),
+    appendEvents(written.flatMap(({ events }) => events)),
+  ])
   return written
 })

@@ -6,6 +6,7 @@ import { standingTime } from "../clock/clocks.ts"
 import { pay } from "../collecting/pay.ts"
 import { commitAttempts } from "../collecting/settle.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
@@ -73,8 +74,13 @@ export const createSubscription = Effect.fn("subscription.create")(function* (
   tenant: Tenant,
   input: SubscriptionCreate,
 ) {
-  const found = yield* asReference(customers.get(tenant, input.customer), "customer")
-  const plan = yield* asReference(plans.get(tenant, input.plan), "plan")
+  const [found, plan] = yield* Effect.all(
+    [
+      asReference(customers.get(tenant, input.customer), "customer"),
+      asReference(plans.get(tenant, input.plan), "plan"),
+    ],
+    IN_ONE_GO,
+  )
   const quantity = input.quantity ?? 1
   yield* checkAmount(plan.amount_kobo, quantity)
   const now = yield* standingTime(tenant, found.test_clock_id)
