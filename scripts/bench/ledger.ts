@@ -243,12 +243,24 @@ const questions = (month: string): Readonly<Record<string, string>> => ({
   invariants: "SELECT * FROM finance.invariants",
 })
 
+/** The steps that were carried out, and by which conditions indexes were looked through. */
+const steps = (lines: ReadonlyArray<string>): ReadonlyArray<string> => {
+  let isDone = true
+  return lines.filter((line) => {
+    const isStep = line.includes("->") || line.includes("(actual") || line.includes("(never")
+    if (isStep) isDone = !line.includes("(never executed)")
+    return isDone && (isStep || line.includes("Index Cond:"))
+  })
+}
+
 /** How Postgres carries a question out, indented. */
 const planOf = async (client: pg.Client, question: string): Promise<string> => {
   const { rows } = await client.query<{ "QUERY PLAN": string }>(
     `EXPLAIN (ANALYZE, COSTS OFF, BUFFERS OFF, SUMMARY OFF) ${question}`,
   )
-  return rows.map((row) => `    ${row["QUERY PLAN"]}`).join("\n")
+  return steps(rows.map((row) => row["QUERY PLAN"]))
+    .map((line) => `    ${line}`)
+    .join("\n")
 }
 
 const views = async () => {

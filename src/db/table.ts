@@ -151,8 +151,8 @@ const updateText = (table: string, columns: Typed): string => {
 }
 
 /**
- * Locks rows in the order of their IDs, so that no two lockers wait for each other. Each is looked up by its key: a join, planned
- * for what an account has on average, may read all that the largest account has instead.
+ * Locks rows in the order of their IDs, so that no two lockers wait for each other. Each is looked up by its key: a join that was
+ * planned while the table was young would read all that the account has.
  */
 const lockText =
   (table: string) =>

@@ -1,0 +1,153 @@
+/** What requests do in transactions: in one go, whole or not at all, and by key however much there is beside it. */
+import { Effect, Layer, ManagedRuntime } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { customers } from "../../src/customer/customer.ts"
+import { poolLayer } from "../../src/db/database.ts"
+import { inOneGo } from "../../src/db/pipelining.ts"
+import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
+import { useDatabase } from "../support/database.ts"
+
+const database = useDatabase()
+
+const services = () => Layer.provideMerge(TenantDatabase.layer(database.url()), poolLayer(database.url(), 4))
+let runtime: ManagedRuntime.ManagedRuntime<TenantDatabase | SqlClient.SqlClient, unknown>
+beforeAll(() => {
+  runtime = ManagedRuntime.make(services())
+})
+afterAll(() => runtime.dispose())
+
+const LARGEST = { account_id: "acct_largest", livemode: false }
+const customerOf = (n: number) => ({ ...LARGEST, id: `cus_${n}` })
+
+/** Runs a transaction of the largest account. */
+const writing = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
+  runtime.runPromise(Effect.flatMap(TenantDatabase, ({ writing }) => writing(LARGEST, () => work)))
+
+/** How many rows of customers `work` reads. */
+const readBy = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const read = Effect.map(
+      sql<{ rows: number }>`
+        SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read AS rows FROM pg_stat_xact_user_tables WHERE relname = 'customer'`,
+      ([row]) => row!.rows,
+    )
+    const before = yield* read
+    yield* work
+    return (yield* read) - before
+  })
+
+const names = (sql: SqlClient.SqlClient, ids: ReadonlyArray<string>) =>
+  Effect.map(
+    sql<{
+      name: string
+    }>`SELECT name FROM customer WHERE account_id = ${LARGEST.account_id} AND id IN ${sql.in(ids)} ORDER BY id`,
+    (rows) => rows.map(({ name }) => name),
+  )
+
+const locking = (...of: ReadonlyArray<number>) => customers.lock(of.map(customerOf))
+
+const addCustomers = (sql: SqlClient.SqlClient, from: number, to: number) => sql`
+  INSERT INTO customer (account_id, livemode, id, name, metadata, created_at)
+  SELECT ${LARGEST.account_id}::text, false, 'cus_' || n, 'Ada', '{}', now() FROM generate_series(${from}::int, ${to}::int) n`
+
+beforeAll(async () => {
+  await database.run((sql) =>
+    Effect.gen(function* () {
+      yield* sql`INSERT INTO account (id, business_name, created_at) VALUES (${LARGEST.account_id}, 'Chain', now())`
+      yield* addCustomers(sql, 1, 200)
+    }),
+  )
+  // The plan that the connection keeps is made while the table is young.
+  await writing(Effect.flatMap(locking(1, 2, 3), customers.edit))
+  await database.run((sql) => addCustomers(sql, 201, 5_000))
+})
+
+describe("an update", () => {
+  it("reads the rows that it changes", async () => {
+    const edit = Effect.flatMap(locking(4_100), (rows) => readBy(customers.edit(rows)))
+    expect(await writing(edit)).toBeLessThanOrEqual(2)
+  })
+})
+
+describe("a lock", () => {
+  it("reads the rows that it locks, and none of the largest account's others", async () => {
+    const read = await writing(readBy(locking(4_000, 17, 900)))
+    expect(read).toBeLessThanOrEqual(6)
+    expect(read).toBeGreaterThanOrEqual(3)
+  })
+
+  it("takes rows in the order of their IDs, and leaves out what is not there", async () => {
+    const locked = await writing(customers.lock([customerOf(4_000), { ...LARGEST, id: "cus_none" }, customerOf(17)]))
+    expect(locked.map(({ id }) => id)).toEqual(["cus_17", "cus_4000"])
+  })
+})
+
+describe("statements in one go", () => {
+  const rename = (sql: SqlClient.SqlClient, id: string, name: string | null) =>
+    sql`UPDATE customer SET name = ${name} WHERE account_id = ${LARGEST.account_id} AND NOT livemode AND id = ${id}`
+
+  it("are carried out in their order", async () => {
+    await writing(
+      Effect.flatMap(SqlClient.SqlClient, (sql) =>
+        inOneGo(Array.from({ length: 20 }, (_, n) => rename(sql, "cus_1", `Ada ${n}`))),
+      ),
+    )
+    expect(await database.run((sql) => names(sql, ["cus_1"]))).toEqual(["Ada 19"])
+  })
+
+  it("fail as the first of them did, and leave nothing behind", async () => {
+    const failed = await writing(
+      Effect.flatMap(SqlClient.SqlClient, (sql) =>
+        Effect.flip(inOneGo([rename(sql, "cus_2", "Bola"), rename(sql, "cus_3", null), rename(sql, "cus_4", "Bola")])),
+      ),
+    ).then(
+      () => undefined,
+      (error) => error,
+    )
+    // The error was caught, but the transaction cannot be committed.
+    expect(SqlError.isSqlError(failed) && failed.reason.operation).toBe("commit")
+    expect(await database.run((sql) => names(sql, ["cus_2", "cus_3", "cus_4"]))).toEqual(["Ada", "Ada", "Ada"])
+    const error = await database.run((sql) =>
+      Effect.flip(
+        sql.withTransaction(inOneGo([rename(sql, "cus_2", "Bola"), rename(sql, "cus_3", null), sql`SELECT 1`])),
+      ),
+    )
+    expect(SqlError.isSqlError(error) && error.reason._tag).toBe("ConstraintError")
+    expect(await database.run((sql) => names(sql, ["cus_2"]))).toEqual(["Ada"])
+  })
+
+  it("leave a connection that serves the next transaction, however many fail at once", async () => {
+    const results = await Promise.all(
+      Array.from({ length: 60 }, (_, n) =>
+        writing(
+          Effect.flatMap(SqlClient.SqlClient, (sql) =>
+            inOneGo([
+              rename(sql, `cus_${100 + n}`, "Chidi"),
+              rename(sql, `cus_${200 + n}`, n % 3 === 0 ? null : "Chidi"),
+            ]),
+          ),
+        ).then(
+          () => "written",
+          () => "failed",
+        ),
+      ),
+    )
+    expect(results.map((result, n) => result === (n % 3 === 0 ? "failed" : "written")).every(Boolean)).toBe(true)
+    const [first, second] = await database.run((sql) =>
+      Effect.all([
+        names(
+          sql,
+          Array.from({ length: 60 }, (_, n) => `cus_${100 + n}`),
+        ),
+        names(
+          sql,
+          Array.from({ length: 60 }, (_, n) => `cus_${200 + n}`),
+        ),
+      ]),
+    )
+    expect(first).toEqual(Array.from({ length: 60 }, (_, n) => (n % 3 === 0 ? "Ada" : "Chidi")))
+    expect(second).toEqual(first)
+  })
+})
