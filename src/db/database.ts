@@ -1,10 +1,9 @@
 /** The connection to Postgres: an existing server, or the embedded one of DATA_DIR. */
-import { PgPool } from "@effect/sql-pg"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { PgClient } from "@effect/sql-pg"
+import { Effect, type Layer, Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type Config, ConfigProblem } from "../config/Config.ts"
 import { useEmbeddedServer } from "./embedded.ts"
-import { makePipeliningPool } from "./pipelining.ts"
 import { types } from "./types.ts"
 
 /** A web request holds a connection for a few milliseconds: enough for hundreds of requests at once. */
@@ -30,10 +29,8 @@ export const poolConfig = (
     timezone: "UTC",
     statement_timeout: String(STATEMENT_LIMIT_MS),
     idle_in_transaction_session_timeout: String(STATEMENT_LIMIT_MS),
-    // Everything that the service does goes by key, so a statement's plan is made once, whatever its values (planning took a
-    // third of Postgres's time). A plan made while a table was small is kept for the connection's life, so plans that only
-    // suit small tables are ruled out; compiling takes longer than running.
-    plan_cache_mode: "force_generic_plan",
+    // Everything that the service does goes by key. A plan made while a table was small is kept for the connection's
+    // life, so plans that only suit small tables are ruled out; compiling takes longer than running.
     enable_hashjoin: "off",
     enable_mergejoin: "off",
     enable_seqscan: "off",
@@ -44,17 +41,16 @@ export const poolConfig = (
   types,
 })
 
-/** A pool on `url`, with `settings` of its sessions: the client, and the pool itself for who listens to notices. */
+/**
+ * A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Transactions have a connection; single
+ * statements of many fibers share connections, pipelined.
+ */
 export const poolLayer = (
   url: Redacted.Redacted<string>,
   maxConnections = MAX_CONNECTIONS,
   settings: Readonly<Record<string, string>> = {},
-): Layer.Layer<SqlClient.SqlClient | PgPool.PgPool, SqlError.SqlError> =>
-  Layer.effectContext(
-    Effect.map(makePipeliningPool(poolConfig(url, maxConnections, settings)), ({ client, pool }) =>
-      Context.make(SqlClient.SqlClient, client).pipe(Context.add(PgPool.PgPool, pool)),
-    ),
-  )
+): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
+  PgClient.layer({ ...poolConfig(url, maxConnections, settings), multiplex: true })
 
 /** `url` with another database of the same server. */
 export const onDatabase = (url: Redacted.Redacted<string>, database: string): Redacted.Redacted<string> => {

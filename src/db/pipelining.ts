@@ -54,7 +54,6 @@ export const commitOn = (connection: Connection): Effect.Effect<void, SqlError.S
   )
 
 export interface PipeliningPool {
-  readonly pool: PgPool.PgPool
   /** A connection that nobody else has until the scope closes. */
   readonly take: Effect.Effect<Connection, SqlError.SqlError, Scope.Scope>
   readonly client: SqlClient.SqlClient
@@ -73,7 +72,7 @@ export const makePipeliningPool = Effect.fnUntraced(function* (config: PgPool.Co
     compiler: PgClient.makeCompiler(),
     spanAttributes: [],
   }).pipe(Effect.provide(Reactivity.layer))
-  return { pool, take, client } satisfies PipeliningPool
+  return { take, client } satisfies PipeliningPool
 })
 
 /** How effects are run whose statements go out in one go; the first that fails ends it. */

@@ -1,5 +1,5 @@
 /** Waiting until something is deleted, by whichever process that is. */
-import type { PgPool } from "@effect/sql-pg"
+import type { PgClient } from "@effect/sql-pg"
 import { Context, Deferred, Effect, Layer, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref } from "../db/tenant.ts"
@@ -18,7 +18,7 @@ export class Deletions extends Context.Service<
     readonly wait: (ref: Ref) => Effect.Effect<void>
   }
 >()("billing/deletion/Deletions") {
-  static readonly layer: Layer.Layer<Deletions, never, SqlClient.SqlClient | PgPool.PgPool> = Layer.effect(
+  static readonly layer: Layer.Layer<Deletions, never, SqlClient.SqlClient | PgClient.PgClient> = Layer.effect(
     Deletions,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

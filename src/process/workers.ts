@@ -2,9 +2,8 @@
  * Background work, all of one kind: it runs for as long as its scope is open, is interrupted when that closes, goes on after
  * a failure, which is logged and counted, and says how often and how long it ran.
  */
-import { PgPool } from "@effect/sql-pg"
+import { PgClient } from "@effect/sql-pg"
 import { Cause, Effect, Metric, Queue, Schedule, Scope } from "effect"
-import { SqlClient } from "effect/sql"
 import { SECOND_MS } from "../time.ts"
 
 /** After a failure: the database is away, say. */
@@ -75,16 +74,9 @@ export interface Listener {
 
 /** Hears what is notified on a channel, and reconnects where the connection is lost or silent. */
 export const listen = Effect.fnUntraced(function* (channel: string, { notice, began, ended }: Listener) {
-  const pool = yield* PgPool.PgPool
-  const sql = yield* SqlClient.SqlClient
+  const pg = yield* PgClient.PgClient
   const hear = Effect.fnUntraced(function* (line: Scope.Closeable) {
-    const notices = yield* Effect.timeout(
-      Scope.provide(
-        Effect.flatMap(pool.reserve, (connection) => connection.listen(channel)),
-        line,
-      ),
-      SILENT_AFTER_MS,
-    )
+    const notices = yield* Effect.timeout(Scope.provide(pg.listen(channel), line), SILENT_AFTER_MS)
     yield* Effect.sync(() => began?.())
     const take = Effect.timeout(Queue.take(notices), SILENT_AFTER_MS)
     yield* Effect.forever(Effect.map(take, ({ payload }) => (payload === BEAT ? undefined : notice(payload))))
@@ -102,9 +94,7 @@ export const listen = Effect.fnUntraced(function* (channel: string, { notice, be
     ),
   )
   // A beat that fails shows as silence.
-  yield* Effect.forkScoped(
-    Effect.repeat(Effect.ignore(sql`SELECT pg_notify(${channel}, ${BEAT})`), Schedule.spaced(BEAT_EVERY_MS)),
-  )
+  yield* Effect.forkScoped(Effect.repeat(Effect.ignore(pg.notify(channel, BEAT)), Schedule.spaced(BEAT_EVERY_MS)))
 })
 
 /** Does `work` whenever the channel is notified, and every `fallbackMs` in case a notice was lost; by `fibers` at once. */

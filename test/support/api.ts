@@ -63,6 +63,7 @@ export const createApi = (
       const found = []
       for (let cursor = ""; ; ) {
         const { body } = await request("GET", `${path}${path.includes("?") ? "&" : "?"}limit=${MAX_PAGE}${cursor}`)
+        if (body.data === undefined) throw new Error(`GET ${path}: ${JSON.stringify(body)}`)
         found.push(...body.data)
         if (!body.meta.has_more) return found
         cursor = `&starting_after=${body.meta.next_cursor}`
