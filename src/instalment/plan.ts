@@ -20,7 +20,7 @@ import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
 import { CURRENCY } from "../money.ts"
 import type { Lifecycle, Transition } from "../runtime/lifecycle.ts"
 import { formatInstant, formatInstantOrNull } from "../time.ts"
-import type { SavingsPlan } from "./api.ts"
+import type { SavingsPlan } from "./shapes.ts"
 
 const { fixed, moving } = columnsOf<InstalmentContext>()
 

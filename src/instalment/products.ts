@@ -5,9 +5,10 @@ import { KOBO_OF_NAIRA } from "../../machines/instalment_schedule.ts"
 import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { invalid, problem } from "../problem.ts"
-import type { Offer, Product, ProductCreate, ProductPatch } from "./api.ts"
+import type { ProductCreate, ProductPatch } from "./api.ts"
 import { naira } from "./plan.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
+import type { Offer, Product } from "./shapes.ts"
 import type { Views } from "./Views.ts"
 
 /** Of one account and environment: a list of them is answered whole. */
