@@ -182,7 +182,7 @@ await Effect.runPromise(
     const server = yield* Effect.promise(() => startServer({ DATA_DIR: dataDir.path }))
     yield* Effect.promise(() => story(server.origin, keys.sk_test))
     yield* Effect.provide(trialBalance, pool)
-    const books = yield* Effect.provide(checkLedger, pool)
+    const books = yield* Effect.provide(checkLedger(), pool)
     const journal = yield* Effect.provide(replayJournal(replayables, []), pool)
     say(`\nLedger check: ${books.ok ? "ok" : books.problems.join(", ")}, ${books.entries} entries.`)
     say(`Journal replay: ${journal.replayed} lifecycles replayed, ${journal.differing.length} differ.`)

@@ -12,11 +12,12 @@ const MACHINES = join(ROOT, "machines")
 
 /** The parts of src/ (folders, or files at its top), lowest first. Parts of one line do not see each other. */
 const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
-  ["time.ts", "json.ts", "money.ts", "sameSecret.ts", "turns.ts", "apiPlans.ts", "ip.ts"],
+  ["time.ts", "json.ts", "money.ts", "sameSecret.ts", "turns.ts", "apiPlans.ts", "ip.ts", "cell.ts"],
   ["retryAfter.ts"],
   ["ids.ts", "problem.ts", "config"],
   ["metadata.ts", "db", "rail", "messenger"],
-  ["process", "secret", "pages"],
+  ["process", "pages"],
+  ["secret"],
   ["key"],
   ["http"],
   ["event", "ledger", "deletion"],
@@ -33,6 +34,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["objects.ts", "pageUrls.ts"],
   ["sandbox"],
   ["services.ts", "api.ts", "lifecycles.ts", "observability.ts"],
+  ["cells"],
   ["cli"],
   ["main.ts", "cli.ts"],
 ]

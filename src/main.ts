@@ -3,6 +3,8 @@ import { Cause, Effect, Exit, Fiber, Layer, type Redacted, Result } from "effect
 import { demoKey } from "./account/demo.ts"
 import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, publicRoutes } from "./api.ts"
+import { Cell } from "./cell.ts"
+import { nameCell } from "./cells/identity.ts"
 import { CheckoutLinks } from "./checkout/CheckoutLinks.ts"
 import { checkoutTimers } from "./checkout/closing.ts"
 import { clockWorker } from "./clock/clockWorker.ts"
@@ -137,7 +139,7 @@ const program = (config: Config, development: boolean) =>
   Effect.gen(function* () {
     const keys = yield* encryptionKeys(config)
     const url = yield* databaseUrl(config)
-    yield* Effect.provide(migrate, poolLayer(url, 1))
+    yield* Effect.provide(Effect.andThen(migrate, nameCell()), [poolLayer(url, 1), Layer.succeed(Cell, config.cell)])
     yield* Effect.gen(function* () {
       const key = development && !config.production ? yield* demoKey(config.dataDir) : undefined
       const origin = yield* serve(config, url, key)

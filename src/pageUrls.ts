@@ -16,8 +16,8 @@ export const pageUrlsLayer = Layer.effect(
     const nudging = yield* Nudging
     return PageUrls.of({
       url: (page) => {
-        if (isId("checkout_session", page.id)) return checkouts.url(page.id)
-        return isPlanCode(page.id) ? instalments.paymentUrl(page) : `${origin}/pay/${nudging.token(page.id)}`
+        if (isId("checkout_session", page.id)) return checkouts.url(page)
+        return isPlanCode(page.id) ? instalments.paymentUrl(page) : `${origin}/pay/${nudging.token(page)}`
       },
     })
   }),

@@ -216,6 +216,11 @@ export const CATALOGUE = {
     "state_error",
     "The sandbox is being reset: nothing can be written to it until that is done, usually within seconds.",
   ),
+  account_moving: entry(
+    503,
+    "api_error",
+    "The account is moving to another machine of the service: for some seconds it can be read and not written. Try again after `Retry-After` seconds; nothing of the request was done.",
+  ),
   timestamp_out_of_period: entry(
     422,
     "state_error",

@@ -1,6 +1,7 @@
 /** Everything that works on the database, as one layer. */
 import { Effect, Layer, type Redacted } from "effect"
 import type { QuietHours } from "../machines/reminders.ts"
+import { Cell, DEFAULT_CELL } from "./cell.ts"
 import { checkoutsLayer } from "./checkout/closing.ts"
 import { checkoutOwner } from "./checkout/owner.ts"
 import { ChargeOwners } from "./collecting/ChargeOwners.ts"
@@ -19,6 +20,7 @@ import { simulatorLayer } from "./rail/simulator/simulator.ts"
 import { RailCallbacks } from "./rail_callback/RailCallbacks.ts"
 import { Wakeups } from "./runtime/Wakeups.ts"
 import { attemptsLayer } from "./sandbox/attempts.ts"
+import { SharedSecrets } from "./secret/SharedSecrets.ts"
 import { Vault } from "./secret/Vault.ts"
 import { methodUsersLayer } from "./subscription/methodUsers.ts"
 import { nudgeSubjectsLayer } from "./subscription/nudgeSubjects.ts"
@@ -41,21 +43,26 @@ const ports = methodUsersLayer.pipe(
   ),
 )
 
-/** What merchants of this deployment have in common. */
+/** What all that runs here has in common. */
 export interface HouseRules {
+  readonly cell: string
   readonly quietHours: QuietHours | null
   readonly vatBps: number
 }
 
-export const houseRules = ({ messaging, vatBps }: Config): HouseRules => ({ quietHours: messaging.quietHours, vatBps })
+export const houseRules = ({ cell, messaging, vatBps }: Config): HouseRules => ({
+  cell,
+  quietHours: messaging.quietHours,
+  vatBps,
+})
 
-const NO_RULES: HouseRules = { quietHours: null, vatBps: 0 }
+const NO_RULES: HouseRules = { cell: DEFAULT_CELL, quietHours: null, vatBps: 0 }
 
 /** `encryptionKeys`: newest first. */
 export const servicesLayer = (
   url: Redacted.Redacted<string>,
   encryptionKeys: ReadonlyArray<EncryptionKey>,
-  { quietHours, vatBps }: HouseRules = NO_RULES,
+  { cell, quietHours, vatBps }: HouseRules = NO_RULES,
 ) =>
   ports.pipe(
     Layer.provideMerge(
@@ -71,5 +78,13 @@ export const servicesLayer = (
         Wakeups.layer(url),
       ),
     ),
-    Layer.provideMerge(Layer.mergeAll(poolLayer(url), Vault.layer(encryptionKeys), Layer.succeed(VatRate, vatBps))),
+    Layer.provideMerge(SharedSecrets.layer),
+    Layer.provideMerge(
+      Layer.mergeAll(
+        poolLayer(url),
+        Vault.layer(encryptionKeys),
+        Layer.succeed(VatRate, vatBps),
+        Layer.succeed(Cell, cell),
+      ),
+    ),
   )

@@ -67,7 +67,7 @@ describe("books that were kept", () => {
         const [deferred] = yield* sql<{ kobo: number }>`
           SELECT -sum(amount_kobo)::bigint AS kobo FROM ledger_line WHERE ledger_account = 'deferred_revenue'`
         const [scheduled] = yield* sql<{ kobo: number }>`SELECT sum(amount_kobo)::bigint AS kobo FROM revenue_schedule`
-        const before = yield* checkLedger
+        const before = yield* checkLedger()
         const clock = tables.test_clock![0] as unknown as Ref
         yield* sql.withTransaction(
           Effect.repeat(recogniseOnClock(clock, Date.UTC(2026, 11, 1)), { while: (more) => more }),
@@ -83,7 +83,7 @@ describe("books that were kept", () => {
           before,
           left: left[0]!.kobo,
           gone,
-          after: yield* checkLedger,
+          after: yield* checkLedger(),
         }
       }),
     )

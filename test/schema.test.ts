@@ -32,7 +32,11 @@ const database = useDatabase()
 /** Tables that belong to no account. */
 const SHARED = [
   "account",
+  "account_kept",
+  "account_mark",
+  "account_move",
   "administrator_key",
+  "cell",
   "ledger_account",
   "ledger_closing",
   "ledger_totalled",
@@ -79,6 +83,19 @@ describe("the data model", () => {
         WHERE i.indisunique AND c.relnamespace = 'public'::regnamespace
           AND NOT c.relname = ANY(${SHARED}::text[]) AND i.indexrelid::regclass::text <> 'api_key_hash_unique'
           AND (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname IN ('account_id', 'livemode') AND a.attnum = ANY(i.indkey)) < 2`,
+    )
+    expect(names(rows)).toEqual([])
+  })
+
+  it("has the fence of accounts that move on every tenant table, put away", async () => {
+    const rows = await database.run(
+      (sql) => sql<Found>`
+        SELECT c.relname AS name FROM pg_class c
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'
+          AND (c.relname = 'account' OR NOT c.relname = ANY(${SHARED}::text[]))
+          AND NOT EXISTS (
+            SELECT 1 FROM pg_trigger t
+            WHERE t.tgrelid = c.oid AND t.tgname = 'account_moving' AND t.tgenabled = 'D')`,
     )
     expect(names(rows)).toEqual([])
   })

@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { decide, restore, stateName } from "../../machines/decide.ts"
 import { type LiveAccess, type LiveAccessMove, liveAccessMachine } from "../../machines/live_access.ts"
 import type { ApiPlan } from "../apiPlans.ts"
+import { livesHere } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { createKey } from "../key/apiKeys.ts"
 import type { KeyType } from "../key/key.ts"
@@ -40,13 +41,14 @@ export const OWN_ACCOUNT = "acct_service"
 
 export const findAccount = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT}`
+  const [row] =
+    yield* sql<AccountRow>`SELECT * FROM account a WHERE id = ${id} AND id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")}`
   return row
 })
 
 export const listAccounts = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  return yield* sql<AccountRow>`SELECT * FROM account WHERE id <> ${OWN_ACCOUNT} ORDER BY id`
+  return yield* sql<AccountRow>`SELECT * FROM account a WHERE id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")} ORDER BY id`
 })
 
 /** The account, locked; undefined where there is none. */

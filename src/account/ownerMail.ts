@@ -1,7 +1,7 @@
 /** Sends what accounts' owners are written (ownerEmail.ts), where e-mail is set up. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { isRef, type Ref } from "../db/tenant.ts"
+import { isRef, type Ref, staysHere } from "../db/tenant.ts"
 import { Messengers } from "../messenger/layer.ts"
 import type { Mailer } from "../messenger/smtp.ts"
 import { every } from "../process/workers.ts"
@@ -27,7 +27,8 @@ const take = Effect.gen(function* () {
     UPDATE owner_email SET tries = least(tries + 1, 30),
       next_try_at = now() + make_interval(mins => least(${FIRST_RETRY_MINUTES} * (2 ^ least(tries, 10))::integer, ${MAX_RETRY_MINUTES}::integer))
     WHERE (account_id, livemode, id) IN (
-      SELECT account_id, livemode, id FROM owner_email WHERE sent_at IS NULL AND failure_reason IS NULL AND next_try_at <= now()
+      SELECT account_id, livemode, id FROM owner_email o
+      WHERE sent_at IS NULL AND failure_reason IS NULL AND next_try_at <= now() AND ${staysHere(sql, "o")}
       ORDER BY next_try_at LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED
     ) RETURNING account_id, livemode, id, recipient, subject, body`
 })

@@ -106,7 +106,7 @@ export const createSession = Effect.fn("checkout.create")(function* (tenant: Ten
     success_url: input.success_url,
     cancel_url: input.cancel_url,
     metadata: yield* mergeMetadata({}, input.metadata),
-    token_hash: hashToken(token(id)),
+    token_hash: hashToken(token({ ...whose, id })),
     created_at: now,
     customer_id: customer?.id ?? null,
     customer_is_new: false,

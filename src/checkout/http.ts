@@ -7,7 +7,7 @@ import { renderSession, type SessionRow, sessions } from "./checkout.ts"
 import { createSession } from "./checkouts.ts"
 import { expireSession } from "./closing.ts"
 
-const render = (row: SessionRow) => Effect.map(CheckoutLinks, (links) => renderSession(row, links.url(row.id)))
+const render = (row: SessionRow) => Effect.map(CheckoutLinks, (links) => renderSession(row, links.url(row)))
 
 export const checkoutEndpoints = [
   bind(checkoutApi.create, {
@@ -18,7 +18,7 @@ export const checkoutEndpoints = [
     kind: "read",
     run: (request) =>
       Effect.flatMap(CheckoutLinks, (links) =>
-        listOf(sessions, request, (row) => renderSession(row, links.url(row.id)), [
+        listOf(sessions, request, (row) => renderSession(row, links.url(row)), [
           equals("customer_id", request.query.customer),
           equals("status", request.query.status),
         ]),

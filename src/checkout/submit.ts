@@ -23,7 +23,7 @@ import { noSuch } from "../problem.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
-import { hashToken } from "../secret/linkTokens.ts"
+import { hashOf } from "../secret/linkTokens.ts"
 import { newSubscription } from "../subscription/create.ts"
 import { move, outcomesOf } from "../subscription/move.ts"
 import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
@@ -146,7 +146,7 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
     customer_id: customer.id,
     customer_is_new: session.customer_is_new || known === undefined,
     payment_method_id: methodId,
-    submission: submitted.submission === null ? null : hashToken(submitted.submission),
+    submission: submitted.submission === null ? null : hashOf(submitted.submission),
   }
   const done = Effect.fnUntraced(function* (notes: Notes) {
     const completed = { ...session, ...notes }
@@ -193,7 +193,7 @@ const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submiss
   // Deleted with its clock, or with its sandbox.
   if (session === undefined) return yield* noSuch("checkout session", found.id)
   if (session.customer_id !== found.customer_id) return { kind: "once_more" } satisfies Begun
-  const again = submitted.submission !== null && session.submission === hashToken(submitted.submission)
+  const again = submitted.submission !== null && session.submission === hashOf(submitted.submission)
   if (session.status === "open" && session.expires_at <= now)
     yield* closeSessions([{ row: session, event: { type: "expire", at: session.expires_at } }], now)
   if (session.status !== "open" || session.expires_at <= now) return { kind: "over", again } satisfies Begun

@@ -40,7 +40,7 @@ export const readBasics = Effect.fnUntraced(function* (session: SessionRow) {
   const setting = yield* settingOf(session, session.test_clock_id)
   const isKnown = session.customer_id !== null && !session.customer_is_new
   const hasEmail = isKnown && (yield* customers.get(session, session.customer_id!)).email !== null
-  const path = `/checkout/${(yield* CheckoutLinks).token(session.id)}`
+  const path = `/checkout/${(yield* CheckoutLinks).token(session)}`
   const charge =
     session.status === "expired" && session.charge_id !== null
       ? yield* charges.get(session, session.charge_id)

@@ -1,5 +1,7 @@
 /** The installation that a command works on, beside whatever servers run on it. */
 import { Context, Effect, Layer, type Redacted } from "effect"
+import { Cell } from "../cell.ts"
+import { requireCell } from "../cells/identity.ts"
 import type { Config } from "../config/Config.ts"
 import { readConfig } from "../config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../db/database.ts"
@@ -28,12 +30,14 @@ export class Installation extends Context.Service<
 }
 
 /** The installation and its database, as they are. */
-export const connected = Layer.unwrap(Effect.map(Installation, ({ url }) => poolLayer(url, MAX_CONNECTIONS))).pipe(
-  Layer.provideMerge(Installation.layer),
-)
+export const connected = Layer.unwrap(
+  Effect.map(Installation, ({ config, url }) =>
+    Layer.merge(poolLayer(url, MAX_CONNECTIONS), Layer.succeed(Cell, config.cell)),
+  ),
+).pipe(Layer.provideMerge(Installation.layer))
 
 /** The installation and its database, which has all the tables that this version knows. */
-export const migrated = Layer.effectDiscard(migrate).pipe(Layer.provideMerge(connected))
+export const migrated = Layer.effectDiscard(Effect.andThen(migrate, requireCell)).pipe(Layer.provideMerge(connected))
 
 /** What opens the installation's secrets. */
 export const vault = Layer.unwrap(

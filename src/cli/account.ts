@@ -19,7 +19,9 @@ import { readCredentials } from "./credentialsFile.ts"
 import { BadUsage, found, Refused } from "./failures.ts"
 import { Installation, migrated, vaultOfServers } from "./Installation.ts"
 import { show } from "./output.ts"
-import { accountArgument, emailOption, oneOf, oneOfArgument, text } from "./parameters.ts"
+import { accountArgument, databaseOption, emailOption, oneOf, oneOfArgument, text } from "./parameters.ts"
+
+const MAX_PROXIES = 16
 
 /** An account as the operator sees it. */
 const shown = (row: AccountRow) => ({ ...renderAccount(row, false), rail: row.rail })
@@ -115,7 +117,21 @@ const chooseRail = Command.make(
   }),
 )
 
+const moveOne = Command.make(
+  "move",
+  {
+    id: accountArgument,
+    to: databaseOption("to"),
+    proxies: text("proxy", "ADDRESS").pipe(Flag.between(0, MAX_PROXIES)),
+  },
+  Effect.fn("account.move")(function* ({ id, to, proxies }) {
+    // All the machines there are: loaded by the command that runs them.
+    const { move } = yield* Effect.promise(() => import("./moving.ts"))
+    yield* show(yield* move(id, to, proxies))
+  }),
+)
+
 export const account = Command.make("account").pipe(
-  Command.withSubcommands([create, showOne, list, changePlan, liveAccess, chooseRail]),
+  Command.withSubcommands([create, showOne, list, changePlan, liveAccess, chooseRail, moveOne]),
   Command.provide(migrated),
 )

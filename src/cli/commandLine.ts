@@ -4,6 +4,7 @@ import { Effect, Layer, Logger } from "effect"
 import { CliConfig, Command, GlobalFlag } from "effect/cli"
 import { account } from "./account.ts"
 import { admin } from "./admin.ts"
+import { cell } from "./cell.ts"
 import { db } from "./db.ts"
 import { report } from "./failures.ts"
 import { invoice } from "./invoice.ts"
@@ -17,7 +18,7 @@ import { run } from "./usage.ts"
 import { vertical } from "./vertical.ts"
 
 const commands = Command.make("cli").pipe(
-  Command.withSubcommands([account, key, admin, secrets, rail, invoice, vertical, ledger, journal, db]),
+  Command.withSubcommands([account, key, admin, secrets, rail, invoice, vertical, ledger, journal, cell, db]),
   Command.withGlobalFlags([Json]),
 )
 

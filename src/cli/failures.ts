@@ -1,5 +1,6 @@
 /** How a command can fail, and the line and exit code that say so. */
 import { Cause, Data, Effect, Runtime } from "effect"
+import { CellsApart } from "../cells/join.ts"
 import { ConfigProblem } from "../config/Config.ts"
 import { KeyUnusable } from "../key/apiKeys.ts"
 import { writeTo } from "./output.ts"
@@ -28,7 +29,7 @@ export const oneLine = (message: string): string => message.replace(/\s*\p{Cc}\s
 
 const messageOf = (error: unknown): string => {
   if (error instanceof BadUsage) return error.message
-  const explained = [Refused, ConfigProblem, KeyUnusable].some((kind) => error instanceof kind)
+  const explained = [Refused, CellsApart, ConfigProblem, KeyUnusable].some((kind) => error instanceof kind)
   const message = oneLine(error instanceof Error ? error.message : String(error))
   return explained ? message : `The command failed: ${message}`
 }

@@ -5,12 +5,15 @@ import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
 import { drawInvoices, moveInvoice } from "../invoice/invoices.ts"
 import { Links } from "../invoice/Links.ts"
 import { VatRate } from "../ledger/VatRate.ts"
+import { SharedSecrets } from "../secret/SharedSecrets.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, vault } from "./Installation.ts"
 
 const links = Layer.unwrap(
   Effect.map(Installation, ({ config }) =>
-    Links.layer.pipe(Layer.provide([Origin.layer(originOf(config, config.port)), vault])),
+    Links.layer.pipe(
+      Layer.provide([Origin.layer(originOf(config, config.port)), SharedSecrets.asTheyAre.pipe(Layer.provide(vault))]),
+    ),
   ),
 )
 
@@ -19,7 +22,7 @@ const vatRate = Layer.effect(
   Effect.map(Installation, ({ config }) => config.vatBps),
 )
 
-const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row.id)))
+const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row)))
 
 /** Draws up the invoices of a period, of one account or of all, and returns them. */
 export const drawUp = Effect.fnUntraced(

@@ -18,7 +18,7 @@ const check = Command.make(
   "check",
   {},
   Effect.fn("ledger.check")(function* () {
-    const result = yield* checkLedger
+    const result = yield* checkLedger()
     yield* show(result)
     if (!result.ok) return yield* new Unsound()
   }),

@@ -59,3 +59,12 @@ export const day = (name: string) =>
       () => "a day such as 2026-01-31",
     ),
   )
+
+/** An option with the address of another cell's database, as its DATABASE_URL has it. */
+export const databaseOption = (name: string) =>
+  text(name, "URL").pipe(
+    Flag.filter(
+      (value) => URL.canParse(value) && ["postgres:", "postgresql:"].includes(new URL(value).protocol),
+      () => "the address of a database, postgres://…",
+    ),
+  )

@@ -5,7 +5,7 @@
  */
 import { Effect, Schedule, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { isRef, ofTenant, type Ref, refOf } from "../db/tenant.ts"
+import { isRef, ofTenant, type Ref, refOf, staysHere } from "../db/tenant.ts"
 import { releasing, take, takingOf } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { onNotify, orElseUnlessStopped } from "../process/workers.ts"
@@ -47,7 +47,8 @@ export const takeClocks = Effect.fnUntraced(function* (free: number) {
     clockLease,
     ({ runner, isFree }) => sql<ClockRow>`
       WITH advancing AS MATERIALIZED (
-        SELECT c.account_id, c.livemode, c.id, c.waiting_since, c.runner, ${isFree("c")} AS free FROM test_clock c WHERE c.state = 'advancing'
+        SELECT c.account_id, c.livemode, c.id, c.waiting_since, c.runner, ${isFree("c")} AS free FROM test_clock c
+        WHERE c.state = 'advancing' AND ${staysHere(sql, "c")}
       ), queue AS MATERIALIZED (
         SELECT *, row_number() OVER (PARTITION BY account_id, free ORDER BY waiting_since NULLS FIRST) AS place,
           count(*) FILTER (WHERE NOT free) OVER (PARTITION BY account_id) AS moving,

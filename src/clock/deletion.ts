@@ -4,7 +4,7 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
+import { ofTenant, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
 import { Deletions } from "../deletion/Deletions.ts"
 import { requestDeletions, type Step } from "../deletion/deletion.ts"
 import { actorsOf, ledgerEntries, rowsOf } from "../deletion/steps.ts"
@@ -51,7 +51,8 @@ export const whenDeleted = (clock: Ref) => Effect.flatMap(Deletions, (deletions)
 const expireSome = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const expired = yield* sql<ClockRow>`
-    SELECT * FROM test_clock WHERE deletes_at < now() AND state IN ('ready', 'internal_failure')
+    SELECT * FROM test_clock c
+    WHERE deletes_at < now() AND state IN ('ready', 'internal_failure') AND ${staysHere(sql, "c")}
     ORDER BY deletes_at LIMIT ${MAX_MARKED} FOR UPDATE SKIP LOCKED`
   yield* markDeleted(expired)
   yield* requestDeletions(expired)

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { records } from "../db/records.ts"
-import type { Ref } from "../db/tenant.ts"
+import { type Ref, staysHere } from "../db/tenant.ts"
 import { every } from "../process/workers.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { askAboutRefunds } from "../refund/requests.ts"
@@ -30,8 +30,8 @@ const NAMED = { account_id: "text", livemode: "boolean", rail: "text", reference
 const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   const named = yield* sql<Named>`
-    SELECT account_id, livemode, rail, reference FROM rail_callback
-    WHERE account_id || ' ' || reference <> ALL(${resting}::text[]) LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`
+    SELECT account_id, livemode, rail, reference FROM rail_callback c
+    WHERE account_id || ' ' || reference <> ALL(${resting}::text[]) AND ${staysHere(sql, "c")} LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`
   if (named.length === 0) return named
   const found = yield* sql<Ref & { is_settled: boolean; refund_id: string | null }>`
     SELECT c.account_id, c.livemode, c.id, c.status = 'succeeded' AS is_settled, f.id AS refund_id

@@ -7,6 +7,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
+import { staysHere } from "../db/tenant.ts"
 import { releasing, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../rail/PaymentRail.ts"
@@ -150,7 +151,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       FROM (
         SELECT c.account_id, c.livemode, c.id, k.frozen_at AS clock_at
         FROM charge c LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (c.account_id, c.livemode, c.test_clock_id)
-        WHERE c.runner IS NOT NULL AND ${narrowed} AND ${isDropped("c")}
+        WHERE c.runner IS NOT NULL AND ${narrowed} AND ${isDropped("c")} AND ${staysHere(sql, "c")}
         ORDER BY c.id LIMIT ${MAX_RECOVERED} FOR UPDATE OF c SKIP LOCKED
       ) dropped
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)

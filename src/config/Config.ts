@@ -101,6 +101,8 @@ export type EncryptionKey = Redacted.Redacted<Uint8Array>
 
 /** Every setting of a process, validated. */
 export interface Config {
+  /** Two base62 characters: where in a deployment of several cells this process belongs (decision O1). */
+  readonly cell: string
   readonly host: string
   readonly port: number
   /** Absent: the embedded Postgres under `dataDir`. */

@@ -5,6 +5,7 @@
 import { isIP } from "node:net"
 import { resolve } from "node:path"
 import { ConfigProvider, Effect } from "effect"
+import { DEFAULT_CELL, isCell } from "../cell.ts"
 import { type Config, ConfigProblem } from "./Config.ts"
 import { readDatabaseUrl } from "./database.ts"
 import { readEncryptionKeys } from "./encryption.ts"
@@ -44,6 +45,8 @@ const readHost = Effect.map(
   (host = "127.0.0.1") => host,
 )
 
+const readCell = textLike("CELL", isCell, (value) => `CELL must be two characters of 0-9, A-Z and a-z, not "${value}".`)
+
 /** The environment as settings are read from it: without the spaces around values, what is empty being absent. */
 const provider = (env: Environment): ConfigProvider.ConfigProvider =>
   ConfigProvider.fromEnvRecord(Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value?.trim()])))
@@ -56,6 +59,7 @@ export const readConfig = Effect.fnUntraced(
     const development = options.development && !production
     const host = yield* readHost
     return {
+      cell: (yield* readCell) ?? DEFAULT_CELL,
       host,
       databaseUrl: yield* readDatabaseUrl(production),
       port: yield* integer("PORT", 0, MAX_PORT, 3000),

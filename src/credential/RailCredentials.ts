@@ -6,6 +6,7 @@ import { Context, Effect, Layer, Result } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { ConfigProblem } from "../config/Config.ts"
 import { records } from "../db/records.ts"
+import { livesHere } from "../db/tenant.ts"
 import { Together } from "../process/Together.ts"
 import type { Credentials, OutsideRail } from "../rail/Rail.ts"
 import { Vault } from "../secret/Vault.ts"
@@ -57,7 +58,7 @@ const readSigning = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =
   sql<SealedCredentials>`
     SELECT c.account_id, c.rail, c.id, c.sealed
     FROM ${records(sql, of, RAIL_ACCOUNT)} a JOIN rail_credential c ON c.account_id = a.account_id AND c.rail = a.rail
-    WHERE c.livemode AND (c.replaced_at IS NULL OR c.replaced_at > now() - ${REPLACED_FOR}::interval)
+    WHERE c.livemode AND ${livesHere(sql, "c")} AND (c.replaced_at IS NULL OR c.replaced_at > now() - ${REPLACED_FOR}::interval)
     ORDER BY c.replaced_at DESC NULLS FIRST`
 
 export class RailCredentials extends Context.Service<

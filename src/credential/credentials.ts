@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type AccountRow, lockAccount } from "../account/accounts.ts"
+import { staysHere } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type Credentials, isOutside, type OutsideRail, type RailName } from "../rail/Rail.ts"
 import { type CredentialRef, sealCredentials } from "./credential.ts"
@@ -71,8 +72,8 @@ export const purgeReplaced = Effect.gen(function* () {
   while (purged === MAX_PURGED) {
     const gone = yield* sql`
       DELETE FROM rail_credential WHERE (account_id, livemode, id) IN (
-        SELECT account_id, livemode, id FROM rail_credential
-        WHERE replaced_at < now() - ${REPLACED_FOR}::interval LIMIT ${MAX_PURGED}
+        SELECT account_id, livemode, id FROM rail_credential c
+        WHERE replaced_at < now() - ${REPLACED_FOR}::interval AND ${staysHere(sql, "c")} LIMIT ${MAX_PURGED}
       ) RETURNING 1`
     purged = gone.length
   }

@@ -244,6 +244,11 @@ const SERVER_OPTIONS = {
   max_wal_size: "4GB",
   checkpoint_timeout: "15min",
   random_page_cost: "1.1",
+  // Accounts can move to another cell, and so replicate (docs/scaling.md).
+  wal_level: "logical",
+  max_worker_processes: "16",
+  max_logical_replication_workers: "8",
+  max_sync_workers_per_subscription: "4",
   log_timezone: "UTC",
   timezone: "UTC",
 }

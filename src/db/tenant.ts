@@ -25,3 +25,17 @@ export const ofTenant = (sql: SqlClient.SqlClient, { account_id, livemode }: Ten
 /** The row of a tenant with this ID. */
 export const isRef = (sql: SqlClient.SqlClient, ref: Ref, alias = ""): Fragment =>
   sql`${ofTenant(sql, ref, alias)} AND ${sql.literal(alias === "" ? "" : `${alias}.`)}id = ${ref.id}`
+
+const isMoving = (sql: SqlClient.SqlClient, column: string, states: string): Fragment =>
+  sql`EXISTS (SELECT 1 FROM account_move m WHERE m.account_id = ${sql.literal(column)} AND m.state IN (${sql.literal(states)}))`
+
+/**
+ * That the account of the rows of `alias` is not on its way to another cell: what workers take is of accounts that stay. No
+ * correctness rests on it: what is written of an account that is fenced is refused (migrations/0025_cells.sql).
+ */
+export const staysHere = (sql: SqlClient.SqlClient, alias: string, column = "account_id"): Fragment =>
+  sql`NOT ${isMoving(sql, `${alias}.${column}`, "'fenced', 'left', 'arriving'")}`
+
+/** That the account of the rows of `alias` lives in this cell: rows of one that has left, or is not all here, are nobody's. */
+export const livesHere = (sql: SqlClient.SqlClient, alias: string, column = "account_id"): Fragment =>
+  sql`NOT ${isMoving(sql, `${alias}.${column}`, "'left', 'arriving'")}`

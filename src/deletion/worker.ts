@@ -2,7 +2,7 @@
 import { Cause, Effect } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { isRef } from "../db/tenant.ts"
+import { isRef, staysHere } from "../db/tenant.ts"
 import { onNotify, orElseUnlessStopped } from "../process/workers.ts"
 import { takeTurns } from "../turns.ts"
 import { DELETED_CHANNEL, DELETION_CHANNEL, type Deletion, payloadOf, type Step } from "./deletion.ts"
@@ -91,8 +91,8 @@ export const deletionBatches = (stepsOf: StepsOf, maxRows = MAX_ROWS) => {
       yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_LIMIT_MS)}, true)`
       taken = yield* nextTurn(
         (account) => sql<Deletion>`
-          SELECT account_id, livemode, id, step, deleted_to FROM deletion
-          WHERE account_id > ${account} AND (turn_at IS NULL OR turn_at <= now())
+          SELECT account_id, livemode, id, step, deleted_to FROM deletion d
+          WHERE account_id > ${account} AND (turn_at IS NULL OR turn_at <= now()) AND ${staysHere(sql, "d")}
           ORDER BY account_id, turn_at NULLS FIRST LIMIT 1 FOR UPDATE SKIP LOCKED`,
       )
       if (taken !== undefined) yield* deleteSome(stepsOf, taken, rows)

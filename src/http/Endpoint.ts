@@ -106,6 +106,10 @@ export const declare = <
   declaration: Declaration<Body, Query, Success, List>,
 ): Declaration<Body, Query, Success, List> => declaration
 
+/** Whether `?cell=` may say where the account lives: neither the caller's key nor the path does (decision O2). */
+export const takesCell = ({ access }: Pick<Declaration, "access">): boolean =>
+  access === "administrator" || access === "public"
+
 /** What the handler of a declared endpoint returns. */
 type Returned<Success extends Schema.Top, List extends boolean> = List extends true
   ? Page<Success["Type"]>

@@ -11,13 +11,12 @@
  */
 import { createHash, createHmac } from "node:crypto"
 import { Context, Effect, Layer, Redacted } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import type { SqlError } from "effect/sql"
 import type { ConfigProblem } from "../config/Config.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
 import { decrypt, deriveKey, encrypt } from "../secret/cipher.ts"
-import { serviceSecret } from "../secret/serviceSecrets.ts"
-import type { Vault } from "../secret/Vault.ts"
+import { SharedSecrets } from "../secret/SharedSecrets.ts"
 
 const SECRET = "idempotency_records"
 
@@ -46,29 +45,43 @@ export const keyBefore = ({ account_id }: Tenant, key: string): Omit<RecordKey, 
   open: (sealed) => decrypt(deriveKey(key, "idempotency", account_id), sealed, "").toString(),
 })
 
+/** `derive`, done again only where what it derives from is another. */
+const derivedOnce = <To>(derive: (from: Redacted.Redacted<Uint8Array>) => To) => {
+  let last: { readonly from: Redacted.Redacted<Uint8Array>; readonly to: To } | undefined
+  return (from: Redacted.Redacted<Uint8Array>): To => {
+    if (last?.from !== from) last = { from, to: derive(from) }
+    return last.to
+  }
+}
+
 export class RecordKeys extends Context.Service<
   RecordKeys,
   { readonly of: (tenant: Tenant, key: string) => RecordKey }
 >()("billing/http/RecordKeys") {
-  static readonly layer: Layer.Layer<RecordKeys, SqlError.SqlError | ConfigProblem, SqlClient.SqlClient | Vault> =
-    Layer.effect(
-      RecordKeys,
-      Effect.gen(function* () {
-        const secret = Redacted.value(yield* serviceSecret(SECRET))
-        const [naming, printing, sealing] = ["name", "fingerprint", "response"].map((use) => deriveKey(secret, use))
-        const mac = (of: Uint8Array, text: string) => createHmac("sha256", of).update(text).digest()
-        return RecordKeys.of({
-          of: ({ account_id, livemode }, key) => {
-            const name = mac(naming!, JSON.stringify([account_id, livemode, key])).toString("base64url")
-            const cipherKey = () => deriveKey(key, name, sealing)
-            return {
-              name,
-              fingerprint: (request) => mac(printing!, `${name}\n${textOf(request)}`),
-              seal: (response) => encrypt(cipherKey(), response, name),
-              open: (sealed) => decrypt(cipherKey(), sealed, name).toString(),
-            }
-          },
-        })
-      }),
-    )
+  static readonly layer: Layer.Layer<RecordKeys, SqlError.SqlError | ConfigProblem, SharedSecrets> = Layer.effect(
+    RecordKeys,
+    Effect.gen(function* () {
+      const secret = yield* (yield* SharedSecrets).get(SECRET)
+      const keys = derivedOnce((from) => {
+        const [naming, printing, sealing] = ["name", "fingerprint", "response"].map((use) =>
+          deriveKey(Redacted.value(from), use),
+        )
+        return { naming: naming!, printing: printing!, sealing: sealing! }
+      })
+      const mac = (of: Uint8Array, text: string) => createHmac("sha256", of).update(text).digest()
+      return RecordKeys.of({
+        of: ({ account_id, livemode }, key) => {
+          const { naming, printing, sealing } = keys(secret())
+          const name = mac(naming, JSON.stringify([account_id, livemode, key])).toString("base64url")
+          const cipherKey = () => deriveKey(key, name, sealing)
+          return {
+            name,
+            fingerprint: (request) => mac(printing, `${name}\n${textOf(request)}`),
+            seal: (response) => encrypt(cipherKey(), response, name),
+            open: (sealed) => decrypt(cipherKey(), sealed, name).toString(),
+          }
+        },
+      })
+    }),
+  )
 }

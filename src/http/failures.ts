@@ -9,10 +9,18 @@ export type Failure = Problem | SqlError.SqlError
 const AWAY = /^(57P0[123]|53300|08...)$/
 
 /** Whether the database cannot be reached or used just now. */
-const isUnreachable = ({ reason }: SqlError.SqlError): boolean => {
-  const { code } = (reason.cause ?? {}) as { readonly code?: unknown }
-  return reason._tag === "ConnectionError" || reason.isRetryable || (typeof code === "string" && AWAY.test(code))
+const isUnreachable = (error: SqlError.SqlError): boolean => {
+  const code = codeOf(error)
+  const { _tag, isRetryable } = error.reason
+  return _tag === "ConnectionError" || isRetryable || (typeof code === "string" && AWAY.test(code))
 }
+
+/** What is written of an account that is fenced fails with this (migrations/0025_cells.sql). */
+const MOVING = "BM001"
+const ACCOUNT_MOVING = problem("account_moving", "This account is moving to another machine: try again in a moment.")
+
+const codeOf = ({ reason }: SqlError.SqlError): unknown =>
+  (reason.cause as { readonly code?: unknown } | undefined)?.code
 
 /** The refusal of a request that failed; `unexpected` ones are ours to look at. */
 export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Problem; readonly unexpected: boolean } => {
@@ -20,6 +28,7 @@ export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Prob
   if (error?._tag === "Problem") return { refusal: error, unexpected: false }
   const defect = cause.reasons.find(Cause.isDieReason)?.defect
   const sqlError = error ?? (SqlError.isSqlError(defect) ? defect : undefined)
+  if (sqlError !== undefined && codeOf(sqlError) === MOVING) return { refusal: ACCOUNT_MOVING, unexpected: false }
   if (sqlError !== undefined && isUnreachable(sqlError)) {
     return {
       refusal: problem("service_unavailable", "The service cannot reach its database just now."),

@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto"
 import { PgTypes } from "@effect/sql-pg"
 import { Effect, Exit, Option } from "effect"
 import { SqlClient } from "effect/sql"
-import { ofTenant, type Tenant } from "../db/tenant.ts"
+import { ofTenant, staysHere, type Tenant } from "../db/tenant.ts"
 import { problem } from "../problem.ts"
 import { hold, type Lease, release, takingOf } from "../process/lease.ts"
 import { SECOND_MS } from "../time.ts"
@@ -193,7 +193,8 @@ const purgeBatch = Effect.fnUntraced(function* (from: number) {
   const [batch] = yield* sql<{ count: number; last: number | null }>`
     WITH gone AS (
       DELETE FROM idempotency_record WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM idempotency_record WHERE created_at >= ${PgTypes.timestamptz(from)} AND ${sql.literal(IS_OVER)}
+        SELECT ctid FROM idempotency_record r
+        WHERE created_at >= ${PgTypes.timestamptz(from)} AND ${sql.literal(IS_OVER)} AND ${staysHere(sql, "r")}
         ORDER BY created_at LIMIT ${MAX_PURGED} FOR UPDATE SKIP LOCKED))
       RETURNING created_at
     )

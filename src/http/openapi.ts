@@ -3,7 +3,7 @@ import { Schema, SchemaAST } from "effect"
 import type { Json } from "../json.ts"
 import { CATALOGUE, type ProblemCode } from "../problem.ts"
 import { levelOf } from "./access.ts"
-import type { Declaration } from "./Endpoint.ts"
+import { type Declaration, takesCell } from "./Endpoint.ts"
 import { withoutKey } from "./openapiWithoutKey.ts"
 import { exampleId, exampleOf, nameOf } from "./response.ts"
 import { pathParameters, pathTemplate } from "./routes.ts"
@@ -36,6 +36,7 @@ const OF_WRITES: ReadonlyArray<ProblemCode> = [
   "parameter_invalid",
   "reset_in_progress",
   "lock_timeout",
+  "account_moving",
 ]
 const WITH_KEY: ReadonlyArray<ProblemCode> = [
   "idempotency_key_reused",
@@ -223,6 +224,7 @@ const operation = (declaration: Declaration): Json => ({
       schema: { type: "string", maxLength: 64 },
     })),
     ...(declaration.method === "POST" ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
+    ...(takesCell(declaration) ? [{ $ref: "#/components/parameters/Cell" }] : []),
     ...queryParameters(declaration),
   ],
   ...(declaration.body === undefined
@@ -302,6 +304,13 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
           in: "header",
           description: "A retry with the same key and body gets the first response (kept 24 hours)",
           schema: { type: "string", maxLength: 255 },
+        },
+        Cell: {
+          name: "cell",
+          in: "query",
+          description:
+            "The cell that the account lives in, where there is more than one: neither the caller's key nor the address says it",
+          schema: { type: "string", pattern: "^[0-9A-Za-z]{2}$" },
         },
       },
       schemas: {

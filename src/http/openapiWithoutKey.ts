@@ -91,7 +91,7 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
     "404": refused("resource_missing"),
     "409": refused("reset_in_progress, lock_timeout"),
     "429": refused("rate_limited, too_many_attempts"),
-    "503": refused("service_unavailable"),
+    "503": refused("account_moving, service_unavailable"),
   }
   const looked = { "404": refused("resource_missing"), "429": refused("rate_limited") }
   const amount: Json = { type: "integer", description: "kobo" }
@@ -245,7 +245,7 @@ const callback = (origin: string, rail: string, id: string, headers: Readonly<Re
       "400": refused("request_too_large"),
       "401": refused("signature_invalid"),
       "429": refused("rate_limited, too_many_in_flight"),
-      "503": refused("service_unavailable"),
+      "503": refused("account_moving, service_unavailable"),
     },
   }),
 })

@@ -1,7 +1,7 @@
 /** Query strings: plain parameters, `expand[]` and `metadata[key]`; anything twice or unknown is refused. */
 import { Effect } from "effect"
 import { invalid } from "../problem.ts"
-import type { Declaration } from "./Endpoint.ts"
+import { type Declaration, takesCell } from "./Endpoint.ts"
 
 export interface ParsedQuery {
   readonly expand: ReadonlyArray<string>
@@ -16,6 +16,8 @@ export const parseQuery = Effect.fnUntraced(function* (search: URLSearchParams, 
   for (const [name, value] of search) {
     if (`${name}${value}`.includes("\0"))
       return yield* invalid(name.replaceAll("\0", ""), "A parameter holds a NUL character.")
+    // For the proxy that brought it here (decision O2).
+    if (name === "cell" && takesCell(declaration)) continue
     if (name === "expand[]") {
       expand.push(value)
       continue

@@ -5,7 +5,7 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { type Ref, refOf } from "../db/tenant.ts"
+import { type Ref, refOf, staysHere } from "../db/tenant.ts"
 import { every } from "../process/workers.ts"
 import { SECOND_MS } from "../time.ts"
 
@@ -36,7 +36,7 @@ export class Views extends Context.Service<
           UPDATE instalment_product p SET views = p.views + r.views FROM (
             SELECT d.account_id, d.livemode, d.id, r.views FROM ${records(sql, rows, VIEWED)} r
             JOIN instalment_product d ON (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id)
-            ORDER BY d.id FOR NO KEY UPDATE OF d SKIP LOCKED
+            WHERE ${staysHere(sql, "d")} ORDER BY d.id FOR NO KEY UPDATE OF d SKIP LOCKED
           ) r
           WHERE (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.id) RETURNING p.id, r.views`
         for (const { id, views } of written) {

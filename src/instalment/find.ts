@@ -1,10 +1,10 @@
 /** Whose the objects are that public paths and buyers' links lead to. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { type Tenant, tenantOf } from "../db/tenant.ts"
+import { livesHere, type Tenant, tenantOf } from "../db/tenant.ts"
 import { isId } from "../ids.ts"
 import { noSuch, problem } from "../problem.ts"
-import { hashToken } from "../secret/linkTokens.ts"
+import { hashToken, isWhole } from "../secret/linkTokens.ts"
 import type { InstalmentPlanRow } from "./plan.ts"
 
 const NO_PLAN = problem(
@@ -15,8 +15,9 @@ const NO_PLAN = problem(
 /** The plan that a buyer's token leads to, whosever it is. */
 export const findByToken = Effect.fnUntraced(function* (token: string) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<InstalmentPlanRow>`SELECT * FROM instalment_plan WHERE token_hash = ${hashToken(token)}`
-  return row ?? (yield* NO_PLAN)
+  const [row] = yield* sql<InstalmentPlanRow>`
+    SELECT * FROM instalment_plan p WHERE token_hash = ${hashToken(token)} AND ${livesHere(sql, "p")}`
+  return row !== undefined && isWhole(token, row.account_id) ? row : yield* NO_PLAN
 })
 
 /** Whose plan a token of this environment leads to. */
@@ -32,7 +33,9 @@ export const whoseProduct = Effect.fnUntraced(function* (
 ) {
   const sql = yield* SqlClient.SqlClient
   const [row] = isId("instalment_product", id)
-    ? yield* sql<Tenant>`SELECT account_id, livemode FROM instalment_product WHERE id = ${id} AND livemode = ${livemode}`
+    ? yield* sql<Tenant>`
+        SELECT account_id, livemode FROM instalment_product p
+        WHERE id = ${id} AND livemode = ${livemode} AND ${livesHere(sql, "p")}`
     : []
   return row ?? (yield* noSuch("product", id))
 })

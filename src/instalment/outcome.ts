@@ -3,7 +3,7 @@ import { allParamsOf, hasEffect } from "../../machines/decide.ts"
 import { dueKobo, nextOf } from "../../machines/instalment_schedule.ts"
 import { afterQuiet, type QuietHours } from "../../machines/reminders.ts"
 import type { ChargeRow } from "../charge/charge.ts"
-import type { Tenant } from "../db/tenant.ts"
+import type { Ref, Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import { type About, entriesOf, type NewEntry } from "../ledger/ledger.ts"
 import { vatIn } from "../ledger/postings.ts"
@@ -38,7 +38,7 @@ export interface Facts {
   readonly addressees: Addressees
   readonly quietOf: (tenant: Tenant) => QuietHours | null
   /** The token of a nudge's payment link. */
-  readonly token: (nudge: string) => string
+  readonly token: (nudge: Ref) => string
 }
 
 /** A charge that was answered. */

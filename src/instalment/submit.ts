@@ -28,7 +28,7 @@ import { invalid, type Problem, problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { born } from "../runtime/outcome.ts"
-import { hashToken } from "../secret/linkTokens.ts"
+import { hashOf } from "../secret/linkTokens.ts"
 import { DAY_MS } from "../time.ts"
 import { moveAll } from "./move.ts"
 import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
@@ -188,7 +188,7 @@ const begin = Effect.fnUntraced(function* (
   const now = yield* standingTime(found, found.test_clock_id)
   const customer = yield* customers.lockOne(found, found.customer_id, "NO KEY UPDATE")
   const plan = yield* instalmentPlans.lockOne(found, found.id)
-  const number = submitted.submission === null ? null : hashToken(submitted.submission)
+  const number = submitted.submission === null ? null : hashOf(submitted.submission)
   const same = yield* findSame(plan, number)
   if (same !== undefined) return { kind: "again", chargeId: same } satisfies Begun
   const closed = closedBecause(plan)

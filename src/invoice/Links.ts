@@ -1,11 +1,12 @@
 /** Signed links to invoices' PDFs: whoever has one may read that one document, for a day. */
-import { createHmac, timingSafeEqual } from "node:crypto"
-import { Context, Effect, Layer, Redacted } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import { Context, Effect, Layer } from "effect"
+import type { SqlError } from "effect/sql"
 import type { ConfigProblem } from "../config/Config.ts"
+import type { Ref } from "../db/tenant.ts"
 import { Origin } from "../http/Origin.ts"
-import { serviceSecret } from "../secret/serviceSecrets.ts"
-import type { Vault } from "../secret/Vault.ts"
+import { isSame } from "../sameSecret.ts"
+import { bitsOf, isWhole, linkTokens } from "../secret/linkTokens.ts"
+import type { SharedSecrets } from "../secret/SharedSecrets.ts"
 import { DAY_MS } from "../time.ts"
 
 const LIFETIME_MS = DAY_MS
@@ -15,33 +16,31 @@ export class Links extends Context.Service<
   Links,
   {
     /** The address of an invoice's PDF, good for a day. */
-    readonly pdf: (invoice: string) => string
+    readonly pdf: (invoice: Ref) => string
     /** Whether a link is one of ours and still good. */
     readonly isGood: (invoice: string, search: URLSearchParams) => boolean
+    /** Whether it is whole, of an invoice that it led to. */
+    readonly isWhole: (invoice: Ref, search: URLSearchParams) => boolean
   }
 >()("billing/invoice/Links") {
-  static readonly layer: Layer.Layer<Links, SqlError.SqlError | ConfigProblem, SqlClient.SqlClient | Origin | Vault> =
-    Layer.effect(
-      Links,
-      Effect.gen(function* () {
-        const { url: origin } = yield* Origin
-        const secret = yield* serviceSecret(SECRET)
-        const sign = (invoice: string, expires: number) =>
-          createHmac("sha256", Redacted.value(secret)).update(`${invoice} ${expires}`).digest("base64url")
-        return Links.of({
-          pdf: (invoice) => {
-            const expires = Math.ceil((Date.now() + LIFETIME_MS) / 1000)
-            return `${origin}/invoices/${invoice}.pdf?expires=${expires}&signature=${sign(invoice, expires)}`
-          },
-          isGood: (invoice, search) => {
-            const expires = Number(search.get("expires"))
-            if (!Number.isSafeInteger(expires) || expires * 1000 < Date.now()) return false
-            const [given, right] = [search.get("signature") ?? "", sign(invoice, expires)].map((text) =>
-              Buffer.from(text),
-            )
-            return given!.length === right!.length && timingSafeEqual(given!, right!)
-          },
-        })
-      }),
-    )
+  static readonly layer: Layer.Layer<Links, SqlError.SqlError | ConfigProblem, Origin | SharedSecrets> = Layer.effect(
+    Links,
+    Effect.gen(function* () {
+      const { url: origin } = yield* Origin
+      const token = yield* linkTokens(SECRET)
+      const sign = (account: string, invoice: string, expires: number) => token(account, `${invoice} ${expires}`)
+      return Links.of({
+        pdf: ({ account_id, id }) => {
+          const expires = Math.ceil((Date.now() + LIFETIME_MS) / 1000)
+          return `${origin}/invoices/${id}.pdf?expires=${expires}&signature=${sign(account_id, id, expires)}`
+        },
+        isGood: (invoice, search) => {
+          const expires = Number(search.get("expires"))
+          if (!Number.isSafeInteger(expires) || expires * 1000 < Date.now()) return false
+          return isSame(bitsOf(search.get("signature") ?? ""), bitsOf(sign("", invoice, expires)))
+        },
+        isWhole: ({ account_id }, search) => isWhole(search.get("signature") ?? "", account_id),
+      })
+    }),
+  )
 }

@@ -15,9 +15,7 @@ export const invoiceEndpoints = [
     kind: "read",
     run: (request) =>
       Effect.flatMap(Links, (links) =>
-        listOf(invoices, request, (row) => renderInvoice(row, links.pdf(row.id)), [
-          equals("state", request.query.status),
-        ]),
+        listOf(invoices, request, (row) => renderInvoice(row, links.pdf(row)), [equals("state", request.query.status)]),
       ),
   }),
 ]
@@ -29,7 +27,7 @@ export const invoiceRoutes = [
       Effect.gen(function* () {
         const links = yield* Links
         const row = links.isGood(id!, search) ? yield* findInvoice(id!) : undefined
-        if (row === undefined)
+        if (row === undefined || !links.isWhole(row, search))
           return yield* problem("link_invalid", "This link is not valid, or not any more: fetch the invoice again.")
         const account = (yield* findAccount(row.account_id))!
         const body = yield* (yield* Pdfs).pdf(row, account.business_name)

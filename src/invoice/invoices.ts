@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
 import { type InvoicePosting, invoiceMachine } from "../../machines/invoice.ts"
 import { type AccountRow, OWN_ACCOUNT } from "../account/accounts.ts"
-import { refOf } from "../db/tenant.ts"
+import { livesHere, refOf, staysHere } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { entriesOf, type NewEntry, reverseOf } from "../ledger/ledger.ts"
 import { vatIn } from "../ledger/postings.ts"
@@ -83,7 +83,7 @@ const billed = Effect.fnUntraced(function* (period: Month, only: string | undefi
   const sql = yield* SqlClient.SqlClient
   return yield* sql<AccountRow>`
     SELECT a.* FROM account a
-    WHERE a.live_access IN ('approved', 'suspended') AND a.created_at < ${PgTypes.timestamptz(period.end)}
+    WHERE ${staysHere(sql, "a", "id")} AND a.live_access IN ('approved', 'suspended') AND a.created_at < ${PgTypes.timestamptz(period.end)}
       AND ${only === undefined ? sql`true` : sql`a.id = ${only}`}
       AND NOT EXISTS (SELECT 1 FROM invoice i WHERE i.account_id = a.id AND i.livemode AND i.period_start_at = ${PgTypes.timestamptz(period.start)})
     ORDER BY a.id`
@@ -145,7 +145,7 @@ export const drawLastMonth = Effect.suspend(() => {
 /** An invoice of whatever account: its links name it alone. */
 export const findInvoice = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<InvoiceRow>`SELECT * FROM invoice WHERE id = ${id}`
+  const [row] = yield* sql<InvoiceRow>`SELECT * FROM invoice i WHERE id = ${id} AND ${livesHere(sql, "i")}`
   return row
 })
 

@@ -6,6 +6,7 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { records } from "../db/records.ts"
+import { staysHere } from "../db/tenant.ts"
 import { type Problem, problem } from "../problem.ts"
 import { every, listen } from "../process/workers.ts"
 import { MINUTE_MS } from "../time.ts"
@@ -64,7 +65,7 @@ const writeUses = Effect.fnUntraced(function* (uses: Uses) {
   const write = Effect.gen(function* () {
     yield* sql`
       UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(sql, accounts, ACCOUNT_USE)} r
-      WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id)`
+      WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id) AND ${staysHere(sql, "k")}`
     yield* sql`
       UPDATE administrator_key k SET last_used_at = greatest(k.last_used_at, r.at)
       FROM ${records(sql, administrators, ADMINISTRATOR_USE)} r WHERE k.id = r.id`

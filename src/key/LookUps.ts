@@ -4,6 +4,7 @@
  */
 import { type Context, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
+import { livesHere } from "../db/tenant.ts"
 import { Together } from "../process/Together.ts"
 import type { ParsedKey } from "./key.ts"
 import type { AccountKey, AdministratorKey, KnownKey } from "./Remembered.ts"
@@ -22,7 +23,8 @@ const read = (sql: SqlClient.SqlClient) =>
       found.push(
         ...(yield* sql<Named<AccountKey>>`
           SELECT 'account' AS kind, k.hash, k.id, k.account_id, k.livemode, k.type, k.scopes, k.origins, k.expires_at, k.revoked_at, a.live_access, a.api_plan
-          FROM unnest(${accounts}::text[]) AS h (hash) JOIN api_key k ON k.hash = decode(h.hash, 'hex') JOIN account a ON a.id = k.account_id`),
+          FROM unnest(${accounts}::text[]) AS h (hash) JOIN api_key k ON k.hash = decode(h.hash, 'hex') JOIN account a ON a.id = k.account_id
+          WHERE ${livesHere(sql, "k")}`),
       )
     if (administrators.length > 0)
       found.push(

@@ -1,6 +1,7 @@
 /** Creating, rolling and revoking keys (decisions J1, J3, J5). A key is seen in full once: when it is made. */
 import { Data, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { Cell } from "../cell.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { formatInstant, formatInstantOrNull } from "../time.ts"
@@ -47,11 +48,12 @@ export const createKey = Effect.fn("key.create")(function* (
   may: { readonly scopes?: Scopes; readonly origins?: ReadonlyArray<string> } = {},
 ) {
   const sql = yield* SqlClient.SqlClient
-  const { key, hash, prefix, last4 } = generateKey(type, tenant.livemode)
+  const cell = yield* Cell
+  const { key, hash, prefix, last4 } = generateKey(type, tenant.livemode, cell)
   const id = newId("key")
   yield* sql`
-    INSERT INTO api_key (account_id, livemode, id, type, hash, prefix, last4, scopes, origins, created_at)
-    VALUES (${tenant.account_id}, ${tenant.livemode}, ${id}, ${type}, ${hash}, ${prefix}, ${last4},
+    INSERT INTO api_key (account_id, livemode, id, type, hash, prefix, last4, cell, scopes, origins, created_at)
+    VALUES (${tenant.account_id}, ${tenant.livemode}, ${id}, ${type}, ${hash}, ${prefix}, ${last4}, ${cell},
       ${JSON.stringify(may.scopes ?? {})}::text::jsonb, ${may.origins ?? []}::text[], ${new Date()})`
   return { id, key: Redacted.value(key) }
 })
@@ -128,7 +130,7 @@ export const renderAdministrator = ({ id, name, last4, last_used_at, revoked_at 
 /** A key for one of the service's own people (decision J3). */
 export const createAdministrator = Effect.fn("administrator.create")(function* (name: string) {
   const sql = yield* SqlClient.SqlClient
-  const { key, hash, last4 } = generateAdministratorKey()
+  const { key, hash, last4 } = generateAdministratorKey(yield* Cell)
   const id = newId("key")
   yield* sql`INSERT INTO administrator_key ${sql.insert({ id, name, hash, last4, created_at: new Date() })}`
   return { id, key: Redacted.value(key) }

@@ -1,7 +1,11 @@
-/** What keys look like: `sk_test_`, or `adm_`, + 32 base62 characters + 6 of checksum (decisions J1, J3). */
+/**
+ * What keys look like: `sk_test_`, or `adm_`, + 32 base62 characters, of which the first two are the cell that made it, + 6
+ * of checksum (decisions J1, J3, O2).
+ */
 import { createHash, randomBytes } from "node:crypto"
 import { crc32 } from "node:zlib"
 import { Redacted } from "effect"
+import { DEFAULT_CELL } from "../cell.ts"
 
 export const KEY_TYPES = ["secret", "publishable", "restricted"] as const
 export type KeyType = (typeof KEY_TYPES)[number]
@@ -23,9 +27,9 @@ const checksum = (text: string): string => {
   return out
 }
 
-/** 32 characters, each of the 62 as likely: bytes that would favour some are drawn again. */
-const body = (): string => {
-  let out = ""
+/** The cell and 30 characters, each of the 62 as likely: bytes that would favour some are drawn again. */
+const body = (cell: string): string => {
+  let out = cell
   while (out.length < BODY_LENGTH) {
     for (const byte of randomBytes(BODY_LENGTH)) if (byte < 248 && out.length < BODY_LENGTH) out += BASE62[byte % 62]
   }
@@ -35,16 +39,16 @@ const body = (): string => {
 export const hashKey = (key: string): Uint8Array => createHash("sha256").update(key).digest()
 
 /** A fresh key that begins with `prefix`. What is kept of it is its hash, prefix and last four characters. */
-const generate = (prefix: string) => {
-  const start = prefix + body()
+const generate = (prefix: string, cell: string) => {
+  const start = prefix + body(cell)
   const key = start + checksum(start)
   return { key: Redacted.make(key), hash: hashKey(key), prefix, last4: key.slice(-4) }
 }
 
-export const generateKey = (type: KeyType, livemode: boolean) =>
-  generate(`${TYPE_PREFIX[type]}_${livemode ? "live" : "test"}_`)
+export const generateKey = (type: KeyType, livemode: boolean, cell = DEFAULT_CELL) =>
+  generate(`${TYPE_PREFIX[type]}_${livemode ? "live" : "test"}_`, cell)
 
-export const generateAdministratorKey = () => generate(ADMINISTRATOR_PREFIX)
+export const generateAdministratorKey = (cell: string) => generate(ADMINISTRATOR_PREFIX, cell)
 
 export interface ParsedKey {
   /** Of whom: an account, or one of the service's own administrators. */

@@ -153,19 +153,25 @@ export const reverseOf = Effect.fnUntraced(function* (tenant: Tenant, idempotenc
 /** How many problems a check lists. */
 const MAX_PROBLEMS = 100
 
-/** Every rule of the books, checked on the rows, not trusting the constraints that keep them (`finance.rules`). */
-export const checkLedger = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-  sql.withTransaction(
+/**
+ * Every rule of the books, of one account or of all, checked on the rows, not trusting the constraints that keep them
+ * (`finance.rules`).
+ */
+export const checkLedger = Effect.fn("ledger.check")(function* (account?: string) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql.withTransaction(
     Effect.gen(function* () {
       // It reads everything, for as long as that takes.
       yield* sql`
-        SELECT set_config('statement_timeout', '0', true), set_config('enable_hashjoin', 'on', true), set_config('enable_seqscan', 'on', true)`
-      const [count] = yield* sql<{ entries: number }>`SELECT count(*) AS entries FROM ledger_entry`
+        SELECT set_config('statement_timeout', '0', true), set_config('enable_hashjoin', 'on', true), set_config('enable_seqscan', 'on', true),
+          set_config('billing.account', ${account ?? ""}, true)`
+      const [count] = yield* sql<{ entries: number }>`
+        SELECT count(*) AS entries FROM ledger_entry WHERE ${account === undefined ? sql`true` : sql`account_id = ${account}`}`
       const breaches = yield* sql<{ problem: string }>`SELECT problem FROM finance.breaches LIMIT ${MAX_PROBLEMS}`
       return { ok: breaches.length === 0, entries: count!.entries, problems: breaches.map(({ problem }) => problem) }
     }),
-  ),
-)
+  )
+})
 
 /** Entries read at a time for an export: a few megabytes. */
 const EXPORT_ENTRIES = 5_000

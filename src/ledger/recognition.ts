@@ -5,7 +5,7 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { isRef, type Ref, type Tenant } from "../db/tenant.ts"
+import { isRef, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
 import { HOUR_MS } from "../time.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { dayOf, formatDay } from "./schedule.ts"
@@ -120,8 +120,8 @@ export const recogniseOnClock = Effect.fnUntraced(function* (clock: Ref, at: num
 const dueBooks = Effect.fnUntraced(function* (throughDay: number, after: Ref | undefined) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<Ref>`
-    SELECT account_id, livemode, id FROM revenue_book
-    WHERE id = ${sql.literal(`'${WALL}'`)} AND posted_on < ${formatDay(throughDay)}::date
+    SELECT account_id, livemode, id FROM revenue_book b
+    WHERE ${staysHere(sql, "b")} AND id = ${sql.literal(`'${WALL}'`)} AND posted_on < ${formatDay(throughDay)}::date
       AND ${after === undefined ? sql`true` : sql`(account_id, livemode) > (${after.account_id}, ${after.livemode})`}
     ORDER BY account_id, livemode LIMIT ${MAX_BOOKS}`
 })
@@ -140,8 +140,8 @@ const recogniseBook = Effect.fnUntraced(function* (book: Ref, throughDay: number
 const isBehind = Effect.fnUntraced(function* (at: number) {
   const sql = yield* SqlClient.SqlClient
   const late = yield* sql`
-    SELECT 1 FROM timer
-    WHERE test_clock_id IS NULL AND actor_kind IN ('subscription', 'charge') AND due_at < to_timestamp(${at / 1000}) LIMIT 1`
+    SELECT 1 FROM timer t
+    WHERE ${staysHere(sql, "t")} AND test_clock_id IS NULL AND actor_kind IN ('subscription', 'charge') AND due_at < to_timestamp(${at / 1000}) LIMIT 1`
   return late.length > 0
 })
 

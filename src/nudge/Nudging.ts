@@ -1,12 +1,12 @@
 /** What nudges are made with: payment links that nobody can guess, and the hours in which none are sent. */
 import { Context, Effect, Layer } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import type { SqlError } from "effect/sql"
 import type { QuietHours } from "../../machines/reminders.ts"
 import type { ConfigProblem } from "../config/Config.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
 import { PageUrls } from "../http/PageUrls.ts"
 import { linkTokens } from "../secret/linkTokens.ts"
-import type { Vault } from "../secret/Vault.ts"
+import type { SharedSecrets } from "../secret/SharedSecrets.ts"
 
 const SECRET = "payment_links"
 
@@ -14,17 +14,19 @@ export class Nudging extends Context.Service<
   Nudging,
   {
     /** The token of a nudge's payment link (decision F5). It is never stored: it follows from the nudge's ID. */
-    readonly token: (nudge: string) => string
+    readonly token: (nudge: Ref) => string
     /** In live; the sandbox has none. */
     readonly quietHours: QuietHours | null
   }
 >()("billing/nudge/Nudging") {
   static readonly layer = (
     quietHours: QuietHours | null,
-  ): Layer.Layer<Nudging, SqlError.SqlError | ConfigProblem, SqlClient.SqlClient | Vault> =>
+  ): Layer.Layer<Nudging, SqlError.SqlError | ConfigProblem, SharedSecrets> =>
     Layer.effect(
       Nudging,
-      Effect.map(linkTokens(SECRET), (token) => Nudging.of({ token, quietHours })),
+      Effect.map(linkTokens(SECRET), (token) =>
+        Nudging.of({ token: ({ account_id, id }) => token(account_id, id), quietHours }),
+      ),
     )
 }
 

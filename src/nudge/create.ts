@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { CHANNELS, type Channel, type NudgeTemplate, nudgeMachine } from "../../machines/nudge.ts"
 import type { Reminder } from "../../machines/reminders.ts"
 import { records } from "../db/records.ts"
-import type { Tenant } from "../db/tenant.ts"
+import { type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { born, type Outcome } from "../runtime/outcome.ts"
@@ -97,7 +97,7 @@ export const readAddressees = Effect.fnUntraced(function* (
 export const newNudge = (
   request: NudgeRequest,
   addressees: Addressees,
-  token: (nudge: string) => string,
+  token: (nudge: Ref) => string,
 ): { readonly row: NudgeRow; readonly outcome: Outcome } | undefined => {
   const { about } = request
   const instalments = about !== null && "instalmentPlanId" in about ? about : null
@@ -133,7 +133,7 @@ export const newNudge = (
       instalment: instalments === null ? null : instalments.isLate ? "missed" : "due",
       message: request.message,
     }),
-    link_token_hash: channels.length === 0 ? null : hashToken(token(id)),
+    link_token_hash: channels.length === 0 ? null : hashToken(token({ ...tenantOf(request), id })),
     runner: null,
     announced: null,
     message_id: null,

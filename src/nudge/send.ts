@@ -9,7 +9,7 @@ import type { Fragment } from "effect/sql/Statement"
 import { CHANNELS, type Channel, type MessengerAnswer, type NudgeEvent } from "../../machines/nudge.ts"
 import { afterQuiet, type QuietHours } from "../../machines/reminders.ts"
 import { records } from "../db/records.ts"
-import { refOf } from "../db/tenant.ts"
+import { refOf, staysHere } from "../db/tenant.ts"
 import { type Accepted, type Message, Messenger, type SendError } from "../messenger/Messenger.ts"
 import { releasing, type Taking, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
@@ -76,6 +76,7 @@ const takeWaiting = (rooms: ReadonlyArray<Room>) =>
       SELECT w.*, false AS was_in_hand FROM ${records(sql, rooms, ROOM)} r CROSS JOIN LATERAL (
         SELECT n.account_id, n.livemode, n.id FROM nudge n
         WHERE n.state = 'sending' AND n.runner IS NULL AND n.test_clock_id IS NULL AND n.livemode = r.livemode AND n.channel = r.channel
+          AND ${staysHere(sql, "n")}
         ORDER BY n.livemode, n.channel, n.id LIMIT r.room FOR UPDATE SKIP LOCKED
       ) w`,
   )
@@ -86,6 +87,7 @@ const takeOnStandingClocks = takeNudges(
     SELECT n.account_id, n.livemode, n.id, false AS was_in_hand FROM nudge n
     JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
     WHERE n.state = 'sending' AND n.runner IS NULL AND n.test_clock_id IS NOT NULL AND k.state <> 'advancing'
+      AND ${staysHere(sql, "n")}
     LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )
 
@@ -95,6 +97,7 @@ const takeDropped = takeNudges(
     SELECT n.account_id, n.livemode, n.id, true AS was_in_hand FROM nudge n
     LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
     WHERE n.state = 'sending' AND n.runner IS NOT NULL AND k.state IS DISTINCT FROM 'advancing' AND ${isDropped("n")}
+      AND ${staysHere(sql, "n")}
     LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )
 

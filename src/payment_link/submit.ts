@@ -20,7 +20,7 @@ import { paymentInWords, waitForCharge, waitingLimit } from "../paying/settled.t
 import type { Submission } from "../paying/submission.ts"
 import { type Problem, problem } from "../problem.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
-import { hashToken } from "../secret/linkTokens.ts"
+import { hashOf } from "../secret/linkTokens.ts"
 import { move } from "../subscription/move.ts"
 import type { Page } from "../subscription/outcome.ts"
 import type { SubscriptionRow } from "../subscription/subscription.ts"
@@ -87,7 +87,7 @@ const paidOtherwise = Effect.fnUntraced(function* (its: ReadonlyArray<Subscripti
 })
 
 /** What is kept of what numbers the form. */
-const numberOf = ({ submission }: Submission): string | null => (submission === null ? null : hashToken(submission))
+const numberOf = ({ submission }: Submission): string | null => (submission === null ? null : hashOf(submission))
 
 interface Claimed {
   readonly nudge: NudgeRow

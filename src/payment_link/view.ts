@@ -23,8 +23,8 @@ const alsoCharged = ({ nudge, customer, owing, subscriptions, standing }: ReadLi
 /** What is said above the form: that a method was saved; or, of a reminder that is opened later, how it was paid since. */
 const remarkOf = ({ nudge, standing, latest }: ReadLink, saved: boolean): string | null => {
   if (saved && standing.kind === "settled") return SAVED
-  const isSettled = standing.kind === "settled" && nudge.template !== "payment_due"
-  return isSettled && latest?.status === "succeeded" ? `You paid ${paidBy(latest)}.` : null
+  const staysHere = standing.kind === "settled" && nudge.template !== "payment_due"
+  return staysHere && latest?.status === "succeeded" ? `You paid ${paidBy(latest)}.` : null
 }
 
 /** The page that takes a payment, or, where nothing is owed, a payment method. */

@@ -8,7 +8,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
-import type { Ref } from "../db/tenant.ts"
+import { type Ref, staysHere } from "../db/tenant.ts"
 import { type Lease, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
@@ -106,7 +106,7 @@ const takeBehind = Effect.fnUntraced(function* ({ rail, kinds, after, limit, per
               ORDER BY r.rank, r.queued_at, r.id LIMIT ${perAccount}::integer
             ) first
           ) c
-          WHERE CASE WHEN held.next_call_at IS NULL THEN c.n <= ${perAccount}::integer - coalesce(busy.under_way, 0)
+          WHERE ${staysHere(sql, "c")} AND CASE WHEN held.next_call_at IS NULL THEN c.n <= ${perAccount}::integer - coalesce(busy.under_way, 0)
             ELSE held.next_call_at <= clock_timestamp() AND c.n = 1 AND busy.under_way IS NULL END
           ORDER BY c.n, turn.n LIMIT ${limit}::integer
         ), taken AS (

@@ -6,7 +6,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { AnyStateMachine, EventFrom } from "xstate"
-import { ofTenant, type Ref, refOf } from "../db/tenant.ts"
+import { ofTenant, type Ref, refOf, staysHere } from "../db/tenant.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./lifecycle.ts"
 import { type TimerRow, takeFirstDue } from "./timers.ts"
 
@@ -64,7 +64,7 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
       SELECT a.* FROM timer t
       JOIN ${sql(table.name)} a ON (a.account_id, a.livemode, a.id) = (t.account_id, t.livemode, t.actor_id)
       WHERE t.actor_kind = ${kind} AND t.test_clock_id IS NULL AND t.due_at <= ${PgTypes.timestamptz(now)}
-        AND t.actor_id <> ALL(${[...setAside]}::text[])
+        AND t.actor_id <> ALL(${[...setAside]}::text[]) AND ${staysHere(sql, "t")}
       ORDER BY t.due_at, t.rank, t.actor_id LIMIT ${MAX_BATCH}
       FOR UPDATE OF a SKIP LOCKED`
     // An actor with two due timers is claimed twice. The timers are read again now that the actors are locked.

@@ -64,20 +64,29 @@ export const replayable = <M extends AnyStateMachine, Row extends ActorRow, Own 
   },
 })
 
-/** Replays the journal of the given actors, or of all, as everything stands at one moment: the service may go on beside. */
+/** Replays the journal of the given actors, or of all (of one account), as everything stands at one moment: the service may go on beside. */
 export const replayJournal = Effect.fn("journal.replay")(function* (
   kinds: ReadonlyArray<Replayable>,
   actors: ReadonlyArray<string>,
+  account?: string,
 ) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(
-    Effect.andThen(sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY`.unprepared, replayAll(kinds, actors)),
+    Effect.andThen(
+      sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY`.unprepared,
+      replayAll(kinds, actors, account),
+    ),
   )
 })
 
-const replayAll = Effect.fnUntraced(function* (kinds: ReadonlyArray<Replayable>, actors: ReadonlyArray<string>) {
+const replayAll = Effect.fnUntraced(function* (
+  kinds: ReadonlyArray<Replayable>,
+  actors: ReadonlyArray<string>,
+  account: string | undefined,
+) {
   const sql = yield* SqlClient.SqlClient
-  const only = actors.length === 0 ? sql`true` : sql`actor_id = ANY(${actors}::text[])`
+  const ofAccount = account === undefined ? sql`true` : sql`account_id = ${account}`
+  const only = actors.length === 0 ? ofAccount : sql`actor_id = ANY(${actors}::text[]) AND ${ofAccount}`
   const differing: Array<Difference> = []
   const seen = new Set<string>()
   let replayed = 0

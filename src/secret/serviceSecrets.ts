@@ -1,4 +1,4 @@
-/** Random values of the service itself, which all processes share: what links are signed with, and the like. */
+/** Random values of the service itself, which all processes share: what links are signed with, and the like, as they are stored. */
 import { randomBytes } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -6,6 +6,9 @@ import type { SecretTable } from "./rotate.ts"
 import { type Place, Vault } from "./Vault.ts"
 
 const SECRET_BYTES = 32
+
+/** What tells every process that secrets were replaced. */
+export const SECRETS_CHANNEL = "service_secrets"
 
 const placeOf = ({ name }: { readonly name: string }): Place => ["service_secret", name]
 

@@ -5,7 +5,7 @@ import type { QuietHours } from "../../machines/reminders.ts"
 import type { Emission } from "../../machines/subscription_setup.ts"
 import { type ChargeRow, chargeLifecycle, newCharge, renderCharge } from "../charge/charge.ts"
 import type { Answered } from "../collecting/ChargeOwners.ts"
-import type { Tenant } from "../db/tenant.ts"
+import type { Ref, Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import type { Json } from "../json.ts"
 import type { OpenSchedule } from "../ledger/schedules.ts"
@@ -61,7 +61,7 @@ export interface Facts {
   readonly addressees: Addressees
   readonly quietOf: (tenant: Tenant) => QuietHours | null
   /** The token of a nudge's payment link. */
-  readonly token: (nudge: string) => string
+  readonly token: (nudge: Ref) => string
   /** This process, which sends the charges that go at once. */
   readonly runner: number
 }

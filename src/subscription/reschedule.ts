@@ -2,7 +2,7 @@
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { isRef, ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
+import { isRef, ofTenant, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
 import { RemindersFollow } from "../plan/RemindersFollow.ts"
 import { every } from "../process/workers.ts"
 import { wakeAt } from "../runtime/Wakeups.ts"
@@ -67,8 +67,8 @@ export const rescheduleNext = (maxBatch = MAX_BATCH) => {
       Effect.gen(function* () {
         const plan = yield* nextTurn(
           (account) => sql<Changed>`
-            SELECT account_id, livemode, id, reminders_rescheduled_to FROM plan
-            WHERE reminders_rescheduled_to IS NOT NULL AND account_id > ${account}
+            SELECT account_id, livemode, id, reminders_rescheduled_to FROM plan p
+            WHERE reminders_rescheduled_to IS NOT NULL AND account_id > ${account} AND ${staysHere(sql, "p")}
             ORDER BY account_id, reminders_turn_at NULLS FIRST LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`,
         )
         if (plan === undefined) return false

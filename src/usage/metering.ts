@@ -6,6 +6,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { records } from "../db/records.ts"
+import { staysHere } from "../db/tenant.ts"
 import { Metering } from "../http/Metering.ts"
 import type { AccountKey, KnownKey } from "../key/Keys.ts"
 import { every } from "../process/workers.ts"
@@ -65,6 +66,7 @@ const writeReads = Effect.fnUntraced(function* (reads: Reads) {
   yield* sql`
     INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, read_requests)
     SELECT r.account_id, true, r.period_start_at, r.reads FROM ${records(sql, rows, READS)} r
+    JOIN account a ON a.id = r.account_id WHERE ${staysHere(sql, "r")}
     ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET read_requests = u.read_requests + excluded.read_requests, updated_at = now()`.pipe(
     Effect.tapError(() => Effect.sync(() => rows.forEach((row) => void reads.add(row)))),
   )

@@ -1,7 +1,7 @@
 /** What the deliveries leave behind: those that nobody is to get any more, and those that are old. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { isRef, type Ref } from "../db/tenant.ts"
+import { isRef, type Ref, staysHere } from "../db/tenant.ts"
 import type { EndpointRow } from "./endpoint.ts"
 import { WAITING, waitingEndpoints } from "./waiting.ts"
 
@@ -44,7 +44,7 @@ export const giveUpEnded = Effect.gen(function* () {
     WITH RECURSIVE ${waitingEndpoints(sql)}
     SELECT w.account_id, w.livemode, w.id
     FROM waiting w LEFT JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (w.account_id, w.livemode, w.id)
-    WHERE e.id IS NULL OR e.state = 'disabled' OR e.given_up_to > 0`
+    WHERE (e.id IS NULL OR e.state = 'disabled' OR e.given_up_to > 0) AND ${staysHere(sql, "w")}`
   yield* Effect.forEach(ended, giveUp, { discard: true })
 })
 
@@ -55,7 +55,8 @@ export const purgeEvents = Effect.gen(function* () {
   while (purged === MAX_PURGED) {
     const gone = yield* sql`
       DELETE FROM event WHERE (account_id, livemode, id) IN (
-        SELECT account_id, livemode, id FROM event WHERE recorded_at < now() - ${RETENTION}::interval LIMIT ${MAX_PURGED}
+        SELECT account_id, livemode, id FROM event e
+        WHERE recorded_at < now() - ${RETENTION}::interval AND ${staysHere(sql, "e")} LIMIT ${MAX_PURGED}
       ) RETURNING 1`
     purged = gone.length
   }

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import type { Ref } from "../db/tenant.ts"
+import { type Ref, staysHere } from "../db/tenant.ts"
 import { take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { Vault } from "../secret/Vault.ts"
@@ -28,7 +28,7 @@ export const takeEndpoints = Effect.fnUntraced(function* (held: ReadonlyArray<st
         SELECT e.account_id, e.livemode, e.id
         FROM waiting w JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (w.account_id, w.livemode, w.id)
         WHERE (w.due_at IS NULL OR w.due_at <= now()) AND e.state = 'enabled' AND NOT e.id = ANY(${held}::text[]) AND ${isFree("e")}
-          AND ${opensSecrets(sql, vault)}
+          AND ${opensSecrets(sql, vault)} AND ${staysHere(sql, "e")}
         LIMIT ${limit} FOR UPDATE OF e SKIP LOCKED
       ) free
       WHERE (webhook_endpoint.account_id, webhook_endpoint.livemode, webhook_endpoint.id) = (free.account_id, free.livemode, free.id)

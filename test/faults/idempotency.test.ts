@@ -1,12 +1,11 @@
 import { Effect, Layer } from "effect"
 import type { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
-import { KEYS } from "../../scripts/server.ts"
 import { RecordKeys } from "../../src/http/RecordKeys.ts"
-import { Vault } from "../../src/secret/Vault.ts"
 import { createApi } from "../support/api.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { startServer } from "../support/server.ts"
+import { secretsLayer } from "../support/services.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
@@ -18,7 +17,7 @@ const withKey = (key: string) => ({ "idempotency-key": key })
 
 /** Runs a program that works on records, as a process of the service does. */
 const withRecords = <A, E>(program: Effect.Effect<A, E, SqlClient.SqlClient | RecordKeys>) =>
-  database.run(() => Effect.provide(program, RecordKeys.layer.pipe(Layer.provide(Vault.layer(KEYS)))))
+  database.run(() => Effect.provide(program, RecordKeys.layer.pipe(Layer.provide(secretsLayer(database)))))
 
 /** What the record of a key is found by. */
 const kept = (key: string): Promise<string> =>

@@ -452,7 +452,7 @@ describe("beginning a plan", () => {
     const first = data(await buyers().post(path(product), body, { "idempotency-key": "k1" }), 201)
     const again = await buyers().post(path(product), body, { "idempotency-key": "k1" })
     expect([again.body.data, again.headers.get("idempotent-replayed")]).toEqual([first, "true"])
-    expect(first.accessToken).toMatch(/^[A-Za-z0-9_-]{43}$/)
+    expect(first.accessToken).toMatch(/^00[A-Za-z0-9_-]{51}$/)
     expect(first).toMatchObject({ publicId: expect.stringMatching(/^SB-[0-9A-HJKMNP-TV-Z]{10}$/), amountDue: 1_000 })
     expect(first.pageUrl.endsWith(`/save/${first.accessToken}`)).toBe(true)
     expect(first.paymentUrl).toBe(`${first.pageUrl}/pay`)

@@ -307,7 +307,7 @@ describe("a reset", () => {
     let both = false
     while (await database.run(() => batch)) {
       transactions++
-      expect(await database.run(() => checkLedger)).toMatchObject({ ok: true, problems: [] })
+      expect(await database.run(() => checkLedger())).toMatchObject({ ok: true, problems: [] })
       const markers = await database.run((sql) => sql<{ account_id: string }>`SELECT account_id FROM sandbox_reset`)
       for (const { account_id } of markers) {
         const caller = callers[made.findIndex(({ account }) => account.id === account_id)]!

@@ -18,6 +18,7 @@ import { Links } from "../../src/invoice/Links.ts"
 import type { Json } from "../../src/json.ts"
 import { Nudging } from "../../src/nudge/Nudging.ts"
 import { pageUrlsLayer } from "../../src/pageUrls.ts"
+import { SharedSecrets } from "../../src/secret/SharedSecrets.ts"
 import { Vault } from "../../src/secret/Vault.ts"
 import { useDatabase } from "../support/database.ts"
 
@@ -28,6 +29,7 @@ const services = () =>
     Layer.provideMerge(pageUrlsLayer.pipe(Layer.provide(Layer.merge(CheckoutLinks.layer, InstalmentLinks.layer)))),
     Layer.provideMerge(Layer.merge(Nudging.layer(null), Views.layer)),
     Layer.provideMerge(Origin.layer("http://localhost")),
+    Layer.provideMerge(SharedSecrets.layer),
     Layer.provideMerge(Layer.merge(poolLayer(database.url()), Vault.layer(KEYS))),
   )
 type Services = Layer.Success<ReturnType<typeof services>>

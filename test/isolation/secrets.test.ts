@@ -26,7 +26,7 @@ import { dump, spellings } from "../support/dump.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { type Received, useReceiver } from "../support/receiver.ts"
 import { runToEnd, startServer } from "../support/server.ts"
-import { useServices } from "../support/services.ts"
+import { secretsLayer, useServices } from "../support/services.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
 const receiver = useReceiver()
@@ -416,7 +416,9 @@ describe("a record's key", () => {
 
   it("opens nothing of another tenant's, key's or service's", async () => {
     const of = (keys: ReadonlyArray<EncryptionKey>) =>
-      sealing(database)(keys, Effect.provide(RecordKeys, Layer.fresh(RecordKeys.layer)))
+      Effect.runPromise(
+        Effect.provide(RecordKeys, Layer.fresh(RecordKeys.layer).pipe(Layer.provide(secretsLayer(database, keys)))),
+      )
     const tenant = { account_id: "acct_1", livemode: true }
     const records = await of(KEYS)
     const record = records.of(tenant, "k")

@@ -137,7 +137,7 @@ describe("a month", () => {
       (sql) => sql`plan_id = ${plan} AND event = 'recognised' AND effective_on = occurred_on`,
     )
     expect(late.map(({ corrects }) => corrects)).toEqual([recognised.at(-1)!.id, recognised.at(-1)!.id, sale!.id])
-    expect(await database.run(() => checkLedger)).toMatchObject({ ok: true })
+    expect(await database.run(() => checkLedger())).toMatchObject({ ok: true })
   })
 
   it("is closed once nobody is posting into it, however many do", async () => {

@@ -33,7 +33,7 @@ describe("the ledger refuses", () => {
           VALUES (${id}, false, 'le_off', 1, 'clearing', 'NGN', 500, now()), (${id}, false, 'le_off', 2, 'deferred_revenue', 'NGN', -499, now())`,
       ),
     ).toBe("ledger_entry_balances")
-    expect((await database.run(() => checkLedger)).entries).toBe(0)
+    expect((await database.run(() => checkLedger())).entries).toBe(0)
   })
 
   it("to be asked for one that does not balance, or for one without lines", async () => {
@@ -49,7 +49,7 @@ describe("the ledger refuses", () => {
     await expect(asked(bookEntry(id, { idempotencyKey: "bare", lines: [] }))).rejects.toThrow(
       "The entry bare has 0 lines that sum to 0 kobo.",
     )
-    expect((await database.run(() => checkLedger)).entries).toBe(0)
+    expect((await database.run(() => checkLedger())).entries).toBe(0)
   })
 
   it("a foreign currency", async () => {

@@ -54,7 +54,7 @@ it("holds every deposit until it is delivered or owed back, and takes VAT of wha
               notes: new Map(),
               addressees: new Map(),
               quietOf: () => null,
-              token: (id) => id,
+              token: ({ id }) => id,
             },
           )
           for (const entry of outcome.entries) {

@@ -151,7 +151,7 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     const charge = await account.settled((await account.latest(subscription)).id)
     expect(charge).toMatchObject({ failure_code: "authentication_required", will_retry: false, next_retry_at: null })
     const mail = await eventually(async () => mailbox.to(emailOf(account.id)).at(-1))
-    expect(mail.text).toMatch(/\/pay\/[\w-]{43}/)
+    expect(mail.text).toMatch(/\/pay\/00[\w-]{51}/)
     expect(account.merchant.books.totalTaken()).toBe(500_000)
   })
 

@@ -1,13 +1,11 @@
 /** Payment links where buyers pay on the rails' own pages (decisions P5 to P8). */
 import { Effect, Layer } from "effect"
 import { describe, expect, it } from "vitest"
-import { KEYS } from "../../scripts/server.ts"
-import { poolLayer } from "../../src/db/database.ts"
 import { Nudging } from "../../src/nudge/Nudging.ts"
-import { Vault } from "../../src/secret/Vault.ts"
 import { heading, markup, open as openPage, submit, submitForm } from "../support/checkout.ts"
 import { faults } from "../support/rails/fault.ts"
 import { BOTH, DUE, type LiveAccount, useRails } from "../support/rails/live.ts"
+import { secretsLayer } from "../support/services.ts"
 import { createCustomer, data, eventually } from "../support/story.ts"
 
 const { database, server, open } = useRails()
@@ -16,16 +14,18 @@ const PRICE = 500_000
 const MINUTE_MS = 60_000
 
 /** The page behind the link of a nudge, whose token is nowhere but in the message. */
-const linkOf = async (nudge: string): Promise<string> => {
-  const layer = Nudging.layer(null).pipe(Layer.provide(Layer.merge(poolLayer(database.url(), 1), Vault.layer(KEYS))))
+const linkOf = async (account: string, nudge: string): Promise<string> => {
+  const layer = Nudging.layer(null).pipe(Layer.provide(secretsLayer(database)))
   const token = await Effect.runPromise(
-    Effect.map(Nudging, (nudging) => nudging.token(nudge)).pipe(Effect.provide(layer)),
+    Effect.map(Nudging, (nudging) => nudging.token({ account_id: account, livemode: true, id: nudge })).pipe(
+      Effect.provide(layer),
+    ),
   )
   return `${server().origin}/pay/${token}`
 }
 
-const linkAbout = async ({ api }: LiveAccount, customer: string, subscription: string) =>
-  linkOf(data(await api.post("/nudges", { customer, subscription, template: "payment_due" }), 201).id)
+const linkAbout = async ({ api, id }: LiveAccount, customer: string, subscription: string) =>
+  linkOf(id, data(await api.post("/nudges", { customer, subscription, template: "payment_due" }), 201).id)
 
 /** A subscription whose second payment was declined, and a link to pay it by. */
 const overdue = async (account: LiveAccount) => {
@@ -104,7 +104,7 @@ describe.each(BOTH)("a payment link on %s", (name) => {
       return all.every((one) => data(one).status === "past_due") ? true : undefined
     })
     const nudge = data(await api.post("/nudges", { customer: buyer.customer, template: "payment_due" }), 201)
-    const url = await linkOf(nudge.id)
+    const url = await linkOf(account.id, nudge.id)
     data(await submit(url, { amount: 2 * PRICE }))
     await openPage((await rail.payOnPage(await newest(buyer.customer), "pay"))!)
     for (const id of both)
@@ -118,7 +118,7 @@ describe.each(BOTH)("a payment link on %s", (name) => {
     const { method } = await account.buyer()
     const customer = await createCustomer(api, { phone: "+2348031234567" })
     expect(method).toMatch(/^pm_/)
-    const url = await linkOf(data(await api.post("/nudges", { customer, template: "payment_due" }), 201).id)
+    const url = await linkOf(account.id, data(await api.post("/nudges", { customer, template: "payment_due" }), 201).id)
     const missing = await submit(url, {})
     expect([missing.status, missing.body.error.param]).toEqual([400, "email"])
     const { redirect_url } = data(await submit(url, { email: "chidi@example.com" }))

@@ -66,7 +66,7 @@ const newest = async (session: string) => {
 }
 
 afterAll(async () => {
-  expect(await database.run(() => checkLedger)).toMatchObject({ ok: true, problems: [] })
+  expect(await database.run(() => checkLedger())).toMatchObject({ ok: true, problems: [] })
 })
 
 describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (rail) => {

@@ -240,7 +240,7 @@ export const judge = async (
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       return {
-        ledger: yield* checkLedger,
+        ledger: yield* checkLedger(),
         journal: yield* replayJournal(replayables, []),
         left: yield* sql<{ what: string }>`
           SELECT 'call ' || kind || ' about ' || id AS what FROM rail_call UNION ALL SELECT 'callback about ' || reference FROM rail_callback`,

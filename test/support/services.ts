@@ -1,11 +1,19 @@
 /** The service's verbs in this process, as a process of its own would have them. */
-import { type Effect, type Layer, ManagedRuntime } from "effect"
+import { type Effect, Layer, ManagedRuntime } from "effect"
 import { afterAll } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
+import type { EncryptionKey } from "../../src/config/Config.ts"
+import { poolLayer } from "../../src/db/database.ts"
+import { SharedSecrets } from "../../src/secret/SharedSecrets.ts"
+import { Vault } from "../../src/secret/Vault.ts"
 import { servicesLayer } from "../../src/services.ts"
 import type { TestDatabase } from "./database.ts"
 
 type Services = Layer.Success<ReturnType<typeof servicesLayer>>
+
+/** What opens the service's own secrets on a database, with these keys. */
+export const secretsLayer = (database: TestDatabase, keys: ReadonlyArray<EncryptionKey> = KEYS) =>
+  SharedSecrets.asTheyAre.pipe(Layer.provide(Layer.merge(poolLayer(database.url(), 1), Vault.layer(keys))))
 
 /** Call at the top of a test file. They start with the first program and stay: their jobs take longer to start than to run. */
 export const useServices = (database: TestDatabase) => {

@@ -8,7 +8,7 @@ import type { TestDatabase } from "./database.ts"
 export const expectWhole = async (database: TestDatabase) => {
   const twice = await database.run((sql) => sql`SELECT reference FROM simulator_attempt WHERE attempts > 1`)
   expect(twice).toEqual([])
-  expect(await database.run(() => checkLedger)).toMatchObject({ ok: true, problems: [] })
+  expect(await database.run(() => checkLedger())).toMatchObject({ ok: true, problems: [] })
   expect((await database.run(() => replayJournal(replayables, []))).differing).toEqual([])
 }
 

@@ -1,0 +1,47 @@
+/**
+ * The fence around an account that moves (migrations/0025_cells.sql): triggers on every table refuse what is written of it,
+ * whoever writes. They are switched on while some account moves, table by table, each for as long as those take who are
+ * writing to it just then.
+ */
+import { Effect, Schedule } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import type { MovedTable } from "./tables.ts"
+
+/** Any number of our own: the class of the locks that refuse_moving takes. */
+const FENCE_LOCKS = 7_301_010
+
+/** How soon a table that somebody was holding is tried again, and how often. */
+const AGAIN_MS = 50
+const TRIES = 1_200
+
+const isHeld = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError"
+
+/** Switches the fence on where some account moves, and off where none does. */
+export const switchFence = Effect.fnUntraced(function* (tables: ReadonlyArray<MovedTable>) {
+  const sql = yield* SqlClient.SqlClient
+  yield* Effect.forEach(
+    tables,
+    ({ name }) =>
+      Effect.retry(sql`SELECT switch_fence(${name})`, {
+        while: isHeld,
+        schedule: Schedule.spaced(AGAIN_MS),
+        times: TRIES,
+      }),
+    { discard: true },
+  )
+})
+
+/** Refuses what is written of an account from now on; returns once all that was being written is. */
+export const fence = Effect.fnUntraced(function* (account: string) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    UPDATE account_move SET state = 'fenced', fenced_at = clock_timestamp() WHERE account_id = ${account} AND state = 'copying'`
+  yield* sql.withTransaction(sql`SELECT pg_advisory_xact_lock(${FENCE_LOCKS}, hashtext(${account}))`)
+})
+
+/** Lets an account be written again where it has always been. */
+export const reopen = Effect.fnUntraced(function* (account: string) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    UPDATE account_move SET state = 'copying', fenced_at = NULL WHERE account_id = ${account} AND state = 'fenced'`
+})

@@ -1,0 +1,81 @@
+/**
+ * The configuration of HAProxy (2.6 or newer) before cells: each request goes to the cell that its text names (decision O2),
+ * or to where its account has moved since, which a map says.
+ */
+import { TAG_LENGTH } from "../cell.ts"
+import type { CellEntry } from "./cellsFile.ts"
+import { MAP_NAME } from "./proxy.ts"
+
+export interface ProxyOptions {
+  readonly cells: ReadonlyArray<Pick<CellEntry, "cell" | "servers">>
+  /** Where the proxy listens, `HOST:PORT` or `:PORT`. */
+  readonly bind: string
+  /** Where its runtime API listens. */
+  readonly admin: string
+  /** The folder of the map. */
+  readonly folder: string
+}
+
+const backend = ({ cell, servers }: Pick<CellEntry, "cell" | "servers">): string =>
+  [
+    `backend cell_${cell}`,
+    "  option httpchk GET /readyz",
+    "  http-check expect status 200",
+    ...servers.map((address, n) => `  server ${cell}_${n + 1} ${address} check inter 1s fall 2 rise 1`),
+  ].join("\n")
+
+/** The configuration as text. Cells that it does not know, and requests that name none, go to the first. */
+export const haproxyConfig = ({ cells, bind, admin, folder }: ProxyOptions): string => {
+  const map = `${folder.replace(/\/+$/, "")}/${MAP_NAME}`
+  const address = admin.startsWith("/") ? admin : `ipv4@${admin}`
+  return `# Written by \`npm run --silent cli -- cell haproxy\`: see docs/scaling.md.
+global
+  maxconn 20000
+  # The runtime API, by which \`account move --proxy\` tells where an account lives from now on.
+  stats socket ${address} ${admin.startsWith("/") ? "mode 600 " : ""}level admin
+
+defaults
+  mode http
+  maxconn 20000
+  option forwardfor
+  option http-keep-alive
+  # A request that never got there goes to another process of the cell.
+  retry-on conn-failure
+  retries 2
+  option redispatch
+  timeout connect 2s
+  timeout client 75s
+  timeout server 75s
+  timeout http-request 30s
+  timeout check 2s
+
+frontend billing
+  bind ${bind}
+  http-request set-header X-Forwarded-Proto https if { ssl_fc }
+  http-request set-header X-Forwarded-Proto http if !{ ssl_fc }
+
+  # What a request names: a link's token, an account, the cell itself, a key; the first that is there says where it goes.
+  acl is_link path_reg ^/(checkout|pay|save)/[0-9A-Za-z]{2}[\\w-]{51}(/|$)
+  acl is_plan path_reg ^(/sandbox)?(/v1)?/public/save-to-buy/p/[0-9A-Za-z]{2}[\\w-]{51}(/|$)
+  acl is_invoice path_beg /invoices/
+  http-request set-var(txn.token) path,field(3,/) if is_link
+  http-request set-var(txn.token) path,regsub(^.*/p/,),field(1,/) if is_plan
+  http-request set-var(txn.token) url_param(signature) if is_invoice
+  http-request set-var(txn.account) path,regsub(^.*(acct_[0-9a-z]+).*$,\\1) if { path_reg /acct_[0-9a-z]+ }
+  http-request set-var(txn.key) http_auth_bearer if { req.hdr(Authorization) -m found }
+
+  # Accounts that have moved.
+  http-request set-var(txn.cell) var(txn.token),bytes(2,${TAG_LENGTH}),map_str(${map}) if { var(txn.token) -m found }
+  http-request set-var(txn.cell) var(txn.account),map_str(${map}) if { var(txn.account) -m found } !{ var(txn.cell) -m found }
+  http-request set-var(txn.cell) var(txn.key),sha2(256),hex,map_str(${map}) if { var(txn.key) -m found } !{ var(txn.cell) -m found }
+  # All others: as the text says.
+  http-request set-var(txn.cell) var(txn.token),bytes(0,2) if { var(txn.token) -m found } !{ var(txn.cell) -m found }
+  http-request set-var(txn.cell) url_param(cell),bytes(0,2) if { url_param(cell) -m found } !{ var(txn.cell) -m found }
+  http-request set-var(txn.cell) var(txn.key),regsub(^(?:[spr]k_(?:live|test)|adm)_,),bytes(0,2) if { var(txn.key) -m found } !{ var(txn.cell) -m found }
+
+  use_backend cell_%[var(txn.cell)] if { var(txn.cell) -m reg ^(${cells.map(({ cell }) => cell).join("|")})$ }
+  default_backend cell_${cells[0]!.cell}
+
+${cells.map(backend).join("\n\n")}
+`
+}

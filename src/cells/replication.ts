@@ -1,0 +1,92 @@
+/**
+ * Copying an account by Postgres's own logical replication: a publication of the source whose row filters let that account's
+ * rows through, and a subscription of the target. First all rows as they are, then whatever is written, in order of commit.
+ * Each step may be taken again.
+ */
+import { randomUUID } from "node:crypto"
+import { Effect, Redacted, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import type { MovedTable } from "./tables.ts"
+
+const LOOK_EVERY_MS = 100
+const LOOK_CLOSELY_MS = 5
+
+/** In SQL that takes no parameters. */
+const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`
+
+export interface Move {
+  readonly account_id: string
+  /** What the publication, the slot and the subscription are called, too. */
+  readonly move_id: string
+}
+
+/** At the source: what is to be copied, and from where in its log. */
+export const publish = Effect.fnUntraced(function* ({ account_id, move_id }: Move, tables: ReadonlyArray<MovedTable>) {
+  const sql = yield* SqlClient.SqlClient
+  const published = yield* sql`SELECT 1 FROM pg_publication WHERE pubname = ${move_id}`
+  if (published.length === 0) {
+    const rows = [...tables, { name: "account_mark", owner: "account_id" }].map(
+      ({ name, owner }) => `${name} WHERE (${owner} = ${quoted(account_id)})`,
+    )
+    yield* sql.unsafe(`CREATE PUBLICATION ${move_id} FOR TABLE ${rows.join(", ")}`).unprepared
+  }
+  yield* sql`
+    SELECT pg_create_logical_replication_slot(${move_id}, 'pgoutput')::text AS made
+    WHERE NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id})`
+})
+
+/** At the target: begins to copy. `from` is how the target's server reaches the source's database. */
+export const subscribe = Effect.fnUntraced(function* ({ move_id }: Move, from: Redacted.Redacted<string>) {
+  const sql = yield* SqlClient.SqlClient
+  const subscribed = yield* sql`SELECT 1 FROM pg_subscription WHERE subname = ${move_id}`
+  if (subscribed.length > 0) return
+  yield* sql.unsafe(
+    `CREATE SUBSCRIPTION ${move_id} CONNECTION ${quoted(Redacted.value(from))} PUBLICATION ${move_id}
+     WITH (create_slot = false, slot_name = ${quoted(move_id)}, copy_data = true, synchronous_commit = 'on')`,
+  ).unprepared
+})
+
+/** At the target: waits until all rows that there were are copied. */
+export const copied = Effect.fnUntraced(function* ({ move_id }: Move) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql<{ left: number }>`
+    SELECT count(*) AS left FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid
+    WHERE s.subname = ${move_id} AND r.srsubstate <> 'r'`.pipe(
+    Effect.repeat({ until: ([row]) => row!.left === 0, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
+  )
+})
+
+/** Waits until the target has all that is committed at the source so far; returns how long that took, ms. */
+export const catchUp = Effect.fnUntraced(function* ({ account_id }: Move, target: SqlClient.SqlClient) {
+  const sql = yield* SqlClient.SqlClient
+  const mark = randomUUID()
+  const beganAt = performance.now()
+  yield* sql`
+    INSERT INTO account_mark (account_id, mark) VALUES (${account_id}, ${mark})
+    ON CONFLICT (account_id) DO UPDATE SET mark = excluded.mark`
+  yield* target<{ mark: string }>`SELECT mark FROM account_mark WHERE account_id = ${account_id}`.pipe(
+    Effect.repeat({ until: ([row]) => row?.mark === mark, schedule: Schedule.spaced(LOOK_CLOSELY_MS) }),
+  )
+  return performance.now() - beganAt
+})
+
+/** At the target: ends the copying. What happens at the source from now on does not arrive any more. */
+export const unsubscribe = Effect.fnUntraced(function* ({ move_id }: Move) {
+  const sql = yield* SqlClient.SqlClient
+  const subscribed = yield* sql`SELECT 1 FROM pg_subscription WHERE subname = ${move_id}`
+  if (subscribed.length === 0) return
+  // Takes its slots at the source with it.
+  yield* sql.unsafe(`DROP SUBSCRIPTION ${move_id}`).unprepared
+})
+
+/** At the source: forgets what was to be copied, and the slots that were made for it. */
+export const unpublish = Effect.fnUntraced(function* ({ move_id }: Move) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql.unsafe(`DROP PUBLICATION IF EXISTS ${move_id}`).unprepared
+  // Until its walsender has heard that nobody listens any more, the slot is in use.
+  yield* sql`
+    SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE slot_name = ${move_id} AND NOT active`.pipe(
+    Effect.andThen(sql`SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id}`),
+    Effect.repeat({ until: (rows) => rows.length === 0, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
+  )
+})

@@ -1,0 +1,21 @@
+/** Databases beside the installation's own: those of other cells. */
+import { Context, Effect, Layer, type Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { poolLayer } from "../db/database.ts"
+import { oneLine, Refused } from "./failures.ts"
+
+/** A client of a database for as long as the scope is open; `option` names what gave its address. */
+export const openDatabase = Effect.fnUntraced(function* (
+  option: string,
+  url: Redacted.Redacted<string>,
+  settings: Readonly<Record<string, string>> = {},
+) {
+  const refuse = (error: unknown) =>
+    new Refused({ message: `${option}: the database cannot be used: ${oneLine(String((error as Error).message))}` })
+  const client = Context.get(
+    yield* Effect.mapError(Layer.build(poolLayer(url, 2, settings)), refuse),
+    SqlClient.SqlClient,
+  )
+  yield* Effect.mapError(client`SELECT id FROM cell`, refuse)
+  return client
+})

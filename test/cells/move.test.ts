@@ -1,0 +1,153 @@
+/** Two cells on one machine, and an account that moves between them (decisions O; docs/scaling.md). */
+import { setTimeout as sleep } from "node:timers/promises"
+import { Redacted } from "effect"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/accounts.ts"
+import { STEPS } from "../../src/cells/moveAccount.ts"
+import { type Answer, type Api, createApi } from "../support/api.ts"
+import { useCommandLine } from "../support/commandLine.ts"
+import { useDatabase } from "../support/database.ts"
+import { runToEnd, type Server, startServer } from "../support/server.ts"
+import { data } from "../support/story.ts"
+import { expectWhole } from "../support/whole.ts"
+
+const CELLS = ["00", "7Z"] as const
+const databases = [useDatabase(), useDatabase()] as const
+const commandLines = [
+  useCommandLine(databases[0], { CELL: CELLS[0] }),
+  useCommandLine(databases[1], { CELL: CELLS[1] }),
+] as const
+const servers: Array<Server> = []
+type Side = 0 | 1
+
+const urlOf = (side: Side) => Redacted.value(databases[side].url())
+const other = (side: Side): Side => (side === 0 ? 1 : 0)
+
+beforeAll(async () => {
+  servers.push(
+    await startServer(databases[0].url(), { CELL: CELLS[0] }),
+    await startServer(databases[1].url(), { CELL: CELLS[1] }),
+  )
+  const joined = await commandLines[1]("cell", "join", "--from", urlOf(0), "--json")
+  expect(joined.errors).toBe("")
+})
+afterAll(() => Promise.all(servers.map((server) => server.stop())))
+
+const createMerchant = (businessName: string) =>
+  databases[0].run(() => createAccount({ businessName, liveAccess: "approved" }))
+type Merchant = Awaited<ReturnType<typeof createMerchant>>
+
+/** Runs the mover from a cell to the other one; it dies at that step. */
+const move = (account: string, from: Side, diesAt = "") =>
+  runToEnd("test/support/mover.ts", [], {
+    SOURCE: urlOf(from),
+    TARGET: urlOf(other(from)),
+    ACCOUNT: account,
+    CELL: CELLS[from],
+    DIES_AT: diesAt,
+  })
+
+/** What a proxy is to callers: it knows where the account was last, and looks at the other cell where that one knows no key. */
+const routed = (key: string) => {
+  const apis = servers.map(({ origin }) => createApi(origin, key)) as [Api, Api]
+  let side: Side = 0
+  const refused = { moving: 0 }
+  const send = async (body: object, path: string, headers: Readonly<Record<string, string>>): Promise<Answer> => {
+    for (;;) {
+      const answer = await apis[side].post(path, body, headers)
+      const code = answer.body.error?.code
+      if (code === "key_invalid") side = other(side)
+      else if (code === "account_moving") {
+        refused.moving++
+        expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, expect.stringMatching(/^\d+$/)])
+        await sleep(5)
+      } else if (code === "idempotency_request_in_progress") await sleep(100)
+      else return answer
+    }
+  }
+  return { send, refused, at: () => apis[side] }
+}
+
+/** Writes until it is told to stop: customers, and charges of them, each under a key of its own; returns what was answered. */
+const load = (merchant: Merchant) => {
+  const caller = routed(merchant.keys.sk_test)
+  let going = true
+  const writer = async (name: string) => {
+    const made: Array<{ customer: string; charge: string }> = []
+    for (let n = 0; going; n++) {
+      const key = { "idempotency-key": `${name}-${n}` }
+      const customer = data(
+        await caller.send({ name: `${name} ${n}`, email: `${name}${n}@example.com` }, "/customers", key),
+        201,
+      ).id
+      const charge = {
+        customer,
+        amount: 50_000,
+        currency: "NGN",
+        description: "One",
+        payment_method: "pm_test_success",
+      }
+      const paid = data(await caller.send(charge, "/charges", { "idempotency-key": `${name}-${n}-paid` }), 201)
+      made.push({ customer, charge: paid.id })
+    }
+    return made
+  }
+  const writers = ["a", "b", "c"].map(writer)
+  return {
+    refused: caller.refused,
+    at: caller.at,
+    stop: async () => {
+      going = false
+      return (await Promise.all(writers)).flat()
+    },
+  }
+}
+
+describe("an account", () => {
+  it("moves to and fro under load, however often its mover is killed: no write is lost or done twice", {
+    timeout: 300_000,
+  }, async () => {
+    const merchant = await createMerchant("Moves")
+    const { id } = merchant.account
+    const running = load(merchant)
+    await sleep(200)
+    for (const step of STEPS) {
+      const killed = await move(id, 0, step)
+      expect([step, killed.code, killed.errors]).toEqual([step, null, ""])
+      await sleep(50)
+    }
+    const finished = await move(id, 0)
+    expect([finished.code, finished.errors]).toEqual([0, ""])
+    expect(JSON.parse(finished.output).rows).toBeGreaterThan(10)
+    expect((await move(id, 0)).errors).toContain("No such account")
+    await sleep(200)
+    const back = await move(id, 1)
+    expect([back.code, back.errors]).toEqual([0, ""])
+    await sleep(200)
+    const made = await running.stop()
+    expect(running.refused.moving).toBeGreaterThan(0)
+
+    const all = await running.at().all("/customers")
+    expect(all.map((one) => one.id).sort()).toEqual(made.map(({ customer }) => customer).sort())
+    const charges = await running.at().all("/charges")
+    expect(charges.map((one) => one.id).sort()).toEqual(made.map(({ charge }) => charge).sort())
+    expect(new Set(charges.map(({ status }) => status))).toEqual(new Set(["succeeded"]))
+    await expectWhole(databases[0])
+    await expectWhole(databases[1])
+
+    const [kept] = await databases[1].run(
+      (sql) => sql<{ customers: number }>`
+        SELECT count(*) AS customers FROM account_kept WHERE account_id = ${id} AND table_name = 'customer'`,
+    )
+    expect(kept!.customers).toBeGreaterThan(0)
+    for (const database of databases) {
+      const left = await database.run(
+        (sql) => sql<{ what: string }>`
+          SELECT account_id AS what FROM account_move UNION ALL SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE 'move%'
+          UNION ALL SELECT pubname FROM pg_publication UNION ALL SELECT subname FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+          UNION ALL SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'account_moving' AND tgenabled <> 'D'`,
+      )
+      expect(left).toEqual([])
+    }
+  })
+})
