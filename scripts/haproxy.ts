@@ -33,10 +33,14 @@ const isListening = (port: number): Promise<boolean> =>
 export const startHaproxy = async (program: string, config: string, port: number): Promise<ChildProcess> => {
   const checked = spawnSync(program, ["-c", "-f", config], { encoding: "utf8" })
   if (checked.status !== 0) throw new Error(checked.stderr)
-  const child = spawn(program, ["-db", "-f", config], { stdio: ["ignore", "ignore", "ignore"] })
+  const child = spawn(program, ["-db", "-f", config], { stdio: ["ignore", "ignore", "pipe"] })
+  let said = ""
+  child.stderr.on("data", (part) => {
+    said += part
+  })
   const limit = Date.now() + START_LIMIT_MS
   while (!(await isListening(port))) {
-    if (child.exitCode !== null || Date.now() > limit) throw new Error("HAProxy did not start.")
+    if (child.exitCode !== null || Date.now() > limit) throw new Error(`HAProxy did not start: ${said}`)
     await sleep(LOOK_EVERY_MS)
   }
   return child

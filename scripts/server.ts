@@ -54,7 +54,7 @@ export const startServer = (
         PATH: process.env.PATH,
         PORT: "0",
         ALLOW_INSECURE_HTTP: "true",
-        ENCRYPTION_KEY,
+        ...(env.ENCRYPTION_KEY_FILE === undefined ? { ENCRYPTION_KEY } : {}),
         ...compileCache(),
         ...UNLIMITED,
         ...env,

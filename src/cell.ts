@@ -10,6 +10,7 @@ export const DEFAULT_CELL = "00"
 /** Two base62 characters. */
 export const isCell = (text: string): boolean => /^[0-9A-Za-z]{2}$/.test(text)
 
+/** Which one it is. */
 export const Cell = Context.Reference<string>("billing/cell/Cell", { defaultValue: () => DEFAULT_CELL })
 
 export const CELL_LENGTH = 2

@@ -1,7 +1,10 @@
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { machinesDocument } from "../scripts/machines/document.ts"
+import { readCellsFile } from "../src/cells/cellsFile.ts"
+import { haproxyConfig } from "../src/cells/haproxy.ts"
 import { WORDINGS } from "../src/nudge/messages.ts"
 import { FAILURE_CODES } from "../src/rail/PaymentRail.ts"
 
@@ -10,6 +13,12 @@ const read = (path: string): string => readFileSync(join(import.meta.dirname, ".
 describe("docs", () => {
   it("docs/machines.md shows the machines as they are (npm run machines)", () => {
     expect(read("docs/machines.md")).toBe(machinesDocument())
+  })
+
+  it("examples/cells/haproxy.cfg is what the cells beside it make (cell haproxy)", async () => {
+    const cells = await Effect.runPromise(readCellsFile(join(import.meta.dirname, "../examples/cells/cells.json")))
+    const config = haproxyConfig({ cells, bind: ":8080", admin: "127.0.0.1:9999", folder: "/etc/haproxy" })
+    expect(read("examples/cells/haproxy.cfg")).toBe(config)
   })
 
   it("docs/decisions.md explains every failure code", () => {

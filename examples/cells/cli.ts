@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process"
 import { join } from "node:path"
 
-const CLI = join(import.meta.dirname, "../../src/cli.ts")
+export const CLI = join(import.meta.dirname, "../../src/cli.ts")
 
 /** Runs a command with these settings; returns the document, or the text, that it prints. */
 // biome-ignore lint/suspicious/noExplicitAny: documents are read field by field, as any script does

@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { temporaryDataDir } from "../../scripts/dataDir.ts"
 import { findHaproxy, HAPROXY_MISSING, startHaproxy } from "../../scripts/haproxy.ts"
-import { startServer } from "../../scripts/server.ts"
+import { type Server, startServer } from "../../scripts/server.ts"
 import { runCli } from "./cli.ts"
 
 const PROXY_PORT = 8080
@@ -19,17 +19,18 @@ const CELLS = [
 const origin = `http://127.0.0.1:${PROXY_PORT}`
 
 const folder = temporaryDataDir("cells")
-const encryptionKey = randomBytes(32).toString("base64")
+const keyFile = join(folder.path, "encryption-key")
+writeFileSync(keyFile, randomBytes(32).toString("base64"), { mode: 0o600 })
 /** What a process of a cell is started with: its own data, and the key that all cells have in common. */
 const settingsOf = ({ cell }: { readonly cell: string }) => ({
   CELL: cell,
   DATA_DIR: join(folder.path, cell),
-  ENCRYPTION_KEY: encryptionKey,
+  ENCRYPTION_KEY_FILE: keyFile,
 })
 const say = (text: string) => process.stdout.write(`${text}\n`)
 
 const haproxy = findHaproxy()
-const servers = []
+const servers: Array<Server> = []
 for (const one of CELLS) {
   say(`Starting the cell ${one.cell} …`)
   const settings = { ...settingsOf(one), PORT: String(one.port), PUBLIC_URL: origin, TRUST_PROXY: "127.0.0.0/8" }

@@ -41,8 +41,7 @@ export const OWN_ACCOUNT = "acct_service"
 
 export const findAccount = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
-  const [row] =
-    yield* sql<AccountRow>`SELECT * FROM account a WHERE id = ${id} AND id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")}`
+  const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT}`
   return row
 })
 

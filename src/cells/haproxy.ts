@@ -30,13 +30,13 @@ export const haproxyConfig = ({ cells, bind, admin, folder }: ProxyOptions): str
   const address = admin.startsWith("/") ? admin : `ipv4@${admin}`
   return `# Written by \`npm run --silent cli -- cell haproxy\`: see docs/scaling.md.
 global
-  maxconn 20000
+  maxconn 8000
   # The runtime API, by which \`account move --proxy\` tells where an account lives from now on.
   stats socket ${address} ${admin.startsWith("/") ? "mode 600 " : ""}level admin
 
 defaults
   mode http
-  maxconn 20000
+  maxconn 8000
   option forwardfor
   option http-keep-alive
   # A request that never got there goes to another process of the cell.
@@ -61,7 +61,7 @@ frontend billing
   http-request set-var(txn.token) path,field(3,/) if is_link
   http-request set-var(txn.token) path,regsub(^.*/p/,),field(1,/) if is_plan
   http-request set-var(txn.token) url_param(signature) if is_invoice
-  http-request set-var(txn.account) path,regsub(^.*(acct_[0-9a-z]+).*$,\\1) if { path_reg /acct_[0-9a-z]+ }
+  http-request set-var(txn.account) path,regsub(^.*/acct_,acct_),field(1,/) if { path_sub /acct_ }
   http-request set-var(txn.key) http_auth_bearer if { req.hdr(Authorization) -m found }
 
   # Accounts that have moved.
@@ -71,7 +71,7 @@ frontend billing
   # All others: as the text says.
   http-request set-var(txn.cell) var(txn.token),bytes(0,2) if { var(txn.token) -m found } !{ var(txn.cell) -m found }
   http-request set-var(txn.cell) url_param(cell),bytes(0,2) if { url_param(cell) -m found } !{ var(txn.cell) -m found }
-  http-request set-var(txn.cell) var(txn.key),regsub(^(?:[spr]k_(?:live|test)|adm)_,),bytes(0,2) if { var(txn.key) -m found } !{ var(txn.cell) -m found }
+  http-request set-var(txn.cell) var(txn.key),field(-1,_),bytes(0,2) if { var(txn.key) -m found } !{ var(txn.cell) -m found }
 
   use_backend cell_%[var(txn.cell)] if { var(txn.cell) -m reg ^(${cells.map(({ cell }) => cell).join("|")})$ }
   default_backend cell_${cells[0]!.cell}

@@ -11,7 +11,7 @@
 import { randomBytes } from "node:crypto"
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { Cell, tagOf } from "../cell.ts"
+import { Cell } from "../cell.ts"
 import { checkLedger } from "../ledger/ledger.ts"
 import { type Replayable, replayJournal } from "../runtime/replay.ts"
 import { TIMERS_DUE } from "../runtime/Wakeups.ts"
@@ -20,6 +20,7 @@ import { readIdentity } from "./identity.ts"
 import { CellsApart, differing, openServiceSecrets } from "./join.ts"
 import { asReplica, putAside } from "./putAside.ts"
 import { catchUp, copied, type Move, publish, subscribe, unpublish, unsubscribe } from "./replication.ts"
+import { routesOf } from "./routes.ts"
 import { countRows, type MovedTable, movedTables } from "./tables.ts"
 
 /** How far behind the target may be as the account is fenced: what it is behind by, callers wait for. */
@@ -221,19 +222,6 @@ const wake = Effect.fnUntraced(function* (account: string) {
     SELECT add_wakeups(${TIMERS_DUE}, ARRAY(
       SELECT DISTINCT greatest(date_trunc('second', due_at) + interval '1 second', date_trunc('second', now())) FROM timer
       WHERE account_id = ${account} AND test_clock_id IS NULL AND due_at < now() + interval '2 minutes' LIMIT 1000))`
-})
-
-/**
- * What proxies tell an account by that has moved here, beside the cell that made a key or a link: its keys' hashes, its ID, and
- * the tags of its links.
- */
-export const routesOf = Effect.fnUntraced(function* (account: string, cell: string) {
-  const sql = yield* SqlClient.SqlClient
-  const keys = yield* sql<{ hash: string }>`
-    SELECT upper(encode(hash, 'hex')) AS hash FROM api_key WHERE account_id = ${account} ORDER BY 1`
-  const [lived] = yield* sql<{ cells: ReadonlyArray<string> }>`SELECT cells FROM account WHERE id = ${account}`
-  const tags = [...(lived?.cells ?? []), cell].map((maker) => tagOf(maker, account))
-  return [...keys.map(({ hash }) => hash), account, ...tags]
 })
 
 const leave = Effect.fnUntraced(function* (account: string, rows: number | null) {

@@ -13,9 +13,11 @@ import {
 } from "../account/accounts.ts"
 import { VERTICALS } from "../account/verticals.ts"
 import { API_PLANS } from "../apiPlans.ts"
+import { Cell } from "../cell.ts"
 import { giveCredentials, switchRail } from "../credential/credentials.ts"
 import { isOutside, RAILS, type RailName } from "../rail/Rail.ts"
 import { readCredentials } from "./credentialsFile.ts"
+import { cellsOption, inEveryCell } from "./everyCell.ts"
 import { BadUsage, found, Refused } from "./failures.ts"
 import { Installation, migrated, vaultOfServers } from "./Installation.ts"
 import { show } from "./output.ts"
@@ -58,10 +60,13 @@ const showOne = Command.make(
 
 const list = Command.make(
   "list",
-  {},
-  Effect.fn("account.list")(function* () {
-    const rows = yield* listAccounts
-    yield* show(rows.map(shown))
+  { cells: cellsOption },
+  Effect.fn("account.list")(function* ({ cells }) {
+    const here = Effect.gen(function* () {
+      const cell = cells === undefined ? {} : { cell: yield* Cell }
+      return (yield* listAccounts).map((row) => ({ ...shown(row), ...cell }))
+    })
+    yield* show((yield* inEveryCell(cells, here)).flat())
   }),
 )
 
@@ -123,11 +128,12 @@ const moveOne = Command.make(
     id: accountArgument,
     to: databaseOption("to"),
     proxies: text("proxy", "ADDRESS").pipe(Flag.between(0, MAX_PROXIES)),
+    abandoned: Flag.Boolean("abandon").pipe(Flag.withoutNegation, Flag.withDefault(false)),
   },
-  Effect.fn("account.move")(function* ({ id, to, proxies }) {
+  Effect.fn("account.move")(function* ({ id, to, proxies, abandoned }) {
     // All the machines there are: loaded by the command that runs them.
-    const { move } = yield* Effect.promise(() => import("./moving.ts"))
-    yield* show(yield* move(id, to, proxies))
+    const { abandon, move } = yield* Effect.promise(() => import("./moving.ts"))
+    yield* show(yield* abandoned ? abandon(id, to) : move(id, to, proxies))
   }),
 )
 

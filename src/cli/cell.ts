@@ -1,11 +1,16 @@
 /** `cell …`: this cell among others (docs/scaling.md). */
-import { Effect, Redacted } from "effect"
-import { Command } from "effect/cli"
+import { Effect, Redacted, Stream } from "effect"
+import { Command, Flag } from "effect/cli"
+import { readCellsFile } from "../cells/cellsFile.ts"
+import { haproxyConfig } from "../cells/haproxy.ts"
 import { join } from "../cells/join.ts"
+import { readRoutes } from "../cells/routes.ts"
+import { readConfig } from "../config/readConfig.ts"
+import { cellsOption, fromEveryCell } from "./everyCell.ts"
 import { migrated, vaultOfServers } from "./Installation.ts"
 import { openDatabase } from "./otherCells.ts"
-import { show } from "./output.ts"
-import { databaseOption } from "./parameters.ts"
+import { print, show } from "./output.ts"
+import { databaseOption, listening, text } from "./parameters.ts"
 
 const joinOther = Command.make(
   "join",
@@ -16,4 +21,25 @@ const joinOther = Command.make(
   }, Effect.scoped),
 )
 
-export const cell = Command.make("cell").pipe(Command.withSubcommands([joinOther]), Command.provide(migrated))
+const haproxy = Command.make(
+  "haproxy",
+  {
+    cells: cellsOption,
+    bind: listening("bind").pipe(Flag.withDefault(":8080")),
+    admin: text("admin", "ADDRESS").pipe(Flag.withDefault("127.0.0.1:9999")),
+    folder: text("folder", "FOLDER").pipe(Flag.withDefault("/etc/haproxy")),
+    asMap: Flag.Boolean("map").pipe(Flag.withoutNegation, Flag.withDefault(false)),
+  },
+  Effect.fn("cell.haproxy")(function* ({ cells: path, bind, admin, folder, asMap }) {
+    if (asMap) return yield* Effect.provide(print(fromEveryCell(path, readRoutes)), migrated)
+    const config = yield* readConfig(process.env, { development: false })
+    const own = [{ cell: config.cell, servers: [`${config.host}:${config.port}`] }]
+    const cells = path === undefined ? own : yield* readCellsFile(path)
+    yield* print(Stream.make(haproxyConfig({ cells, bind, admin, folder })))
+  }),
+)
+
+// Where the proxy runs there may be no database: its configuration wants none.
+export const cell = Command.make("cell").pipe(
+  Command.withSubcommands([joinOther.pipe(Command.provide(migrated)), haproxy]),
+)

@@ -2,6 +2,7 @@
 import { Effect, Redacted } from "effect"
 import { Command } from "effect/cli"
 import { migrate, migrationStatus } from "../db/migrate.ts"
+import { cellsOption, inEveryCell } from "./everyCell.ts"
 import { connected, Installation } from "./Installation.ts"
 import { show } from "./output.ts"
 
@@ -24,9 +25,13 @@ const applyMigrations = Command.make(
 
 const status = Command.make(
   "status",
-  {},
-  Effect.fn("db.status")(function* () {
-    yield* show(yield* migrationStatus)
+  { cells: cellsOption },
+  Effect.fn("db.status")(function* ({ cells }) {
+    const found = yield* inEveryCell(cells, migrationStatus)
+    const [first] = found
+    // Applied is what every cell has, pending what some cell lacks.
+    const pending = [...new Set(found.flatMap((one) => one.pending))].sort()
+    yield* show({ applied: first!.applied.filter((name) => !pending.includes(name)), pending })
   }),
 )
 

@@ -1,8 +1,8 @@
 /** `invoice …`: the service's own invoices, drawn up, paid, taken back. */
 import { Clock, Effect } from "effect"
 import { Argument, CliError, Command, Flag } from "effect/cli"
-import { findAccount } from "../account/accounts.ts"
 import { monthOf } from "../usage/allowances.ts"
+import { cellsOption, findInEveryCell, inEveryCell } from "./everyCell.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, migrated } from "./Installation.ts"
 import { show } from "./output.ts"
@@ -24,8 +24,9 @@ const run = Command.make(
   {
     period: month("period").pipe(Flag.mapEffect(readPeriod), Flag.withDefault(undefined)),
     accountId: accountOption.pipe(Flag.withDefault(undefined)),
+    cells: cellsOption,
   },
-  Effect.fn("invoice.run")(function* ({ period, accountId }) {
+  Effect.fn("invoice.run")(function* ({ period, accountId, cells }) {
     const { config } = yield* Installation
     const now = yield* Clock.currentTimeMillis
     // Closing the running month early is for trying out.
@@ -33,9 +34,10 @@ const run = Command.make(
       const message = `The month ${period.name} is running: production closes complete months only.`
       return yield* new Refused({ message })
     }
-    if (accountId !== undefined) yield* Effect.flatMap(findAccount(accountId), found("account", accountId))
+    if (accountId !== undefined) yield* Effect.flatMap(findInEveryCell(cells, accountId), found("account", accountId))
     const { drawUp } = yield* invoicing
-    yield* show(yield* drawUp(period ?? monthOf(now, -1), accountId))
+    const drawn = yield* inEveryCell(cells, drawUp(period ?? monthOf(now, -1), accountId))
+    yield* show(drawn.flat())
   }),
 )
 

@@ -8,6 +8,7 @@ import { type ExportedLine, FORMATS, type FormatName } from "../ledger/export.ts
 import { type BooksFilter, checkLedger, countEntries, readLedger } from "../ledger/ledger.ts"
 import { why } from "../ledger/why.ts"
 import { RAILS } from "../rail/Rail.ts"
+import { cellsOption, findInEveryCell, fromEveryCell, inEveryCell } from "./everyCell.ts"
 import { BadUsage, found, Refused, Unsound } from "./failures.ts"
 import { Installation, migrated } from "./Installation.ts"
 import { print, show } from "./output.ts"
@@ -16,9 +17,14 @@ import { Progress } from "./progress.ts"
 
 const check = Command.make(
   "check",
-  {},
-  Effect.fn("ledger.check")(function* () {
-    const result = yield* checkLedger()
+  { cells: cellsOption },
+  Effect.fn("ledger.check")(function* ({ cells }) {
+    const results = yield* inEveryCell(cells, checkLedger())
+    const result = {
+      ok: results.every(({ ok }) => ok),
+      entries: results.reduce((sum, { entries }) => sum + entries, 0),
+      problems: results.flatMap(({ problems }) => problems),
+    }
     yield* show(result)
     if (!result.ok) return yield* new Unsound()
   }),
@@ -51,9 +57,10 @@ const exportBooks = Command.make(
     format: oneOf("format", Object.keys(FORMATS) as ReadonlyArray<FormatName>),
     month: month("month").pipe(Flag.withDefault(undefined)),
     mode: oneOf("mode", MODES).pipe(Flag.withDefault(undefined)),
+    cells: cellsOption,
   },
-  Effect.fn("ledger.export")(function* ({ account, format, month, mode }) {
-    if (account !== undefined) yield* Effect.flatMap(findAccount(account), found("account", account))
+  Effect.fn("ledger.export")(function* ({ account, format, month, mode, cells }) {
+    if (account !== undefined) yield* Effect.flatMap(findInEveryCell(cells, account), found("account", account))
     const { isOfOne } = FORMATS[format]
     if (isOfOne && account === undefined)
       return yield* new BadUsage({
@@ -61,11 +68,11 @@ const exportBooks = Command.make(
       })
     const livemode = mode === undefined ? (isOfOne ? true : undefined) : mode === "live"
     const filter: BooksFilter = { account, livemode, month }
-    const total = yield* countEntries(filter)
+    const total = (yield* inEveryCell(cells, countEntries(filter))).reduce((sum, n) => sum + n, 0)
     const progress = new Progress()
     const far = (entries: number) =>
       progress.show({ part: total === 0 ? 1 : Math.min(1, entries / total), words: `${entries} of ${total} entries` })
-    yield* print(written(readLedger(filter), format, far))
+    yield* print(written(fromEveryCell(cells, readLedger(filter)), format, far))
     yield* progress.end()
   }),
 )

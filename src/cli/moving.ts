@@ -1,8 +1,7 @@
 /** What `account move` does: an account from this cell to the one behind a database's address. */
 import { Effect, Layer, Redacted } from "effect"
-import type { SqlClient } from "effect/sql"
 import { Cell } from "../cell.ts"
-import { moveAccount, STEPS } from "../cells/moveAccount.ts"
+import { abandonMove, moveAccount, STEPS } from "../cells/moveAccount.ts"
 import { tellProxies } from "../cells/proxy.ts"
 import { replayables } from "../lifecycles.ts"
 import { Installation, vaultOfServers } from "./Installation.ts"
@@ -17,20 +16,40 @@ const SETTINGS = {
   enable_hashjoin: "on",
 }
 
-export const move = Effect.fnUntraced(function* (account: string, to: string, proxies: ReadonlyArray<string>) {
-  const { config, url } = yield* Installation
-  const source: SqlClient.SqlClient = yield* openDatabase("DATABASE_URL", url, SETTINGS)
-  const target: SqlClient.SqlClient = yield* openDatabase("--to", Redacted.make(to), SETTINGS)
-  const progress = new Progress()
-  const { rows, gapMs } = yield* moveAccount({
-    account,
-    source,
-    target,
+/** The databases on both sides, for as long as the scope is open. */
+const openSides = Effect.fnUntraced(function* (to: string) {
+  const { url } = yield* Installation
+  return {
+    source: yield* openDatabase("DATABASE_URL", url, SETTINGS),
+    target: yield* openDatabase("--to", Redacted.make(to), SETTINGS),
     from: url,
-    replayables,
-    route: (entries) => tellProxies(proxies, entries),
-    progress: (step) => progress.show({ part: STEPS.indexOf(step) / STEPS.length, words: step }),
-  }).pipe(Effect.provide(Layer.merge(vaultOfServers, Layer.succeed(Cell, config.cell))))
-  yield* progress.end()
-  return { moved: account, rows, gap_ms: gapMs }
+  }
+})
+
+const surroundings = Layer.unwrap(
+  Effect.map(Installation, ({ config }) => Layer.merge(vaultOfServers, Layer.succeed(Cell, config.cell))),
+)
+
+/** Moves an account, or finishes its move. */
+export const move = Effect.fnUntraced(
+  function* (account: string, to: string, proxies: ReadonlyArray<string>) {
+    const progress = new Progress()
+    const { rows, gapMs } = yield* moveAccount({
+      ...(yield* openSides(to)),
+      account,
+      replayables,
+      route: (entries) => tellProxies(proxies, entries),
+      progress: (step) => progress.show({ part: STEPS.indexOf(step) / STEPS.length, words: step }),
+    })
+    yield* progress.end()
+    return { moved: account, rows, gap_ms: gapMs }
+  },
+  Effect.provide(surroundings),
+  Effect.scoped,
+)
+
+/** Gives up a move that has not come to its end. */
+export const abandon = Effect.fnUntraced(function* (account: string, to: string) {
+  yield* abandonMove({ ...(yield* openSides(to)), account })
+  return { abandoned: account }
 }, Effect.scoped)

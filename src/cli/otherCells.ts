@@ -4,6 +4,9 @@ import { SqlClient } from "effect/sql"
 import { poolLayer } from "../db/database.ts"
 import { oneLine, Refused } from "./failures.ts"
 
+/** One that holds a lock, one for a transaction, one for what is done beside it. */
+const MAX_CONNECTIONS = 3
+
 /** A client of a database for as long as the scope is open; `option` names what gave its address. */
 export const openDatabase = Effect.fnUntraced(function* (
   option: string,
@@ -13,7 +16,7 @@ export const openDatabase = Effect.fnUntraced(function* (
   const refuse = (error: unknown) =>
     new Refused({ message: `${option}: the database cannot be used: ${oneLine(String((error as Error).message))}` })
   const client = Context.get(
-    yield* Effect.mapError(Layer.build(poolLayer(url, 2, settings)), refuse),
+    yield* Effect.mapError(Layer.build(poolLayer(url, MAX_CONNECTIONS, settings)), refuse),
     SqlClient.SqlClient,
   )
   yield* Effect.mapError(client`SELECT id FROM cell`, refuse)

@@ -68,3 +68,12 @@ export const databaseOption = (name: string) =>
       () => "the address of a database, postgres://…",
     ),
   )
+
+/** An option with where something listens. */
+export const listening = (name: string) =>
+  text(name, "HOST:PORT").pipe(
+    Flag.filter(
+      (value) => /^[\w.[\]:-]*:\d{1,5}$/.test(value),
+      () => "HOST:PORT, or :PORT",
+    ),
+  )

@@ -1,62 +1,24 @@
 /** Two cells on one machine, and an account that moves between them (decisions O; docs/scaling.md). */
 import { setTimeout as sleep } from "node:timers/promises"
-import { Redacted } from "effect"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { describe, expect, it } from "vitest"
 import { STEPS } from "../../src/cells/moveAccount.ts"
 import { type Answer, type Api, createApi } from "../support/api.ts"
-import { useCommandLine } from "../support/commandLine.ts"
-import { useDatabase } from "../support/database.ts"
-import { runToEnd, type Server, startServer } from "../support/server.ts"
+import { type Merchant, otherSide, type Side, useCells } from "../support/cells.ts"
 import { data } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
-const CELLS = ["00", "7Z"] as const
-const databases = [useDatabase(), useDatabase()] as const
-const commandLines = [
-  useCommandLine(databases[0], { CELL: CELLS[0] }),
-  useCommandLine(databases[1], { CELL: CELLS[1] }),
-] as const
-const servers: Array<Server> = []
-type Side = 0 | 1
-
-const urlOf = (side: Side) => Redacted.value(databases[side].url())
-const other = (side: Side): Side => (side === 0 ? 1 : 0)
-
-beforeAll(async () => {
-  servers.push(
-    await startServer(databases[0].url(), { CELL: CELLS[0] }),
-    await startServer(databases[1].url(), { CELL: CELLS[1] }),
-  )
-  const joined = await commandLines[1]("cell", "join", "--from", urlOf(0), "--json")
-  expect(joined.errors).toBe("")
-})
-afterAll(() => Promise.all(servers.map((server) => server.stop())))
-
-const createMerchant = (businessName: string) =>
-  databases[0].run(() => createAccount({ businessName, liveAccess: "approved" }))
-type Merchant = Awaited<ReturnType<typeof createMerchant>>
-
-/** Runs the mover from a cell to the other one; it dies at that step. */
-const move = (account: string, from: Side, diesAt = "") =>
-  runToEnd("test/support/mover.ts", [], {
-    SOURCE: urlOf(from),
-    TARGET: urlOf(other(from)),
-    ACCOUNT: account,
-    CELL: CELLS[from],
-    DIES_AT: diesAt,
-  })
+const { databases, origins, createMerchant, move } = useCells()
 
 /** What a proxy is to callers: it knows where the account was last, and looks at the other cell where that one knows no key. */
 const routed = (key: string) => {
-  const apis = servers.map(({ origin }) => createApi(origin, key)) as [Api, Api]
+  const apis = origins.map((origin) => createApi(origin, key)) as [Api, Api]
   let side: Side = 0
   const refused = { moving: 0 }
   const send = async (body: object, path: string, headers: Readonly<Record<string, string>>): Promise<Answer> => {
     for (;;) {
       const answer = await apis[side].post(path, body, headers)
       const code = answer.body.error?.code
-      if (code === "key_invalid") side = other(side)
+      if (code === "key_invalid") side = otherSide(side)
       else if (code === "account_moving") {
         refused.moving++
         expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, expect.stringMatching(/^\d+$/)])

@@ -11,7 +11,7 @@ import { Vault } from "../../src/secret/Vault.ts"
 const { SOURCE, TARGET, ACCOUNT, CELL, DIES_AT } = process.env as Readonly<Record<string, string>>
 
 const client = (url: string) =>
-  Effect.map(Layer.build(poolLayer(Redacted.make(url), 2, { statement_timeout: "0" })), (context) =>
+  Effect.map(Layer.build(poolLayer(Redacted.make(url), 3, { statement_timeout: "0" })), (context) =>
     Context.get(context, SqlClient.SqlClient),
   )
 

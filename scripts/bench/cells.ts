@@ -1,0 +1,180 @@
+/**
+ * More than one cell on the same machine: requests a second of one cell, the same through HAProxy, and of two cells through it; then
+ * an account with many rows moves from one to the other while it is written, and how long its writes were refused.
+ *
+ *   npm run bench:cells -- --seconds 8 --connections 32 --rows 1000000
+ */
+import { type ChildProcess, execFile } from "node:child_process"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
+import autocannon from "autocannon"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { CLI, runCli } from "../../examples/cells/cli.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { Cell } from "../../src/cell.ts"
+import { haproxyConfig } from "../../src/cells/haproxy.ts"
+import { poolLayer } from "../../src/db/database.ts"
+import { createApi } from "../../test/support/api.ts"
+import { findHaproxy, HAPROXY_MISSING, startHaproxy } from "../haproxy.ts"
+import { ENCRYPTION_KEY, startServer } from "../server.ts"
+import { sizes, startInstance } from "./instance.ts"
+
+const { seconds, connections, rounds, rows } = sizes({ seconds: 8, connections: 32, rounds: 3, rows: 1_000_000 })
+const CELLS = ["00", "01"] as const
+const PROXY_PORT = 18_080
+const ADMIN_PORT = 18_081
+const WARM_UP_SECONDS = 3
+/** Rows inserted by one statement. */
+const SEED = 50_000
+/** Between two writes of whoever writes while the account moves. */
+const PAUSE_MS = 5
+
+const middle = (values: ReadonlyArray<number>): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+const startCell = async (cell: string) => {
+  const instance = await startInstance()
+  const url = await instance.database("cells")
+  const settings = { DATABASE_URL: Redacted.value(url), CELL: cell, ENCRYPTION_KEY }
+  const server = await startServer(settings)
+  const run = <A, E>(program: Effect.Effect<A, E, SqlClient.SqlClient>): Promise<A> =>
+    Effect.runPromise(
+      Effect.provide(Effect.provideService(program, Cell, cell), poolLayer(url, 1, { statement_timeout: "0" })),
+    )
+  const { account, keys } = await run(createAccount({ businessName: `Of ${cell}` }))
+  return { cell, instance, url: Redacted.value(url), settings, server, run, account, keys }
+}
+
+const program = findHaproxy()
+if (program === undefined) throw new Error(HAPROXY_MISSING)
+const cells = [await startCell(CELLS[0]), await startCell(CELLS[1])] as const
+const [first, second] = cells
+runCli(second.settings, "cell", "join", "--from", first.url)
+const folder = mkdtempSync(join(tmpdir(), "recurring-billing-bench-cells-"))
+const config = join(folder, "haproxy.cfg")
+writeFileSync(join(folder, "cells.map"), "")
+writeFileSync(
+  config,
+  haproxyConfig({
+    cells: cells.map(({ cell, server }) => ({ cell, servers: [new URL(server.origin).host] })),
+    bind: `127.0.0.1:${PROXY_PORT}`,
+    admin: `127.0.0.1:${ADMIN_PORT}`,
+    folder,
+  }),
+)
+const proxy: ChildProcess = await startHaproxy(program, config, PROXY_PORT)
+const proxied = `http://127.0.0.1:${PROXY_PORT}`
+
+interface Kind {
+  readonly name: string
+  readonly method: "GET" | "POST"
+  readonly body?: string
+}
+const KINDS: ReadonlyArray<Kind> = [
+  { name: "POST /customers", method: "POST", body: JSON.stringify({ name: "Ada Obi", email: "ada@example.com" }) },
+  { name: "GET /customers?limit=1", method: "GET" },
+]
+
+const load = async ({ method, body }: Kind, origin: string, key: string, many: number, duration = seconds) => {
+  const result = await autocannon({
+    url: `${origin}/sandbox/v1/customers${method === "GET" ? "?limit=1" : ""}`,
+    connections: many,
+    duration,
+    method,
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body }),
+  })
+  if (result.non2xx > 0 || result.errors > 0) throw new Error(`${result.non2xx} refused, ${result.errors} errors`)
+  return result.requests.average
+}
+
+for (const kind of KINDS) {
+  const key = first.keys.sk_test
+  for (const { server, keys } of cells) await load(kind, server.origin, keys.sk_test, connections, WARM_UP_SECONDS)
+  const found: Array<readonly [number, number, number]> = []
+  for (let round = 0; round < rounds; round++) {
+    const direct = await load(kind, first.server.origin, key, connections)
+    const through = await load(kind, proxied, key, connections)
+    const both = await Promise.all(cells.map(({ keys }) => load(kind, proxied, keys.sk_test, connections / 2)))
+    found.push([direct, through, both[0]! + both[1]!])
+  }
+  const [direct, through, both] = [0, 1, 2].map((at) => Math.round(middle(found.map((one) => one[at]!))))
+  console.log(
+    `${kind.name.padEnd(24)} one cell ${direct} a second; through the proxy ${through} (${(through! / direct!).toFixed(2)}); two cells through it ${both} (${(both! / through!).toFixed(2)})`,
+  )
+}
+
+const seed = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  for (let done = 0; done < rows; done += SEED)
+    yield* sql`
+      INSERT INTO customer (account_id, livemode, id, name, email, metadata, created_at)
+      SELECT ${first.account.id}, false, 'cus_seed' || lpad((${done}::integer + n)::text, 18, '0'), 'Buyer ' || n, 'b' || n || '@example.com', '{}', now()
+      FROM generate_series(1, ${Math.min(SEED, rows - done)}::integer) AS n`
+  yield* sql`ANALYZE customer`
+})
+await first.run(seed)
+
+/** Writes one after the other through the proxy; returns how many were made, and the longest time without one. */
+const writing = () => {
+  const api = createApi(proxied, first.keys.sk_test)
+  let going = true
+  let refused = 0
+  let longest = 0
+  let made = 0
+  const done = (async () => {
+    for (let last = performance.now(); going; ) {
+      const { status, body } = await api.post("/customers", { name: "Under way" })
+      if (status === 503) refused++
+      else if (status !== 201) throw new Error(JSON.stringify(body))
+      else {
+        made++
+        longest = Math.max(longest, performance.now() - last)
+        last = performance.now()
+      }
+      await sleep(PAUSE_MS)
+    }
+    return { made, refused, longest }
+  })()
+  return {
+    stop: () => {
+      going = false
+      return done
+    },
+  }
+}
+
+/** The command, beside whoever writes in this process. */
+const moveAccount = (
+  settings: Readonly<Record<string, string>>,
+  account: string,
+  to: string,
+): Promise<{ readonly rows: number; readonly gap_ms: number }> =>
+  new Promise((resolve, reject) => {
+    const args = ["account", "move", account, "--to", to, "--proxy", `127.0.0.1:${ADMIN_PORT}`, "--json"]
+    const options = { env: { PATH: process.env.PATH, ...settings } }
+    execFile(process.execPath, ["--disable-warning=ExperimentalWarning", CLI, ...args], options, (error, output) =>
+      error === null ? resolve(JSON.parse(output)) : reject(error),
+    )
+  })
+
+const caller = writing()
+const beganAt = performance.now()
+
+const moved = await moveAccount(first.settings, first.account.id, second.url)
+const took = performance.now() - beganAt
+const { made, refused, longest } = await caller.stop()
+console.log(
+  `account move: ${moved.rows} rows in ${(took / 1000).toFixed(1)} s; writes refused for ${moved.gap_ms} ms (aim 3000); a caller wrote ${made} meanwhile, was refused ${refused} times, and waited ${Math.round(longest)} ms at most`,
+)
+
+proxy.kill("SIGTERM")
+for (const { server, instance } of cells) {
+  await server.stop()
+  instance.stop()
+}
+rmSync(folder, { recursive: true, force: true })
+process.exit(0)

@@ -1,0 +1,182 @@
+/** Where requests go that name a cell, or an account that has moved (decision O2), through a real proxy. */
+import type { ChildProcess } from "node:child_process"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Redacted } from "effect"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { findHaproxy, HAPROXY_MISSING, startHaproxy } from "../../scripts/haproxy.ts"
+import { generateKey } from "../../src/key/key.ts"
+import { type Api, createApi } from "../support/api.ts"
+import { CELLS, freePort, useCells } from "../support/cells.ts"
+import { createCustomer, createPlan, data } from "../support/story.ts"
+
+let port: number
+let adminPort: number
+const origin = () => `http://127.0.0.1:${port}`
+const { databases, commandLines, origins, url, createMerchant } = useCells(async () => {
+  port = await freePort()
+  adminPort = await freePort()
+  return { PUBLIC_URL: origin() }
+})
+
+const folder = mkdtempSync(join(tmpdir(), "recurring-billing-cells-"))
+const cellsFile = join(folder, "cells.json")
+let proxy: ChildProcess
+beforeAll(async () => {
+  const program = findHaproxy()
+  if (program === undefined) throw new Error(HAPROXY_MISSING)
+  const cells = CELLS.map((cell, side) => ({
+    cell,
+    database: url(side as 0 | 1),
+    servers: [new URL(origins[side]!).host],
+  }))
+  writeFileSync(cellsFile, JSON.stringify(cells))
+  const command = async (...args: ReadonlyArray<string>) => {
+    const { code, output, errors } = await commandLines[0]("cell", "haproxy", "--cells", cellsFile, ...args)
+    expect([code, errors]).toEqual([0, ""])
+    return output
+  }
+  writeFileSync(join(folder, "cells.map"), await command("--map"))
+  const config = join(folder, "haproxy.cfg")
+  const listening = ["--bind", `127.0.0.1:${port}`, "--admin", `127.0.0.1:${adminPort}`]
+  writeFileSync(config, await command(...listening, "--folder", folder))
+  proxy = await startHaproxy(program, config, port)
+}, 180_000)
+afterAll(() => {
+  proxy?.kill("SIGKILL")
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const status = async (address: string): Promise<number> => {
+  const { status, body } = await fetch(address)
+  await body?.cancel()
+  return status
+}
+
+/** A checkout session's page, as the merchant is told it. */
+const openCheckout = async (api: Api): Promise<string> => {
+  const urls = { success_url: "https://shop.example/yes", cancel_url: "https://shop.example/no" }
+  return data(await api.post("/checkout-sessions", { mode: "subscription", plan: await createPlan(api), ...urls }), 201)
+    .url
+}
+
+/** A link with other characters in those places. */
+const altered = (link: string, from: number, text: string): string => {
+  const at = link.lastIndexOf("/") + 1 + from
+  return link.slice(0, at) + text + link.slice(at + text.length)
+}
+
+describe("a request", () => {
+  it("goes to the cell that its key, its link or ?cell= names", async () => {
+    for (const [side, cell] of CELLS.entries()) {
+      const { keys } = await createMerchant(`Of ${cell}`, side as 0 | 1)
+      expect(keys.sk_test.slice("sk_test_".length)).toMatch(new RegExp(`^${cell}`))
+      const api = createApi(origin(), keys.sk_test)
+      const customer = await createCustomer(api)
+      const direct = createApi(origins[side]!, keys.sk_test)
+      expect(data(await direct.get(`/customers/${customer}`)).id).toBe(customer)
+      const link = await openCheckout(api)
+      expect(link).toMatch(new RegExp(`^${origin()}/checkout/${cell}[\\w-]{51}$`))
+      expect(await status(link)).toBe(200)
+      const elsewhere = createApi(origins[1 - side]!, keys.sk_test)
+      expect((await elsewhere.get("/customers")).body.error.code).toBe("key_invalid")
+      expect(await status(link.replace(origin(), origins[1 - side]!))).toBe(404)
+    }
+  })
+
+  it("with a link that is not whole leads nowhere", async () => {
+    const { keys } = await createMerchant("Links")
+    const link = await openCheckout(createApi(origins[0]!, keys.sk_test))
+    const here = link.replace(origin(), origins[0]!)
+    expect(await status(here)).toBe(200)
+    for (const [from, text] of [
+      [0, "7"],
+      [0, "7Z"],
+      [4, "~"],
+      [52, "~"],
+    ] as const)
+      expect(await status(altered(here, from, text)), `${from}`).toBe(404)
+    expect(await status(here.slice(0, -1))).toBe(404)
+  })
+
+  it("of a moved account goes where that lives now, by its keys, its links and its ID", async () => {
+    const { account, keys } = await createMerchant("Goes")
+    const api = createApi(origin(), keys.sk_test)
+    const link = await openCheckout(api)
+    const moved = await commandLines[0](
+      ...["account", "move", account.id, "--to", url(1), "--proxy", `127.0.0.1:${adminPort}`, "--json"],
+    )
+    expect([moved.code, moved.errors]).toEqual([0, ""])
+    expect(JSON.parse(moved.output)).toEqual({
+      moved: account.id,
+      rows: expect.any(Number),
+      gap_ms: expect.any(Number),
+    })
+    const plans = await api.all("/plans")
+    expect(plans.length).toBe(1)
+    expect(await status(link)).toBe(200)
+    const again = data(await api.get("/checkout-sessions"))[0]
+    // The cell that it lives in now shows links of its own; both lead to the same page.
+    expect(again.url).toMatch(new RegExp(`/checkout/${CELLS[1]}`))
+    expect(again.url.slice(-43)).toBe(link.slice(-43))
+    expect(await status(again.url)).toBe(200)
+    const direct = createApi(origins[0]!, keys.sk_test)
+    expect((await direct.get("/plans")).body.error.code).toBe("key_invalid")
+    const [shown] = JSON.parse((await commandLines[1]("key", "list", "--account", account.id, "--json")).output)
+    expect(shown.prefix).toMatch(/^[sp]k_/)
+
+    const map = await commandLines[0]("cell", "haproxy", "--cells", cellsFile, "--map")
+    expect(map.output.split("\n").filter(Boolean)).toEqual(expect.arrayContaining([`${account.id} ${CELLS[1]}`]))
+  })
+
+  it("of an administrator goes where ?cell= says", async () => {
+    const made = JSON.parse((await commandLines[0]("admin", "create", "--name", "Ops", "--json")).output)
+    expect(made.key).toMatch(/^adm_00/)
+    expect((await commandLines[1]("cell", "join", "--from", url(0), "--json")).output).toBe('{"copied":1}\n')
+    const { account } = await createMerchant("There", 1)
+    const administrator = createApi(origin(), made.key)
+    expect((await administrator.get(`/providers/${account.id}/history`)).status).toBe(404)
+    expect((await administrator.get(`/providers/${account.id}/history?cell=${CELLS[1]}`)).status).toBe(200)
+    expect((await commandLines[0]("admin", "revoke", made.id, "--json")).code).toBe(0)
+    expect((await commandLines[1]("cell", "join", "--from", url(0), "--json")).output).toBe('{"copied":1}\n')
+    expect((await administrator.get(`/providers/${account.id}/history?cell=${CELLS[1]}`)).body.error.code).toBe(
+      "key_revoked",
+    )
+  })
+})
+
+describe("commands", () => {
+  it("look at all cells with --cells", async () => {
+    const here = await createMerchant("A")
+    const there = await createMerchant("B", 1)
+    const run = async (...args: ReadonlyArray<string>) => {
+      const { code, output, errors } = await commandLines[0](...args, "--cells", cellsFile, "--json")
+      expect([code, errors]).toEqual([0, ""])
+      return JSON.parse(output)
+    }
+    const accounts: ReadonlyArray<{ id: string; cell: string }> = await run("account", "list")
+    const cellOf = (id: string) => accounts.filter((one) => one.id === id).map(({ cell }) => cell)
+    expect([cellOf(here.account.id), cellOf(there.account.id)]).toEqual([[CELLS[0]], [CELLS[1]]])
+    expect(await run("ledger", "check")).toMatchObject({ ok: true, problems: [] })
+    expect(await run("db", "status")).toMatchObject({ pending: [] })
+    expect(await run("invoice", "run", "--account", there.account.id, "--period", "2026-01")).toEqual([])
+    const missing = await commandLines[0]("account", "list", "--cells", join(folder, "none.json"))
+    expect([missing.code, missing.errors]).toEqual([1, expect.stringContaining("cannot be read")])
+  })
+
+  it("refuse what would mix cells up", async () => {
+    const errors = async (side: 0 | 1, ...args: ReadonlyArray<string>) => (await commandLines[side](...args)).errors
+    expect(await errors(0, "cell", "join", "--from", url(0))).toContain("Both would be the cell 00")
+    expect(await errors(0, "account", "move", "acct_none", "--to", url(1))).toContain("No such account")
+    expect(await errors(0, "account", "move", "acct_none", "--to", url(0))).toContain("The other cell is 00, too")
+    expect(await errors(0, "account", "move", "acct_none", "--to", "postgres://nobody@127.0.0.1:1/none")).toContain(
+      "--to",
+    )
+    expect(await errors(0, "account", "move", "acct_none", "--to", url(1), "--abandon")).toContain("not on its way")
+    const wrong = Redacted.value(generateKey("secret", false, CELLS[1]).key)
+    expect((await createApi(origins[0]!, wrong).get("/customers")).body.error.code).toBe("key_invalid")
+    const [cell] = await databases[1].run((sql) => sql<{ id: string; joined: boolean }>`SELECT id, joined FROM cell`)
+    expect(cell).toEqual({ id: CELLS[1], joined: true })
+  })
+})
