@@ -6,6 +6,7 @@ import { checkoutsLayer } from "./checkout/closing.ts"
 import { checkoutOwner } from "./checkout/owner.ts"
 import { ChargeOwners } from "./collecting/ChargeOwners.ts"
 import { oneOffOwner } from "./collecting/oneOff.ts"
+import { Payments } from "./collecting/Payments.ts"
 import type { Config, EncryptionKey } from "./config/Config.ts"
 import { RailCredentials } from "./credential/RailCredentials.ts"
 import { poolLayer } from "./db/database.ts"
@@ -30,6 +31,7 @@ import { meteringLayer } from "./usage/metering.ts"
 
 /** What the nouns ask of each other against the direction of their imports. */
 const ports = methodUsersLayer.pipe(
+  Layer.provideMerge(Payments.layer),
   Layer.provideMerge(
     Layer.mergeAll(
       Layer.effect(

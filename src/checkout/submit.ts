@@ -230,7 +230,7 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
     const begun: Begun = yield* retryingDeadlocks(writing(tenant, unlessResetting(begin(latest, submitted, hostedBy))))
     if (begun.kind === "over") return { ...(yield* read()), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
-      yield* collect(begun.attempts, begun.now, begun.codes)
+      yield* collect(begun.attempts, begun.now, { codes: begun.codes })
       if (begun.chargeId !== undefined) yield* waitForCharge(tenant, begun.chargeId, limit)
       return { ...(yield* read(begun.chargeId)), own: true } satisfies Completed
     }

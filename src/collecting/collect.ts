@@ -3,8 +3,8 @@
  * come back in (settle.ts). Charges of the rails outside wait for their turn in a queue (railCharges.ts); here they are passed
  * over.
  */
-import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import { type Cause, Effect } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
 import { staysHere } from "../db/tenant.ts"
@@ -27,6 +27,9 @@ const MAX_ROUNDS = 10
 export type Codes = ReadonlyMap<string, string>
 
 const NO_CODES: Codes = new Map()
+
+/** Charges that could not be settled, with what went wrong. */
+export type Unsettled = Map<string, Cause.Cause<SqlError.SqlError>>
 
 const toRail = (charge: ChargeRow, now: number, codes = NO_CODES): RailCharge => ({
   account_id: charge.account_id,
@@ -51,19 +54,25 @@ const NO_METHOD: RailAnswer = {
  * Settles answers in one transaction; where that fails, each in one of its own, so that one which cannot be settled holds
  * nobody else's up: it stays in hand, and is tried again by the recovery.
  */
-const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number) {
+const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number, unsettled: Unsettled) {
   if (answers.length < 2) return yield* settle(answers, now)
   const alone = (answer: Answer) =>
-    Effect.catchCause(settle([answer], now), (cause) =>
-      Effect.as(Effect.logError("a charge cannot be settled", { charge: answer.charge.id }, cause), []),
-    )
+    Effect.catchCause(settle([answer], now), (cause) => {
+      unsettled.set(answer.charge.id, cause)
+      return Effect.as(Effect.logError("a charge cannot be settled", { charge: answer.charge.id }, cause), [])
+    })
   return yield* Effect.catchCause(settle(answers, now), () =>
     Effect.map(Effect.forEach(answers, alone), (attempts) => attempts.flat()),
   )
 })
 
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
-const attempt = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: number, codes: Codes) {
+const attempt = Effect.fnUntraced(function* (
+  of: ReadonlyArray<ChargeRow>,
+  now: number,
+  codes: Codes,
+  unsettled: Unsettled,
+) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
   const answers = payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, now, codes)))
@@ -71,6 +80,7 @@ const attempt = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: 
   return yield* settleEach(
     of.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })),
     now,
+    unsettled,
   )
 })
 
@@ -78,7 +88,7 @@ const attempt = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: 
 export const collect = Effect.fn("charge.collect")(function* (
   of: ReadonlyArray<ChargeRow>,
   now: number,
-  codes = NO_CODES,
+  { codes = NO_CODES, unsettled = new Map() }: { readonly codes?: Codes; readonly unsettled?: Unsettled } = {},
 ) {
   let next: ReadonlyArray<ChargeRow> = of.filter((charge) => !isQueued(charge))
   for (let round = 0; next.length > 0; round++) {
@@ -86,10 +96,12 @@ export const collect = Effect.fn("charge.collect")(function* (
       yield* Effect.logWarning("charges are left to the recovery", { charges: next.length })
       return yield* releasing(chargeLease, next, Effect.void)
     }
-    const following = yield* releasing(chargeLease, next, attempt(next, now, codes))
+    const following = yield* releasing(chargeLease, next, attempt(next, now, codes, unsettled))
     next = following.filter((charge) => !isQueued(charge))
   }
 })
+
+export type CollectServices = Effect.Services<ReturnType<typeof collect>>
 
 /** Asks the rail what became of charges and applies its answers. */
 const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
@@ -99,6 +111,7 @@ const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now
     settleEach(
       of.map((charge, index) => ({ charge, answer: answers[index]!, at: now })),
       now,
+      new Map(),
     ),
   )
   yield* collect(yield* releasing(chargeLease, of, asking), now)
@@ -118,7 +131,7 @@ const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: n
       const answer = answers.get(charge.id) ?? NO_METHOD
       return { charge, answer, at: Math.max(charge.sent_at, now) }
     })
-    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, now)), now)
+    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, now, new Map())), now)
   }
   yield* collect(of.filter(isUnheard), now)
 })

@@ -5,7 +5,7 @@ import { type ChargeRow, isQueued } from "../charge/charge.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { refOf } from "../db/tenant.ts"
 import { ArrivedAt } from "../http/ArrivedAt.ts"
-import { collect } from "./collect.ts"
+import { Payments } from "./Payments.ts"
 
 /** A request is answered within 5 s of its arrival, whatever the rail does (decision P11). */
 const MAX_WAIT_MS = 4_400
@@ -30,6 +30,6 @@ const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
 
 /** Attempts charges; those that queue for their rail are waited for, for some seconds. */
 export const pay = Effect.fn("charge.pay")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
-  yield* collect(of, now)
+  yield* (yield* Payments).collect(of, now)
   yield* waitFor(of.filter(isQueued))
 })

@@ -233,7 +233,7 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
         break
       }
       case "begun":
-        yield* collect([begun.charge], begun.now, codesFor([begun.charge], submitted))
+        yield* collect([begun.charge], begun.now, { codes: codesFor([begun.charge], submitted) })
         return yield* tried(begun.charge.id)
     }
   }

@@ -191,7 +191,7 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
       case "begun": {
         const { payments, others, now } = begun
         const all = [...payments, ...others]
-        yield* collect(all, now, codesFor(all, submitted))
+        yield* collect(all, now, { codes: codesFor(all, submitted) })
         for (const { id } of all) yield* waitForCharge(tenant, id, limit)
         const tried = yield* read(all.map(({ id }) => id))
         return payments.length === 0

@@ -1,6 +1,6 @@
 /**
- * What many ask for at once, done for all that wait at a time together: however many ask, one run is under way, and whoever
- * asks waits for no more than that one and their own.
+ * What many ask for at once, done for all that wait at a time together: however many ask, one run is under way in each lane, and
+ * whoever asks waits for no more than that one and their own. Nothing waits for company that does not come.
  */
 import { type Context, Effect, Exit } from "effect"
 
@@ -14,47 +14,60 @@ interface Waiting<Q, A, E> {
   readonly tell: Array<(found: Found<A, E>) => void>
 }
 
+/** What waits in a lane, by name, in the order in which it came. */
+type Lane<Q, A, E> = Map<string, Waiting<Q, A, E>>
+
 export class Together<Q, A, E, R> {
   /** Of the process: a run belongs to none of those that wait for it. */
   readonly #context: Context.Context<R>
   readonly #nameOf: (question: Q) => string
   readonly #work: (questions: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>
-  /** By name, in the order in which they came. */
-  readonly #waiting = new Map<string, Waiting<Q, A, E>>()
-  #underWay = false
+  readonly #laneOf: (question: Q) => string
+  /** Those in which a run is under way. */
+  readonly #lanes = new Map<string, Lane<Q, A, E>>()
 
-  /** `work` finds what belongs to the names that `nameOf` gives, or does something for each. */
+  /**
+   * `work` finds what belongs to the names that `nameOf` gives, or does something for each. Questions of different lanes are
+   * never in one run, and do not wait for each other; without `laneOf` there is one.
+   */
   constructor(
     context: Context.Context<R>,
     nameOf: (question: Q) => string,
     work: (questions: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>,
+    laneOf: (question: Q) => string = () => "",
   ) {
     this.#context = context
     this.#nameOf = nameOf
     this.#work = work
+    this.#laneOf = laneOf
   }
 
-  /** Works until nothing waits. */
-  readonly #run = Effect.gen({ self: this }, function* () {
-    while (this.#waiting.size > 0) {
-      const batch = [...this.#waiting].slice(0, MAX_TOGETHER)
-      for (const [name] of batch) this.#waiting.delete(name)
-      const found = yield* Effect.exit(this.#work(batch.map(([, { question }]) => question)))
-      for (const [name, { tell }] of batch) for (const one of tell) one(Exit.map(found, (all) => all.get(name)))
-    }
-    this.#underWay = false
-  })
+  /** Works until nothing waits in the lane. */
+  #run(name: string, lane: Lane<Q, A, E>) {
+    return Effect.gen({ self: this }, function* () {
+      while (lane.size > 0) {
+        const batch = [...lane].slice(0, MAX_TOGETHER)
+        for (const [name] of batch) lane.delete(name)
+        const found = yield* Effect.exit(this.#work(batch.map(([, { question }]) => question)))
+        for (const [name, { tell }] of batch) for (const one of tell) one(Exit.map(found, (all) => all.get(name)))
+      }
+      this.#lanes.delete(name)
+    })
+  }
 
   /** What a run that begins after this finds. */
   ask(question: Q): Effect.Effect<A | undefined, E> {
     return Effect.callback((resume) => {
       const name = this.#nameOf(question)
-      const waiting = this.#waiting.get(name)
-      if (waiting === undefined) this.#waiting.set(name, { question, tell: [resume] })
+      const of = this.#laneOf(question)
+      const standing = this.#lanes.get(of)
+      const lane = standing ?? new Map()
+      const waiting = lane.get(name)
+      if (waiting === undefined) lane.set(name, { question, tell: [resume] })
       else waiting.tell.push(resume)
-      if (this.#underWay) return
-      this.#underWay = true
-      Effect.runForkWith(this.#context)(this.#run)
+      if (standing !== undefined) return
+      this.#lanes.set(of, lane)
+      Effect.runForkWith(this.#context)(this.#run(of, lane))
     })
   }
 }

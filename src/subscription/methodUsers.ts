@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChargeOwners } from "../collecting/ChargeOwners.ts"
 import { recoverCharges } from "../collecting/collect.ts"
+import type { Payments } from "../collecting/Payments.ts"
 import { pay } from "../collecting/pay.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { MethodUsers } from "../customer/MethodUsers.ts"
@@ -77,7 +78,7 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
 
 export const methodUsersLayer = Layer.effect(
   MethodUsers,
-  Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Vault | VatRate>(), (context) =>
+  Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Payments | Vault | VatRate>(), (context) =>
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
         Effect.map(tryMethod(customer, methodId, now), (attempts) =>
