@@ -110,7 +110,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION switch_fence IS 'Switches the fence of a table on where some account is moving, and off where none is.';
 
--- A request of a fenced account is refused before it does anything.
+-- A request of a fenced account is refused before it does anything; for processes of the version before, which begin so.
 CREATE OR REPLACE FUNCTION enter_request(account text, live boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE open boolean := live OR enter_sandbox(account);
 BEGIN
@@ -118,3 +118,17 @@ BEGIN
   PERFORM set_config('billing.account_id', account, true), set_config('billing.livemode', live::text, true), set_config('role', 'billing_request', true);
   RETURN open;
 END $$;
+
+-- The same for connections that are of the request's role from their first moment: whatever becomes of a transaction, that role
+-- sees and writes nothing but what belongs to the account and the environment that it has entered.
+CREATE FUNCTION enter_tenant(account text, live boolean) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+  IF NOT (live OR enter_sandbox(account)) THEN
+    RAISE EXCEPTION 'the sandbox of % is being reset', account USING ERRCODE = 'BR001';
+  END IF;
+  PERFORM refuse_moving(account);
+  PERFORM set_config('billing.account_id', account, true), set_config('billing.livemode', live::text, true);
+END $$;
+COMMENT ON FUNCTION enter_tenant IS 'Begins the transaction of a request, which row-level security holds to its account and environment. BR001: the sandbox is being reset; BM001: the account is moving.';
+REVOKE ALL ON FUNCTION enter_tenant FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION enter_tenant TO billing_request;

@@ -9,7 +9,7 @@ import { oneOffOwner } from "./collecting/oneOff.ts"
 import { Payments } from "./collecting/Payments.ts"
 import type { Config, EncryptionKey } from "./config/Config.ts"
 import { RailCredentials } from "./credential/RailCredentials.ts"
-import { poolLayer } from "./db/database.ts"
+import { serviceLayer } from "./db/database.ts"
 import { RecordKeys } from "./http/RecordKeys.ts"
 import { instalmentOwner } from "./instalment/owner.ts"
 import { Keys } from "./key/Keys.ts"
@@ -83,7 +83,7 @@ export const servicesLayer = (
     Layer.provideMerge(SharedSecrets.layer),
     Layer.provideMerge(
       Layer.mergeAll(
-        poolLayer(url),
+        serviceLayer(url),
         Vault.layer(encryptionKeys),
         Layer.succeed(VatRate, vatBps),
         Layer.succeed(Cell, cell),

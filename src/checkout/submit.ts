@@ -12,7 +12,6 @@ import { type CustomerRow, customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
-import { unlessResetting } from "../http/resetting.ts"
 import { newId } from "../ids.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { countTries, methodOf, verify, withEmail } from "../paying/hosted.ts"
@@ -227,7 +226,7 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
   const limit = waitingLimit()
   const read = (chargeId?: string) => reading(tenant, readCompleted(tenant, found.id, chargeId))
   for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
-    const begun: Begun = yield* retryingDeadlocks(writing(tenant, unlessResetting(begin(latest, submitted, hostedBy))))
+    const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(latest, submitted, hostedBy)))
     if (begun.kind === "over") return { ...(yield* read()), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
       yield* collect(begun.attempts, begun.now, { codes: begun.codes })

@@ -1,7 +1,9 @@
 /** Customers: the verbs of the API (decisions C4 to C6). */
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { joinClock, standingTime } from "../clock/clocks.ts"
-import type { Tenant } from "../db/tenant.ts"
+import { sent } from "../db/pipelining.ts"
+import { isRef, type Ref, type Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
@@ -23,8 +25,17 @@ export const createCustomer = Effect.fn("customer.create")(function* (tenant: Te
     metadata: yield* mergeMetadata({}, input.metadata),
     created_at: now,
   }
-  yield* customers.insert([row])
+  yield* sent(customers.insert([row]))
   return renderCustomer(row, undefined)
+})
+
+/**
+ * Locks a customer of the wall clock, so that what is attached to it stays; one on a test clock is locked once that is. In one go
+ * with what is read of it then.
+ */
+export const lockOnWallClock = Effect.fnUntraced(function* (ref: Ref) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`SELECT 1 FROM customer WHERE ${isRef(sql, ref)} AND test_clock_id IS NULL FOR SHARE`
 })
 
 /**

@@ -12,9 +12,9 @@ import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
 import { type Problem, problem } from "../problem.ts"
-import { poolConfig } from "./database.ts"
+import { PLANNED_ONCE, poolConfig } from "./database.ts"
 import { Places } from "./Places.ts"
-import { commitOn, inOneGo, makePipeliningPool, type PipeliningPool } from "./pipelining.ts"
+import { makePipeliningPool, type PipeliningPool, sent, transactionsOn } from "./pipelining.ts"
 import { Sessions, type Taken } from "./Sessions.ts"
 import type { Tenant } from "./tenant.ts"
 
@@ -23,6 +23,8 @@ const READING_SESSIONS = 8
 /** Writes under way at once, and of one tenant. */
 const WRITING_CONNECTIONS = 18
 const WRITING_SHARE = 6
+/** What the service notes of requests is a statement, not a transaction. */
+const KEEPING_CONNECTIONS = 8
 
 /** A list that takes longer is refused: all that lists are meant to be filtered by is answered from an index. */
 const READ_LIMIT_MS = 2_000
@@ -31,12 +33,12 @@ const LOCK_LIMIT_MS = 5_000
 const WRITE_LIMIT_MS = 15_000
 
 /** A connection is of this role from its first moment: one that was lost and opened again is no other. */
-const READING = { role: "billing_request", statement_timeout: String(READ_LIMIT_MS) }
+const REQUEST = { role: "billing_request" }
+const READING = { ...REQUEST, statement_timeout: String(READ_LIMIT_MS) }
 const WRITING = {
   lock_timeout: String(LOCK_LIMIT_MS),
   statement_timeout: String(WRITE_LIMIT_MS),
-  // Requests write by key: a statement's plan is made once, whatever its values. Planning took a third of Postgres's time.
-  plan_cache_mode: "force_generic_plan",
+  ...PLANNED_ONCE,
 }
 
 const nameOf = ({ account_id, livemode }: Tenant): string => `${account_id} ${livemode}`
@@ -97,54 +99,43 @@ const createReading = (sessions: Sessions) => {
   }
 }
 
-/** Whose transaction begins, and whether it may write. */
-interface Entering {
-  readonly tenant: Tenant
-  open: boolean
-}
+/** What enter_tenant says of a tenant that takes nothing just now (migrations/0025_cells.sql), by its SQLSTATE. */
+const CLOSED = new Map([
+  ["BM001", problem("account_moving", "This account is moving to another machine: try again in a moment.")],
+  ["BR001", problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")],
+])
 
-const CurrentEntering = Context.Reference<Entering | undefined>("billing/db/Entering", {
+const orClosed = <E>(error: E): E | Problem =>
+  (SqlError.isSqlError(error)
+    ? CLOSED.get(String((error.reason.cause as { readonly code?: unknown } | undefined)?.code))
+    : undefined) ?? error
+
+/** Whose transaction begins. */
+const CurrentTenant = Context.Reference<Tenant | undefined>("billing/db/CurrentTenant", {
   defaultValue: () => undefined,
 })
 
-/** Transactions on the writer's connections, to which all statements of `sql` in them go. */
+/**
+ * Transactions on the writer's connections, to which all statements of `sql` in them go. Their first statements go out with those
+ * that begin them: were a transaction not to begin, the role would find nothing and write nothing.
+ */
 const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, places: Places) => {
-  const run = (statement: string) => (connection: Connection) =>
-    Effect.asVoid(connection.executeUnprepared(statement, [], undefined))
   const begin = (connection: Connection) =>
-    Effect.gen(function* () {
-      const entering = (yield* CurrentEntering)!
-      const { account_id, livemode } = entering.tenant
-      const enter = connection.execute("SELECT enter_request($1, $2) AS open", [account_id, livemode], undefined)
-      yield* inOneGo([
-        connection.execute("BEGIN", [], undefined),
-        Effect.map(enter, ([row]) => {
-          entering.open = row.open
-        }),
-      ])
-    }).pipe(Effect.onError(() => Effect.ignore(run("ROLLBACK")(connection))))
-  const transaction = SqlClient.makeWithTransaction({
-    transactionService: sql.transactionService,
-    spanAttributes: [],
-    acquireConnection: (restore) => restore(take),
-    begin,
-    savepoint: (connection, id) => run(`SAVEPOINT nested_${id}`)(connection),
-    releaseSavepoint: (connection, id) => run(`RELEASE SAVEPOINT nested_${id}`)(connection),
-    commit: commitOn,
-    rollback: run("ROLLBACK"),
-    rollbackSavepoint: (connection, id) => run(`ROLLBACK TO SAVEPOINT nested_${id}`)(connection),
-  })
+    Effect.flatMap(CurrentTenant, (tenant) => {
+      const { account_id, livemode } = tenant!
+      return Effect.andThen(
+        sent(connection.execute("BEGIN", [], undefined)),
+        sent(connection.execute("SELECT enter_tenant($1, $2)::text", [account_id, livemode], undefined)),
+      )
+    })
+  const transaction = transactionsOn(sql, take, begin)
   return <A, E, R>(
     tenant: Tenant,
-    work: (open: boolean) => Effect.Effect<A, E, R>,
+    work: Effect.Effect<A, E, R>,
   ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> =>
-    Effect.suspend(() => {
-      const entering: Entering = { tenant, open: false }
-      const running = transaction(Effect.suspend(() => work(entering.open))).pipe(
-        Effect.provideService(CurrentEntering, entering),
-      )
-      return places.within(nameOf(tenant), running)
-    }).pipe(Effect.mapError(orRefuse("LockTimeoutError", LOCKED)))
+    places
+      .within(nameOf(tenant), Effect.provideService(transaction(work), CurrentTenant, tenant))
+      .pipe(Effect.mapError((error) => orClosed(orRefuse("LockTimeoutError", LOCKED)(error))))
 }
 
 /** Statements of the service's own on a tenant's behalf: as the owner of the tables, in one of the tenant's places. */
@@ -164,12 +155,12 @@ export class TenantDatabase extends Context.Service<
       work: Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError | Problem, R>
     /**
-     * Runs one transaction as the tenant. `work` is given whether it may write just now. Fails with `lock_timeout` where
-     * something that it needs stays locked.
+     * Runs one transaction as the tenant. Fails with `lock_timeout` where something that it needs stays locked; where the tenant
+     * takes nothing just now, with `reset_in_progress` or `account_moving`.
      */
     readonly writing: <A, E, R>(
       tenant: Tenant,
-      work: (open: boolean) => Effect.Effect<A, E, R>,
+      work: Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError | Problem, R>
     /** Runs what the service notes of a request for itself, at the tenant's cost. */
     readonly keeping: <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Problem, R>
@@ -187,12 +178,13 @@ export class TenantDatabase extends Context.Service<
           Reactivity.layer,
         )
         const readers = yield* Effect.all(Array.from({ length: READING_SESSIONS }, () => reader))
-        const writer = yield* makePipeliningPool(poolConfig(url, WRITING_CONNECTIONS, WRITING))
+        const writer = yield* makePipeliningPool(poolConfig(url, WRITING_CONNECTIONS, { ...WRITING, ...REQUEST }))
+        const keeper = yield* makePipeliningPool(poolConfig(url, KEEPING_CONNECTIONS, WRITING))
         const places = new Places(WRITING_CONNECTIONS, WRITING_SHARE)
         return TenantDatabase.of({
           reading: createReading(new Sessions(readers)),
           writing: createWriting(yield* SqlClient.SqlClient, writer, places),
-          keeping: createKeeping(writer, places),
+          keeping: createKeeping(keeper, places),
         })
       }),
     )

@@ -237,7 +237,7 @@ const initialise = (bin: string, cluster: string, password: string, account: Acc
 const SERVER_OPTIONS = {
   listen_addresses: "127.0.0.1",
   unix_socket_directories: "",
-  max_connections: "120",
+  max_connections: "240",
   shared_buffers: "256MB",
   work_mem: "16MB",
   maintenance_work_mem: "128MB",

@@ -4,13 +4,15 @@
  * that are shared; on those that it reserves for a transaction each waits for the one before.)
  */
 import { PgClient, type PgConnection, PgPool } from "@effect/sql-pg"
-import { Effect, Exit, type Scope, Stream } from "effect"
+import { Context, Effect, Exit, Fiber, type Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
 
 class PipeliningConnection implements Connection {
   readonly #connection: PgConnection.PgConnection
+  /** Whether its transaction's end has been sent. */
+  #ended = false
 
   constructor(connection: PgConnection.PgConnection) {
     this.#connection = connection
@@ -22,6 +24,7 @@ class PipeliningConnection implements Connection {
     prepare: boolean,
     transform: Parameters<Connection["execute"]>[2],
   ) {
+    if (this.#ended) return Effect.die(new Error("A statement comes after the end of its transaction."))
     const rows = Effect.map(this.#connection.query(text, params, prepare), (result) => result.rows)
     return transform === undefined ? rows : Effect.map(rows, transform)
   }
@@ -30,6 +33,13 @@ class PipeliningConnection implements Connection {
   readonly executeUnprepared: Connection["executeUnprepared"] = (text, params, transform) =>
     this.#rows(text, params, false, transform)
   readonly executeRaw: Connection["executeRaw"] = (text, params) => this.#connection.query(text, params)
+
+  /** Sends what ends its transaction; whatever comes behind that is refused. */
+  commit(): Effect.Effect<PgConnection.Result, SqlError.SqlError> {
+    this.#ended = true
+    return this.#connection.query("COMMIT", [])
+  }
+
   readonly executeValues: Connection["executeValues"] = (text, params) => this.#connection.queryValues(text, params)
   readonly executeValuesUnprepared: Connection["executeValuesUnprepared"] = (text, params) =>
     this.#connection.queryValues(text, params, false)
@@ -38,20 +48,54 @@ class PipeliningConnection implements Connection {
     Stream.die(new Error("Read page by page: statements are not streamed."))
 }
 
-/** Ends a transaction; fails where Postgres took it back because a statement in it had failed. */
-export const commitOn = (connection: Connection): Effect.Effect<void, SqlError.SqlError> =>
-  Effect.flatMap(connection.executeRaw("COMMIT", []), (result) =>
-    (result as PgConnection.Result).command === "COMMIT"
-      ? Effect.void
-      : Effect.fail(
-          new SqlError.SqlError({
-            reason: new SqlError.UnknownError({
-              cause: new Error("A statement of the transaction had failed."),
-              operation: "commit",
-            }),
-          }),
-        ),
+const run = (statement: string) => (connection: Connection) =>
+  Effect.asVoid(connection.executeUnprepared(statement, [], undefined))
+
+/** What Postgres says to statements after one that failed, in the same transaction. */
+const isAftermath = (error: unknown): boolean =>
+  SqlError.isSqlError(error) && (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "25P02"
+
+/** Of results in the order of their statements, the failure that the others follow from. */
+const firstFailure = <A, E>(exits: ReadonlyArray<Exit.Exit<A, E>>): Exit.Failure<A, E> | undefined => {
+  const failed = exits.filter(Exit.isFailure)
+  const causes = ({ cause }: Exit.Failure<A, E>) =>
+    !cause.reasons.some((reason) => reason._tag === "Fail" && isAftermath(reason.error))
+  return failed.find(causes) ?? failed[0]
+}
+
+/** What was sent in a transaction and is waited for at its end. */
+type Tail = Array<Fiber.Fiber<unknown, SqlError.SqlError>>
+
+const CurrentTail = Context.Reference<Tail | undefined>("billing/db/Tail", { defaultValue: () => undefined })
+
+/** Fails as the first of what was sent did; at the end, or once something else has failed. */
+const settled = (tail: Tail): Effect.Effect<void, SqlError.SqlError> =>
+  Effect.flatMap(Effect.forEach(tail, Fiber.await), (exits) => firstFailure(exits) ?? Effect.void)
+
+/**
+ * Sends one statement of the running transaction whose answer nobody needs: what comes next goes out behind it at once, and its
+ * failure is the transaction's. Without such a transaction it is waited for.
+ */
+export const sent = <R>(
+  work: Effect.Effect<unknown, SqlError.SqlError, R>,
+): Effect.Effect<void, SqlError.SqlError, R> =>
+  Effect.flatMap(CurrentTail, (tail) =>
+    tail === undefined
+      ? Effect.asVoid(work)
+      : Effect.map(Effect.forkChild(work, { startImmediately: true }), (fiber) => void tail.push(fiber)),
   )
+
+/** Ends a transaction; fails where Postgres took it back because a statement in it had failed. */
+const commitOn = (connection: Connection): Effect.Effect<void, SqlError.SqlError> =>
+  Effect.gen(function* () {
+    // Behind all that was sent, without waiting for it.
+    const committed = yield* Effect.exit((connection as PipeliningConnection).commit())
+    yield* settled((yield* CurrentTail) ?? [])
+    const { command } = yield* committed
+    if (command === "COMMIT") return
+    const cause = new Error("A statement of the transaction had failed.")
+    return yield* new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, operation: "commit" }) })
+  })
 
 export interface PipeliningPool {
   /** A connection that nobody else has until the scope closes. */
@@ -67,7 +111,6 @@ export const makePipeliningPool = Effect.fnUntraced(function* (config: PgPool.Co
     acquirer: take,
     borrower: (use) => pool.use((connection) => use(new PipeliningConnection(connection))),
     prepareTransactionControls: true,
-    commit: commitOn,
     releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
     compiler: PgClient.makeCompiler(),
     spanAttributes: [],
@@ -75,12 +118,40 @@ export const makePipeliningPool = Effect.fnUntraced(function* (config: PgPool.Co
   return { take, client } satisfies PipeliningPool
 })
 
+/**
+ * Transactions of the client `sql`, in which all its statements go to a connection of `take`; `begin` begins one.
+ */
+export const transactionsOn = (
+  sql: SqlClient.SqlClient,
+  take: PipeliningPool["take"],
+  begin: (connection: Connection) => Effect.Effect<void, SqlError.SqlError> = run("BEGIN"),
+) => {
+  const transaction = SqlClient.makeWithTransaction({
+    transactionService: sql.transactionService,
+    spanAttributes: [],
+    acquireConnection: (restore) => restore(take),
+    begin,
+    savepoint: (connection, id) => run(`SAVEPOINT nested_${id}`)(connection),
+    releaseSavepoint: (connection, id) => run(`RELEASE SAVEPOINT nested_${id}`)(connection),
+    commit: commitOn,
+    rollback: run("ROLLBACK"),
+    rollbackSavepoint: (connection, id) => run(`ROLLBACK TO SAVEPOINT nested_${id}`)(connection),
+  })
+  return <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+    Effect.flatMap(CurrentTail, (outer) => {
+      const tail: Tail = []
+      // What a savepoint takes back must not fail the transaction around it.
+      const whole = outer === undefined ? work : Effect.tap(work, () => settled(tail))
+      return transaction(whole).pipe(
+        // What was sent before says why.
+        Effect.tapError((error) => (isAftermath(error) ? settled(tail) : Effect.void)),
+        Effect.provideService(CurrentTail, tail),
+      )
+    })
+}
+
 /** How effects are run whose statements go out in one go; the first that fails ends it. */
 export const IN_ONE_GO = { concurrency: "unbounded" } as const
-
-/** What Postgres says to statements after one that failed, in the same transaction. */
-const isAftermath = (error: unknown): boolean =>
-  SqlError.isSqlError(error) && (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "25P02"
 
 /**
  * Sends statements that do not need each other's answers in one go, in their order; of several that fail, fails as the first
@@ -89,11 +160,5 @@ const isAftermath = (error: unknown): boolean =>
 export const inOneGo = <E, R>(statements: ReadonlyArray<Effect.Effect<unknown, E, R>>): Effect.Effect<void, E, R> =>
   Effect.flatMap(
     Effect.forEach(statements, (statement) => Effect.exit(statement), IN_ONE_GO),
-    (exits) => {
-      const failed = exits.filter(Exit.isFailure)
-      const first = failed.find(
-        ({ cause }) => !cause.reasons.some((reason) => reason._tag === "Fail" && isAftermath(reason.error)),
-      )
-      return first ?? failed[0] ?? Effect.void
-    },
+    (exits) => firstFailure(exits) ?? Effect.void,
   )

@@ -88,7 +88,9 @@ export const deletionBatches = (stepsOf: StepsOf, maxRows = MAX_ROWS) => {
     let taken: Deletion | undefined
     const startedAt = performance.now()
     const batch = Effect.gen(function* () {
-      yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_LIMIT_MS)}, true)`
+      // Foreign keys are looked after by plans that suit what is left of a table, not what there was.
+      yield* sql`
+        SELECT set_config('lock_timeout', ${String(LOCK_LIMIT_MS)}, true), set_config('plan_cache_mode', 'auto', true)`
       taken = yield* nextTurn(
         (account) => sql<Deletion>`
           SELECT account_id, livemode, id, step, deleted_to FROM deletion d

@@ -11,7 +11,6 @@ import type { Failure } from "./failures.ts"
 import { type Claim, noteResource, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
-import { unlessResetting } from "./resetting.ts"
 
 type Headers = Readonly<Record<string, string>>
 
@@ -85,11 +84,9 @@ export const replay = Effect.fnUntraced(function* (
   return { ...stored, body: JSON.stringify({ ...response, data: isList ? objects : objects[0] }) }
 })
 
-/** Runs one transaction as the tenant, unless its sandbox is being reset. */
+/** Runs one transaction as the tenant. */
 const writing = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
-  Effect.flatMap(TenantDatabase, (database) =>
-    database.writing(tenantInDatabase(run as Run<never>), unlessResetting(work)),
-  )
+  Effect.flatMap(TenantDatabase, (database) => database.writing(tenantInDatabase(run as Run<never>), work))
 
 const reading = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
   Effect.flatMap(TenantDatabase, (database) => database.reading(tenantInDatabase(run as Run<never>), work))

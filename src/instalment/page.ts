@@ -5,7 +5,6 @@ import { dueKobo, type Instalment, missedKobo, nextOf } from "../../machines/ins
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { tenantOf } from "../db/tenant.ts"
 import { publicRoute } from "../http/publicRoutes.ts"
-import { unlessResetting } from "../http/resetting.ts"
 import { formatKobo } from "../money.ts"
 import { cancelInstalmentsPage, instalmentPlanPage } from "../pages/instalments.ts"
 import { messagePage } from "../pages/says.ts"
@@ -155,7 +154,7 @@ export const instalmentPageRoutes = [
         const { plan, path } = yield* readPlan(token)
         const { writing } = yield* TenantDatabase
         // Who sends it twice sees that it is cancelled.
-        if (plan.status !== "cancelled") yield* writing(tenantOf(plan), unlessResetting(cancelPlan(token)))
+        if (plan.status !== "cancelled") yield* writing(tenantOf(plan), cancelPlan(token))
         return seeOther(path)
       }),
     },

@@ -17,7 +17,6 @@ import { retryingDeadlocks } from "../db/deadlock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { ofTenant, tenantOf } from "../db/tenant.ts"
 import { ArrivedAt } from "../http/ArrivedAt.ts"
-import { unlessResetting } from "../http/resetting.ts"
 import { formatKobo } from "../money.ts"
 import { checkCode, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { methodOf, withEmail } from "../paying/hosted.ts"
@@ -215,9 +214,7 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
   const tried = (id: string) =>
     Effect.map(waitForCharge(tenant, id, limit), (charge): Paid => ({ kind: "tried", charge }))
   for (;;) {
-    const begun: Begun = yield* retryingDeadlocks(
-      writing(tenant, unlessResetting(begin(found, submitted, hostedBy, arrivedAt))),
-    )
+    const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(found, submitted, hostedBy, arrivedAt)))
     switch (begun.kind) {
       case "too_late":
         return begun satisfies Paid

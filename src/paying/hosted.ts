@@ -121,6 +121,6 @@ export const lookInto = Effect.fnUntraced(function* (tenant: Tenant, charge: Cha
   const isBack = returned && charge.page?.returned === false
   if (!isTime(charge.id) && !isBack) return
   const { writing } = yield* TenantDatabase
-  yield* writing(tenant, () => askForBuyer(refOf(charge), returned))
+  yield* writing(tenant, askForBuyer(refOf(charge), returned))
   yield* waitForCharge(tenant, charge.id, waitingLimit())
 })

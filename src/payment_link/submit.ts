@@ -11,7 +11,6 @@ import { type CustomerRow, customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, tenantOf } from "../db/tenant.ts"
-import { unlessResetting } from "../http/resetting.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { methodOf, verify, withEmail } from "../paying/hosted.ts"
@@ -174,9 +173,7 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
   const read = (ids: ReadonlyArray<string>) =>
     Effect.map(reading(tenant, charges.find(tenant, ids)), (found) => [...found.values()])
   for (;;) {
-    const begun: Begun = yield* retryingDeadlocks(
-      writing(tenant, unlessResetting(begin(nudge, submitted, intent, hostedBy))),
-    )
+    const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(nudge, submitted, intent, hostedBy)))
     switch (begun.kind) {
       case "too_late":
         return begun satisfies Paid

@@ -1,5 +1,6 @@
 /** Plans: the verbs of the API (decisions C1 to C3). */
 import { Effect } from "effect"
+import { sent } from "../db/pipelining.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
@@ -77,7 +78,7 @@ export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, in
     created_at: now,
     updated_at: now,
   }
-  yield* plans.insert([row])
+  yield* sent(plans.insert([row]))
   return row
 })
 

@@ -41,18 +41,19 @@ const writeRows = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>)
   const byTable = Map.groupBy(outcomes, ({ table }) => table)
   const rowsOf = (of: ReadonlyArray<Outcome>, wanted: (outcome: Outcome) => boolean) =>
     of.filter(wanted).map(({ row }) => row)
-  // What is over makes room: for the next attempt at a bill, and for the next paid period.
-  for (const [table, of] of byTable) {
-    yield* table.update(rowsOf(of, ({ write }) => write === "update"))
-    yield* table.edit(rowsOf(of, ({ write, edited }) => write === "update" && edited))
-  }
+  const updates = [...byTable].flatMap(([table, of]) => [
+    table.update(rowsOf(of, ({ write }) => write === "update")),
+    table.edit(rowsOf(of, ({ write, edited }) => write === "update" && edited)),
+  ])
   const refused = new Set<string>()
-  for (const [table, of] of byTable) {
+  const inserts = [...byTable].map(([table, of]) => {
     const rows = rowsOf(of, ({ write }) => write === "insert")
-    if (rows.length === 0) continue
-    const inserted = yield* table.insert(rows)
-    for (const { id } of rows) if (!inserted.has(id)) refused.add(id)
-  }
+    return Effect.map(table.insert(rows), (inserted) => {
+      for (const { id } of rows) if (!inserted.has(id)) refused.add(id)
+    })
+  })
+  // What is over makes room: for the next attempt at a bill, and for the next paid period.
+  yield* inOneGo([...updates, ...inserts])
   return refused.size === 0 ? outcomes : outcomes.filter(({ row }) => !refused.has(row.id))
 })
 

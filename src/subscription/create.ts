@@ -6,11 +6,12 @@ import { standingTime } from "../clock/clocks.ts"
 import { pay } from "../collecting/pay.ts"
 import { commitAttempts } from "../collecting/settle.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import { lockOnWallClock } from "../customer/customers.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
-import { getPaymentMethod, nameMethod, summaryOf } from "../payment_method/paymentMethods.ts"
+import { attachedTo, getPaymentMethod, nameMethod, summaryOf } from "../payment_method/paymentMethods.ts"
 import { plans } from "../plan/plan.ts"
 import { asReference, invalid, problem } from "../problem.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
@@ -74,10 +75,13 @@ export const createSubscription = Effect.fn("subscription.create")(function* (
   tenant: Tenant,
   input: SubscriptionCreate,
 ) {
-  const [found, plan] = yield* Effect.all(
+  const of = { ...tenantOf(tenant), id: input.customer }
+  const [, found, plan, attached] = yield* Effect.all(
     [
+      lockOnWallClock(of),
       asReference(customers.get(tenant, input.customer), "customer"),
       asReference(plans.get(tenant, input.plan), "plan"),
+      attachedTo(of, input.payment_method ?? null),
     ],
     IN_ONE_GO,
   )
@@ -87,11 +91,14 @@ export const createSubscription = Effect.fn("subscription.create")(function* (
   const startAt = input.start_at === undefined ? now : parseInstant(input.start_at)!
   if (startAt < now)
     return yield* invalid("start_at", `start_at must lie in the future: it is ${formatInstant(now)} for this customer.`)
-  const customer = yield* customers.lockOne(tenant, found.id, "SHARE")
+  const onClock = found.test_clock_id !== null
+  const customer = onClock ? yield* customers.lockOne(tenant, found.id, "SHARE") : found
   const named =
     input.payment_method === undefined
       ? undefined
-      : yield* nameMethod(customer, input.payment_method, "payment_method", now)
+      : attached !== null && !onClock
+        ? attached
+        : yield* nameMethod(customer, input.payment_method, "payment_method", now)
   if (plan.status === "archived")
     return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
   if (named === undefined && customer.default_payment_method_id === null) {

@@ -22,7 +22,7 @@ const customerOf = (n: number) => ({ ...LARGEST, id: `cus_${n}` })
 
 /** Runs a transaction of the largest account. */
 const writing = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
-  runtime.runPromise(Effect.flatMap(TenantDatabase, ({ writing }) => writing(LARGEST, () => work)))
+  runtime.runPromise(Effect.flatMap(TenantDatabase, ({ writing }) => writing(LARGEST, work)))
 
 /** How many rows of customers `work` reads. */
 const readBy = <A, E, R>(work: Effect.Effect<A, E, R>) =>

@@ -333,7 +333,7 @@ describe("customers by metadata", () => {
     runtime.runPromise(
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        return yield* (yield* TenantDatabase).writing({ account_id: ACCOUNT, livemode: false }, () => work(sql))
+        return yield* (yield* TenantDatabase).writing({ account_id: ACCOUNT, livemode: false }, work(sql))
       }),
     )
 

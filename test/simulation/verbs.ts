@@ -75,7 +75,7 @@ export const verbs = {
   comeBack: (ref: Ref): Request =>
     Effect.gen(function* () {
       const { writing } = yield* TenantDatabase
-      yield* writing(tenantOf(ref), () => askForBuyer(ref, true))
+      yield* writing(tenantOf(ref), askForBuyer(ref, true))
       return undefined
     }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code))),
   charge: (tenant: Tenant, customer: string, amount: number) =>
