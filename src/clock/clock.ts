@@ -45,12 +45,13 @@ export type ClockRow = RowOf<typeof clocks>
 const isKnown = ({ state }: ClockRow): boolean => state !== "deleting"
 
 /** The clocks that the API knows: one that is being deleted is gone. */
-export const knownClocks: Pick<Table<ClockRow>, "find" | "get" | "lockOne"> = {
+export const knownClocks: Pick<Table<ClockRow>, "find" | "get" | "lock" | "lockOne"> = {
   find: (tenant, ids) =>
     Effect.map(clocks.find(tenant, ids), (found) => new Map([...found].filter(([, row]) => isKnown(row)))),
   get: (tenant, id) => Effect.filterOrFail(clocks.get(tenant, id), isKnown, () => noSuch(CLOCK_NOUN, id)),
   lockOne: (tenant, id, mode) =>
     Effect.filterOrFail(clocks.lockOne(tenant, id, mode), isKnown, () => noSuch(CLOCK_NOUN, id)),
+  lock: (refs, mode) => Effect.map(clocks.lock(refs, mode), (rows) => rows.filter(isKnown)),
 }
 
 /** The process that moves a clock. */

@@ -1,12 +1,12 @@
 /** Test clocks: the verbs of the API, and the time of a clock's customers (decisions M1, M3). */
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { addMonths } from "../../machines/calendar.ts"
 import type { ClockEvent } from "../../machines/clock.ts"
 import { allParamsOf } from "../../machines/decide.ts"
 import { isRef, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
-import { asReference, invalid, noSuch, problem } from "../problem.ts"
+import { invalid, noSuch, noSuchReference, type Problem, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { amended, moved } from "../runtime/outcome.ts"
@@ -63,15 +63,46 @@ export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId
   return row.frozen_at
 })
 
-/** Takes a place for one more customer on a clock; returns the clock's time (decision C6). */
-export const joinClock = Effect.fnUntraced(function* (tenant: Tenant, clockId: string, param: string) {
-  const clock = yield* asReference(knownClocks.lockOne(tenant, clockId), param)
-  if (clock.state !== "ready")
-    return yield* problem("test_clock_not_ready", `The test clock is ${clock.state}: only a ready one takes customers.`)
-  if (clock.customer_count >= MAX_CUSTOMERS)
-    return yield* problem("test_clock_full", "The test clock holds 10,000 customers already.")
-  yield* clocks.update([{ ...clock, customer_count: clock.customer_count + 1 }])
-  return clock.frozen_at
+/** The time of each of these clocks, as {@link standingTime} tells it; they are locked in the order of their IDs. */
+export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>) {
+  const times = new Map<string, Exit.Exit<number, Problem>>()
+  for (const id of [...new Set(clockIds)].sort()) {
+    const time = standingTime(tenant, id).pipe(
+      Effect.map((at): Exit.Exit<number, Problem> => Exit.succeed(at)),
+      Effect.catchTag("Problem", (refusal) => Effect.succeed(Exit.fail(refusal))),
+    )
+    times.set(id, yield* time)
+  }
+  return times
+})
+
+/**
+ * Takes a place for one more customer on a clock for each of these, which may name one twice; returns the clock's time for each
+ * (decision C6).
+ */
+export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>, param: string) {
+  const refs = [...new Set(clockIds)].map((id) => ({ ...tenantOf(tenant), id }))
+  const locked = new Map((yield* knownClocks.lock(refs)).map((clock) => [clock.id, clock]))
+  const changed = new Map<string, ClockRow>()
+  const joined = yield* Effect.forEach(clockIds, (id) =>
+    Effect.exit(
+      Effect.gen(function* () {
+        const clock = changed.get(id) ?? locked.get(id)
+        if (clock === undefined) return yield* noSuchReference(CLOCK_NOUN, id, param)
+        if (clock.state !== "ready")
+          return yield* problem(
+            "test_clock_not_ready",
+            `The test clock is ${clock.state}: only a ready one takes customers.`,
+          )
+        if (clock.customer_count >= MAX_CUSTOMERS)
+          return yield* problem("test_clock_full", "The test clock holds 10,000 customers already.")
+        changed.set(id, { ...clock, customer_count: clock.customer_count + 1 })
+        return clock.frozen_at
+      }),
+    ),
+  )
+  yield* clocks.update([...changed.values()])
+  return joined
 })
 
 /** Applies an event to a locked clock, which stands at `frozenAt` from then on, and writes what follows from it. */

@@ -1,11 +1,11 @@
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { chargeApi } from "../charge/api.ts"
 import { charges, getCharge, renderCharge } from "../charge/charge.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
 import { type Attempt, ChargeOwners } from "./ChargeOwners.ts"
 import { recoverCharges } from "./collect.ts"
-import { createCharge } from "./oneOff.ts"
+import { createCharges } from "./oneOff.ts"
 import { pay } from "./pay.ts"
 
 /** How a request that attempts a charge is finished after a crash, and what is returned. */
@@ -20,7 +20,14 @@ const begun = ({ charge, now }: Attempt) => ({ id: charge.id, after: pay([charge
 export const collectingEndpoints = [
   bind(chargeApi.create, {
     ...staged,
-    begin: (request) => Effect.map(createCharge(request, request.body), begun),
+    beginAll: (requests) =>
+      Effect.map(
+        createCharges(
+          requests[0]!,
+          requests.map(({ body }) => body),
+        ),
+        (made) => made.map(Exit.map(begun)),
+      ),
   }),
   bind(chargeApi.retry, {
     ...staged,

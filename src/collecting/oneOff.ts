@@ -1,5 +1,5 @@
 /** One-off charges (decisions F6, E16): made once, outside any schedule; each failure can be retried once. */
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Line } from "../../machines/billing.ts"
 import type { ChargeCreate } from "../charge/api.ts"
@@ -19,10 +19,11 @@ import {
   nameMethod,
   summaryOf,
 } from "../payment_method/paymentMethods.ts"
-import { asReference, problem } from "../problem.ts"
+import { problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
 import { born } from "../runtime/outcome.ts"
 import { aboutCharge } from "./books.ts"
+import { attachNamed, type Buyer, readBuyers } from "./buyers.ts"
 import type { Answered, ChargeOwner, Settlement } from "./ChargeOwners.ts"
 import { commitAttempts } from "./settle.ts"
 
@@ -40,10 +41,9 @@ interface OneOff {
   readonly now: number
 }
 
-/** Commits a one-off charge to be attempted once the transaction is through. */
-const insertOneOff = Effect.fnUntraced(function* (tenant: Tenant, made: OneOff) {
-  const { id: runner } = yield* Runner
-  const charge = newCharge({
+/** A one-off charge, to be attempted once it is committed. */
+const newOneOff = (tenant: Tenant, made: OneOff, runner: number): ChargeRow =>
+  newCharge({
     account_id: tenant.account_id,
     livemode: tenant.livemode,
     customer_id: made.customer.id,
@@ -69,48 +69,62 @@ const insertOneOff = Effect.fnUntraced(function* (tenant: Tenant, made: OneOff) 
     metadata: made.metadata,
     created_at: made.now,
   })
-  yield* commitAttempts([born(chargeLifecycle, undefined, charge)], [charge])
-  return { charge, now: made.now }
-})
+
+const commitOneOffs = (all: ReadonlyArray<ChargeRow>) =>
+  commitAttempts(
+    all.map((charge) => born(chargeLifecycle, undefined, charge)),
+    all,
+  )
+
+const WITHOUT_METHOD = problem(
+  "payment_method_required",
+  "The customer has no default payment method: name one in payment_method.",
+)
 
 /** The first of these payment methods that the customer still has. */
 const firstAttached = Effect.fnUntraced(function* (customer: CustomerRow, ids: ReadonlyArray<string | null>) {
   const wanted = ids.filter((id) => id !== null)
   const found = yield* findPaymentMethods(wanted.map((method) => ({ ...refOf(customer), method })))
   const method = wanted.map((id) => found.get(methodKey(customer.id, id))).find((summary) => summary !== undefined)
-  return (
-    method ??
-    (yield* problem(
-      "payment_method_required",
-      "The customer has no default payment method: name one in payment_method.",
-    ))
-  )
+  return method ?? (yield* WITHOUT_METHOD)
 })
 
-/** Commits a charge outside any schedule, to be collected after. */
-export const createCharge = Effect.fn("charge.create")(function* (tenant: Tenant, input: ChargeCreate) {
-  const found = yield* asReference(customers.get(tenant, input.customer), "customer")
-  const now = yield* standingTime(tenant, found.test_clock_id)
-  const customer = yield* customers.lockOne(tenant, found.id, "SHARE")
-  const named = input.payment_method
-  const method =
-    named === undefined
-      ? yield* firstAttached(customer, [customer.default_payment_method_id])
-      : yield* nameMethod(customer, named, "payment_method", now)
+/** What one request for a charge comes to. */
+const decide = Effect.fnUntraced(function* (tenant: Tenant, input: ChargeCreate, buyer: Buyer, runner: number) {
+  yield* buyer.found
+  const now = yield* buyer.now
+  const customer = yield* buyer.found
+  const method = (yield* buyer.named) ?? buyer.byDefault
+  if (method === undefined) return yield* WITHOUT_METHOD
   const description = input.description || null
   const line = { quantity: 1, unit_amount: input.amount, amount: input.amount }
-  return yield* insertOneOff(tenant, {
+  const made: OneOff = {
     customer,
     amountKobo: input.amount,
     lines: [{ type: "one_off", description: description ?? "One-off charge", ...line }],
     description,
     metadata: yield* mergeMetadata({}, input.metadata),
     method,
-    methodNamed: named !== undefined,
+    methodNamed: input.payment_method !== undefined,
     attemptNumber: 1,
     retryOf: null,
     now,
-  })
+  }
+  return { charge: newOneOff(tenant, made, runner), now, paying: { customer, method, now } }
+})
+
+/** Commits charges outside any schedule for requests that came together, to be collected after; for each what it comes to. */
+export const createCharges = Effect.fn("charge.create")(function* (
+  tenant: Tenant,
+  inputs: ReadonlyArray<ChargeCreate>,
+) {
+  const { id: runner } = yield* Runner
+  const buyers = yield* readBuyers(tenant, inputs)
+  const decided = yield* Effect.forEach(inputs, (input, at) => Effect.exit(decide(tenant, input, buyers[at]!, runner)))
+  const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
+  yield* attachNamed(made.map(({ paying }) => paying))
+  yield* commitOneOffs(made.map(({ charge }) => charge))
+  return decided.map(Exit.map(({ charge, now }) => ({ charge, now })))
 })
 
 /** The failed one-off charge, locked, that may be retried now: not one that was retried already. */
@@ -141,7 +155,7 @@ const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed:
     named === undefined
       ? yield* firstAttached(customer, inOrder)
       : yield* nameMethod(customer, named, "payment_method", now)
-  return yield* insertOneOff(tenant, {
+  const made: OneOff = {
     customer,
     amountKobo: before.amount_kobo,
     lines: before.lines,
@@ -152,7 +166,10 @@ const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed:
     attemptNumber: before.attempt_number + 1,
     retryOf: before.id,
     now,
-  })
+  }
+  const charge = newOneOff(tenant, made, (yield* Runner).id)
+  yield* commitOneOffs([charge])
+  return { charge, now }
 })
 
 /** The event about a charge that is settled. */

@@ -1,19 +1,16 @@
 /** Customers: the verbs of the API (decisions C4 to C6). */
-import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
-import { joinClock, standingTime } from "../clock/clocks.ts"
+import { Effect, Exit } from "effect"
+import { joinClocks, standingTime } from "../clock/clocks.ts"
 import { sent } from "../db/pipelining.ts"
-import { isRef, type Ref, type Tenant } from "../db/tenant.ts"
+import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
 import type { CustomerCreate, CustomerPatch } from "./api.ts"
 import { type CustomerRow, customers, renderCustomer } from "./customer.ts"
 
-export const createCustomer = Effect.fn("customer.create")(function* (tenant: Tenant, input: CustomerCreate) {
-  const clockId = input.test_clock ?? null
-  const now = clockId === null ? Date.now() : yield* joinClock(tenant, clockId, "test_clock")
-  const row: CustomerRow = {
+const newCustomer = Effect.fnUntraced(function* (tenant: Tenant, input: CustomerCreate, now: number) {
+  return {
     account_id: tenant.account_id,
     livemode: tenant.livemode,
     id: newId("customer"),
@@ -21,21 +18,27 @@ export const createCustomer = Effect.fn("customer.create")(function* (tenant: Te
     email: input.email ?? null,
     phone: input.phone ?? null,
     default_payment_method_id: null,
-    test_clock_id: clockId,
+    test_clock_id: input.test_clock ?? null,
     metadata: yield* mergeMetadata({}, input.metadata),
     created_at: now,
-  }
-  yield* sent(customers.insert([row]))
-  return renderCustomer(row, undefined)
+  } satisfies CustomerRow
 })
 
-/**
- * Locks a customer of the wall clock, so that what is attached to it stays; one on a test clock is locked once that is. In one go
- * with what is read of it then.
- */
-export const lockOnWallClock = Effect.fnUntraced(function* (ref: Ref) {
-  const sql = yield* SqlClient.SqlClient
-  yield* sql`SELECT 1 FROM customer WHERE ${isRef(sql, ref)} AND test_clock_id IS NULL FOR SHARE`
+/** Creates customers for requests that came together: for each what it comes to. */
+export const createCustomers = Effect.fn("customer.create")(function* (
+  tenant: Tenant,
+  inputs: ReadonlyArray<CustomerCreate>,
+) {
+  const onClocks = inputs.flatMap(({ test_clock }) => (test_clock == null ? [] : [test_clock]))
+  const joined = onClocks.length === 0 ? [] : yield* joinClocks(tenant, onClocks, "test_clock")
+  let place = 0
+  const wall = Date.now()
+  const made = yield* Effect.forEach(inputs, (input) => {
+    const now = input.test_clock == null ? Exit.succeed(wall) : joined[place++]!
+    return Effect.exit(Effect.flatMap(now, (at) => newCustomer(tenant, input, at)))
+  })
+  yield* sent(customers.insert(made.filter(Exit.isSuccess).map(({ value }) => value)))
+  return made.map(Exit.map((row) => renderCustomer(row, undefined)))
 })
 
 /**

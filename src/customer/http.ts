@@ -6,7 +6,7 @@ import { deleted } from "../http/response.ts"
 import { detach, getPaymentMethod, paymentMethods, renderPaymentMethod } from "../payment_method/paymentMethods.ts"
 import { customerApi } from "./api.ts"
 import { type CustomerRow, customers, renderCustomers } from "./customer.ts"
-import { createCustomer, lockForChange, updateCustomer } from "./customers.ts"
+import { createCustomers, lockForChange, updateCustomer } from "./customers.ts"
 import { MethodUsers } from "./MethodUsers.ts"
 
 /** Customers with a key and its value in their metadata: a row for each is kept for this. */
@@ -20,7 +20,14 @@ const havingPair =
 const one = (row: CustomerRow) => Effect.map(renderCustomers([row]), ([customer]) => customer!)
 
 export const customerEndpoints = [
-  bind(customerApi.create, { kind: "write", run: (request) => createCustomer(request, request.body) }),
+  bind(customerApi.create, {
+    kind: "write",
+    runAll: (requests) =>
+      createCustomers(
+        requests[0]!,
+        requests.map(({ body }) => body),
+      ),
+  }),
   bind(customerApi.list, {
     kind: "read",
     run: Effect.fnUntraced(function* (request) {

@@ -2,7 +2,7 @@
  * What an endpoint is: one declaration drives routing, access, validation, the type of what is returned, and the OpenAPI
  * document. Nouns declare theirs in `<noun>/api.ts` and bind the verbs in `<noun>/http.ts`.
  */
-import type { Effect, Schema } from "effect"
+import type { Effect, Exit, Schema } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
@@ -36,6 +36,9 @@ export interface Page<T> {
 
 type Result<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
 
+/** What each of several requests comes to, in their order. */
+type Each<A, R> = Result<ReadonlyArray<Exit.Exit<A, Problem>>, R>
+
 /** `A` is what is returned, `R` the services that it takes. */
 export type Handler<Body, Query, A, R> =
   | { readonly kind: "read"; readonly run: (request: Request<Body, Query>) => Result<A, R> }
@@ -45,16 +48,19 @@ export type Handler<Body, Query, A, R> =
       readonly before?: (request: Request<Body, Query>) => Result<void, R>
       readonly run: (request: Request<Body, Query>) => Result<A, R>
     }
+  /** The same for requests of one tenant that come together, in one transaction: for each what it comes to. */
+  | { readonly kind: "write"; readonly runAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<A, R> }
   /**
    * Work that has to leave the transaction in the middle: `begin` commits what is decided, names it and says what is left
    * to do; `reply` reads what is returned. A try that a crash cut short in between is ended by `finish`.
    */
-  | {
-      readonly kind: "staged"
-      readonly begin: (request: Request<Body, Query>) => Result<Begun<R>, R>
-      readonly finish: (tenant: Tenant, id: string) => Result<void, R>
-      readonly reply: (tenant: Tenant, id: string) => Result<A, R>
-    }
+  | ({ readonly kind: "staged" } & (
+      | { readonly begin: (request: Request<Body, Query>) => Result<Begun<R>, R> }
+      | { readonly beginAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<Begun<R>, R> }
+    ) & {
+        readonly finish: (tenant: Tenant, id: string) => Result<void, R>
+        readonly reply: (tenant: Tenant, id: string) => Result<A, R>
+      })
 
 /** What the first stage made, by ID, and what is to be done once it is committed. */
 export interface Begun<R> {
@@ -125,9 +131,11 @@ export interface Endpoint<R> {
   readonly whose?: Whose<R>
 }
 
+type AfterServices<A> = A extends { readonly after: Effect.Effect<unknown, unknown, infer R> } ? R : never
+
 /** The services that what a function returns takes, and so does what it leaves to do. */
 type ServicesIn<F> = F extends (...args: never) => Effect.Effect<infer A, unknown, infer R>
-  ? R | (A extends { readonly after: Effect.Effect<unknown, unknown, infer R2> } ? R2 : never)
+  ? R | AfterServices<A> | (A extends ReadonlyArray<Exit.Exit<infer B, unknown>> ? AfterServices<B> : never)
   : never
 
 /** The services that any of a handler's functions takes. */

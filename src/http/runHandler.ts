@@ -1,10 +1,13 @@
 /** Runs an endpoint's handler as its tenant: in which transaction, what is stored for replays, what is counted. */
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
+import { IN_ONE_GO } from "../db/pipelining.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
-import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
+import type { Problem } from "../problem.ts"
+import type { Batches } from "./batches.ts"
+import type { Begun, Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import type { Failure } from "./failures.ts"
@@ -91,25 +94,80 @@ const writing = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
 const reading = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
   Effect.flatMap(TenantDatabase, (database) => database.reading(tenantInDatabase(run as Run<never>), work))
 
-/** Counts a live write. */
-const count = <R>({ request, asker }: Run<R>) =>
-  Effect.flatMap(Metering, (metering) =>
-    request.livemode && asker.kind === "account" ? metering.count(asker) : Effect.succeed<Headers>({}),
-  )
+/** Counts live writes of one tenant; for each the headers that say so, in their order. */
+const count = Effect.fnUntraced(function* (runs: ReadonlyArray<Pick<Run<never>, "asker" | "request">>) {
+  const [first] = runs
+  if (first === undefined || !first.request.livemode || first.asker.kind !== "account")
+    return runs.map((): Headers => ({}))
+  return yield* (yield* Metering).count(first.asker, runs.length)
+})
 
 type Kind<R, K> = Extract<Handler<unknown, unknown, Returned, R>, { readonly kind: K }>
+type Write<R> = Extract<Kind<R, "write">, { readonly run: unknown }>
+type Writes<R> = Extract<Kind<R, "write">, { readonly runAll: unknown }>
+type Stages<R> = Extract<Kind<R, "staged">, { readonly beginAll: unknown }>
+type Counted<A> = A & { readonly headers: Headers }
 
-const runWrite = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "write">) {
+const runWrite = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Write<R>) {
   if (handler.before !== undefined) yield* handler.before(run.request)
   const work = Effect.gen(function* () {
     const response = yield* reply(run, handler.run(run.request))
     // Last in its transaction, so that others who count for the account wait no longer than for the commit.
-    return { ...response, headers: yield* count(run) }
+    const [headers] = yield* count([run])
+    return { ...response, headers: headers! }
   })
   return yield* writing(run, work)
 })
 
-const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "staged">) {
+/**
+ * What each of several requests comes to that were run together: `finish` does what is left of those that succeeded, on whose
+ * success the whole batch rests; then they are counted.
+ */
+const finishAll = Effect.fnUntraced(function* <R, A, B, R2>(
+  runs: ReadonlyArray<Run<R>>,
+  decided: ReadonlyArray<Exit.Exit<A, Problem>>,
+  finish: (run: Run<R>, done: A) => Effect.Effect<B, Failure, R2>,
+) {
+  const succeeded = runs.flatMap((run, at) => {
+    const exit = decided[at]!
+    return Exit.isSuccess(exit) ? [{ run, done: exit.value }] : []
+  })
+  const finished = yield* Effect.forEach(succeeded, ({ run, done }) => finish(run, done), IN_ONE_GO)
+  const headers = yield* count(succeeded.map(({ run }) => run as Run<never>))
+  let place = 0
+  return decided.map(Exit.map((): Counted<B> => ({ ...finished[place]!, headers: headers[place++]! })))
+})
+
+const writeAll =
+  <R>({ runAll }: Writes<R>) =>
+  (runs: ReadonlyArray<Run<R>>) =>
+    Effect.flatMap(runAll(runs.map(({ request }) => request)), (decided) =>
+      finishAll(runs, decided, (run, returned) => reply(run, Effect.succeed(returned))),
+    )
+
+/** Notes what a request has begun, so that another try finishes it. */
+const note = <R, A extends Begun<R>>({ request, held }: Run<R>, begun: A) =>
+  Effect.as(held === undefined ? Effect.void : noteResource(request, held, begun.id), begun)
+
+const beginAll =
+  <R>({ beginAll }: Stages<R>) =>
+  (runs: ReadonlyArray<Run<R>>) =>
+    Effect.flatMap(beginAll(runs.map(({ request }) => request)), (decided) =>
+      // What charges is counted before it does: a write that cannot be counted takes no money.
+      finishAll(runs, decided, note<R, Begun<R>>),
+    )
+
+const begin = <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) => {
+  if ("beginAll" in handler) return batches.begin(run.request, run, beginAll(handler))
+  const work = Effect.gen(function* () {
+    const begun = yield* note(run, yield* handler.begin(run.request))
+    const [headers] = yield* count([run as Run<never>])
+    return { ...begun, headers: headers! }
+  })
+  return writing(run, work)
+}
+
+const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) {
   const { request, held } = run
   const respond = (id: string) => {
     const work = reply(run, handler.reply(request, id))
@@ -119,19 +177,13 @@ const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, 
     yield* handler.finish(request, held.resourceId)
     return yield* respond(held.resourceId)
   }
-  const begin = Effect.gen(function* () {
-    const begun = yield* handler.begin(request)
-    if (held !== undefined) yield* noteResource(request, held, begun.id)
-    // What charges is counted before it does: a write that cannot be counted takes no money.
-    return { ...begun, headers: yield* count(run) }
-  })
-  const { id, after, headers } = yield* writing(run, begin)
+  const { id, after, headers } = yield* begin(run, handler, batches)
   yield* after
   return { ...(yield* respond(id)), headers }
 })
 
 /** Runs the handler; returns its response. */
-export const runHandler = <R>(run: Run<R>) => {
+export const runHandler = <R>(run: Run<R>, batches: Batches) => {
   const { handler } = run.endpoint
   switch (handler.kind) {
     case "read":
@@ -140,8 +192,8 @@ export const runHandler = <R>(run: Run<R>) => {
         Effect.flatMap(handler.run(run.request), (returned) => render(run, returned)),
       )
     case "write":
-      return runWrite(run, handler)
+      return "runAll" in handler ? batches.begin(run.request, run, writeAll(handler)) : runWrite(run, handler)
     case "staged":
-      return runStaged(run, handler)
+      return runStaged(run, handler, batches)
   }
 }

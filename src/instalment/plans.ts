@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { instalmentMachine, isSaving } from "../../machines/instalment.ts"
 import { dueKobo, MIN_PAYMENT_KOBO } from "../../machines/instalment_schedule.ts"
-import { joinClock, standingTime } from "../clock/clocks.ts"
+import { joinClocks, standingTime } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId, newPlanCode } from "../ids.ts"
@@ -76,7 +76,7 @@ export const createPlan = Effect.fn("instalment.create")(function* (
   const { refusal } = yield* settingOf(tenant, null)
   if (refusal !== null) return yield* refusal
   const clockId = input.testClock ?? null
-  const now = clockId === null ? Date.now() : yield* joinClock(tenant, clockId, "testClock")
+  const now = clockId === null ? Date.now() : yield* (yield* joinClocks(tenant, [clockId], "testClock"))[0]!
   const product = yield* lockOffered(tenant, productId)
   const terms = {
     mode: product.mode,

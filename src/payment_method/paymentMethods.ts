@@ -6,7 +6,7 @@ import { REF_COLUMNS, records } from "../db/records.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import { isRef, ofTenant, type Ref, refOf } from "../db/tenant.ts"
 import { commonOf } from "../http/response.ts"
-import { invalid, noSuch, noSuchReference } from "../problem.ts"
+import { invalid, noSuch, noSuchReference, type Problem } from "../problem.ts"
 import { PAYMENT_METHOD_TYPES, type PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { RAILS, type RailName } from "../rail/Rail.ts"
 import { TEST_METHODS, testMethod } from "../rail/simulator/methods.ts"
@@ -111,6 +111,39 @@ export const detach = Effect.fn("paymentMethod.detach")(function* (customer: Ref
   yield* sql`DELETE FROM payment_method WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND id = ${id}`
 })
 
+/** The test method that a body names and that the customer does not have yet. */
+export const newTestMethod = (
+  { livemode }: Ref,
+  id: string,
+  param: string,
+  simulated = !livemode,
+): Effect.Effect<AttachedMethod, Problem> => {
+  if (!simulated || !id.startsWith(TEST_PREFIX))
+    return Effect.fail(noSuchReference("payment method of the customer", id, param))
+  const summary = testMethod(id)
+  return summary === undefined
+    ? Effect.fail(
+        invalid(param, `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`),
+      )
+    : Effect.succeed({ ...summary, rail: "simulator" })
+}
+
+/** Attaches methods to customers; those that are attached stay as they are. */
+export const attachMethods = (
+  of: ReadonlyArray<{ readonly customer: Ref; readonly method: AttachedMethod; readonly at: number }>,
+) => {
+  const rows = of.map(({ customer: { account_id, livemode, id }, method, at }) => ({
+    account_id,
+    livemode,
+    customer_id: id,
+    created_at: at,
+    ...method,
+  }))
+  return Effect.asVoid(
+    paymentMethods.insert([...new Map(rows.map((row) => [methodKey(row.customer_id, row.id), row])).values()]),
+  )
+}
+
 /**
  * The method that a body names: attached to the customer already, or a `pm_test_` ID, which naming attaches. Those are of
  * the sandbox, and of pages on which payments are simulated.
@@ -124,16 +157,7 @@ export const nameMethod = Effect.fnUntraced(function* (
 ) {
   const attached = yield* attachedTo(customer, id)
   if (attached !== null) return attached
-  if (!simulated || !id.startsWith(TEST_PREFIX))
-    return yield* noSuchReference("payment method of the customer", id, param)
-  const summary = testMethod(id)
-  if (summary === undefined)
-    return yield* invalid(
-      param,
-      `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`,
-    )
-  const { account_id, livemode, id: customer_id } = customer
-  const method: AttachedMethod = { ...summary, rail: "simulator" }
-  yield* paymentMethods.insert([{ account_id, livemode, customer_id, created_at: at, ...method }])
+  const method = yield* newTestMethod(customer, id, param, simulated)
+  yield* attachMethods([{ customer, method, at }])
   return method
 })

@@ -1,25 +1,25 @@
 /** Creating subscriptions (decisions D3 to D6). */
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
-import { standingTime } from "../clock/clocks.ts"
+import { attachNamed, type Buyer, readBuyers } from "../collecting/buyers.ts"
 import { pay } from "../collecting/pay.ts"
 import { commitAttempts } from "../collecting/settle.ts"
-import { type CustomerRow, customers } from "../customer/customer.ts"
-import { lockOnWallClock } from "../customer/customers.ts"
+import type { CustomerRow } from "../customer/customer.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
-import { attachedTo, getPaymentMethod, nameMethod, summaryOf } from "../payment_method/paymentMethods.ts"
-import { plans } from "../plan/plan.ts"
-import { asReference, invalid, problem } from "../problem.ts"
+import { summaryOf } from "../payment_method/paymentMethods.ts"
+import { type PlanRow, plans } from "../plan/plan.ts"
+import { invalid, noSuchReference, problem } from "../problem.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCreate } from "./api.ts"
 import { outcomesOf } from "./move.ts"
 import { type SubscriptionRow, type SubscriptionTransition, subscriptions } from "./subscription.ts"
 import { checkAmount } from "./subscriptions.ts"
+import type { Terms } from "./terms.ts"
 
 /** What a subscription is made of. */
 interface Made extends Tenant {
@@ -70,38 +70,27 @@ export const newSubscription = (made: Made): SubscriptionTransition => {
   return { ...birth, row }
 }
 
-/** Creates a subscription and commits its first charge where one is due now, to be collected after. */
-export const createSubscription = Effect.fn("subscription.create")(function* (
+/** What one request for a subscription comes to. */
+const decide = Effect.fnUntraced(function* (
   tenant: Tenant,
   input: SubscriptionCreate,
+  buyer: Buyer,
+  plan: PlanRow | undefined,
 ) {
-  const of = { ...tenantOf(tenant), id: input.customer }
-  const [, found, plan, attached] = yield* Effect.all(
-    [
-      lockOnWallClock(of),
-      asReference(customers.get(tenant, input.customer), "customer"),
-      asReference(plans.get(tenant, input.plan), "plan"),
-      attachedTo(of, input.payment_method ?? null),
-    ],
-    IN_ONE_GO,
-  )
+  yield* buyer.found
+  if (plan === undefined) return yield* noSuchReference("plan", input.plan, "plan")
   const quantity = input.quantity ?? 1
   yield* checkAmount(plan.amount_kobo, quantity)
-  const now = yield* standingTime(tenant, found.test_clock_id)
+  const now = yield* buyer.now
   const startAt = input.start_at === undefined ? now : parseInstant(input.start_at)!
   if (startAt < now)
     return yield* invalid("start_at", `start_at must lie in the future: it is ${formatInstant(now)} for this customer.`)
-  const onClock = found.test_clock_id !== null
-  const customer = onClock ? yield* customers.lockOne(tenant, found.id, "SHARE") : found
-  const named =
-    input.payment_method === undefined
-      ? undefined
-      : attached !== null && !onClock
-        ? attached
-        : yield* nameMethod(customer, input.payment_method, "payment_method", now)
+  const customer = yield* buyer.found
+  const named = yield* buyer.named
   if (plan.status === "archived")
     return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
-  if (named === undefined && customer.default_payment_method_id === null) {
+  const method = named ?? buyer.byDefault
+  if (method === undefined) {
     return yield* problem(
       "payment_method_required",
       "The customer has no default payment method: name one in payment_method, or use a checkout session.",
@@ -121,9 +110,39 @@ export const createSubscription = Effect.fn("subscription.create")(function* (
     now,
   })
   const { id } = transition.row
-  const method = named ?? (yield* getPaymentMethod(customer, customer.default_payment_method_id!))
-  const terms = new Map([[id, { ...plan, id, payment_method: summaryOf(method), rail: method.rail }]])
-  const { outcomes, attempts } = yield* outcomesOf([transition], { now, terms }, true)
-  yield* commitAttempts(outcomes, attempts)
-  return { id, after: pay(attempts, now) }
+  const terms: Terms = { ...plan, id, payment_method: summaryOf(method), rail: method.rail }
+  return { id, transition, terms, now, paying: { customer, method, now } }
+})
+
+/**
+ * Creates subscriptions for requests that came together, and commits the first charges of those that are due now, to be
+ * collected after; for each request what it comes to.
+ */
+export const createSubscriptions = Effect.fn("subscription.create")(function* (
+  tenant: Tenant,
+  inputs: ReadonlyArray<SubscriptionCreate>,
+) {
+  const planIds = [...new Set(inputs.map(({ plan }) => plan))]
+  const [buyers, known] = yield* Effect.all([readBuyers(tenant, inputs), plans.find(tenant, planIds)], IN_ONE_GO)
+  const decided = yield* Effect.forEach(inputs, (input, at) =>
+    Effect.exit(decide(tenant, input, buyers[at]!, known.get(input.plan))),
+  )
+  const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
+  yield* attachNamed(made.map(({ paying }) => paying))
+  // Those of one clock have one now.
+  const groups = [...Map.groupBy(made, ({ now }) => now)]
+  const outcomes = yield* Effect.forEach(groups, ([now, its]) =>
+    outcomesOf(
+      its.map(({ transition }) => transition),
+      { now, terms: new Map(its.map(({ id, terms }) => [id, terms])) },
+      true,
+    ),
+  )
+  const attempts = outcomes.flatMap((one) => one.attempts)
+  yield* commitAttempts(
+    outcomes.flatMap((one) => one.outcomes),
+    attempts,
+  )
+  const byOwner = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
+  return decided.map(Exit.map(({ id, now }) => ({ id, after: pay(byOwner.get(id) ?? [], now) })))
 })

@@ -4,7 +4,7 @@ import type { Tenant } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
 import { equals, listOf } from "../http/lists.ts"
 import { subscriptionApi } from "./api.ts"
-import { createSubscription } from "./create.ts"
+import { createSubscriptions } from "./create.ts"
 import { renderSubscription, subscriptions } from "./subscription.ts"
 import { cancelSubscription, pauseSubscription, resumeSubscription, updateSubscription } from "./subscriptions.ts"
 import { finishReport, renderUnitRecord, reportUnits, unitRecords } from "./units.ts"
@@ -17,7 +17,14 @@ const staged = {
 } as const
 
 export const subscriptionEndpoints = [
-  bind(subscriptionApi.create, { ...staged, begin: (request) => createSubscription(request, request.body) }),
+  bind(subscriptionApi.create, {
+    ...staged,
+    beginAll: (requests) =>
+      createSubscriptions(
+        requests[0]!,
+        requests.map(({ body }) => body),
+      ),
+  }),
   bind(subscriptionApi.list, {
     kind: "read",
     run: (request) => {

@@ -72,12 +72,12 @@ const writeReads = Effect.fnUntraced(function* (reads: Reads) {
   )
 })
 
-const count = Effect.fnUntraced(function* (key: AccountKey) {
+const count = Effect.fnUntraced(function* (key: AccountKey, writes: number) {
   const sql = yield* SqlClient.SqlClient
   const { start, end } = monthOf(Date.now())
   const [counted] = yield* sql<Counted>`
-    INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, write_requests) VALUES (${key.account_id}, true, ${PgTypes.timestamptz(start)}, 1)
-    ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET write_requests = u.write_requests + 1, updated_at = now()
+    INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, write_requests) VALUES (${key.account_id}, true, ${PgTypes.timestamptz(start)}, ${writes})
+    ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET write_requests = u.write_requests + excluded.write_requests, updated_at = now()
     RETURNING write_requests, write_threshold`
   const { write_requests: used, write_threshold: announced } = counted!
   const included = ALLOWANCES[key.api_plan].writes
@@ -88,7 +88,7 @@ const count = Effect.fnUntraced(function* (key: AccountKey) {
       WHERE account_id = ${key.account_id} AND livemode AND period_start_at = ${PgTypes.timestamptz(start)}`
     yield* announceThresholds(key.account_id, "write_requests", reached, { used, included: included! })
   }
-  return headers(key, true, used, end)
+  return Array.from({ length: writes }, (_, at) => headers(key, true, used - writes + 1 + at, end))
 })
 
 const standing = Effect.fnUntraced(function* (key: KnownKey) {

@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChargeRow } from "../../src/charge/charge.ts"
 import { saveMethod } from "../../src/collecting/saving.ts"
-import { createCustomer } from "../../src/customer/customers.ts"
+import { createCustomers } from "../../src/customer/customers.ts"
 import type { Tenant } from "../../src/db/tenant.ts"
 import { createPlan } from "../../src/plan/plans.ts"
 import type { OutsideRail } from "../../src/rail/Rail.ts"
@@ -14,7 +14,7 @@ const EMAIL = "ada@example.com"
 /** The IDs of a customer and of a daily plan. */
 export const openShop = (tenant: Tenant, amountKobo: number) =>
   Effect.gen(function* () {
-    const customer = yield* createCustomer(tenant, { name: "Ada Obi", email: EMAIL })
+    const customer = yield* (yield* createCustomers(tenant, [{ name: "Ada Obi", email: EMAIL }]))[0]!
     const plan = yield* createPlan(tenant, {
       name: "Gym",
       amount: amountKobo,

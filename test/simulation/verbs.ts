@@ -1,5 +1,5 @@
 /** What a merchant asks the service for, as its endpoints do it: begun in one transaction, the rest goes on by itself. */
-import { Effect, Schedule } from "effect"
+import { Effect, type Exit, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { getCharge } from "../../src/charge/charge.ts"
 import type { CheckoutCreate } from "../../src/checkout/api.ts"
@@ -7,7 +7,7 @@ import { createSession } from "../../src/checkout/checkouts.ts"
 import { submitCheckout } from "../../src/checkout/submit.ts"
 import { askForBuyer } from "../../src/collecting/asking.ts"
 import { ChargeOwners } from "../../src/collecting/ChargeOwners.ts"
-import { createCharge } from "../../src/collecting/oneOff.ts"
+import { createCharges } from "../../src/collecting/oneOff.ts"
 import { pay } from "../../src/collecting/pay.ts"
 import { lockForChange, updateCustomer } from "../../src/customer/customers.ts"
 import { MethodUsers } from "../../src/customer/MethodUsers.ts"
@@ -18,7 +18,7 @@ import type { Submission } from "../../src/paying/submission.ts"
 import { detach } from "../../src/payment_method/paymentMethods.ts"
 import type { Problem } from "../../src/problem.ts"
 import type { OutsideRail } from "../../src/rail/Rail.ts"
-import { createSubscription } from "../../src/subscription/create.ts"
+import { createSubscriptions } from "../../src/subscription/create.ts"
 import { cancelSubscription, pauseSubscription, resumeSubscription } from "../../src/subscription/subscriptions.ts"
 import type { Services } from "./service.ts"
 
@@ -67,6 +67,10 @@ const checkOut = (tenant: Tenant, input: CheckoutCreate, rail: OutsideRail): Req
     return undefined
   }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code)))
 
+/** What the only one of several requests comes to. */
+const only = <A, E, E2, R>(all: Effect.Effect<ReadonlyArray<Exit.Exit<A, E>>, E2, R>) =>
+  Effect.flatMap(all, ([one]) => one!)
+
 export const verbs = {
   checkOut: (tenant: Tenant, customer: string, plan: string, rail: OutsideRail) =>
     checkOut(tenant, { mode: "subscription", customer, plan, ...URLS }, rail),
@@ -80,11 +84,12 @@ export const verbs = {
     }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code))),
   charge: (tenant: Tenant, customer: string, amount: number) =>
     asked(
-      Effect.map(createCharge(tenant, { customer, amount, currency: "NGN" }), ({ charge, now }) => ({
+      Effect.map(only(createCharges(tenant, [{ customer, amount, currency: "NGN" }])), ({ charge, now }) => ({
         after: pay([charge], now),
       })),
     ),
-  subscribe: (tenant: Tenant, customer: string, plan: string) => asked(createSubscription(tenant, { customer, plan })),
+  subscribe: (tenant: Tenant, customer: string, plan: string) =>
+    asked(only(createSubscriptions(tenant, [{ customer, plan }]))),
   retry: (tenant: Tenant, id: string) =>
     asked(
       Effect.gen(function* () {

@@ -1,0 +1,124 @@
+/**
+ * Customers that requests are about to charge, and what by: of several requests of one tenant at once, in the running
+ * transaction. A customer is locked, so that none of its payment methods is removed while it is being used; one on a test clock
+ * after that clock is.
+ */
+import { Effect, type Exit } from "effect"
+import { SqlClient } from "effect/sql"
+import { standingTimes } from "../clock/clocks.ts"
+import { type CustomerRow, customers } from "../customer/customer.ts"
+import { IN_ONE_GO } from "../db/pipelining.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import {
+  type AttachedMethod,
+  attachMethods,
+  findPaymentMethods,
+  methodKey,
+  newTestMethod,
+} from "../payment_method/paymentMethods.ts"
+import { noSuchReference, type Problem } from "../problem.ts"
+
+/** What a request names. */
+export interface Named {
+  readonly customer: string
+  readonly payment_method?: string | undefined
+}
+
+/** Who pays; what is wrong is said by the step that it is wrong in. */
+export interface Buyer {
+  /** By its ID, whatever its clock does. */
+  readonly found: Exit.Exit<CustomerRow, Problem>
+  /** Now, in the customer's clock; of one that stands. */
+  readonly now: Exit.Exit<number, Problem>
+  /** The method named, attached or to be attached; undefined: none is named. */
+  readonly named: Exit.Exit<AttachedMethod | undefined, Problem>
+  /** The default payment method. */
+  readonly byDefault: AttachedMethod | undefined
+}
+
+/** Locks customers of the wall clock among these, in the order of their IDs. */
+const lockOnWallClock = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    SELECT 1 FROM (SELECT * FROM ${records(sql, refs, REF_COLUMNS)} r ORDER BY id) r CROSS JOIN LATERAL (
+      SELECT 1 FROM customer c
+      WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.test_clock_id IS NULL FOR SHARE
+    ) c`
+})
+
+/** Who pays for each of these. */
+export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
+  const ids = [...new Set(all.map(({ customer }) => customer))]
+  const refs = ids.map((id): Ref => ({ ...tenantOf(tenant), id }))
+  const named = (of: ReadonlyArray<Named>) =>
+    of.flatMap(({ customer, payment_method: method }) =>
+      method === undefined ? [] : [{ ...tenantOf(tenant), id: customer, method }],
+    )
+  const [, found, before] = yield* Effect.all(
+    [lockOnWallClock(refs), customers.find(tenant, ids), findPaymentMethods(named(all))],
+    IN_ONE_GO,
+  )
+  const onClocks = [...found.values()].filter(({ test_clock_id }) => test_clock_id !== null)
+  const times = yield* standingTimes(
+    tenant,
+    onClocks.map(({ test_clock_id }) => test_clock_id!),
+  )
+  const standing = onClocks.filter(({ test_clock_id }) => times.get(test_clock_id!)?._tag === "Success")
+  const locked = new Map((yield* customers.lock(standing.map(refOf), "SHARE")).map((row) => [row.id, row]))
+  const rows = new Map([...found].map(([id, row]) => [id, row.test_clock_id === null ? row : (locked.get(id) ?? row)]))
+  const defaults = all.flatMap(({ customer, payment_method: method }) => {
+    const row = rows.get(customer)
+    return method !== undefined || row?.default_payment_method_id == null
+      ? []
+      : [{ ...refOf(row), method: row.default_payment_method_id }]
+  })
+  // What was read of customers on clocks was read before they were locked.
+  const again = named(all.filter(({ customer }) => locked.has(customer)))
+  const after = yield* findPaymentMethods([...defaults, ...again])
+  const methodOf = (row: CustomerRow, id: string): AttachedMethod | undefined => {
+    const key = methodKey(row.id, id)
+    return row.test_clock_id === null ? (before.get(key) ?? after.get(key)) : after.get(key)
+  }
+  const now = Date.now()
+  return yield* Effect.forEach(
+    all,
+    Effect.fnUntraced(function* ({ customer, payment_method: id }) {
+      const row = rows.get(customer)
+      const missing = noSuchReference("customer", customer, "customer")
+      const clock = row?.test_clock_id ?? null
+      const time =
+        row === undefined
+          ? Effect.fail(missing)
+          : clock === null
+            ? Effect.succeed(now)
+            : (times.get(clock) ?? Effect.fail(missing))
+      const method =
+        row === undefined || id === undefined
+          ? Effect.succeed(undefined)
+          : Effect.suspend((): Effect.Effect<AttachedMethod, Problem> => {
+              const attached = methodOf(row, id)
+              return attached === undefined ? newTestMethod(row, id, "payment_method") : Effect.succeed(attached)
+            })
+      const byDefault =
+        row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
+      return {
+        found: yield* Effect.exit(row === undefined ? Effect.fail(missing) : Effect.succeed(row)),
+        now: yield* Effect.exit(time),
+        named: yield* Effect.exit(method),
+        byDefault,
+      } satisfies Buyer
+    }),
+  )
+})
+
+/** A customer and what it pays by, to be attached to it where it is not yet. */
+export interface Paying {
+  readonly customer: CustomerRow
+  readonly method: AttachedMethod
+  readonly now: number
+}
+
+/** Attaches the test methods among these to their customers; those that are attached stay as they are. */
+export const attachNamed = (of: ReadonlyArray<Paying>) =>
+  attachMethods(of.map(({ customer, method, now }) => ({ customer, method, at: now })))
