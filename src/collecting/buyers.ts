@@ -25,14 +25,20 @@ export interface Named {
   readonly payment_method?: string | undefined
 }
 
+/** A payment method, and whether it is to be attached to its customer first. */
+interface NamedMethod {
+  readonly method: AttachedMethod
+  readonly isNew: boolean
+}
+
 /** Who pays; what is wrong is said by the step that it is wrong in. */
 export interface Buyer {
   /** By its ID, whatever its clock does. */
   readonly found: Exit.Exit<CustomerRow, Problem>
   /** Now, in the customer's clock; of one that stands. */
   readonly now: Exit.Exit<number, Problem>
-  /** The method named, attached or to be attached; undefined: none is named. */
-  readonly named: Exit.Exit<AttachedMethod | undefined, Problem>
+  /** The method named; undefined: none is. */
+  readonly named: Exit.Exit<NamedMethod | undefined, Problem>
   /** The default payment method. */
   readonly byDefault: AttachedMethod | undefined
 }
@@ -96,9 +102,11 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
       const method =
         row === undefined || id === undefined
           ? Effect.succeed(undefined)
-          : Effect.suspend((): Effect.Effect<AttachedMethod, Problem> => {
+          : Effect.suspend((): Effect.Effect<NamedMethod, Problem> => {
               const attached = methodOf(row, id)
-              return attached === undefined ? newTestMethod(row, id, "payment_method") : Effect.succeed(attached)
+              return attached === undefined
+                ? Effect.map(newTestMethod(row, id, "payment_method"), (method) => ({ method, isNew: true }))
+                : Effect.succeed({ method: attached, isNew: false })
             })
       const byDefault =
         row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
@@ -112,13 +120,23 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
   )
 })
 
-/** A customer and what it pays by, to be attached to it where it is not yet. */
-export interface Paying {
+/** What a customer pays by. */
+export interface Paying extends NamedMethod {
   readonly customer: CustomerRow
-  readonly method: AttachedMethod
   readonly now: number
 }
 
-/** Attaches the test methods among these to their customers; those that are attached stay as they are. */
-export const attachNamed = (of: ReadonlyArray<Paying>) =>
-  attachMethods(of.map(({ customer, method, now }) => ({ customer, method, at: now })))
+/** What a buyer pays by, named or by default; undefined: there is neither. */
+export const payingBy = (
+  { byDefault }: Buyer,
+  named: NamedMethod | undefined,
+  customer: CustomerRow,
+  now: number,
+): Paying | undefined => {
+  const by = named ?? (byDefault === undefined ? undefined : { method: byDefault, isNew: false })
+  return by === undefined ? undefined : { ...by, customer, now }
+}
+
+/** Attaches what is new among these to its customers. */
+export const attachNew = (of: ReadonlyArray<Paying>) =>
+  attachMethods(of.filter(({ isNew }) => isNew).map(({ customer, method, now }) => ({ customer, method, at: now })))

@@ -23,7 +23,7 @@ import { problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
 import { born } from "../runtime/outcome.ts"
 import { aboutCharge } from "./books.ts"
-import { attachNamed, type Buyer, readBuyers } from "./buyers.ts"
+import { attachNew, type Buyer, payingBy, readBuyers } from "./buyers.ts"
 import type { Answered, ChargeOwner, Settlement } from "./ChargeOwners.ts"
 import { commitAttempts } from "./settle.ts"
 
@@ -94,8 +94,8 @@ const decide = Effect.fnUntraced(function* (tenant: Tenant, input: ChargeCreate,
   yield* buyer.found
   const now = yield* buyer.now
   const customer = yield* buyer.found
-  const method = (yield* buyer.named) ?? buyer.byDefault
-  if (method === undefined) return yield* WITHOUT_METHOD
+  const paying = payingBy(buyer, yield* buyer.named, customer, now)
+  if (paying === undefined) return yield* WITHOUT_METHOD
   const description = input.description || null
   const line = { quantity: 1, unit_amount: input.amount, amount: input.amount }
   const made: OneOff = {
@@ -104,13 +104,13 @@ const decide = Effect.fnUntraced(function* (tenant: Tenant, input: ChargeCreate,
     lines: [{ type: "one_off", description: description ?? "One-off charge", ...line }],
     description,
     metadata: yield* mergeMetadata({}, input.metadata),
-    method,
+    method: paying.method,
     methodNamed: input.payment_method !== undefined,
     attemptNumber: 1,
     retryOf: null,
     now,
   }
-  return { charge: newOneOff(tenant, made, runner), now, paying: { customer, method, now } }
+  return { charge: newOneOff(tenant, made, runner), now, paying }
 })
 
 /** Commits charges outside any schedule for requests that came together, to be collected after; for each what it comes to. */
@@ -122,7 +122,7 @@ export const createCharges = Effect.fn("charge.create")(function* (
   const buyers = yield* readBuyers(tenant, inputs)
   const decided = yield* Effect.forEach(inputs, (input, at) => Effect.exit(decide(tenant, input, buyers[at]!, runner)))
   const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
-  yield* attachNamed(made.map(({ paying }) => paying))
+  yield* attachNew(made.map(({ paying }) => paying))
   yield* commitOneOffs(made.map(({ charge }) => charge))
   return decided.map(Exit.map(({ charge, now }) => ({ charge, now })))
 })

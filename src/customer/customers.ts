@@ -9,33 +9,36 @@ import { nameMethod } from "../payment_method/paymentMethods.ts"
 import type { CustomerCreate, CustomerPatch } from "./api.ts"
 import { type CustomerRow, customers, renderCustomer } from "./customer.ts"
 
-const newCustomer = Effect.fnUntraced(function* (tenant: Tenant, input: CustomerCreate, now: number) {
-  return {
-    account_id: tenant.account_id,
-    livemode: tenant.livemode,
-    id: newId("customer"),
-    name: input.name,
-    email: input.email ?? null,
-    phone: input.phone ?? null,
-    default_payment_method_id: null,
-    test_clock_id: input.test_clock ?? null,
-    metadata: yield* mergeMetadata({}, input.metadata),
-    created_at: now,
-  } satisfies CustomerRow
-})
-
 /** Creates customers for requests that came together: for each what it comes to. */
 export const createCustomers = Effect.fn("customer.create")(function* (
-  tenant: Tenant,
+  { account_id, livemode }: Tenant,
   inputs: ReadonlyArray<CustomerCreate>,
 ) {
-  const onClocks = inputs.flatMap(({ test_clock }) => (test_clock == null ? [] : [test_clock]))
-  const joined = onClocks.length === 0 ? [] : yield* joinClocks(tenant, onClocks, "test_clock")
-  let place = 0
+  const noted = yield* Effect.forEach(inputs, ({ metadata }) => Effect.exit(mergeMetadata({}, metadata)))
+  // A place on a clock is taken by those alone who will have it.
+  const clocks = inputs.map(({ test_clock }, at) => (Exit.isSuccess(noted[at]!) ? (test_clock ?? null) : null))
+  const onClocks = clocks.filter((id) => id !== null)
+  const joined = onClocks.length === 0 ? [] : yield* joinClocks({ account_id, livemode }, onClocks, "test_clock")
   const wall = Date.now()
-  const made = yield* Effect.forEach(inputs, (input) => {
-    const now = input.test_clock == null ? Exit.succeed(wall) : joined[place++]!
-    return Effect.exit(Effect.flatMap(now, (at) => newCustomer(tenant, input, at)))
+  let place = 0
+  const made = yield* Effect.forEach(inputs, (input, at) => {
+    const now = clocks[at] === null ? Exit.succeed(wall) : joined[place++]!
+    return Effect.exit(
+      Effect.gen(function* () {
+        return {
+          account_id,
+          livemode,
+          id: newId("customer"),
+          name: input.name,
+          email: input.email ?? null,
+          phone: input.phone ?? null,
+          default_payment_method_id: null,
+          test_clock_id: clocks[at]!,
+          metadata: yield* noted[at]!,
+          created_at: yield* now,
+        } satisfies CustomerRow
+      }),
+    )
   })
   yield* sent(customers.insert(made.filter(Exit.isSuccess).map(({ value }) => value)))
   return made.map(Exit.map((row) => renderCustomer(row, undefined)))

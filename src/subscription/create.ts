@@ -2,7 +2,7 @@
 import { Effect, Exit } from "effect"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
-import { attachNamed, type Buyer, readBuyers } from "../collecting/buyers.ts"
+import { attachNew, type Buyer, payingBy, readBuyers } from "../collecting/buyers.ts"
 import { pay } from "../collecting/pay.ts"
 import { commitAttempts } from "../collecting/settle.ts"
 import type { CustomerRow } from "../customer/customer.ts"
@@ -89,8 +89,8 @@ const decide = Effect.fnUntraced(function* (
   const named = yield* buyer.named
   if (plan.status === "archived")
     return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
-  const method = named ?? buyer.byDefault
-  if (method === undefined) {
+  const paying = payingBy(buyer, named, customer, now)
+  if (paying === undefined) {
     return yield* problem(
       "payment_method_required",
       "The customer has no default payment method: name one in payment_method, or use a checkout session.",
@@ -105,13 +105,13 @@ const decide = Effect.fnUntraced(function* (
     trialDays: input.trial_days ?? plan.trial_days,
     quantity,
     startAt,
-    methodId: named?.id ?? null,
+    methodId: named?.method.id ?? null,
     metadata: yield* mergeMetadata({}, input.metadata),
     now,
   })
   const { id } = transition.row
-  const terms: Terms = { ...plan, id, payment_method: summaryOf(method), rail: method.rail }
-  return { id, transition, terms, now, paying: { customer, method, now } }
+  const terms: Terms = { ...plan, id, payment_method: summaryOf(paying.method), rail: paying.method.rail }
+  return { id, transition, terms, now, paying }
 })
 
 /**
@@ -128,7 +128,7 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
     Effect.exit(decide(tenant, input, buyers[at]!, known.get(input.plan))),
   )
   const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
-  yield* attachNamed(made.map(({ paying }) => paying))
+  yield* attachNew(made.map(({ paying }) => paying))
   // Those of one clock have one now.
   const groups = [...Map.groupBy(made, ({ now }) => now)]
   const outcomes = yield* Effect.forEach(groups, ([now, its]) =>

@@ -1,0 +1,128 @@
+/** What requests cost the database: statements, and how often one waits for an answer before it goes on (round trips). */
+import { connect, createServer, type Server as NetServer, type Socket } from "node:net"
+import { Redacted } from "effect"
+import { afterAll, beforeAll, expect, it } from "vitest"
+import { createAccount } from "../../src/account/accounts.ts"
+import { type Api, createApi } from "../support/api.ts"
+import { useDatabase } from "../support/database.ts"
+import { type Server, startServer } from "../support/server.ts"
+import { createCustomer, createPlan, data } from "../support/story.ts"
+
+/** What went through since it was last asked. */
+interface Cost {
+  readonly statements: number
+  readonly trips: number
+}
+
+const EXECUTE = "E".charCodeAt(0)
+const SIMPLE_QUERY = "Q".charCodeAt(0)
+const HEAD_BYTES = 5
+
+/** Passes connections on to Postgres, and counts what they ask. */
+const startCounter = async (target: URL) => {
+  let cost = { statements: 0, trips: 0 }
+  const pass = (client: Socket) => {
+    const server = connect(Number(target.port), target.hostname)
+    let rest = Buffer.alloc(0)
+    let begun = false
+    let answered = true
+    client.on("data", (part) => {
+      server.write(part)
+      if (answered) cost.trips++
+      answered = false
+      rest = Buffer.concat([rest, part])
+      // The first message has no type.
+      if (!begun && rest.length >= 4 && rest.length >= rest.readInt32BE(0)) {
+        rest = rest.subarray(rest.readInt32BE(0))
+        begun = true
+      }
+      while (begun && rest.length >= HEAD_BYTES && rest.length > rest.readInt32BE(1)) {
+        if (rest[0] === EXECUTE || rest[0] === SIMPLE_QUERY) cost.statements++
+        rest = rest.subarray(1 + rest.readInt32BE(1))
+      }
+    })
+    server.on("data", (part) => {
+      answered = true
+      client.write(part)
+    })
+    for (const [one, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      one.on("close", () => other.destroy())
+      one.on("error", () => other.destroy())
+    }
+  }
+  const listening = await new Promise<NetServer>((resolve) => {
+    const counter = createServer(pass).listen(0, "127.0.0.1", () => resolve(counter))
+  })
+  return {
+    port: (listening.address() as { readonly port: number }).port,
+    take: (): Cost => {
+      const taken = cost
+      cost = { statements: 0, trips: 0 }
+      return taken
+    },
+    stop: () => listening.close(),
+  }
+}
+
+const database = useDatabase()
+let counter: Awaited<ReturnType<typeof startCounter>>
+let server: Server
+let sandbox: Api
+let live: Api
+beforeAll(async () => {
+  const url = new URL(Redacted.value(database.url()))
+  counter = await startCounter(url)
+  url.port = String(counter.port)
+  const { keys } = await database.run(() => createAccount({ businessName: "Counted", liveAccess: "approved" }))
+  server = await startServer(Redacted.make(url.href), { WORKERS: "0" })
+  sandbox = createApi(server.origin, keys.sk_test)
+  live = createApi(server.origin, keys.sk_live, "live")
+})
+afterAll(async () => {
+  await server.stop()
+  counter.stop()
+})
+
+/** Requests of a kind that are looked at: the cheapest of them is one beside which the process did nothing else. */
+const TIMES = 12
+
+const costOf = async (ask: (n: number) => Promise<unknown>): Promise<Cost> => {
+  const found: Array<Cost> = []
+  for (let n = 0; n < TIMES; n++) {
+    counter.take()
+    await ask(n)
+    found.push(counter.take())
+  }
+  return {
+    statements: Math.min(...found.map(({ statements }) => statements)),
+    trips: Math.min(...found.map(({ trips }) => trips)),
+  }
+}
+
+it("take as many statements and round trips as this table says", async () => {
+  const customer = await createCustomer(sandbox)
+  const plan = await createPlan(sandbox, { pause_enabled: true })
+  const subscribed = async () =>
+    data(await sandbox.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }), 201).id
+  const ids: Array<string> = []
+  for (let n = 0; n < TIMES; n++) ids.push(await subscribed())
+  const sale = { customer, amount: 50_000, currency: "NGN", payment_method: "pm_test_success" }
+  const costs = {
+    "GET /customers/{id}": await costOf(() => sandbox.get(`/customers/${customer}`)),
+    "POST /customers": await costOf(() => sandbox.post("/customers", { name: "Ada" })),
+    "POST /customers, live": await costOf(() => live.post("/customers", { name: "Ada" })),
+    "POST /customers, with an Idempotency-Key": await costOf((n) =>
+      sandbox.post("/customers", { name: "Ada" }, { "idempotency-key": `k${n}` }),
+    ),
+    "POST /plans": await costOf(() => createPlan(sandbox)),
+    "POST /charges": await costOf(() => sandbox.post("/charges", sale)),
+    "POST /subscriptions": await costOf(subscribed),
+    "POST /subscriptions/{id}/pause": await costOf((n) => sandbox.post(`/subscriptions/${ids[n]}/pause`, {})),
+    "POST /subscriptions/{id}/resume": await costOf((n) => sandbox.post(`/subscriptions/${ids[n]}/resume`, {})),
+  }
+  const table = Object.entries(costs).map(([what, { statements, trips }]) => `${what}: ${statements} in ${trips}`)
+  expect(table).toEqual([])
+})
