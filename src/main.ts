@@ -5,6 +5,7 @@ import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, publicRoutes } from "./api.ts"
 import { Cell } from "./cell.ts"
 import { nameCell } from "./cells/identity.ts"
+import { purgeKept } from "./cells/putAside.ts"
 import { CheckoutLinks } from "./checkout/CheckoutLinks.ts"
 import { checkoutTimers } from "./checkout/closing.ts"
 import { clockWorker } from "./clock/clockWorker.ts"
@@ -72,6 +73,7 @@ const startWorkers = Effect.gen(function* () {
   yield* every("invoices", MINUTE_MS, drawLastMonth)
   yield* every("recognition", MINUTE_MS, recogniseDays)
   yield* every("replaced credentials", MINUTE_MS, purgeReplaced)
+  yield* every("rows of accounts that have left", MINUTE_MS, purgeKept)
   yield* deliveryWorker
   yield* nudgeWorker
   yield* ownerMailWorker

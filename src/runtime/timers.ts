@@ -2,6 +2,7 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { inOneGo } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 import { wakeAt } from "./Wakeups.ts"
@@ -36,11 +37,13 @@ const TIMER = {
 export const setTimers = Effect.fnUntraced(function* (timers: ReadonlyArray<TimerRow>) {
   if (timers.length === 0) return
   const sql = yield* SqlClient.SqlClient
-  yield* sql`
-    INSERT INTO timer (${names(sql, TIMER)}) SELECT * FROM ${records(sql, timers, TIMER)} r
-    ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
-      SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`
-  yield* wakeAt(timers.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : [])))
+  yield* inOneGo([
+    sql`
+      INSERT INTO timer (${names(sql, TIMER)}) SELECT * FROM ${records(sql, timers, TIMER)} r
+      ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
+        SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`,
+    wakeAt(timers.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : []))),
+  ])
 })
 
 /** Removes timers; ones that are not there are no matter. */

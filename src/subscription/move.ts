@@ -7,6 +7,7 @@ import type { subscriptionMachine } from "../../machines/subscription.ts"
 import { closePaidPeriods } from "../charge/paidPeriods.ts"
 import type { Answered } from "../collecting/ChargeOwners.ts"
 import { commitAttempts } from "../collecting/settle.ts"
+import { IN_ONE_GO } from "../db/pipelining.ts"
 import { refOf, type Tenant } from "../db/tenant.ts"
 import { readSchedules } from "../ledger/schedules.ts"
 import { VatRate } from "../ledger/VatRate.ts"
@@ -78,22 +79,30 @@ const withRules = (transitions: ReadonlyArray<SubscriptionTransition>): Readonly
 
 /** Reads what the outcomes of these transitions need to know. */
 const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<SubscriptionTransition>, given: Given) {
-  const closed = yield* closedCharges(transitions)
   const asking = transitions.filter(asksForNudges)
+  const [closed, methods, schedules, rules, addressees, quietOf] = yield* Effect.all(
+    [
+      closedCharges(transitions),
+      namedMethods(transitions),
+      openSchedules(transitions),
+      readRules(withRules(transitions)),
+      readAddressees(asking.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id }))),
+      quietHours,
+    ],
+    IN_ONE_GO,
+  )
   return {
     ...given,
     answered: given.answered ?? new Map(),
     details: given.details ?? new Map(),
     pages: given.pages ?? new Map(),
-    methods: yield* namedMethods(transitions),
+    methods,
     closed: Map.groupBy(closed, ({ subscription_id }) => subscription_id!),
-    schedules: yield* openSchedules(transitions),
+    schedules,
     vatBps: yield* VatRate,
-    rules: yield* readRules(withRules(transitions)),
-    addressees: yield* readAddressees(
-      asking.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id })),
-    ),
-    quietOf: yield* quietHours,
+    rules,
+    addressees,
+    quietOf,
     token: (yield* Nudging).token,
     runner: (yield* Runner).id,
   } satisfies Facts

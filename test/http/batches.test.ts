@@ -1,0 +1,116 @@
+/** Requests that come together are begun together, and answered each for itself (docs/performance.md). */
+import { describe, expect, it } from "vitest"
+import type { Answer } from "../support/api.ts"
+import { useOwnInstance } from "../support/instance.ts"
+import { createClock, createCustomer, createPlan, data } from "../support/story.ts"
+import { useWhole } from "../support/whole.ts"
+
+const { api, live, database, accountId } = useOwnInstance()
+useWhole(database)
+
+const outcome = ({ status, body }: Answer) =>
+  status === 201 ? "made" : `${status} ${body.error.code} ${body.error.param}`
+
+/** As many of each as there are places, in turn. */
+const mixed = <T>(kinds: ReadonlyArray<T>, count: number) =>
+  Array.from({ length: count }, (_, n) => kinds[n % kinds.length]!)
+
+const transactions = () =>
+  database.run(
+    (sql) => sql<{ made: number; of: number }>`
+    SELECT count(DISTINCT xmin::text) AS made, count(*) AS of FROM customer WHERE account_id = ${accountId()} AND name = 'Together'`,
+  )
+
+describe("customers that are made at once", () => {
+  it("are written in fewer transactions than there are", async () => {
+    const all = await Promise.all(Array.from({ length: 60 }, () => api.post("/customers", { name: "Together" })))
+    expect(new Set(all.map((answer) => data(answer, 201).id)).size).toBe(60)
+    const [row] = await transactions()
+    expect(row!.of).toBe(60)
+    expect(row!.made).toBeLessThan(60)
+  })
+
+  it("are answered each for itself, and take a place on their clock each", async () => {
+    const clock = await createClock(api, "2026-01-01T00:00:00Z")
+    const large = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`k${n}`, "v"]))
+    const kinds = [
+      { body: { name: "On a clock", test_clock: clock }, says: "made" },
+      { body: { name: "On none", test_clock: "clock_none" }, says: "400 resource_missing test_clock" },
+      { body: { name: "Too much", test_clock: clock, metadata: large }, says: "400 parameter_invalid metadata" },
+      { body: { name: "Plain" }, says: "made" },
+    ]
+    const asked = mixed(kinds, 40)
+    const all = await Promise.all(asked.map(({ body }) => api.post("/customers", body)))
+    expect(all.map(outcome)).toEqual(asked.map(({ says }) => says))
+    expect(data(await api.get(`/test/clocks/${clock}`)).customer_count).toBe(10)
+    expect(
+      all
+        .filter(({ status }) => status === 201)
+        .every(({ body }, at) => body.data.name === (at % 2 === 0 ? "On a clock" : "Plain")),
+    ).toBe(true)
+  })
+
+  it("are counted one by one", async () => {
+    const all = await Promise.all(Array.from({ length: 30 }, () => live.post("/customers", { name: "Counted" })))
+    const counts = all.map(({ headers }) => Number(headers.get("x-service-write-usage"))).sort((a, b) => a - b)
+    expect(counts).toEqual(Array.from({ length: 30 }, (_, n) => counts[0]! + n))
+  })
+
+  it("with one Idempotency-Key are one", async () => {
+    const keys = mixed(["a", "b", "c", "d"], 24)
+    const all = await Promise.all(keys.map((key) => api.post("/customers", { name: key }, { "idempotency-key": key })))
+    const made = all.filter(({ status }) => status === 201)
+    const again = all.filter(({ status }) => status !== 201)
+    expect(new Set(made.map(({ body }) => body.data.id)).size).toBe(4)
+    expect(new Set(again.map(outcome))).toEqual(
+      again.length === 0 ? new Set() : new Set(["409 idempotency_request_in_progress null"]),
+    )
+  })
+})
+
+describe("subscriptions that are made at once", () => {
+  it("are paid once each, and answered each for itself", async () => {
+    const clock = await createClock(api, "2026-01-31T00:00:00Z")
+    const plan = await createPlan(api)
+    const archived = await createPlan(api)
+    data(await api.post(`/plans/${archived}/archive`))
+    const customer = await createCustomer(api)
+    const onClock = await createCustomer(api, { test_clock: clock })
+    const poor = await createCustomer(api)
+    const paying = { plan, payment_method: "pm_test_success" }
+    const kinds = [
+      { body: { customer, ...paying }, says: "made" },
+      { body: { customer: onClock, ...paying }, says: "made" },
+      { body: { customer: "cus_none", ...paying }, says: "400 resource_missing customer" },
+      { body: { customer, ...paying, plan: "plan_none" }, says: "400 resource_missing plan" },
+      { body: { customer, ...paying, plan: archived }, says: "422 plan_archived null" },
+      { body: { customer: poor, plan }, says: "422 payment_method_required null" },
+      { body: { customer, ...paying, payment_method: "pm_none" }, says: "400 resource_missing payment_method" },
+      { body: { customer, ...paying, start_at: "2020-01-01T00:00:00Z" }, says: "400 parameter_invalid start_at" },
+      { body: { customer, ...paying, payment_method: "pm_test_insufficient_funds" }, says: "made" },
+    ]
+    const asked = mixed(kinds, 45)
+    const all = await Promise.all(asked.map(({ body }) => api.post("/subscriptions", body)))
+    expect(all.map(outcome)).toEqual(asked.map(({ says }) => says))
+    const charges = await api.all("/charges")
+    const made = all.filter(({ status }) => status === 201).map(({ body }) => body.data)
+    expect(charges.filter(({ subscription }) => subscription !== null).length).toBe(made.length)
+    for (const { id } of made) expect(charges.filter(({ subscription }) => subscription === id).length, id).toBe(1)
+    const since = made.filter(({ customer: of }) => of === onClock)
+    expect(new Set(since.map(({ created_at }) => created_at))).toEqual(new Set(["2026-01-31T00:00:00.000Z"]))
+    expect(data(await api.get(`/customers/${poor}`)).default_payment_method).toBeNull()
+  })
+})
+
+describe("charges that are made at once", () => {
+  it("of one customer are attempted once each", async () => {
+    const customer = await createCustomer(api)
+    const sale = { customer, amount: 50_000, currency: "NGN" }
+    const kinds = ["pm_test_success", "pm_test_insufficient_funds"]
+    const asked = mixed(kinds, 40)
+    const all = await Promise.all(asked.map((payment_method) => api.post("/charges", { ...sale, payment_method })))
+    expect(all.map((answer) => data(answer, 201).status)).toEqual(
+      asked.map((method) => (method === "pm_test_success" ? "succeeded" : "failed")),
+    )
+  })
+})
