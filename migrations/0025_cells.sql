@@ -11,7 +11,8 @@ CREATE TABLE cell (
 COMMENT ON TABLE cell IS 'The cell that this database is, as its processes name it (CELL).';
 COMMENT ON COLUMN cell.joined IS 'Whether it has joined a deployment: from then on processes that name another cell are refused.';
 
--- An account that moves has a row at its source and one at its target. Where it is not `copying`, nothing of it is written.
+-- An account that moves has a row at its source and one at its target. Where that is neither `copying` nor `opened`, nothing of
+-- the account is written.
 CREATE TABLE account_move (
   account_id  text COLLATE "C" NOT NULL,
   move_id     text COLLATE "C" NOT NULL,
@@ -22,12 +23,12 @@ CREATE TABLE account_move (
   left_at     timestamptz,
   rows        bigint,
   CONSTRAINT account_move_pkey PRIMARY KEY (account_id),
-  CONSTRAINT account_move_state_known CHECK (state IN ('copying', 'fenced', 'left', 'arriving')),
+  CONSTRAINT account_move_state_known CHECK (state IN ('copying', 'fenced', 'left', 'arriving', 'withdrawn', 'opened')),
   CONSTRAINT account_move_fenced CHECK ((fenced_at IS NOT NULL) = (state IN ('fenced', 'left'))),
   CONSTRAINT account_move_left CHECK ((left_at IS NOT NULL) = (state = 'left'))
 );
 COMMENT ON TABLE account_move IS 'Accounts that are moving between this cell and another (src/moving).';
-COMMENT ON COLUMN account_move.state IS 'At the source: copying (it works as ever), fenced (its writes are refused), left (it lives elsewhere, its rows are being put aside). At the target: arriving.';
+COMMENT ON COLUMN account_move.state IS 'At the source: copying (it works as ever), fenced (its writes are refused), left (it lives elsewhere, its rows are being put aside). At the target: arriving, withdrawn (its source may go on), opened (it lives here).';
 COMMENT ON COLUMN account_move.cell IS 'The other cell.';
 COMMENT ON COLUMN account_move.rows IS 'Rows that both sides had in common when they were compared.';
 
@@ -68,7 +69,7 @@ BEGIN
   IF NOT EXISTS (SELECT 1 FROM account_move m WHERE m.account_id = account) THEN RETURN; END IF;
   -- Whoever fences the account waits for those who have looked before.
   PERFORM pg_advisory_xact_lock_shared(7301010, hashtext(account));
-  IF EXISTS (SELECT 1 FROM account_move m WHERE m.account_id = account AND m.state <> 'copying') THEN
+  IF EXISTS (SELECT 1 FROM account_move m WHERE m.account_id = account AND m.state NOT IN ('copying', 'opened')) THEN
     RAISE EXCEPTION 'the account % is moving to another cell', account USING ERRCODE = 'BM001';
   END IF;
 END $$;

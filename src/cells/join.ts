@@ -67,12 +67,12 @@ export const differing = (one: Secrets, other: Secrets): ReadonlyArray<string> =
     return a.length === b.length && timingSafeEqual(a, b) ? [] : [name]
   })
 
-/** Whether links were made here that go with the secrets that are here. */
-const hasLinks = Effect.gen(function* () {
+/** Whether links, or answers that are kept for a key that asks again, were made here with the secrets that are here. */
+const hasUsed = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ found: boolean }>`
     SELECT EXISTS (SELECT 1 FROM checkout_session) OR EXISTS (SELECT 1 FROM instalment_plan)
-      OR EXISTS (SELECT 1 FROM nudge WHERE link_token_hash IS NOT NULL) AS found`
+      OR EXISTS (SELECT 1 FROM nudge WHERE link_token_hash IS NOT NULL) OR EXISTS (SELECT 1 FROM idempotency_record) AS found`
   return row!.found
 })
 
@@ -130,9 +130,9 @@ export const join = Effect.fn("cell.join")(function* (from: SqlClient.SqlClient)
       yield* sql`LOCK TABLE service_secret IN EXCLUSIVE MODE`
       const own = yield* openServiceSecrets
       const others = differing(secrets, own)
-      if (others.length > 0 && (yield* hasLinks))
+      if (others.length > 0 && (yield* hasUsed))
         return yield* new CellsApart({
-          message: `This cell has made links with secrets of its own (${others.join(", ")}), which would lead nowhere: a cell joins before it makes any.`,
+          message: `This cell has used secrets of its own (${others.join(", ")}): links that it made would lead nowhere, and retries would find no answer. A cell joins before it makes any links, and before requests with an Idempotency-Key, or a day after the last one.`,
         })
       yield* nameCell(true)
       return (yield* writeSecrets(secrets, own)) + (yield* writeAdministrators(administrators))

@@ -2,11 +2,12 @@
  * Moving an account to another cell (docs/scaling.md). Both sides write down how far that is: whoever runs it again, after a
  * crash at any line, goes on from there.
  *
- *   source: copying ─────────────▶ fenced ─▶ left ─▶ (nothing: its rows are kept aside)
- *   target: arriving ───────────────────────▶ (nothing: it lives here)
+ *   source: copying ──▶ fenced ──────────────▶ left ──▶ (nothing: its rows are kept aside)
+ *   target: arriving ────────────▶ opened ────────────▶ (nothing)
  *
- * The account lives at its source until the row `arriving` is gone, in one transaction of the target; from then on it lives
- * there. In between nobody writes it: the source is fenced before, and not opened again after.
+ * The account lives at its source until its row at the target says `opened`; from then on it lives there. In between nobody
+ * writes it. A source that goes on after all does so once the target's row says `withdrawn`, and not where it says `opened`: of
+ * two that decide otherwise at once, one is refused.
  */
 import { randomBytes } from "node:crypto"
 import { Effect, type Redacted } from "effect"
@@ -19,7 +20,17 @@ import { fence, reopen, switchFence } from "./fence.ts"
 import { readIdentity } from "./identity.ts"
 import { CellsApart, differing, openServiceSecrets } from "./join.ts"
 import { asReplica, putAside } from "./putAside.ts"
-import { catchUp, copied, type Move, publish, subscribe, unpublish, unsubscribe } from "./replication.ts"
+import {
+  catchUp,
+  copied,
+  detach,
+  type Move,
+  publish,
+  subscribe,
+  subscriptionOf,
+  unpublish,
+  unsubscribe,
+} from "./replication.ts"
 import { routesOf } from "./routes.ts"
 import { countRows, type MovedTable, movedTables } from "./tables.ts"
 
@@ -27,8 +38,10 @@ import { countRows, type MovedTable, movedTables } from "./tables.ts"
 const NEAR_MS = 300
 /** How often it is looked whether it is that near. */
 const LOOKS = 100
+/** Once it is fenced, for how long. */
+const CATCH_UP_LIMIT_MS = 30_000
 
-type State = "copying" | "fenced" | "left" | "arriving"
+type State = "copying" | "fenced" | "left" | "arriving" | "withdrawn" | "opened"
 
 interface MoveRow extends Move {
   readonly state: State
@@ -121,26 +134,43 @@ const begin = Effect.fnUntraced(function* (account: string, cell: string, { at, 
       SqlClient.SqlClient,
       (sql) => sql`
         INSERT INTO account_move (account_id, move_id, state, cell) VALUES (${account}, ${moveId}, ${state}, ${other})
-        ON CONFLICT (account_id) DO NOTHING`,
+        ON CONFLICT (account_id) DO UPDATE SET state = excluded.state
+          WHERE account_move.state = 'withdrawn' AND account_move.move_id = excluded.move_id`,
     )
   yield* at("source", note(fresh, "copying", cell))
   const move = (yield* at("source", readMove(account)))!
   if (move.cell !== cell) return yield* apart(`${account} is on its way to the cell ${move.cell} already.`)
-  if (move.state === "copying") {
+  if (move.state !== "left") {
     yield* at("target", note(move.move_id, "arriving", own))
-    const arriving = yield* at("target", readMove(account))
-    if (arriving!.move_id !== move.move_id)
-      return yield* apart(`The other cell is not done with ${account} yet: finish the move there first.`)
+    const there = yield* at("target", readMove(account))
+    if (there!.move_id !== move.move_id) return yield* notDoneThere(account)
   }
   yield* at("source", switchFence(tables))
   yield* at("target", switchFence(tables))
   return move
 })
 
+const notDoneThere = (account: string) =>
+  apart(`The other cell is not done with ${account} yet: finish the move there first.`)
+
 /** Whether an account that is leaving has begun to live at the target. */
-const hasOpened = Effect.fnUntraced(function* ({ account_id, state }: MoveRow, { at }: Sides) {
-  if (state !== "fenced") return state === "left"
-  return (yield* at("target", readMove(account_id))) === undefined && (yield* at("target", isThere(account_id)))
+const hasOpened = Effect.fnUntraced(function* ({ account_id, move_id, state }: MoveRow, { at }: Sides) {
+  if (state === "left") return true
+  const there = yield* at("target", readMove(account_id))
+  return there?.move_id === move_id && there.state === "opened"
+})
+
+/** Lets the source go on, unless the account has begun to live at the target; returns whether it does. */
+const takeBack = Effect.fnUntraced(function* ({ account_id, move_id }: Move, { at }: Sides) {
+  const withdraw = Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`
+      UPDATE account_move SET state = 'withdrawn'
+      WHERE account_id = ${account_id} AND move_id = ${move_id} AND state IN ('arriving', 'withdrawn') RETURNING 1`,
+  )
+  const withdrawn = yield* at("target", withdraw)
+  if (withdrawn.length > 0) yield* at("source", reopen(account_id))
+  return withdrawn.length > 0
 })
 
 /** Proves what has been copied so far, as it stands at one moment: the books and every lifecycle of the account. */
@@ -163,7 +193,9 @@ const readBooks = Effect.fnUntraced(function* (account: string) {
 })
 
 const firstDifference = <A>(one: ReadonlyMap<string, A>, other: ReadonlyMap<string, A>): string | undefined =>
-  [...new Set([...one.keys(), ...other.keys()])].find((name) => one.get(name) !== other.get(name))
+  [...new Set([...one.keys(), ...other.keys()])].find(
+    (name) => JSON.stringify(one.get(name)) !== JSON.stringify(other.get(name)),
+  )
 
 /** Compares both sides, of which neither is written; returns how many rows they have. */
 const compare = Effect.fnUntraced(function* (account: string, sides: Sides) {
@@ -173,11 +205,13 @@ const compare = Effect.fnUntraced(function* (account: string, sides: Sides) {
     { concurrency: 2 },
   )
   const table = firstDifference(ourRows, theirRows)
-  if (table !== undefined)
-    return yield* apart(`${table}: ${ourRows.get(table)} rows of ${account} here, ${theirRows.get(table)} there.`)
+  if (table !== undefined) {
+    const [ours, theirs] = [ourRows.get(table), theirRows.get(table)].map((counted) => JSON.stringify(counted))
+    return yield* apart(`${account} differs in ${table}: ${ours} here, ${theirs} there.`)
+  }
   const code = firstDifference(ourBooks, theirBooks)
   if (code !== undefined) return yield* apart(`The books of ${account} differ in ${code}.`)
-  return [...ourRows.values()].reduce((sum, n) => sum + n, 0)
+  return [...ourRows.values()].reduce((sum, { rows }) => sum + rows, 0)
 })
 
 /** The sequences that order rows of an account, and where they are. */
@@ -200,17 +234,20 @@ const advanceSequences = Effect.fnUntraced(function* (ahead: Effect.Success<type
 })
 
 /** The moment from which on the account lives at the target. */
-const open = Effect.fnUntraced(function* (account: string, from: string) {
+const open = Effect.fnUntraced(function* ({ account_id: account, move_id }: Move, from: string) {
   const sql = yield* SqlClient.SqlClient
   yield* asReplica(
     Effect.gen(function* () {
+      const opened = yield* sql`
+        UPDATE account_move SET state = 'opened'
+        WHERE account_id = ${account} AND move_id = ${move_id} AND state = 'arriving' RETURNING 1`
+      if (opened.length === 0) return yield* apart(`Somebody else has decided otherwise about ${account} meanwhile.`)
       // What nobody is working on any more has done nothing: whoever asks again begins anew.
       yield* sql`
         DELETE FROM idempotency_record WHERE account_id = ${account} AND response_status IS NULL AND resource_id IS NULL`
       yield* sql`
         UPDATE account SET cells = array_append(array_remove(cells, ${from}), ${from}) WHERE id = ${account}`
       yield* sql`DELETE FROM account_mark WHERE account_id = ${account}`
-      yield* sql`DELETE FROM account_move WHERE account_id = ${account} AND state = 'arriving'`
     }),
   )
 })
@@ -243,7 +280,10 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, move: MoveRo
   const { account, target, from, replayables, progress } = options
   const { at, tables } = sides
   yield* progress("copying")
-  yield* at("source", publish(move, tables))
+  const begun = (yield* at("target", subscriptionOf(move))) !== undefined
+  // What a move that was given up has left there.
+  if (!begun) yield* at("target", putAside([...tables, MARKS], account, undefined))
+  yield* at("source", publish(move, tables, begun))
   yield* at("target", subscribe(move, from))
   yield* at("target", copied(move))
   if (move.state === "copying") {
@@ -254,13 +294,16 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, move: MoveRo
     yield* at("source", fence(account))
   }
   yield* progress("fenced")
-  yield* at("source", catchUp(move, target))
+  yield* Effect.timeoutOrElse(at("source", catchUp(move, target)), {
+    duration: CATCH_UP_LIMIT_MS,
+    orElse: () => Effect.fail(apart("The target does not catch up: the log of its Postgres says why.")),
+  })
   yield* requireAlike(sides)
   const rows = yield* compare(account, sides)
   yield* at("source", noteRows(account, rows))
   yield* at("target", advanceSequences(yield* at("source", readSequences)))
   yield* progress("compared")
-  yield* at("target", open(account, yield* Cell))
+  yield* at("target", open(move, yield* Cell))
 })
 
 /** Any number of our own: the class of the locks by which one mover at a time works on an account. */
@@ -273,6 +316,21 @@ const exclusively = Effect.fnUntraced(function* (account: string, source: SqlCli
   const [row] = yield* connection.execute(lock, [account], undefined)
   if (row.taken !== true) return yield* apart(`Somebody else is moving ${account} just now.`)
 })
+
+/** Ends the copying: each side forgets it once the other one need not know of it any more. */
+const endCopying = Effect.fnUntraced(function* (move: Move, { at }: Sides) {
+  const subscription = yield* at("target", detach(move))
+  yield* at("source", unpublish(move, subscription))
+  yield* at("target", unsubscribe(move))
+})
+
+const forget = Effect.fnUntraced(function* ({ account_id, move_id }: Move) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`DELETE FROM account_move WHERE account_id = ${account_id} AND move_id = ${move_id}`
+})
+
+/** The states of an account at its source. */
+const LEAVING: ReadonlyArray<State> = ["copying", "fenced", "left"]
 
 const sidesOf = Effect.fnUntraced(function* ({ source, target }: Pick<MoveOptions, "source" | "target">) {
   const sides: Sides = {
@@ -299,8 +357,7 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
     )
   if (standing === undefined || standing.state === "copying") {
     if (!(yield* at("source", isThere(account)))) return yield* apart(`No such account: ${account}.`)
-    if (standing === undefined && (yield* at("target", isThere(account))))
-      return yield* apart(`The other cell is not done with ${account} yet: finish the move there first.`)
+    if (standing === undefined && (yield* at("target", isThere(account)))) return yield* notDoneThere(account)
     yield* requireAlike(sides)
   }
   const move = yield* begin(account, cell, sides)
@@ -313,12 +370,12 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
     yield* at("source", leave(account, null))
   }
   yield* progress("left")
-  yield* at("target", unsubscribe(move))
-  yield* at("source", unpublish(move))
+  yield* endCopying(move, sides)
   const left = (yield* at("source", readMove(account)))!
   yield* at("source", putAside([...tables, MARKS], account, move.move_id))
   yield* progress("put aside")
-  yield* at("source", source`DELETE FROM account_move WHERE account_id = ${account} AND state = 'left'`)
+  yield* at("target", forget(move))
+  yield* at("source", forget(move))
   yield* at("target", switchFence(tables))
   yield* at("source", switchFence(tables))
   return { rows: left.rows ?? 0, gapMs: left.left_at! - left.fenced_at! }
@@ -336,26 +393,24 @@ export const abandonMove = Effect.fn("account.abandonMove")(function* (
   const sides = yield* sidesOf(options)
   const { at, tables } = sides
   const here = yield* at("source", readMove(account))
-  if (here === undefined || here.state === "arriving")
+  if (here === undefined || !LEAVING.includes(here.state))
     return yield* apart(`${account} is not on its way from this cell.`)
-  const there = yield* at("target", readMove(account))
-  if (yield* hasOpened(here, sides))
-    return yield* apart(`${account} lives in the cell ${here.cell} already: finish the move without --abandon.`)
-  if (there !== undefined && there.move_id !== here.move_id)
+  const identity = yield* at("target", readIdentity)
+  if (identity?.id !== here.cell || here.cell === (yield* Cell))
     return yield* apart(`${account} is on its way to the cell ${here.cell}, which this is not.`)
-  yield* at("target", unsubscribe(here))
-  yield* at("source", reopen(account))
-  yield* at("target", putAside([...tables, MARKS], account, undefined))
-  yield* at("source", unpublish(here))
-  const forget = Effect.flatMap(
-    SqlClient.SqlClient,
-    (sql) => sql`DELETE FROM account_move WHERE account_id = ${account} AND move_id = ${here.move_id}`,
-  )
+  const there = yield* at("target", readMove(account))
+  if (there !== undefined && there.move_id !== here.move_id) return yield* notDoneThere(account)
+  if (here.state === "left" || (there !== undefined && !(yield* takeBack(here, sides))))
+    return yield* apart(`${account} lives in the cell ${here.cell} already: finish the move without --abandon.`)
+  if (there === undefined && here.state !== "copying") return yield* notDoneThere(account)
+  yield* endCopying(here, sides)
+  if (there !== undefined) yield* at("target", putAside([...tables, MARKS], account, undefined))
   yield* at("source", source`DELETE FROM account_mark WHERE account_id = ${account}`)
-  yield* at("target", forget)
-  yield* at("source", forget)
+  // Its source forgets it last: until then whoever looks finds the move as it was.
+  yield* at("target", forget(here))
+  yield* at("source", forget(here))
   yield* at("target", switchFence(tables))
   yield* at("source", switchFence(tables))
 }, Effect.scoped)
 
-const MARKS: MovedTable = { name: "account_mark", owner: "account_id", key: [] }
+const MARKS: MovedTable = { name: "account_mark", owner: "account_id", key: [], versioned: false }

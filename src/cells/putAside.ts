@@ -42,7 +42,8 @@ const takeOut = Effect.fnUntraced(function* (
     SELECT ctid::text AS place, ARRAY[${sql.literal(texts)}]::text[] AS key FROM ${sql(name)}
     WHERE ${sql(owner)} = ${account} AND ${behind(sql, table, after)} ORDER BY ${order} LIMIT ${BATCH}`
   if (rows.length === 0) return undefined
-  const gone = sql`DELETE FROM ${sql(name)} t WHERE ctid = ANY(${rows.map(({ place }) => place)}::text[]::tid[])`
+  const places = rows.map(({ place }) => place)
+  const gone = sql`DELETE FROM ${sql(name)} t WHERE ctid = ANY(${places}::text[]::tid[]) AND ${sql(owner)} = ${account}`
   yield* keep === undefined
     ? gone
     : sql`

@@ -6,6 +6,7 @@
 import { randomUUID } from "node:crypto"
 import { Effect, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import { CellsApart } from "./join.ts"
 import type { MovedTable } from "./tables.ts"
 
 const LOOK_EVERY_MS = 100
@@ -20,9 +21,29 @@ export interface Move {
   readonly move_id: string
 }
 
-/** At the source: what is to be copied, and from where in its log. */
-export const publish = Effect.fnUntraced(function* ({ account_id, move_id }: Move, tables: ReadonlyArray<MovedTable>) {
+/** At the target: the subscription's number; undefined where there is none. */
+export const subscriptionOf = Effect.fnUntraced(function* ({ move_id }: Move) {
   const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ oid: number }>`SELECT oid::bigint AS oid FROM pg_subscription WHERE subname = ${move_id}`
+  return row?.oid
+})
+
+/**
+ * At the source: what is to be copied, and from where in its log. Where copying has begun (`begun`) that place must be there still:
+ * from another one, what was written in between would be missing.
+ */
+export const publish = Effect.fnUntraced(function* (
+  { account_id, move_id }: Move,
+  tables: ReadonlyArray<MovedTable>,
+  begun: boolean,
+) {
+  const sql = yield* SqlClient.SqlClient
+  const slots = yield* sql`
+    SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id} AND wal_status IS DISTINCT FROM 'lost'`
+  if (begun && slots.length === 0)
+    return yield* new CellsApart({
+      message: `The replication slot ${move_id} is gone: run the command with --abandon, and move the account anew.`,
+    })
   const published = yield* sql`SELECT 1 FROM pg_publication WHERE pubname = ${move_id}`
   if (published.length === 0) {
     const rows = [...tables, { name: "account_mark", owner: "account_id" }].map(
@@ -36,24 +57,34 @@ export const publish = Effect.fnUntraced(function* ({ account_id, move_id }: Mov
 })
 
 /** At the target: begins to copy. `from` is how the target's server reaches the source's database. */
-export const subscribe = Effect.fnUntraced(function* ({ move_id }: Move, from: Redacted.Redacted<string>) {
+export const subscribe = Effect.fnUntraced(function* ({ account_id, move_id }: Move, from: Redacted.Redacted<string>) {
   const sql = yield* SqlClient.SqlClient
-  const subscribed = yield* sql`SELECT 1 FROM pg_subscription WHERE subname = ${move_id}`
-  if (subscribed.length > 0) return
+  if ((yield* subscriptionOf({ account_id, move_id })) !== undefined) return
   yield* sql.unsafe(
     `CREATE SUBSCRIPTION ${move_id} CONNECTION ${quoted(Redacted.value(from))} PUBLICATION ${move_id}
      WITH (create_slot = false, slot_name = ${quoted(move_id)}, copy_data = true, synchronous_commit = 'on')`,
   ).unprepared
 })
 
+/** Failures after which somebody has to look why. */
+const MAX_FAILURES = 5
+
 /** At the target: waits until all rows that there were are copied. */
 export const copied = Effect.fnUntraced(function* ({ move_id }: Move) {
   const sql = yield* SqlClient.SqlClient
-  yield* sql<{ left: number }>`
-    SELECT count(*) AS left FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid
-    WHERE s.subname = ${move_id} AND r.srsubstate <> 'r'`.pipe(
-    Effect.repeat({ until: ([row]) => row!.left === 0, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
+  const [row] = yield* sql<{ left: number; failures: number }>`
+    SELECT count(*) FILTER (WHERE r.srsubstate <> 'r') AS left,
+      coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats WHERE subname = ${move_id}), 0) AS failures
+    FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = ${move_id}`.pipe(
+    Effect.repeat({
+      until: ([row]) => row!.left === 0 || row!.failures > MAX_FAILURES,
+      schedule: Schedule.spaced(LOOK_EVERY_MS),
+    }),
   )
+  if (row!.left > 0)
+    return yield* new CellsApart({
+      message: "The copying fails again and again: the log of the target's Postgres says why.",
+    })
 })
 
 /** Waits until the target has all that is committed at the source so far; returns how long that took, ms. */
@@ -70,23 +101,31 @@ export const catchUp = Effect.fnUntraced(function* ({ account_id }: Move, target
   return performance.now() - beganAt
 })
 
-/** At the target: ends the copying. What happens at the source from now on does not arrive any more. */
-export const unsubscribe = Effect.fnUntraced(function* ({ move_id }: Move) {
+/** At the target: ends the copying, what happens at the source does not arrive any more. What the source has for it is its to drop. */
+export const detach = Effect.fnUntraced(function* (move: Move) {
   const sql = yield* SqlClient.SqlClient
-  const subscribed = yield* sql`SELECT 1 FROM pg_subscription WHERE subname = ${move_id}`
-  if (subscribed.length === 0) return
-  // Takes its slots at the source with it.
-  yield* sql.unsafe(`DROP SUBSCRIPTION ${move_id}`).unprepared
+  const subscription = yield* subscriptionOf(move)
+  if (subscription === undefined) return undefined
+  yield* sql.unsafe(`ALTER SUBSCRIPTION ${move.move_id} DISABLE`).unprepared
+  yield* sql.unsafe(`ALTER SUBSCRIPTION ${move.move_id} SET (slot_name = NONE)`).unprepared
+  return subscription
 })
 
-/** At the source: forgets what was to be copied, and the slots that were made for it. */
-export const unpublish = Effect.fnUntraced(function* ({ move_id }: Move) {
+/** At the source: forgets what was to be copied, and the slots that were made for it and for its tables. */
+export const unpublish = Effect.fnUntraced(function* ({ move_id }: Move, subscription: number | undefined) {
   const sql = yield* SqlClient.SqlClient
   yield* sql.unsafe(`DROP PUBLICATION IF EXISTS ${move_id}`).unprepared
-  // Until its walsender has heard that nobody listens any more, the slot is in use.
-  yield* sql`
-    SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE slot_name = ${move_id} AND NOT active`.pipe(
-    Effect.andThen(sql`SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id}`),
+  const ofTables = `pg_${subscription ?? "none"}_sync_%`
+  const its = sql`(slot_name = ${move_id} OR slot_name LIKE ${ofTables})`
+  // Until its walsender has heard that nobody listens any more, a slot is in use.
+  yield* sql`SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE ${its} AND NOT active`.pipe(
+    Effect.andThen(sql`SELECT 1 FROM pg_replication_slots WHERE ${its}`),
     Effect.repeat({ until: (rows) => rows.length === 0, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
   )
+})
+
+/** At the target: forgets the copying, once the source has. */
+export const unsubscribe = Effect.fnUntraced(function* (move: Move) {
+  const sql = yield* SqlClient.SqlClient
+  if ((yield* subscriptionOf(move)) !== undefined) yield* sql.unsafe(`DROP SUBSCRIPTION ${move.move_id}`).unprepared
 })

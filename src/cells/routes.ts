@@ -5,6 +5,7 @@
 import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell, tagOf } from "../cell.ts"
+import { livesHere } from "../db/tenant.ts"
 
 interface Lived {
   readonly id: string
@@ -45,12 +46,12 @@ export const readRoutes = Stream.unwrap(
     const lines = (keys: ReadonlyArray<string>): string => keys.map((key) => `${key} ${cell}\n`).join("")
     const keys = paged(
       (after) => sql<{ id: string; hash: string }>`
-        SELECT id, upper(encode(hash, 'hex')) AS hash FROM api_key
-        WHERE cell IS DISTINCT FROM ${cell} AND id > ${after} ORDER BY id LIMIT ${PAGE}`,
+        SELECT id, upper(encode(hash, 'hex')) AS hash FROM api_key k
+        WHERE cell IS DISTINCT FROM ${cell} AND ${livesHere(sql, "k")} AND id > ${after} ORDER BY id LIMIT ${PAGE}`,
     )
     const accounts = paged(
       (after) =>
-        sql<Lived>`SELECT id, cells FROM account WHERE cells <> '{}' AND id > ${after} ORDER BY id LIMIT ${PAGE}`,
+        sql<Lived>`SELECT id, cells FROM account a WHERE cells <> '{}' AND ${livesHere(sql, "a", "id")} AND id > ${after} ORDER BY id LIMIT ${PAGE}`,
     )
     return Stream.concat(
       Stream.map(keys, (rows) => lines(rows.map(({ hash }) => hash))),

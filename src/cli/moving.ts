@@ -49,7 +49,11 @@ export const move = Effect.fnUntraced(
 )
 
 /** Gives up a move that has not come to its end. */
-export const abandon = Effect.fnUntraced(function* (account: string, to: string) {
-  yield* abandonMove({ ...(yield* openSides(to)), account })
-  return { abandoned: account }
-}, Effect.scoped)
+export const abandon = Effect.fnUntraced(
+  function* (account: string, to: string) {
+    yield* abandonMove({ ...(yield* openSides(to)), account })
+    return { abandoned: account }
+  },
+  Effect.provide(surroundings),
+  Effect.scoped,
+)

@@ -34,8 +34,8 @@ const isMoving = (sql: SqlClient.SqlClient, column: string, states: string): Fra
  * correctness rests on it: what is written of an account that is fenced is refused (migrations/0025_cells.sql).
  */
 export const staysHere = (sql: SqlClient.SqlClient, alias: string, column = "account_id"): Fragment =>
-  sql`NOT ${isMoving(sql, `${alias}.${column}`, "'fenced', 'left', 'arriving'")}`
+  sql`NOT ${isMoving(sql, `${alias}.${column}`, "'fenced', 'left', 'arriving', 'withdrawn'")}`
 
 /** That the account of the rows of `alias` lives in this cell: rows of one that has left, or is not all here, are nobody's. */
 export const livesHere = (sql: SqlClient.SqlClient, alias: string, column = "account_id"): Fragment =>
-  sql`NOT ${isMoving(sql, `${alias}.${column}`, "'left', 'arriving'")}`
+  sql`NOT ${isMoving(sql, `${alias}.${column}`, "'left', 'arriving', 'withdrawn'")}`
