@@ -52,18 +52,18 @@ const NO_METHOD: RailAnswer = {
 
 /**
  * Settles answers in one transaction; where that fails, each in one of its own, so that one which cannot be settled holds
- * nobody else's up: it stays in hand, and is tried again by the recovery.
+ * nobody else's up: it stays in hand, and is tried again by the recovery. `unsettled` is told of those; without it, one answer that
+ * cannot be settled is a failure.
  */
-const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number, unsettled: Unsettled) {
-  if (answers.length < 2) return yield* settle(answers, now)
+const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number, unsettled?: Unsettled) {
+  if (answers.length < 2 && unsettled === undefined) return yield* settle(answers, now)
   const alone = (answer: Answer) =>
     Effect.catchCause(settle([answer], now), (cause) => {
-      unsettled.set(answer.charge.id, cause)
+      unsettled?.set(answer.charge.id, cause)
       return Effect.as(Effect.logError("a charge cannot be settled", { charge: answer.charge.id }, cause), [])
     })
-  return yield* Effect.catchCause(settle(answers, now), () =>
-    Effect.map(Effect.forEach(answers, alone), (attempts) => attempts.flat()),
-  )
+  const eachAlone = Effect.map(Effect.forEach(answers, alone), (attempts) => attempts.flat())
+  return yield* answers.length < 2 ? eachAlone : Effect.catchCause(settle(answers, now), () => eachAlone)
 })
 
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
@@ -71,7 +71,7 @@ const attempt = Effect.fnUntraced(function* (
   of: ReadonlyArray<ChargeRow>,
   now: number,
   codes: Codes,
-  unsettled: Unsettled,
+  unsettled: Unsettled | undefined,
 ) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
@@ -88,7 +88,7 @@ const attempt = Effect.fnUntraced(function* (
 export const collect = Effect.fn("charge.collect")(function* (
   of: ReadonlyArray<ChargeRow>,
   now: number,
-  { codes = NO_CODES, unsettled = new Map() }: { readonly codes?: Codes; readonly unsettled?: Unsettled } = {},
+  { codes = NO_CODES, unsettled }: { readonly codes?: Codes; readonly unsettled?: Unsettled } = {},
 ) {
   let next: ReadonlyArray<ChargeRow> = of.filter((charge) => !isQueued(charge))
   for (let round = 0; next.length > 0; round++) {
@@ -111,7 +111,6 @@ const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now
     settleEach(
       of.map((charge, index) => ({ charge, answer: answers[index]!, at: now })),
       now,
-      new Map(),
     ),
   )
   yield* collect(yield* releasing(chargeLease, of, asking), now)
@@ -131,7 +130,7 @@ const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: n
       const answer = answers.get(charge.id) ?? NO_METHOD
       return { charge, answer, at: Math.max(charge.sent_at, now) }
     })
-    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, now, new Map())), now)
+    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, now)), now)
   }
   yield* collect(of.filter(isUnheard), now)
 })

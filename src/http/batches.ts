@@ -1,13 +1,14 @@
 /**
  * Requests of one kind that come together, begun together: those of a tenant that arrive while others of theirs are being begun
  * are the next batch, decided, written and committed in one transaction, and answered each for itself. Nothing waits for company
- * that does not come. A batch that fails is begun again one by one, so that nobody fails for another.
+ * that does not come. A batch that fails is begun again one by one, so that nobody fails for another; not one of which nobody
+ * knows whether it was committed.
  */
 import { Context, Effect, Exit, Tracer } from "effect"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { Together } from "../process/Together.ts"
-import type { Failure } from "./failures.ts"
+import { type Failure, hasDoneNothing } from "./failures.ts"
 
 /** What a request of a batch comes to. */
 type Outcome<A> = Exit.Exit<A, Failure>
@@ -37,11 +38,11 @@ const beginAlone = <Q, A, R>(one: Asked<Q, A, R>): Effect.Effect<Outcome<A>, nev
   )
 
 const begin = Effect.fnUntraced(function* <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) {
-  const together = all.length === 1 ? undefined : yield* Effect.exit(beginIn(all))
-  const outcomes =
-    together !== undefined && Exit.isSuccess(together)
-      ? together.value
-      : yield* Effect.forEach(all, beginAlone, { concurrency: ALONE_AT_ONCE })
+  const eachAlone = Effect.forEach(all, beginAlone<Q, A, R>, { concurrency: ALONE_AT_ONCE })
+  const together = Effect.catchCause(beginIn(all), (cause) =>
+    hasDoneNothing(cause) ? eachAlone : Effect.succeed(all.map((): Outcome<A> => Exit.failCause(cause))),
+  )
+  const outcomes = yield* all.length === 1 ? eachAlone : together
   return new Map(all.map(({ no }, at) => [String(no), outcomes[at]!]))
 })
 

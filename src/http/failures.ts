@@ -22,6 +22,21 @@ const ACCOUNT_MOVING = problem("account_moving", "This account is moving to anot
 const codeOf = ({ reason }: SqlError.SqlError): unknown =>
   (reason.cause as { readonly code?: unknown } | undefined)?.code
 
+/** What commitOn says of a transaction that Postgres took back (src/db/pipelining.ts). */
+const isTakenBack = ({ reason }: SqlError.SqlError): boolean =>
+  reason._tag === "UnknownError" && reason.operation === "commit"
+
+/**
+ * Whether a transaction that failed so has certainly done nothing: it was given up before its end, or the database itself has said
+ * why. Of one whose connection was lost nobody knows.
+ */
+export const hasDoneNothing = (cause: Cause.Cause<Failure>): boolean => {
+  const error = cause.reasons.find(Cause.isFailReason)?.error
+  if (error === undefined || !SqlError.isSqlError(error)) return true
+  const code = codeOf(error)
+  return isTakenBack(error) || (typeof code === "string" && !AWAY.test(code))
+}
+
 /** The refusal of a request that failed; `unexpected` ones are ours to look at. */
 export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Problem; readonly unexpected: boolean } => {
   const error = cause.reasons.find(Cause.isFailReason)?.error

@@ -160,16 +160,18 @@ const write = Effect.fnUntraced(function* (
   tenant: Tenant,
   claim: Claim,
   columns: { readonly [name: string]: string | number | Uint8Array | null },
+  isFirst = false,
 ) {
   const sql = yield* SqlClient.SqlClient
   const written = yield* sql`
-    UPDATE idempotency_record SET ${sql.update(columns)} WHERE ${isHeld(sql, tenant, claim)} RETURNING 1`
+    UPDATE idempotency_record SET ${sql.update(columns)}
+    WHERE ${isHeld(sql, tenant, claim)} AND ${isFirst ? sql`resource_id IS NULL` : sql`true`} RETURNING 1`
   if (written.length === 0) return yield* inProgress
 })
 
-/** Notes in the running transaction what the request has made so far. */
+/** Notes in the running transaction what the request has made so far; a claim that has made something makes nothing else. */
 export const noteResource = (tenant: Tenant, claim: Claim, resourceId: string) =>
-  write(tenant, claim, { resource_id: resourceId })
+  write(tenant, claim, { resource_id: resourceId }, true)
 
 /** Stores the response, in the transaction of the work where there is one. */
 export const store = (tenant: Tenant, claim: Claim, { status, body, id }: Storing) => {

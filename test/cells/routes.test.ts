@@ -14,7 +14,7 @@ import { createCustomer, createPlan, data } from "../support/story.ts"
 let port: number
 let adminPort: number
 const origin = () => `http://127.0.0.1:${port}`
-const { databases, commandLines, origins, url, createMerchant } = useCells(async () => {
+const { databases, commandLines, origins, url, createMerchant, move } = useCells(async () => {
   port = await freePort()
   adminPort = await freePort()
   return { PUBLIC_URL: origin() }
@@ -163,6 +163,27 @@ describe("commands", () => {
     expect(await run("invoice", "run", "--account", there.account.id, "--period", "2026-01")).toEqual([])
     const missing = await commandLines[0]("account", "list", "--cells", join(folder, "none.json"))
     expect([missing.code, missing.errors]).toEqual([1, expect.stringContaining("cannot be read")])
+  })
+
+  it("give a move up, wherever it was killed, and only at the cell that it goes to", async () => {
+    const { account, keys } = await createMerchant("Stays")
+    const here = createApi(origins[0]!, keys.sk_test)
+    const made = await createCustomer(here)
+    for (const step of ["copying", "fencing", "compared"] as const) {
+      expect((await move(account.id, 0, step)).code, step).toBe(null)
+      const wrong = await commandLines[0]("account", "move", account.id, "--to", url(0), "--abandon")
+      expect([wrong.code, wrong.errors]).toEqual([1, expect.stringContaining("which this is not")])
+      const given = await commandLines[0]("account", "move", account.id, "--to", url(1), "--abandon", "--json")
+      expect([step, given.output, given.errors]).toEqual([step, `{"abandoned":"${account.id}"}\n`, ""])
+      data(await here.patch(`/customers/${made}`, { name: step }))
+      const left = await databases[1].run((sql) => sql`SELECT 1 FROM customer WHERE account_id = ${account.id}`)
+      expect(left).toEqual([])
+    }
+    expect((await move(account.id, 0, "opened")).code).toBe(null)
+    const late = await commandLines[0]("account", "move", account.id, "--to", url(1), "--abandon")
+    expect([late.code, late.errors]).toEqual([1, expect.stringContaining("lives in the cell 7Z already")])
+    expect((await move(account.id, 0)).errors).toBe("")
+    expect(data(await createApi(origins[1]!, keys.sk_test).get(`/customers/${made}`)).name).toBe("compared")
   })
 
   it("refuse what would mix cells up", async () => {
