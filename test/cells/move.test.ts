@@ -105,7 +105,7 @@ describe("an account", () => {
     for (const database of databases) {
       const left = await database.run(
         (sql) => sql<{ what: string }>`
-          SELECT account_id AS what FROM account_move UNION ALL SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE 'move%'
+          SELECT account_id AS what FROM account_move UNION ALL SELECT slot_name FROM pg_replication_slots WHERE database = current_database()
           UNION ALL SELECT pubname FROM pg_publication UNION ALL SELECT subname FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
           UNION ALL SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = 'account_moving' AND tgenabled <> 'D'`,
       )
