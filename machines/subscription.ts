@@ -2,126 +2,35 @@
  * The life of a subscription (decisions D and E): trial, first payment, renewals, pauses, dunning, cancellation.
  *
  * Pure: every event says when it happens (`at`) and brings the facts that the decision needs (machines/events.ts); every
- * effect is a named action with parameters. The actions, delays and guards are in machines/subscription_setup.ts, what it
- * knows is in machines/periods.ts, what the API shows of it follows from the state by machines/status.ts.
+ * effect is a named action with parameters. What transitions do is in machines/subscription_effects.ts; the actions, delays and
+ * guards are in machines/subscription_setup.ts, what it knows is in machines/periods.ts, what the API shows of it follows from the state by machines/status.ts.
  */
 import type { SnapshotFrom } from "xstate"
 import { boundary, DAY_MS } from "./calendar.ts"
-import type {
-  AutomaticTemplate,
-  Posting,
-  ServiceEnd,
-  ServiceEndReason,
-  Settlement,
-  SubscriptionEvent,
-  SubscriptionEventType,
-} from "./events.ts"
-import { creditKobo, type SubscriptionContext } from "./periods.ts"
-import { type Emission, reminderOf, subscriptionSetup } from "./subscription_setup.ts"
-
-type Known = { readonly context: SubscriptionContext }
-
-const emit = (type: SubscriptionEventType, state?: string) =>
-  ({
-    type: "emit",
-    params: ({ context }: Known): Emission => ({ type, context, ...(state === undefined ? {} : { state }) }),
-  }) as const
-/** A charge that was the last of its bill, or of the subscription. */
-const settle = (refundDue = false) =>
-  ({ type: "settleCharge", params: (): Settlement => ({ willRetry: false, nextRetryAt: null, refundDue }) }) as const
-/** A failed charge, with the retry that its failure leads to. */
-const settleFailed = {
-  type: "settleCharge",
-  params: ({ context }: Known): Settlement => ({
-    willRetry: context.dunning!.nextRetryAt !== null,
-    nextRetryAt: context.dunning!.nextRetryAt,
-    refundDue: false,
-  }),
-} as const
-const post = (posting: Posting) =>
-  ({ type: "post", params: ({ context }: Known) => ({ posting, bill: context.bill! }) }) as const
-const attempt = { type: "attemptCharge", params: ({ context }: Known) => context.bill! } as const
-
-/** The customer is reminded by itself (decisions E6, H4): src/nudge has the words. */
-const nudge = (template: AutomaticTemplate) => ({ type: "nudge", params: { template } }) as const
-const remind = {
-  type: "remind",
-  params: ({ event }: { readonly event: SubscriptionEvent }) => reminderOf(event),
-} as const
-
-const paid = [settle(), post("paid"), emit("charge.succeeded"), "payPeriod"] as const
-/** Nothing more is served: what was paid for and is not credited is kept. */
-const endService = (reason: ServiceEndReason) =>
-  ({
-    type: "endService",
-    params: ({ context, event }: Known & { readonly event: SubscriptionEvent }): ServiceEnd => ({
-      reason,
-      at: event.type === "deliver" ? event.deliveredAt : event.at,
-      creditKobo: event.type === "pause" ? creditKobo(context, event.at, event.proRate ?? false) : 0,
-    }),
-  }) as const
-const cancelled = ["cancelNow", emit("subscription.cancelled"), endService("cancelled")] as const
-/** A trial shorter than the notice: it is given at once. */
-const shortTrial = [emit("subscription.trial_will_end")] as const
-/** A payment of the first bill that fails ends the subscription (decision D5). */
-const neverStarted = [settle(), "cancelUnpaid", emit("charge.failed"), emit("subscription.cancelled")] as const
-/** The first failure of a bill: it is owed from now on. */
-const fallOverdue = [
-  "recordFailure",
-  settleFailed,
-  post("owed"),
-  emit("charge.failed"),
-  emit("subscription.past_due"),
-] as const
-/** Immediate cancellation, or at a period end that has come, of what is owed. */
-const cancelOwing = [post("written_off"), "cancelNow", emit("subscription.cancelled")] as const
-/** Unpaid for as long as the plan waits. */
-const writeOff = [post("written_off"), "cancelUnpaid", emit("subscription.cancelled")] as const
-/** A further attempt fails: the bill is owed as before. */
-const failAgain = ["recordFailure", settleFailed, emit("charge.failed")] as const
-/** A new payment method waits for the attempt under way; one that is removed is not waited for. */
-const methods = { method: { actions: "keepMethodForNext" }, "method.removed": { actions: "forgetMethod" } } as const
-
-/** The method that pays is the subscription's from then on. */
-const adopt = {
-  type: "adoptMethod",
-  params: ({ context, event }: Known & { readonly event: SubscriptionEvent }) => ({
-    methodId:
-      event.type === "charge.succeeded" && event.methodId !== undefined ? event.methodId : context.bill!.methodId,
-  }),
-} as const
-
-/** An overdue bill is paid after all (decision E8). */
-const recover = [
-  settle(),
-  post("overdue_paid"),
-  emit("charge.succeeded"),
+import {
   adopt,
-  "recoverPeriod",
-  emit("subscription.recovered"),
-] as const
-
-/** The trial begins when the checkout session is completed, however long that was open. */
-const beginTrial = [
-  "beginTrial",
-  {
-    type: "adoptMethod",
-    params: ({ event }: { readonly event: SubscriptionEvent }) => ({
-      methodId: event.type === "check_out" ? event.methodId : null,
-    }),
-  },
-  emit("subscription.updated"),
-] as const
-
-/** The period that was paused ends where it was (decision E11). */
-const closePaused = { type: "closePeriod", params: ({ context }: Known) => ({ at: context.pause!.at }) } as const
-/** A total that is too small to charge is waived (decision E2). */
-const resumeFree = ["billResume", post("waived"), "payPeriod", emit("subscription.resumed")] as const
-const resumePaying = ["billResume", emit("subscription.resumed"), attempt] as const
-const resumptions = [
-  { guard: "resumesFree", target: "#subscription.active", actions: [closePaused, ...resumeFree] },
-  { target: "#subscription.active.resuming", actions: [closePaused, ...resumePaying] },
-] as const
+  attempt,
+  beginTrial,
+  cancelled,
+  cancelOwing,
+  emit,
+  endService,
+  failAgain,
+  fallOverdue,
+  methods,
+  neverStarted,
+  nudge,
+  paid,
+  post,
+  recover,
+  remind,
+  resumePaying,
+  resumptions,
+  settle,
+  shortTrial,
+  writeOff,
+} from "./subscription_effects.ts"
+import { subscriptionSetup } from "./subscription_setup.ts"
 
 export const subscriptionMachine = subscriptionSetup.createMachine({
   id: "subscription",

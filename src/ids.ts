@@ -51,8 +51,8 @@ const randomByte = (): number => {
 
 const MAX_SEQUENCE = 0x3ffffff
 
-/** 26 characters of a fresh UUIDv7: 48 bits of time, version, 26 bits of sequence, variant, 48 random bits. */
-const uuidv7Base32 = (): string => {
+/** The next place in the order of IDs: a millisecond, and a number within it. */
+const nextPlace = (): void => {
   const now = Date.now()
   if (now > lastMs) {
     lastMs = now
@@ -61,9 +61,13 @@ const uuidv7Base32 = (): string => {
     lastMs++
     sequence = 0
   }
+}
+
+/** 26 characters of a UUIDv7: 48 bits of time, version, 26 bits of sequence, variant, 48 random bits, `order` in their first 32. */
+const uuidv7Base32 = (time: number, sequence: number, order?: number): string => {
   // 130 bits as 26 groups of 5, the first two bits zero: build from 16 bytes.
   const bytes = new Uint8Array(16)
-  let ms = lastMs
+  let ms = time
   for (let i = 5; i >= 0; i--) {
     bytes[i] = ms % 256
     ms = Math.floor(ms / 256)
@@ -73,6 +77,7 @@ const uuidv7Base32 = (): string => {
   bytes[8] = 0x80 | ((sequence >> 8) & 0x3f)
   bytes[9] = sequence & 0xff
   for (let i = 10; i < 16; i++) bytes[i] = randomByte()
+  if (order !== undefined) for (let i = 0; i < 4; i++) bytes[10 + i] = Math.floor(order / 2 ** (24 - 8 * i)) & 0xff
   let out = ""
   let buffer = 0
   let bits = 2
@@ -88,8 +93,85 @@ const uuidv7Base32 = (): string => {
   return out
 }
 
-/** A fresh ID. Later IDs of one process sort after earlier ones. */
-export const newId = (kind: IdKind): string => `${PREFIXES[kind]}_${uuidv7Base32()}`
+/** A window of a test clock's time that is being gone through: what is made in it is numbered in the order of that time. */
+export interface IdWindow {
+  /** On the clock. */
+  readonly fromAt: number
+  /** On the wall clock, when it was opened: the time that its IDs begin with. */
+  readonly openedAt: number
+}
+
+/** A window is shorter: it has the numbers of two milliseconds, one for each of its own. */
+const MAX_WINDOW_MS = 2 * MAX_SEQUENCE
+
+/** Whoever goes through a window: of a process's several runs over one clock, none closes another's. */
+type Holder = object
+
+interface Numbering extends IdWindow {
+  readonly holder: Holder
+  /** The place of the newest ID. */
+  order: number
+}
+
+/** The windows of clocks that this process moves, by clock. */
+const windows = new Map<string, Numbering>()
+
+/** A window's IDs are made by whole processes one after the other: no process makes more in a millisecond. */
+const ORDERS_A_MS = 128
+const MAX_ORDER = 2 ** 32 - 1
+
+const reserve = (openedAt: number): void => {
+  if (lastMs >= openedAt + 2) return
+  lastMs = openedAt + 2
+  sequence = 0
+}
+
+/**
+ * When a window that opens now says that it was opened: later than every ID of this process and than the window `before`, and earlier
+ * than what is to come.
+ */
+export const opensAt = (before: number | null): number => {
+  const openedAt = Math.max(Date.now(), lastMs + 1, (before ?? 0) + 3)
+  reserve(openedAt)
+  return openedAt
+}
+
+/** From now on {@link newId} numbers what is made on the clock by the clock's time. */
+export const openWindow = (clockId: string, holder: Holder, { fromAt, openedAt }: IdWindow): void => {
+  const known = windows.get(clockId)
+  if (known?.holder === holder && known.openedAt === openedAt) return
+  reserve(openedAt)
+  windows.set(clockId, { fromAt, openedAt, holder, order: 0 })
+}
+
+export const closeWindow = (clockId: string, holder: Holder): void => {
+  if (windows.get(clockId)?.holder === holder) windows.delete(clockId)
+}
+
+/** Whatever an ID's order may follow: the clock that it is made on, and when by that. */
+export interface Made {
+  readonly test_clock_id: string | null
+  readonly at: number
+}
+
+/** The place of an ID within a window: by the clock's time, then by when it is made, whichever process makes it. */
+const placeIn = (window: Numbering, at: number): string => {
+  const place = Math.min(Math.max(at - window.fromAt, 0), MAX_WINDOW_MS - 1)
+  const since = (Date.now() - window.openedAt) * ORDERS_A_MS
+  window.order = Math.min(Math.max(window.order + 1, since), MAX_ORDER)
+  return uuidv7Base32(window.openedAt + Math.floor(place / MAX_SEQUENCE), place % MAX_SEQUENCE, window.order)
+}
+
+/**
+ * A fresh ID. Later IDs of one process sort after earlier ones; those of what is `made` on a test clock that moves, in the order
+ * of its time.
+ */
+export const newId = (kind: IdKind, made?: Made): string => {
+  const window = made === undefined || made.test_clock_id === null ? undefined : windows.get(made.test_clock_id)
+  if (window !== undefined) return `${PREFIXES[kind]}_${placeIn(window, made!.at)}`
+  nextPlace()
+  return `${PREFIXES[kind]}_${uuidv7Base32(lastMs, sequence)}`
+}
 
 const CODE_LENGTH = 10
 

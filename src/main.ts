@@ -4,6 +4,7 @@ import { demoKey } from "./account/demo.ts"
 import { ownerMailWorker } from "./account/ownerMail.ts"
 import { endpoints, publicRoutes } from "./api.ts"
 import { Cell } from "./cell.ts"
+import { putForgottenAway } from "./cells/fence.ts"
 import { nameCell } from "./cells/identity.ts"
 import { purgeKept } from "./cells/putAside.ts"
 import { CheckoutLinks } from "./checkout/CheckoutLinks.ts"
@@ -73,7 +74,7 @@ const startWorkers = Effect.gen(function* () {
   yield* every("invoices", MINUTE_MS, drawLastMonth)
   yield* every("recognition", MINUTE_MS, recogniseDays)
   yield* every("replaced credentials", MINUTE_MS, purgeReplaced)
-  yield* every("rows of accounts that have left", MINUTE_MS, purgeKept)
+  yield* every("what moves of accounts have left", MINUTE_MS, Effect.andThen(purgeKept, putForgottenAway))
   yield* deliveryWorker
   yield* nudgeWorker
   yield* ownerMailWorker

@@ -12,6 +12,17 @@ export const formatInstantOrNull = (ms: number | null): string | null => (ms ===
 
 const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,3})?Z$/
 
+/**
+ * Now, as the customer of an actor has it: while a test clock moves, each of its customers has a time of its own. Everybody
+ * else's is the same.
+ */
+export type NowOf = (actor: { readonly customer_id: string | null }) => number
+
+export const sameForAll =
+  (now: number): NowOf =>
+  () =>
+    now
+
 /** Years that both the calendar and the database's dates can hold, renewals included. */
 export const FIRST_YEAR = 1970
 export const LAST_YEAR = 8999

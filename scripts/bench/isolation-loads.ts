@@ -2,6 +2,7 @@
  * What hostile tenants do: one load for each thing by which one could reach others. A further load is an entry of `loads`.
  */
 import { join } from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
 import { Effect, Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { appendEvents } from "../../src/event/events.ts"
@@ -9,6 +10,7 @@ import { generateKey } from "../../src/key/key.ts"
 import { startServer } from "../server.ts"
 import { type Client, FRESH, prepare, type Running, startClients } from "./isolation-clients.ts"
 import { clockId, firstSubscription, seedClocks, seedExpired, seedLists } from "./isolation-seed.ts"
+import { seed } from "./renewals-seed.ts"
 
 export interface Tenant {
   readonly id: string
@@ -48,6 +50,10 @@ const LIVE_RATE = 100
 const CLOCKS_START = new Date("2025-01-01T00:00:00Z")
 /** Deleted one after the other: enough of them to be at it while the quiet tenant is measured. */
 const LARGE = { clocks: 4, customersEach: 10_000, eventsEach: 300_000, startAt: CLOCKS_START }
+const DUE_AT_ONCE = 100_000
+/** Time enough to get everything else ready. */
+const FALL_DUE_AFTER_MS = 45_000
+const SWEEPING_AFTER_MS = 1_000
 const DAILY = { clocks: 8, customersEach: 50, eventsEach: 0, startAt: CLOCKS_START }
 const LISTED_ROWS = 100_000
 const EXPIRED_ROWS = 200_000
@@ -59,6 +65,17 @@ const EVENT_BYTES = [255_000, 60_000, 15_000]
 const BACKLOG = 300
 
 const range = (count: number): ReadonlyArray<number> => Array.from({ length: count }, (_, n) => n)
+/** When the renewals that were seeded last are due. */
+let dueAt = 0
+
+const countRenewed = (account: string) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql<{ n: number }>`
+      SELECT count(*) AS n FROM event WHERE account_id = ${account} AND NOT livemode AND type = 'subscription.renewed'`
+    return row!.n
+  })
+
 /** Text that takes twice as much memory as it has bytes, for the sake of one letter. */
 const filler = (bytes: number) => ({ filler: `₦${"x".repeat(bytes)}` })
 
@@ -243,6 +260,24 @@ export const loads: ReadonlyArray<Load> = [
         }),
       )
       return startClients(origin, [asks(advances, { connections: DAILY.clocks, perSecond: DAILY.clocks })])
+    },
+  },
+  {
+    name: "renewals",
+    what: `${DUE_AT_ONCE.toLocaleString("en-US")} renewals that fall due at one instant`,
+    seed: ({ hostile }) => {
+      dueAt = Date.now() + FALL_DUE_AFTER_MS
+      return seed(DUE_AT_ONCE, 0, { account: hostile.id, dueAt })
+    },
+    start: async ({ hostile, run }) => {
+      await sleep(Math.max(0, dueAt - Date.now()) + SWEEPING_AFTER_MS)
+      const begun = performance.now()
+      return {
+        stop: async () => {
+          const sent = await run(countRenewed(hostile.id))
+          return { sent, answers: { renewed: sent }, ms: performance.now() - begun }
+        },
+      }
     },
   },
   {

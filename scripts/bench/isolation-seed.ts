@@ -46,8 +46,8 @@ export const seedClocks = Effect.fnUntraced(function* (
       ${start}, 0, ${start}, ${start} + interval '24 hours', 1, ${start} + interval '24 hours', false, 1, '{}', ${start}
     FROM ${onClocks(customersEach)}`
   yield* sql`
-    INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)
-    SELECT account_id, livemode, id, 'periodEnd', 'subscription', version, period_end_at, 3, 'xstate.after.periodEnd.subscription.active.current', test_clock_id
+    INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id, customer_id)
+    SELECT account_id, livemode, id, 'periodEnd', 'subscription', version, period_end_at, 3, 'xstate.after.periodEnd.subscription.active.current', test_clock_id, CASE WHEN test_clock_id IS NOT NULL THEN customer_id END
     FROM subscription WHERE account_id = ${account}`
   if (eventsEach > 0)
     yield* sql`

@@ -14,14 +14,26 @@ import { subscriptionTimers } from "../../src/subscription/timers.ts"
 import { KEYS } from "../server.ts"
 import { type Instance, rate, seconds, sizes, startInstance } from "./instance.ts"
 import { rowAtATime, setBased } from "./renewals-reference.ts"
-import { seed } from "./renewals-seed.ts"
+import { seed, seedPast } from "./renewals-seed.ts"
 
-/** `--references 0` leaves the references out: to compare the engine with itself at other sizes. */
-const { due, standing, rounds, references } = sizes({ due: 50_000, standing: 200_000, rounds: 1, references: 1 })
+/**
+ * `--references 0` leaves the references out: to compare the engine with itself at other sizes. `--past` are paid charges of former
+ * years, with three journal rows and two events each.
+ */
+const { due, standing, past, rounds, references } = sizes({
+  due: 50_000,
+  standing: 200_000,
+  past: 0,
+  rounds: 1,
+  references: 1,
+})
 
+/** Those of the past are older. */
 const renewed = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{ n: number }>`SELECT count(*) AS n FROM event WHERE type = 'subscription.renewed'`
+  const [row] = yield* sql<{
+    n: number
+  }>`SELECT count(*) AS n FROM event WHERE type = 'subscription.renewed' AND recorded_at > now() - interval '1 hour'`
   return row!.n
 })
 
@@ -64,8 +76,10 @@ const median = (values: ReadonlyArray<number>): number =>
 
 const instance = await startInstance()
 const seeded = await instance.database("seeded")
-await Effect.runPromise(Effect.provide(seed(due, standing), poolLayer(seeded, 2)))
-console.log(`${due} due among ${standing} standing by`)
+await Effect.runPromise(
+  Effect.provide(Effect.andThen(seed(due, standing), seedPast(past, due + standing)), poolLayer(seeded, 1)),
+)
+console.log(`${due} due among ${standing} standing by, ${past} charges of the past`)
 
 const ours: Array<number> = []
 const rows: Array<number> = []

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs"
 import { Effect, Redacted, Schema } from "effect"
 import { isCell } from "../cell.ts"
-import { CellsApart } from "./join.ts"
+import { CellsApart } from "./CellsApart.ts"
 
 const Entry = Schema.Struct({
   cell: Schema.String.check(Schema.makeFilter(isCell)),

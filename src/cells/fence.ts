@@ -17,7 +17,7 @@ const TRIES = 1_200
 const isHeld = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError"
 
 /** Switches the fence on where some account moves, and off where none does. */
-export const switchFence = Effect.fnUntraced(function* (tables: ReadonlyArray<MovedTable>) {
+export const switchFence = Effect.fnUntraced(function* (tables: ReadonlyArray<Pick<MovedTable, "name">>) {
   const sql = yield* SqlClient.SqlClient
   yield* Effect.forEach(
     tables,
@@ -39,9 +39,19 @@ export const fence = Effect.fnUntraced(function* (account: string) {
   yield* sql.withTransaction(sql`SELECT pg_advisory_xact_lock(${FENCE_LOCKS}, hashtext(${account}))`)
 })
 
-/** Lets an account be written again where it has always been. */
-export const reopen = Effect.fnUntraced(function* (account: string) {
+/** Lets an account be written again where it has always been, from the fence that went up then (`fenced_at`, as text). */
+export const reopen = Effect.fnUntraced(function* (account: string, fencedAt: string) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
-    UPDATE account_move SET state = 'copying', fenced_at = NULL WHERE account_id = ${account} AND state = 'fenced'`
+    UPDATE account_move SET state = 'copying', fenced_at = NULL
+    WHERE account_id = ${account} AND state = 'fenced' AND fenced_at = ${fencedAt}::timestamptz`
+})
+
+/** Puts away the fences of tables that a mover which died at its very end has left up. */
+export const putForgottenAway = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const left = yield* sql<{ name: string }>`
+    SELECT tgrelid::regclass::text AS name FROM pg_trigger
+    WHERE tgname = 'account_moving' AND tgenabled <> 'D' AND NOT EXISTS (SELECT 1 FROM account_move)`
+  yield* switchFence(left)
 })

@@ -4,16 +4,14 @@
  * changed since: administrators that were added or revoked.
  */
 import { timingSafeEqual } from "node:crypto"
-import { Data, Effect, Redacted } from "effect"
+import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../cell.ts"
 import { records } from "../db/records.ts"
 import { SECRETS_CHANNEL, serviceSecrets } from "../secret/serviceSecrets.ts"
 import { Vault } from "../secret/Vault.ts"
+import { CellsApart } from "./CellsApart.ts"
 import { nameCell, readIdentity } from "./identity.ts"
-
-/** Why cells cannot be one deployment, or an account cannot move between them as things stand. */
-export class CellsApart extends Data.TaggedError("CellsApart")<{ readonly message: string }> {}
 
 interface Administrator {
   readonly id: string

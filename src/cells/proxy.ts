@@ -4,7 +4,7 @@
  */
 import { connect } from "node:net"
 import { Effect } from "effect"
-import { CellsApart } from "./join.ts"
+import { CellsApart } from "./CellsApart.ts"
 
 /** What the map's file is called (haproxy.ts). */
 export const MAP_NAME = "cells.map"

@@ -6,7 +6,7 @@
 import { randomUUID } from "node:crypto"
 import { Effect, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { CellsApart } from "./join.ts"
+import { CellsApart } from "./CellsApart.ts"
 import type { MovedTable } from "./tables.ts"
 
 const LOOK_EVERY_MS = 100

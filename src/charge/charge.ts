@@ -142,7 +142,7 @@ export const isQueued = ({
 export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: number }): ChargeRow => ({
   ...made,
   runner: isQueued(made) ? null : made.runner,
-  id: newId(made.purpose === "verification" ? "verification" : "charge"),
+  id: newId(made.purpose === "verification" ? "verification" : "charge", { ...made, at: made.created_at }),
   currency: CURRENCY,
   state: "pending.sending",
   status: "pending",

@@ -16,7 +16,7 @@ import { hashToken } from "../secret/linkTokens.ts"
 import { newSubscription } from "../subscription/create.ts"
 import { outcomesOf } from "../subscription/move.ts"
 import { checkAmount } from "../subscription/subscriptions.ts"
-import { MINUTE_MS } from "../time.ts"
+import { MINUTE_MS, sameForAll } from "../time.ts"
 import { type CheckoutCreate, MAX_LIFETIME_MINUTES } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
@@ -120,7 +120,7 @@ export const createSession = Effect.fn("checkout.create")(function* (tenant: Ten
   }
   const { outcomes } = yield* outcomesOf(
     subscription === undefined ? [] : [subscription],
-    { now, terms: new Map() },
+    { nowOf: sameForAll(now), terms: new Map() },
     true,
   )
   yield* commit([...outcomes, born(checkoutLifecycle, birth, row)])

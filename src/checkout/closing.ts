@@ -16,7 +16,7 @@ import { advance } from "../runtime/lifecycle.ts"
 import { Checkouts } from "../subscription/Checkouts.ts"
 import { type MoveServices, outcomesOf } from "../subscription/move.ts"
 import { subscriptionLifecycle, subscriptions } from "../subscription/subscription.ts"
-import { formatInstant } from "../time.ts"
+import { formatInstant, type NowOf, sameForAll } from "../time.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
 import { sessionOutcome } from "./outcome.ts"
 
@@ -33,7 +33,7 @@ export const subscriptionRefs = (rows: ReadonlyArray<SessionRow>): ReadonlyArray
 /** What closing locked sessions, with the subscriptions that wait for them, leaves behind. `replacedBy`: the session completed instead. */
 export const closingOf = Effect.fnUntraced(function* (
   closing: ReadonlyArray<Closing>,
-  now: number,
+  nowOf: NowOf,
   replacedBy: string | null = null,
 ) {
   const transitions = advance(checkoutLifecycle, closing)
@@ -42,19 +42,22 @@ export const closingOf = Effect.fnUntraced(function* (
   const commands = waiting
     .filter(({ state }) => waitsForCheckout(state))
     .map((row) => ({ row, event: { type: "checkout_expired" as const, at: at.get(row.id)! } }))
-  const { outcomes } = yield* outcomesOf(advance(subscriptionLifecycle, commands), { now, terms: new Map() })
-  return [...outcomes, ...transitions.map((transition) => sessionOutcome(transition, { replaced_by: replacedBy }, now))]
+  const { outcomes } = yield* outcomesOf(advance(subscriptionLifecycle, commands), { nowOf, terms: new Map() })
+  return [
+    ...outcomes,
+    ...transitions.map((transition) => sessionOutcome(transition, { replaced_by: replacedBy }, nowOf(transition.row))),
+  ]
 })
 
 /** Closes locked sessions. */
-export const closeSessions = (closing: ReadonlyArray<Closing>, now: number) =>
-  Effect.flatMap(closingOf(closing, now), commit)
+export const closeSessions = (closing: ReadonlyArray<Closing>, nowOf: NowOf) =>
+  Effect.flatMap(closingOf(closing, nowOf), commit)
 
 /** Sessions expire by time. */
 export const checkoutTimers = timerHandler(
   checkoutLifecycle,
-  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof checkoutMachine, SessionRow>>, now: number) {
-    yield* closeSessions(due, now)
+  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof checkoutMachine, SessionRow>>, nowOf: NowOf) {
+    yield* closeSessions(due, nowOf)
     return Effect.void
   }),
 )
@@ -72,7 +75,7 @@ export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Ten
   const now = yield* standingTime(tenant, found.test_clock_id)
   const row = yield* sessions.lockOne(tenant, id)
   if (row.status !== "open") return yield* problem("checkout_session_not_open", endedInWords(row))
-  yield* closeSessions([{ row, event: { type: "expire", at: now } }], now)
+  yield* closeSessions([{ row, event: { type: "expire", at: now } }], sameForAll(now))
   return yield* sessions.get(tenant, id)
 })
 
@@ -88,7 +91,7 @@ export const checkoutsLayer = Layer.effect(
         return (now) =>
           closeSessions(
             rows.map((row) => ({ row, event: { type: "expire", at: now } })),
-            now,
+            sameForAll(now),
           ).pipe(Effect.provideContext(context), Effect.asVoid)
       }),
     }),

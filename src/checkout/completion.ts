@@ -11,6 +11,7 @@ import { ofTenant, type Ref, refOf } from "../db/tenant.ts"
 import { attachedTo } from "../payment_method/paymentMethods.ts"
 import { commit } from "../runtime/commit.ts"
 import { tryMethod } from "../subscription/methodUsers.ts"
+import { sameForAll } from "../time.ts"
 import { type SessionRow, sessions } from "./checkout.ts"
 import { closingOf } from "./closing.ts"
 
@@ -45,7 +46,7 @@ export const completion = Effect.fnUntraced(function* (of: Completion) {
   yield* commit(
     yield* closingOf(
       others.map((row) => ({ row, event: { type: "expire", at: now } })),
-      now,
+      sameForAll(now),
       session.id,
     ),
   )

@@ -11,6 +11,7 @@ import { type MoveServices, outcomesOf } from "../subscription/move.ts"
 import { retryBill, settleWith } from "../subscription/owner.ts"
 import { subscriptionLifecycle, subscriptions } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
+import type { NowOf } from "../time.ts"
 import { checkoutLifecycle, type SessionRow } from "./checkout.ts"
 import { subscriptionRefs } from "./closing.ts"
 import { type Completion, completion, lockSessions, siblingsOf, type Wanted } from "./completion.ts"
@@ -42,7 +43,7 @@ const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
 type Locked = Effect.Success<ReturnType<typeof lockAll>>
 
 /** What answers mean to their sessions, and to the customers of those that are completed by it. */
-const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, now: number) => {
+const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, nowOf: NowOf) => {
   const outcomes: Array<Outcome> = []
   const completions: Array<Completion> = []
   for (const answered of all) {
@@ -51,6 +52,7 @@ const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, now:
     if (row === undefined || event === undefined) continue
     const [transition] = advance(checkoutLifecycle, [{ row, event }])
     if (transition === undefined) continue
+    const now = nowOf(answered.after)
     // Of a payment on the rail's page it is known only now.
     const { methodId = row.payment_method_id } = answered
     outcomes.push(sessionOutcome(transition, { payment_method_id: methodId }, now))
@@ -63,7 +65,7 @@ const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, now:
 }
 
 /** The trials that begin by payments which only save a payment method (decision P8). */
-const beginTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyArray<Answered>, now: number) {
+const beginTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyArray<Answered>, nowOf: NowOf) {
   const rows = new Map(locked.subscriptionRows.map((row) => [row.id, row]))
   const commands = all.flatMap(({ before, after, at, methodId = null }) => {
     const row = rows.get(locked.sessions.get(after.page_id!)?.subscription_id ?? "")
@@ -71,7 +73,7 @@ const beginTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyAr
     return row === undefined || !isPaid ? [] : [{ row, event: { type: "check_out" as const, at, methodId } }]
   })
   const terms = yield* readTerms(commands.map(({ row }) => refOf(row)))
-  return (yield* outcomesOf(advance(subscriptionLifecycle, commands), { now, terms })).outcomes
+  return (yield* outcomesOf(advance(subscriptionLifecycle, commands), { nowOf, terms })).outcomes
 })
 
 export const checkoutOwner = Effect.map(
@@ -81,14 +83,14 @@ export const checkoutOwner = Effect.map(
     lock: (charges) =>
       Effect.map(lockAll(charges), (locked) => {
         const settle = settleWith(locked.subscriptionRows)
-        return (answered, now) =>
+        return (answered, nowOf) =>
           Effect.gen(function* () {
-            const { outcomes, completions } = settleSessions(locked, answered, now)
+            const { outcomes, completions } = settleSessions(locked, answered, nowOf)
             const settlement = yield* settle(
               answered.filter(({ after }) => after.purpose === "sale"),
-              now,
+              nowOf,
             )
-            const trials = yield* beginTrials(locked, answered, now)
+            const trials = yield* beginTrials(locked, answered, nowOf)
             const afterwards = Effect.map(Effect.forEach(completions, completion), (attempts) => attempts.flat())
             return {
               ...settlement,

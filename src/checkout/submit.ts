@@ -27,6 +27,7 @@ import { newSubscription } from "../subscription/create.ts"
 import { move, outcomesOf } from "../subscription/move.ts"
 import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
+import { sameForAll } from "../time.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
 import { closeSessions } from "./closing.ts"
 import { completion, lockSessions, siblingsOf } from "./completion.ts"
@@ -112,7 +113,7 @@ const makeSubscription = Effect.fnUntraced(function* (session: SessionRow, custo
     checkout: true,
     now,
   })
-  const { outcomes } = yield* outcomesOf([transition], { now, terms: new Map() }, true)
+  const { outcomes } = yield* outcomesOf([transition], { nowOf: sameForAll(now), terms: new Map() }, true)
   yield* commit(outcomes)
   return transition.row
 })
@@ -170,7 +171,7 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
   if (verifiedBy !== null) return yield* verifies(verifiedBy, notes)
   if ((subscription.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
   const [charge] = yield* move([{ row: subscription, event: { type: "check_out", at: now, methodId } }], {
-    now,
+    nowOf: sameForAll(now),
     terms: yield* readTerms([refOf(subscription)]),
     pages: new Map([
       [
@@ -194,7 +195,7 @@ const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submiss
   if (session.customer_id !== found.customer_id) return { kind: "once_more" } satisfies Begun
   const again = submitted.submission !== null && session.submission === hashOf(submitted.submission)
   if (session.status === "open" && session.expires_at <= now)
-    yield* closeSessions([{ row: session, event: { type: "expire", at: session.expires_at } }], now)
+    yield* closeSessions([{ row: session, event: { type: "expire", at: session.expires_at } }], sameForAll(now))
   if (session.status !== "open" || session.expires_at <= now) return { kind: "over", again } satisfies Begun
   const siblings = (of: SessionRow) => siblingsOf(of, locked)
   const paying = [session, ...siblings(session)].find(({ state }) => state === "open.paying")
@@ -229,7 +230,7 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
     const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(latest, submitted, hostedBy)))
     if (begun.kind === "over") return { ...(yield* read()), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
-      yield* collect(begun.attempts, begun.now, { codes: begun.codes })
+      yield* collect(begun.attempts, sameForAll(begun.now), { codes: begun.codes })
       if (begun.chargeId !== undefined) yield* waitForCharge(tenant, begun.chargeId, limit)
       return { ...(yield* read(begun.chargeId)), own: true } satisfies Completed
     }

@@ -1,6 +1,6 @@
 /** How a command can fail, and the line and exit code that say so. */
 import { Cause, Data, Effect, Runtime } from "effect"
-import { CellsApart } from "../cells/join.ts"
+import { CellsApart } from "../cells/CellsApart.ts"
 import { ConfigProblem } from "../config/Config.ts"
 import { KeyUnusable } from "../key/apiKeys.ts"
 import { writeTo } from "./output.ts"

@@ -32,6 +32,9 @@ export const clocks = actorTable<ClockContext>()(
     target_at: moving(Kind.nullable(Kind.instant), "targetAt"),
     failed_steps: moving(Kind.integer, "failedSteps"),
     frozen_at: moving(Kind.instant),
+    /** While it advances: where the window ends that begins at `frozen_at`, and when that was opened, by the wall clock. */
+    window_to_at: moving(Kind.nullable(Kind.instant)),
+    window_opened_at: moving(Kind.nullable(Kind.instant)),
     /** The process that moves it. */
     runner: moving(Kind.nullable(Kind.integer)),
     /** When it was last put in the queue of those that are to be moved. */

@@ -1,41 +1,33 @@
 /**
- * Moves clocks that are advancing: from one due instant to the next, each step a transaction, until the target. A worker
- * that dies is noticed by the next one, which finishes its charges and goes on from where the clock stands. Clocks take
- * turns: one that others wait for goes back into the queue after a second or so.
+ * Moves clocks that are advancing (steps.ts). A worker that dies is noticed by the next one, which finishes its charges and goes on
+ * within the window. Clocks take turns: one that others wait for goes back into the queue after a second or so.
  */
-import { Effect, Schedule, Semaphore } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
-import { isRef, ofTenant, type Ref, refOf, staysHere } from "../db/tenant.ts"
+import { Effect, Semaphore } from "effect"
+import { SqlClient } from "effect/sql"
+import { isRef, staysHere } from "../db/tenant.ts"
+import { closeWindow } from "../ids.ts"
 import { releasing, take, takingOf } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { onNotify, orElseUnlessStopped } from "../process/workers.ts"
-import { fireOnClock, nextOnClock, type TimerHandler } from "../runtime/fire.ts"
 import { SECOND_MS } from "../time.ts"
-import { type ClockRow, clockLease, clocks } from "./clock.ts"
-import { CLOCK_CHANNEL, moveClock } from "./clocks.ts"
+import { type ClockRow, clockLease } from "./clock.ts"
+import { CLOCK_CHANNEL } from "./clocks.ts"
+import { awaitSent, type ClockWork, inLanes, numberByClock, step, stepFailed } from "./steps.ts"
 
 /** Clocks moved at once by one process: a step is mostly waiting for the database. */
 const SLOTS = 8
 /** Of these, as many are one account's at most: the others have room at once, and the database has time for requests. */
 const SHARE = 3
+/**
+ * The lanes that the clocks which one process moves have between them; each has one at least. Where no more is due within a window
+ * than fires in one round, one is enough.
+ */
+const LANES = 4
 /** A clock that others wait for makes room after it, between two steps. */
 const SLICE_MS = SECOND_MS
 /** Finds clocks whose notice was lost or whose worker died. */
 const LOOK_EVERY_MS = 5_000
 const RETRY_AFTER_MS = 200
-/** An answer of a rail usually takes no longer. */
-const LOOK_AGAIN_MS = 20
-
-/**
- * What fires on a clock, what finishes the charges that a dead worker left on it, what sends its nudges, and what is done step
- * by step before it arrives (returns whether there is more of that).
- */
-export interface ClockWork<R, E, R2, R3> {
-  readonly handlers: ReadonlyArray<TimerHandler<R>>
-  readonly recover: (clockId: string) => Effect.Effect<unknown, E, R2>
-  readonly send: (clockId: string) => Effect.Effect<unknown, E, R3>
-  readonly arrive: (clock: Ref, at: number) => Effect.Effect<boolean, SqlError.SqlError, SqlClient.SqlClient>
-}
 
 /**
  * Takes up to so many clocks that nobody moves: those of accounts with the fewest moving clocks first, then those that have
@@ -84,82 +76,30 @@ const giveBack = Effect.fnUntraced(function* (clock: ClockRow) {
     WHERE ${isRef(sql, clock)} AND runner = ${id} AND state = 'advancing'`
 })
 
-/**
- * Time does not move while a rail or a messenger is being talked to: charges and nudges of requests that were under way
- * when the advance began are settled first, by whoever sent them, or by us where that process is dead.
- */
-const awaitSent = Effect.fnUntraced(function* <R, E, R2, R3>(
-  { recover, send }: ClockWork<R, E, R2, R3>,
-  clock: ClockRow,
-) {
-  const sql = yield* SqlClient.SqlClient
-  const mine = sql`${ofTenant(sql, clock)} AND test_clock_id = ${clock.id}`
-  const underWay = Effect.andThen(
-    Effect.andThen(recover(clock.id), send(clock.id)),
-    sql`
-      (SELECT 1 FROM charge WHERE ${mine} AND runner IS NOT NULL LIMIT 1)
-      UNION ALL (SELECT 1 FROM nudge WHERE ${mine} AND state = 'sending' LIMIT 1)`,
-  )
-  yield* Effect.repeat(underWay, { until: (found) => found.length === 0, schedule: Schedule.spaced(LOOK_AGAIN_MS) })
-})
-
-/** The clock, locked, as long as this process moves it. */
-const lockMine = Effect.fnUntraced(function* (clock: ClockRow) {
-  const { id } = yield* Runner
-  const [row] = yield* clocks.lock([refOf(clock)])
-  return row?.runner === id ? row : undefined
-})
-
-const ARRIVED = { more: false, after: Effect.void }
-
-/** One step: everything due at the next instant, or arrival. Returns whether there is more to do. */
-const step = Effect.fnUntraced(function* <R, E, R2, R3>(
-  { handlers, arrive }: ClockWork<R, E, R2, R3>,
-  clock: ClockRow,
-) {
-  const sql = yield* SqlClient.SqlClient
-  const work = Effect.gen(function* () {
-    const row = yield* lockMine(clock)
-    if (row?.state !== "advancing") return ARRIVED
-    const target = row.target_at!
-    const next = yield* nextOnClock(refOf(row), target)
-    if (next === undefined) {
-      if (yield* arrive(refOf(row), target)) return { more: true, after: Effect.void }
-      yield* moveClock(row, { type: "arrived", at: target }, target, null)
-      return ARRIVED
-    }
-    const at = Math.max(next.due_at, row.frozen_at)
-    if (row.failed_steps > 0) yield* moveClock(row, { type: "step.recovered", at }, at, row.runner)
-    else if (at !== row.frozen_at) yield* clocks.update([{ ...row, frozen_at: at }])
-    return { more: true, after: yield* fireOnClock(handlers, refOf(row), next) }
-  })
-  const { more, after } = yield* sql.withTransaction(work)
-  yield* after
-  return more
-})
-
-const stepFailed = Effect.fnUntraced(function* (clock: ClockRow) {
-  const sql = yield* SqlClient.SqlClient
-  const work = Effect.gen(function* () {
-    const row = yield* lockMine(clock)
-    if (row === undefined) return false
-    const moved = yield* moveClock(row, { type: "step.failed", at: row.frozen_at }, row.frozen_at, row.runner)
-    return moved.state === "advancing"
-  })
-  return yield* sql.withTransaction(work)
-})
-
 /** Moves one clock until it arrives, until a step has failed too often, or until its time is over and others wait. */
-const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(work: ClockWork<R, E, R2, R3>, clock: ClockRow) {
+const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(
+  work: ClockWork<R, E, R2, R3>,
+  clock: ClockRow,
+  lanesNow: () => number,
+) {
+  numberByClock(clock)
   let sliceEndsAt = Date.now() + SLICE_MS
-  const isOver = Effect.suspend(() => {
-    if (Date.now() < sliceEndsAt) return Effect.succeed(false)
-    sliceEndsAt = Date.now() + SLICE_MS
-    return isAnyWaiting
+  let over = false
+  const isOver = Effect.gen(function* () {
+    if (!over && Date.now() >= sliceEndsAt) {
+      sliceEndsAt = Date.now() + SLICE_MS
+      over = yield* isAnyWaiting
+    }
+    return over
   })
-  const whole = Effect.uninterruptible(Effect.tap(step(work, clock), () => work.send(clock.id)))
   const steps = Effect.gen(function* () {
-    while (yield* whole) if (yield* isOver) return yield* giveBack(clock)
+    for (;;) {
+      const lanes = lanesNow()
+      const next = yield* Effect.uninterruptible(step(work, clock, lanes))
+      if (next === "nothing") return
+      if (next === "lanes") yield* inLanes(work, clock, lanes, isOver)
+      if (yield* isOver) return yield* giveBack(clock)
+    }
   })
   let more = true
   while (more) {
@@ -181,8 +121,11 @@ export const clockWorker = Effect.fnUntraced(function* <R, E, R2, R3>(work: Cloc
   const scope = yield* Effect.scope
   const turn = yield* Semaphore.make(1)
   let free = SLOTS
+  // A power of two: customers are dealt out by their hash (rounds.ts).
+  const lanesNow = () => 2 ** Math.floor(Math.log2(Math.max(1, LANES / (SLOTS - free))))
   const move = (clock: ClockRow): Effect.Effect<void, never, R | R2 | R3 | SqlClient.SqlClient | Runner> =>
-    releasing(clockLease, [clock], run(work, clock)).pipe(
+    releasing(clockLease, [clock], run(work, clock, lanesNow)).pipe(
+      Effect.ensuring(Effect.sync(() => closeWindow(clock.id, clock))),
       Effect.ensuring(Effect.sync(() => free++)),
       Effect.andThen(Effect.suspend(() => fill)),
       // Whatever is left is found at the next look.

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { addMonths } from "../../machines/calendar.ts"
 import type { ClockEvent } from "../../machines/clock.ts"
 import { allParamsOf } from "../../machines/decide.ts"
-import { isRef, type Tenant, tenantOf } from "../db/tenant.ts"
+import { isRef, ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { invalid, noSuch, noSuchReference, type Problem, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
@@ -30,6 +30,8 @@ export const createClock = Effect.fn("clock.create")(function* (
     id: newId("test_clock"),
     name: input.name ?? null,
     frozen_at: parseInstant(input.frozen_time)!,
+    window_to_at: null,
+    window_opened_at: null,
     version: 0,
     runner: null,
     waiting_since: null,
@@ -63,6 +65,18 @@ export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId
   return row.frozen_at
 })
 
+/**
+ * When the actor `actor` stands on its clock `clock`, of a query that joins both, as SQL; null of none. While the clock moves, its
+ * customers may be ahead of it.
+ */
+export const standingAt = (sql: SqlClient.SqlClient, actor: string, clock: string) => {
+  const [a, k] = [sql(actor), sql(clock)]
+  return sql`
+    CASE WHEN ${k}.id IS NOT NULL THEN greatest(${k}.frozen_at, ${a}.created_at, (
+      SELECT at FROM lifecycle_journal j
+      WHERE (j.account_id, j.livemode, j.actor_id, j.version) = (${a}.account_id, ${a}.livemode, ${a}.id, ${a}.version))) END`
+}
+
 /** The time of each of these clocks, as {@link standingTime} tells it; they are locked in the order of their IDs. */
 export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>) {
   const times = new Map<string, Exit.Exit<number, Problem>>()
@@ -81,13 +95,19 @@ export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockI
  * (decision C6).
  */
 export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>, param: string) {
-  const refs = [...new Set(clockIds)].map((id) => ({ ...tenantOf(tenant), id }))
-  const locked = new Map((yield* knownClocks.lock(refs)).map((clock) => [clock.id, clock]))
+  if (clockIds.length === 0) return []
+  const sql = yield* SqlClient.SqlClient
+  const ids = [...new Set(clockIds)]
+  // One that is advancing is not waited for.
+  const standing = yield* sql<ClockRow>`
+    SELECT * FROM test_clock WHERE ${ofTenant(sql, tenant)} AND id = ANY(${ids}::text[]) AND state = 'ready' ORDER BY id FOR UPDATE`
+  const others = standing.length === ids.length ? [] : yield* knownClocks.find(tenant, ids)
+  const known = new Map([...others, ...standing.map((clock) => [clock.id, clock] as const)])
   const changed = new Map<string, ClockRow>()
   const joined = yield* Effect.forEach(clockIds, (id) =>
     Effect.exit(
       Effect.gen(function* () {
-        const clock = changed.get(id) ?? locked.get(id)
+        const clock = changed.get(id) ?? known.get(id)
         if (clock === undefined) return yield* noSuchReference(CLOCK_NOUN, id, param)
         if (clock.state !== "ready")
           return yield* problem(
@@ -105,42 +125,34 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
   return joined
 })
 
-/** Applies an event to a locked clock, which stands at `frozenAt` from then on, and writes what follows from it. */
+/** Applies an event to a locked clock, on which `changes` are made too, and writes what follows from it. */
 export const moveClock = Effect.fnUntraced(function* (
   clock: ClockRow,
   event: ClockEvent,
-  frozenAt: number,
-  runner: number | null,
+  changes: Partial<ClockRow> = {},
 ) {
   const [transition] = advance(clockLifecycle, [{ row: clock, event }])
-  const standing = { ...clock, frozen_at: frozenAt, runner }
+  const changed = { ...clock, ...changes }
   if (transition === undefined) {
-    yield* commit([amended(clockLifecycle, standing)])
-    return standing
+    yield* commit([amended(clockLifecycle, changed)])
+    return changed
   }
   const { to, version, decision } = transition
-  const row: ClockRow = { ...clocks.withSnapshot(standing, to, decision.snapshot.context), version }
+  const row: ClockRow = { ...clocks.withSnapshot(changed, to, decision.snapshot.context), version }
   const events = allParamsOf(decision, "emit").map(({ type }) => ({
     ...tenantOf(clock),
     type,
     object: renderClock(row),
     previous: { status: clock.state },
     test_clock_id: clock.id,
-    at: frozenAt,
+    at: event.at,
   }))
   yield* commit([moved(clockLifecycle, transition, row, { events })])
   return row
 })
 
-/** Sends a clock on its way; a worker moves it (decision M1). */
-export const advanceClock = Effect.fn("clock.advance")(function* (
-  tenant: Tenant,
-  id: string,
-  input: { readonly frozen_time: string },
-) {
-  const sql = yield* SqlClient.SqlClient
-  const clock = yield* knownClocks.lockOne(tenant, id)
-  const targetAt = parseInstant(input.frozen_time)!
+/** Refuses what a clock cannot be sent to. */
+const mayAdvance = Effect.fnUntraced(function* (clock: ClockRow, targetAt: number) {
   if (targetAt <= clock.frozen_at)
     return yield* invalid(
       "frozen_time",
@@ -153,8 +165,25 @@ export const advanceClock = Effect.fn("clock.advance")(function* (
     return yield* problem("test_clock_advancing", "The test clock is advancing already: wait for test_clock.ready.")
   if (clock.state !== "ready")
     return yield* problem("test_clock_not_ready", "The test clock is in internal_failure: it can only be deleted.")
-  const waiting = { ...clock, waiting_since: Date.now() }
-  const moved = yield* moveClock(waiting, { type: "advance", at: clock.frozen_at, targetAt }, clock.frozen_at, null)
+})
+
+/** Sends a clock on its way; a worker moves it (decision M1). */
+export const advanceClock = Effect.fn("clock.advance")(function* (
+  tenant: Tenant,
+  id: string,
+  input: { readonly frozen_time: string },
+) {
+  const sql = yield* SqlClient.SqlClient
+  const targetAt = parseInstant(input.frozen_time)!
+  // Of one that is advancing it is said without waiting for a moment at which nobody holds it.
+  yield* mayAdvance(yield* knownClocks.get(tenant, id), targetAt)
+  const clock = yield* knownClocks.lockOne(tenant, id)
+  yield* mayAdvance(clock, targetAt)
+  const moved = yield* moveClock(
+    clock,
+    { type: "advance", at: clock.frozen_at, targetAt },
+    { runner: null, waiting_since: Date.now() },
+  )
   yield* sql`SELECT pg_notify(${CLOCK_CHANNEL}, ${id})`
   return moved
 })

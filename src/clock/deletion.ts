@@ -31,14 +31,20 @@ const markDeleted = Effect.fnUntraced(function* (rows: ReadonlyArray<ClockRow>) 
   yield* commit(outcomes)
 })
 
+const refuseAdvancing = (clock: ClockRow) =>
+  clock.state === "advancing"
+    ? Effect.fail(problem("test_clock_advancing", "The test clock is advancing: wait for test_clock.ready."))
+    : Effect.void
+
 /**
  * Deletes a clock with its customers and all that is theirs, and their books, silently, in the background; returns when to
  * answer.
  */
 export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, id: string) {
+  // Of one that is advancing it is said without waiting for a moment at which nobody holds it.
+  yield* refuseAdvancing(yield* knownClocks.get(tenant, id))
   const clock = yield* knownClocks.lockOne(tenant, id)
-  if (clock.state === "advancing")
-    return yield* problem("test_clock_advancing", "The test clock is advancing: wait for test_clock.ready.")
+  yield* refuseAdvancing(clock)
   yield* markDeleted([clock])
   yield* requestDeletions([clock])
   return { id, after: whenDeleted(clock) }

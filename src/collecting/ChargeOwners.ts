@@ -10,6 +10,7 @@ import type { VatRate } from "../ledger/VatRate.ts"
 import type { Problem } from "../problem.ts"
 import type { Runner } from "../process/Runner.ts"
 import type { Outcome, Parts } from "../runtime/outcome.ts"
+import type { NowOf } from "../time.ts"
 
 /** A charge before and after a rail's answer, and when the answer counts from. */
 export interface Answered {
@@ -37,10 +38,10 @@ export interface Settlement {
   readonly afterwards?: Effect.Effect<ReadonlyArray<ChargeRow>, SqlError.SqlError, SqlClient.SqlClient>
 }
 
-/** In the running transaction. `now` is the actors' own clock. */
+/** In the running transaction. */
 export type Settle<R = never> = (
   answered: ReadonlyArray<Answered>,
-  now: number,
+  nowOf: NowOf,
 ) => Effect.Effect<Settlement, SqlError.SqlError, SqlClient.SqlClient | R>
 
 /** A charge that is committed, to be attempted now (by the customer's clock). */

@@ -6,6 +6,7 @@ import { Context, Effect, Exit, Layer } from "effect"
 import type { SqlError } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
 import { Together } from "../process/Together.ts"
+import { sameForAll } from "../time.ts"
 import { type CollectServices, collect, type Unsettled } from "./collect.ts"
 
 /** Charges of one request, at least one, and when they are attempted, in their customers' clock. */
@@ -28,7 +29,7 @@ const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>
   const now = Math.max(...payments.map((payment) => payment.now))
   yield* collect(
     payments.flatMap(({ of }) => of),
-    now,
+    sameForAll(now),
     { unsettled },
   )
   return new Map<string, Collected>(

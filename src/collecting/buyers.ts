@@ -47,7 +47,7 @@ export interface Buyer {
 const lockOnWallClock = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
-    SELECT 1 FROM (SELECT * FROM ${records(sql, refs, REF_COLUMNS)} r ORDER BY id) r CROSS JOIN LATERAL (
+    SELECT 1 FROM (SELECT * FROM ${records(sql, refs, REF_COLUMNS)} r ORDER BY id COLLATE "C") r CROSS JOIN LATERAL (
       SELECT 1 FROM customer c
       WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.test_clock_id IS NULL FOR SHARE
     ) c`

@@ -7,6 +7,7 @@ import { type Cause, Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
+import { standingAt } from "../clock/clocks.ts"
 import { staysHere } from "../db/tenant.ts"
 import { releasing, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
@@ -14,6 +15,7 @@ import { PaymentRail, type RailAnswer, type RailCharge } from "../rail/PaymentRa
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
+import type { NowOf } from "../time.ts"
 import { queueAsks } from "./asking.ts"
 import { type Answer, commitAttempts, rowAfter, settle } from "./settle.ts"
 
@@ -55,72 +57,85 @@ const NO_METHOD: RailAnswer = {
  * nobody else's up: it stays in hand, and is tried again by the recovery. `unsettled` is told of those; without it, one answer that
  * cannot be settled is a failure.
  */
-const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number, unsettled?: Unsettled) {
-  if (answers.length < 2 && unsettled === undefined) return yield* settle(answers, now)
+const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, unsettled?: Unsettled) {
+  if (answers.length < 2 && unsettled === undefined) return yield* settle(answers, nowOf)
   const alone = (answer: Answer) =>
-    Effect.catchCause(settle([answer], now), (cause) => {
+    Effect.catchCause(settle([answer], nowOf), (cause) => {
       unsettled?.set(answer.charge.id, cause)
       return Effect.as(Effect.logError("a charge cannot be settled", { charge: answer.charge.id }, cause), [])
     })
   const eachAlone = Effect.map(Effect.forEach(answers, alone), (attempts) => attempts.flat())
-  return yield* answers.length < 2 ? eachAlone : Effect.catchCause(settle(answers, now), () => eachAlone)
+  return yield* answers.length < 2 ? eachAlone : Effect.catchCause(settle(answers, nowOf), () => eachAlone)
 })
 
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
 const attempt = Effect.fnUntraced(function* (
   of: ReadonlyArray<ChargeRow>,
-  now: number,
+  nowOf: NowOf,
   codes: Codes,
   unsettled: Unsettled | undefined,
 ) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
-  const answers = payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, now, codes)))
+  const answers =
+    payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, nowOf(charge), codes)))
   const byReference = new Map(payable.map((charge, index) => [charge.id, answers[index]!]))
   return yield* settleEach(
     of.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })),
-    now,
+    nowOf,
     unsettled,
   )
 })
 
-/** Attempts committed charges that go at once, and those that follow from them, round after round. */
+/** Fails with what went wrong first, if anything. */
+const failOf = (unsettled: Unsettled | undefined) => {
+  const [cause] = unsettled?.values() ?? []
+  return cause === undefined ? Effect.void : Effect.failCause(cause)
+}
+
+/**
+ * Attempts committed charges that go at once, and those that follow from them, round after round. On a test clock one that cannot
+ * be settled is a failure once the others are: the clock does not go on without it (decision M5).
+ */
 export const collect = Effect.fn("charge.collect")(function* (
   of: ReadonlyArray<ChargeRow>,
-  now: number,
-  { codes = NO_CODES, unsettled }: { readonly codes?: Codes; readonly unsettled?: Unsettled } = {},
+  nowOf: NowOf,
+  { codes = NO_CODES, unsettled }: { readonly codes?: Codes; readonly unsettled?: Unsettled | undefined } = {},
 ) {
+  const isOnClock = of.some(({ test_clock_id }) => test_clock_id !== null)
+  const noted: Unsettled | undefined = unsettled ?? (isOnClock ? new Map() : undefined)
   let next: ReadonlyArray<ChargeRow> = of.filter((charge) => !isQueued(charge))
   for (let round = 0; next.length > 0; round++) {
     if (round === MAX_ROUNDS) {
       yield* Effect.logWarning("charges are left to the recovery", { charges: next.length })
       return yield* releasing(chargeLease, next, Effect.void)
     }
-    const following = yield* releasing(chargeLease, next, attempt(next, now, codes, unsettled))
+    const following = yield* releasing(chargeLease, next, attempt(next, nowOf, codes, noted))
     next = following.filter((charge) => !isQueued(charge))
   }
+  if (unsettled === undefined) yield* failOf(noted)
 })
 
 export type CollectServices = Effect.Services<ReturnType<typeof collect>>
 
 /** Asks the rail what became of charges and applies its answers. */
-const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf) {
   if (of.length === 0) return
   const rail = yield* PaymentRail
-  const asking = Effect.flatMap(rail.ask(of.map((charge) => toRail(charge, now))), (answers) =>
+  const asking = Effect.flatMap(rail.ask(of.map((charge) => toRail(charge, nowOf(charge)))), (answers) =>
     settleEach(
-      of.map((charge, index) => ({ charge, answer: answers[index]!, at: now })),
-      now,
+      of.map((charge, index) => ({ charge, answer: answers[index]!, at: nowOf(charge) })),
+      nowOf,
     ),
   )
-  yield* collect(yield* releasing(chargeLease, of, asking), now)
+  yield* collect(yield* releasing(chargeLease, of, asking), nowOf)
 })
 
 /** Asks about dropped charges; one that the rail has never heard of is sent, under the same reference. */
-const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, unsettled?: Unsettled) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
-  const known = yield* rail.ask(payable.map((charge) => toRail(charge, now)))
+  const known = yield* rail.ask(payable.map((charge) => toRail(charge, nowOf(charge))))
   const answers = new Map(payable.map((charge, index) => [charge.id, known[index]!]))
   const isUnheard = ({ id, asks }: ChargeRow) =>
     asks === 0 && (answers.get(id)?.type ?? "rail.not_found") === "rail.not_found"
@@ -128,11 +143,11 @@ const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, now: n
   if (heard.length > 0) {
     const answered = heard.map((charge) => {
       const answer = answers.get(charge.id) ?? NO_METHOD
-      return { charge, answer, at: Math.max(charge.sent_at, now) }
+      return { charge, answer, at: Math.max(charge.sent_at, nowOf(charge)) }
     })
-    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, now)), now)
+    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, nowOf, unsettled)), nowOf, { unsettled })
   }
-  yield* collect(of.filter(isUnheard), now)
+  yield* collect(of.filter(isUnheard), nowOf, { unsettled })
 })
 
 /** Whose charges are meant; all of them where nothing is given. */
@@ -161,7 +176,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
     ({ runner, isDropped }) => sql<ChargeRow & { clock_at: number | null }>`
       UPDATE charge SET runner = ${runner}
       FROM (
-        SELECT c.account_id, c.livemode, c.id, k.frozen_at AS clock_at
+        SELECT c.account_id, c.livemode, c.id, ${standingAt(sql, "c", "k")} AS clock_at
         FROM charge c LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (c.account_id, c.livemode, c.test_clock_id)
         WHERE c.runner IS NOT NULL AND ${narrowed} AND ${isDropped("c")} AND ${staysHere(sql, "c")}
         ORDER BY c.id LIMIT ${MAX_RECOVERED} FOR UPDATE OF c SKIP LOCKED
@@ -169,10 +184,18 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)
       RETURNING charge.*, dropped.clock_at`,
   )
-  const finishing = ([clockAt, its]: readonly [number | null, ReadonlyArray<ChargeRow>]) =>
-    finish(its, clockAt ?? Date.now())
-  const groups = [...Map.groupBy(dropped, ({ clock_at }) => clock_at)]
-  if (groups.length < 2) return yield* Effect.forEach(groups, finishing, { discard: true })
+  // A clock does not go on as long as one of its charges cannot be settled.
+  const unsettled: Unsettled | undefined = only.testClockId === undefined ? undefined : new Map()
+  const finishing = (its: typeof dropped) => {
+    const now = Date.now()
+    const clockOf = new Map(its.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
+    return finish(its, ({ customer_id }) => clockOf.get(customer_id!) ?? now, unsettled)
+  }
+  const groups = [...Map.groupBy(dropped, ({ test_clock_id }) => test_clock_id).values()]
+  if (groups.length < 2) {
+    yield* Effect.forEach(groups, finishing, { discard: true })
+    return yield* failOf(unsettled)
+  }
   yield* Effect.forEach(
     groups,
     (group) => Effect.catchCause(finishing(group), (cause) => Effect.logError("charges cannot be finished", cause)),
@@ -183,11 +206,11 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
 /** The rail is asked about charges that it has not decided. */
 export const chargeTimers = timerHandler(
   chargeLifecycle,
-  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof chargeMachine, ChargeRow>>, now: number) {
+  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof chargeMachine, ChargeRow>>, nowOf: NowOf) {
     const transitions = advance(chargeLifecycle, due)
     const { id: runner } = yield* Runner
     const asking = transitions.map((transition) => {
-      const row = rowAfter(transition, now)
+      const row = rowAfter(transition, nowOf(transition.row))
       return isQueued(row) ? row : { ...row, runner }
     })
     const atOnce = asking.filter((charge) => !isQueued(charge))
@@ -196,6 +219,6 @@ export const chargeTimers = timerHandler(
       atOnce,
     )
     yield* queueAsks(asking.filter(isQueued), false)
-    return ask(atOnce, now)
+    return ask(atOnce, nowOf)
   }),
 )

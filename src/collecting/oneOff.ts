@@ -200,12 +200,12 @@ export const oneOffOwner = Effect.map(
   (vatBps): ChargeOwner => ({
     owns: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",
     lock: () =>
-      Effect.succeed((answered, now) =>
+      Effect.succeed((answered, nowOf) =>
         Effect.succeed({
           charges: new Map(
             answered
               .filter(({ before, after }) => before.status !== after.status)
-              .map((one) => [one.after.id, settled(one, now, vatBps)]),
+              .map((one) => [one.after.id, settled(one, nowOf(one.after), vatBps)]),
           ),
           outcomes: [],
           attempts: [],

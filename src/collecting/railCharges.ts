@@ -17,6 +17,7 @@ import { Rails } from "../rail/Rails.ts"
 import type { TakenCall } from "../rail_call/queue.ts"
 import type { HeardCall, Prepared } from "../rail_call/worker.ts"
 import { Vault } from "../secret/Vault.ts"
+import { sameForAll } from "../time.ts"
 import { askNow } from "./asking.ts"
 import type { ChargeOwners } from "./ChargeOwners.ts"
 import { collect } from "./collect.ts"
@@ -170,7 +171,7 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
     return []
   })
   yield* alertMisconfigured(all)
-  const now = Date.now()
+  const now = sameForAll(Date.now())
   const attempts = yield* applyAnswers(answers, now)
   return { again, later, after: collect(attempts, now) }
 })

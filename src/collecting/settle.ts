@@ -18,7 +18,7 @@ import { newRefund, requestRefunds } from "../refund/refund.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { moved, type Outcome } from "../runtime/outcome.ts"
-import { formatInstant } from "../time.ts"
+import { formatInstant, type NowOf } from "../time.ts"
 import { booksOf, type ChargeTransition } from "./books.ts"
 import { type Answered, ChargeOwners } from "./ChargeOwners.ts"
 import type { AnswerWithoutTime, HeardException, Particulars } from "./heard.ts"
@@ -149,10 +149,10 @@ const noteExceptions = Effect.fnUntraced(function* (
 
 /**
  * Applies answers in the running transaction: charges settle or wait, and what they are for moves on. Answers to charges
- * that are settled already change nothing but are kept where they contradict. `now` is the actors' own clock. Returns the
- * charges that are to be attempted next.
+ * that are settled already change nothing but are kept where they contradict. Returns the charges that are to be attempted
+ * next.
  */
-export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number) {
+export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf) {
   const owners = yield* lockOwners(answers)
   const locked = yield* charges.lock(answers.map(({ charge }) => refOf(charge)))
   const rows = new Map(locked.map((row) => [row.id, row]))
@@ -165,12 +165,12 @@ export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<
     }),
   )
   const answered = yield* Effect.forEach(transitions, (transition) =>
-    answeredBy(transition, byCharge.get(transition.row.id)!, now),
+    answeredBy(transition, byCharge.get(transition.row.id)!, nowOf(transition.row)),
   )
   const settlements = yield* Effect.forEach(owners, ({ owns, settle }) =>
     settle(
       answered.filter(({ before }) => owns(before)),
-      now,
+      nowOf,
     ),
   )
   const outcomes = settlements.flatMap((settlement) => settlement.outcomes)
@@ -194,7 +194,7 @@ export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<
   yield* requestRefunds(
     answered.flatMap(({ before, after }) =>
       after.purpose === "verification" && before.status === "pending" && after.status === "succeeded"
-        ? [newRefund(after, byCharge.get(after.id)!.takenKobo ?? after.amount_kobo, now)]
+        ? [newRefund(after, byCharge.get(after.id)!.takenKobo ?? after.amount_kobo, nowOf(after))]
         : [],
     ),
   )
@@ -202,7 +202,7 @@ export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<
 })
 
 /** Applies answers in a transaction of their own. */
-export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, now: number) {
+export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf) {
   const sql = yield* SqlClient.SqlClient
-  return yield* retryingDeadlocks(sql.withTransaction(applyAnswers(answers, now)))
+  return yield* retryingDeadlocks(sql.withTransaction(applyAnswers(answers, nowOf)))
 })

@@ -282,7 +282,7 @@ export const actorTable =
     options: Options,
     columns: Cols & Complete<C, Cols>,
   ): ActorTable<ActorCells<Cols>, C, SnapshotCells<Cols>> => {
-    const all: Readonly<Record<string, AnyColumn>> = { ...REF, ...ACTOR, ...columns }
+    const all: Readonly<Record<string, Column<unknown, C, PropertyKey>>> = { ...REF, ...ACTOR, ...columns }
     const mirrored = Object.entries(all).flatMap(([column, { mirrors }]) =>
       mirrors === undefined ? [] : [[column, String(mirrors)] as const],
     )
@@ -294,7 +294,7 @@ export const actorTable =
     const fill = (cells: Record<string, unknown>, state: string, context: C): object => {
       cells.state = state
       for (const [column, field] of mirrored) cells[column] = cellOf(context, field)
-      for (const [column, follows] of following) cells[column] = follows(state, context as never)
+      for (const [column, follows] of following) cells[column] = follows(state, context)
       return cells
     }
     return {

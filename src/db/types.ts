@@ -6,18 +6,18 @@ const { OID } = PgTypes
 const POSTGRES_EPOCH_MS = Date.UTC(2000, 0, 1)
 const WORD = 2 ** 32
 
+/** Bytes of Node's pool: one array for each value would be most of what a large statement leaves behind. */
 const writeInt64 = (value: number): Uint8Array => {
-  const bytes = new Uint8Array(8)
-  const view = new DataView(bytes.buffer)
-  view.setInt32(0, Math.floor(value / WORD))
-  view.setUint32(4, value >>> 0)
+  const bytes = Buffer.allocUnsafe(8)
+  bytes.writeInt32BE(Math.floor(value / WORD), 0)
+  bytes.writeUInt32BE(value >>> 0, 4)
   return bytes
 }
 
-const readInt64 = (bytes: Uint8Array): number => {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, 8)
-  return view.getInt32(0) * WORD + view.getUint32(4)
-}
+const readWord = (bytes: Uint8Array, at: number): number =>
+  (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!
+
+const readInt64 = (bytes: Uint8Array): number => readWord(bytes, 0) * WORD + (readWord(bytes, 4) >>> 0)
 
 export const types = PgTypes.makeRegistry()
 

@@ -65,7 +65,7 @@ const append = Effect.fnUntraced(function* (appended: ReadonlyArray<NewEvent<str
     (event): EventRow => ({
       account_id: event.account_id,
       livemode: event.livemode,
-      id: newId("event"),
+      id: newId("event", event),
       type: event.type,
       object_id: orderOf(event),
       test_clock_id: event.test_clock_id,

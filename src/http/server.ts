@@ -5,6 +5,7 @@ import { type Cause, Effect, Option, Tracer } from "effect"
 import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
 import type { RateLimits, Transport } from "../config/Config.ts"
 import { newId } from "../ids.ts"
+import { noteRequest } from "../process/serving.ts"
 import { ArrivedAt } from "./ArrivedAt.ts"
 import { preflight } from "./access.ts"
 import { readBytes } from "./body.ts"
@@ -186,6 +187,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
       call.route = READINESS
       return readiness(yield* ready, requestId)
     }
+    noteRequest()
     const asked = isSecure(node, transport) ? asksBefore(node, url) : undefined
     if (asked !== undefined) {
       const headers = { ...preflight(asked, node.headers.origin!), "x-request-id": requestId }

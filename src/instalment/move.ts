@@ -6,6 +6,7 @@ import { VatRate } from "../ledger/VatRate.ts"
 import { readAddressees } from "../nudge/create.ts"
 import { Nudging } from "../nudge/Nudging.ts"
 import { advance, type Command } from "../runtime/lifecycle.ts"
+import type { NowOf } from "../time.ts"
 import { type Notes, outcomeOf, reminds, type Settled } from "./outcome.ts"
 import { type InstalmentPlanRow, instalmentLifecycle } from "./plan.ts"
 
@@ -16,7 +17,7 @@ export type MoveServices = Nudging | VatRate
 
 interface Given {
   /** Now, in the plans' own clock. */
-  readonly now: number
+  readonly nowOf: NowOf
   readonly settled?: ReadonlyMap<string, Settled>
   readonly notes?: ReadonlyMap<string, Notes>
 }
@@ -26,7 +27,7 @@ export const moveAll = Effect.fnUntraced(function* (commands: ReadonlyArray<Inst
   const transitions = advance(instalmentLifecycle, commands)
   const { token, quietHours } = yield* Nudging
   const facts = {
-    now: given.now,
+    nowOf: given.nowOf,
     settled: given.settled ?? new Map(),
     notes: given.notes ?? new Map(),
     vatBps: yield* VatRate,

@@ -10,7 +10,7 @@ import { vatIn } from "../ledger/postings.ts"
 import { dayOf } from "../ledger/schedule.ts"
 import { type Addressees, type NudgeRequest, newNudge } from "../nudge/create.ts"
 import { moved, type Outcome } from "../runtime/outcome.ts"
-import { HOUR_MS } from "../time.ts"
+import { HOUR_MS, type NowOf } from "../time.ts"
 import {
   depositedKobo,
   type InstalmentPlanRow,
@@ -28,7 +28,7 @@ export type Notes = Partial<Pick<InstalmentPlanRow, "charge_id" | "charge_settle
 
 export interface Facts {
   /** Now, in the plans' own clock. */
-  readonly now: number
+  readonly nowOf: NowOf
   readonly vatBps: number
   /** The charges whose answers moved them, with the events about those, by plan ID. */
   readonly settled: ReadonlyMap<string, Settled>
@@ -101,8 +101,9 @@ const reminderOf = (row: InstalmentPlanRow): NudgeRequest["about"] => {
 const nudges = ({ decision }: InstalmentTransition, row: InstalmentPlanRow, facts: Facts): ReadonlyArray<Outcome> =>
   allParamsOf(decision, "remind").flatMap(({ rule, day }) => {
     const about = reminderOf(row)
-    if (about === null || facts.now - row.reminded_at > MAX_LATE_MS) return []
-    const sendAt = afterQuiet(facts.now, facts.quietOf(row))
+    const now = facts.nowOf(row)
+    if (about === null || now - row.reminded_at > MAX_LATE_MS) return []
+    const sendAt = afterQuiet(now, facts.quietOf(row))
     const request: NudgeRequest = {
       account_id: row.account_id,
       livemode: row.livemode,
@@ -114,8 +115,8 @@ const nudges = ({ decision }: InstalmentTransition, row: InstalmentPlanRow, fact
       channels: null,
       source: "automatic",
       reminder: { rule, day, of: row.reminded_at },
-      sendAt: sendAt > facts.now ? sendAt : null,
-      at: facts.now,
+      sendAt: sendAt > now ? sendAt : null,
+      at: now,
     }
     return newNudge(request, facts.addressees, facts.token)?.outcome ?? []
   })
@@ -156,7 +157,7 @@ export const outcomeOf = (
   const settled = facts.settled.get(before.id)
   const outcome = moved(instalmentLifecycle, transition, row, {
     entries: entries(transition, settled?.charge, facts.vatBps),
-    events: [...(settled === undefined ? [] : [settled.event]), ...eventsOf(transition, row, facts.now)],
+    events: [...(settled === undefined ? [] : [settled.event]), ...eventsOf(transition, row, facts.nowOf(row))],
     born: nudges(transition, row, facts),
   })
   return { row, outcome }

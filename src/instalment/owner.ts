@@ -5,6 +5,7 @@ import type { Answered, ChargeOwner, Settlement } from "../collecting/ChargeOwne
 import { chargeEvent } from "../collecting/oneOff.ts"
 import { refOf } from "../db/tenant.ts"
 import { problem } from "../problem.ts"
+import type { NowOf } from "../time.ts"
 import { type InstalmentCommand, type MoveServices, moveAll } from "./move.ts"
 import type { Notes, Settled } from "./outcome.ts"
 import { type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
@@ -21,7 +22,7 @@ const eventOf = ({ before, after, at }: Answered): InstalmentCommand["event"] | 
 const settle = Effect.fnUntraced(function* (
   locked: ReadonlyArray<InstalmentPlanRow>,
   answered: ReadonlyArray<Answered>,
-  now: number,
+  nowOf: NowOf,
 ) {
   const rows = new Map(locked.map((row) => [row.id, row]))
   const commands: Array<InstalmentCommand> = []
@@ -35,11 +36,11 @@ const settle = Effect.fnUntraced(function* (
     const isPaid = one.after.status === "succeeded"
     const charge = { ...one.after, refund_due: isPaid && !isSaving(row.state) }
     commands.push({ row, event })
-    settled.set(row.id, { charge, event: chargeEvent(one.before, charge, now) })
+    settled.set(row.id, { charge, event: chargeEvent(one.before, charge, nowOf(charge)) })
     charges.set(charge.id, { row: charge })
     if (isPaid) notes.set(row.id, { charge_settled_at: Date.now() })
   }
-  const moved = yield* moveAll(commands, { now, settled, notes })
+  const moved = yield* moveAll(commands, { nowOf, settled, notes })
   return { charges, outcomes: moved.map(({ outcome }) => outcome), attempts: [] } satisfies Settlement
 })
 
@@ -50,7 +51,7 @@ export const instalmentOwner = Effect.map(
     lock: (charges) =>
       Effect.map(
         instalmentPlans.lock(charges.map((charge) => ({ ...refOf(charge), id: charge.page_id! }))),
-        (locked) => (answered, now) => Effect.provideContext(settle(locked, answered, now), context),
+        (locked) => (answered, nowOf) => Effect.provideContext(settle(locked, answered, nowOf), context),
       ),
     retry: () =>
       Effect.fail(

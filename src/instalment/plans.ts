@@ -13,7 +13,7 @@ import { commit } from "../runtime/commit.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { born } from "../runtime/outcome.ts"
 import { hashToken } from "../secret/linkTokens.ts"
-import { DAY_MS, formatInstant, parseInstant } from "../time.ts"
+import { DAY_MS, formatInstant, parseInstant, sameForAll } from "../time.ts"
 import type { Extend, PlanCreate } from "./api.ts"
 import { findByToken } from "./find.ts"
 import { InstalmentLinks } from "./InstalmentLinks.ts"
@@ -137,7 +137,7 @@ const invalidState = (message: string) => problem("savings_plan_state_invalid", 
 
 /** Moves one plan, which is locked, by what somebody asks for; returns it as it is then. */
 const moveOne = Effect.fnUntraced(function* (row: InstalmentPlanRow, event: InstalmentCommand["event"]) {
-  const [moved] = yield* moveAll([{ row, event }], { now: event.at })
+  const [moved] = yield* moveAll([{ row, event }], { nowOf: sameForAll(event.at) })
   yield* commit(moved === undefined ? [] : [moved.outcome])
   return moved?.row ?? row
 })

@@ -28,7 +28,7 @@ import { Runner } from "../process/Runner.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { born } from "../runtime/outcome.ts"
 import { hashOf } from "../secret/linkTokens.ts"
-import { DAY_MS } from "../time.ts"
+import { DAY_MS, sameForAll } from "../time.ts"
 import { moveAll } from "./move.ts"
 import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
 
@@ -172,7 +172,10 @@ const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, number, 
     created_at: now,
   })
   const begins = { row: plan, event: { type: "payment.begun" as const, at: now, chargeId: charge.id } }
-  const moved = yield* moveAll([begins], { now, notes: new Map([[plan.id, { charge_id: charge.id }]]) })
+  const moved = yield* moveAll([begins], {
+    nowOf: sameForAll(now),
+    notes: new Map([[plan.id, { charge_id: charge.id }]]),
+  })
   yield* commitAttempts([...moved.map(({ outcome }) => outcome), born(chargeLifecycle, undefined, charge)], [charge])
   return { kind: "begun", charge, now } satisfies Begun
 })
@@ -230,7 +233,7 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
         break
       }
       case "begun":
-        yield* collect([begun.charge], begun.now, { codes: codesFor([begun.charge], submitted) })
+        yield* collect([begun.charge], sameForAll(begun.now), { codes: codesFor([begun.charge], submitted) })
         return yield* tried(begun.charge.id)
     }
   }

@@ -3,13 +3,14 @@ import { Effect } from "effect"
 import type { instalmentMachine } from "../../machines/instalment.ts"
 import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
+import type { NowOf } from "../time.ts"
 import { moveAll } from "./move.ts"
 import { type InstalmentPlanRow, instalmentLifecycle } from "./plan.ts"
 
 export const instalmentTimers = timerHandler(
   instalmentLifecycle,
-  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof instalmentMachine, InstalmentPlanRow>>, now: number) {
-    yield* commit((yield* moveAll(due, { now })).map(({ outcome }) => outcome))
+  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof instalmentMachine, InstalmentPlanRow>>, nowOf: NowOf) {
+    yield* commit((yield* moveAll(due, { nowOf })).map(({ outcome }) => outcome))
     return Effect.void
   }),
 )

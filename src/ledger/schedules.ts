@@ -43,16 +43,18 @@ const begin = Effect.fnUntraced(function* (schedules: ReadonlyArray<NewSchedule>
     end_on: schedule.end_day === null ? null : formatDay(schedule.end_day),
     posted_on: formatDay(schedule.posted_day),
   }))
-  // What was served before the posting is recognised on its day, or on the first that is open.
+  // What was served before the posting is recognised on its day, or on the first that is open. Each book is asked for it once.
   yield* sql`
     INSERT INTO revenue_schedule (${names(sql, BEGUN)}, from_on, until_on)
-    SELECT ${sql.literal(
-      Object.keys(BEGUN)
-        .map((name) => `s.${name}`)
-        .join(", "),
-    )}, d.from_on, CASE WHEN s.end_on IS NULL OR s.state = 'stopped' THEN d.from_on ELSE greatest(s.end_on, d.from_on + 1) END
-    FROM ${records(sql, rows, { ...BEGUN, posted_on: "date" })} s
-    CROSS JOIN LATERAL open_revenue_day(s.account_id, s.livemode, s.test_clock_id, greatest(s.start_on, s.posted_on)) AS d (from_on)`
+    SELECT ${sql.literal(Object.keys(BEGUN).join(", "))}, from_on,
+      CASE WHEN end_on IS NULL OR state = 'stopped' THEN from_on ELSE greatest(end_on, from_on + 1) END
+    FROM (
+      SELECT *, greatest(start_on, posted_on, max(open_from) OVER book) AS from_on
+      FROM (
+        SELECT *, CASE WHEN row_number() OVER book = 1 THEN open_revenue_day(account_id, livemode, test_clock_id, '-infinity') END AS open_from
+        FROM ${records(sql, rows, { ...BEGUN, posted_on: "date" })} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
+      ) s WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
+    ) s`
 })
 
 const change = Effect.fnUntraced(function* (schedules: ReadonlyArray<Schedule>) {

@@ -87,9 +87,9 @@ export const readAddressees = Effect.fnUntraced(function* (
   const found = yield* sql<Addressee>`
     SELECT r.customer_id, r.plan_id, c.name, c.phone, c.email, a.business_name, p.name AS plan, p.reminders->'channels' AS plan_channels
     FROM ${records(sql, rows, WANTED)} r
-    JOIN customer c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.customer_id)
-    JOIN account a ON a.id = r.account_id
-    LEFT JOIN plan p ON (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.plan_id)`
+    CROSS JOIN LATERAL (SELECT * FROM customer WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.customer_id) OFFSET 0) c
+    CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = r.account_id OFFSET 0) a
+    LEFT JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.plan_id) OFFSET 0) p ON true`
   return new Map(found.map((one) => [nameOf(one.customer_id, one.plan_id), one]))
 })
 
@@ -109,7 +109,7 @@ export const newNudge = (
   const to: Readonly<Record<Channel, string | null>> = { whatsapp: phone, sms: phone, email }
   const channels = preferred.filter((channel) => to[channel] !== null)
   const birth = beginLife(nudgeMachine, { type: "create", at: request.at, channels, sendAt: request.sendAt })
-  const id = newId("nudge")
+  const id = newId("nudge", { test_clock_id: request.testClockId, at: request.at })
   const row: NudgeRow = {
     account_id: request.account_id,
     livemode: request.livemode,

@@ -4,6 +4,7 @@ import type { nudgeMachine } from "../../machines/nudge.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance, type Command } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
+import type { NowOf } from "../time.ts"
 import { announce } from "./announce.ts"
 import { countNudges } from "./count.ts"
 import { type NudgeRow, nudgeLifecycle, nudges } from "./nudge.ts"
@@ -11,12 +12,12 @@ import { type NudgeRow, nudgeLifecycle, nudges } from "./nudge.ts"
 export type NudgeCommand = Command<typeof nudgeMachine, NudgeRow>
 
 /**
- * Moves nudges; nobody has them in hand any more. `now` is their own clock; `messageIds` are what messengers call what they
+ * Moves nudges; nobody has them in hand any more. `messageIds` are what messengers call what they
  * took. Returns the nudges that moved, as they are now.
  */
 export const moveNudges = Effect.fnUntraced(function* (
   commands: ReadonlyArray<NudgeCommand>,
-  now: number,
+  nowOf: NowOf,
   messageIds: ReadonlyMap<string, string | null> = new Map(),
 ) {
   const transitions = advance(nudgeLifecycle, commands)
@@ -35,7 +36,7 @@ export const moveNudges = Effect.fnUntraced(function* (
         message_id: messageIds.get(before.id) ?? before.message_id,
         billed_as_overage: before.billed_as_overage || beyond.has(before.id),
       },
-      now,
+      nowOf(before),
     )
   })
   yield* commit(

@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import type { Ref } from "../db/tenant.ts"
 import type { Receipt } from "../messenger/receipts.ts"
 import { problem } from "../problem.ts"
+import { sameForAll } from "../time.ts"
 import { moveNudges, type NudgeCommand } from "./move.ts"
 import { type NudgeRow, nudges } from "./nudge.ts"
 
@@ -39,7 +40,7 @@ const applyTo = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>, receipts:
       const receipt = lists[index]![step]
       return receipt === undefined ? [] : [{ row, event: eventOf(receipt, at) }]
     })
-    const moved = new Map((yield* moveNudges(commands, at)).map((row) => [row.id, row]))
+    const moved = new Map((yield* moveNudges(commands, sameForAll(at))).map((row) => [row.id, row]))
     rows = rows.map((row) => moved.get(row.id) ?? row)
   }
 })

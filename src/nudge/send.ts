@@ -8,13 +8,15 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { CHANNELS, type Channel, type MessengerAnswer, type NudgeEvent } from "../../machines/nudge.ts"
 import { afterQuiet, type QuietHours } from "../../machines/reminders.ts"
+import { standingAt } from "../clock/clocks.ts"
 import { records } from "../db/records.ts"
 import { refOf, staysHere } from "../db/tenant.ts"
 import { type Accepted, type Message, Messenger, type SendError } from "../messenger/Messenger.ts"
 import { releasing, type Taking, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { every } from "../process/workers.ts"
-import { HOUR_MS } from "../time.ts"
+import { isInLane, type Lane } from "../runtime/rounds.ts"
+import { HOUR_MS, type NowOf } from "../time.ts"
 import { moveNudges } from "./move.ts"
 import { Nudging, paymentLink } from "./Nudging.ts"
 import { type NudgeRow, nudgeLease, nudges } from "./nudge.ts"
@@ -35,7 +37,7 @@ interface Taken extends NudgeRow {
   /** Whether a process had it in hand already. */
   readonly was_in_hand: boolean
   readonly business_name: string
-  /** The clock's time; null on the wall clock. */
+  /** Its time on its clock; null on the wall clock. */
   readonly clock_at: number | null
 }
 
@@ -56,7 +58,8 @@ const takeNudges = Effect.fnUntraced(function* (named: (sql: SqlClient.SqlClient
       FROM (${named(sql, taking)}) t, account a
       WHERE (nudge.account_id, nudge.livemode, nudge.id) = (t.account_id, t.livemode, t.id) AND a.id = nudge.account_id
       RETURNING nudge.*, t.was_in_hand, a.business_name,
-        (SELECT frozen_at FROM test_clock k WHERE (k.account_id, k.livemode, k.id) = (nudge.account_id, nudge.livemode, nudge.test_clock_id)) AS clock_at`,
+        (SELECT ${standingAt(sql, "nudge", "k")} FROM test_clock k
+          WHERE (k.account_id, k.livemode, k.id) = (nudge.account_id, nudge.livemode, nudge.test_clock_id)) AS clock_at`,
   )
   return [...rows].sort((a, b) => (a.id < b.id ? -1 : 1))
 })
@@ -101,11 +104,11 @@ const takeDropped = takeNudges(
     LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )
 
-const takeOnClock = (testClockId: string) =>
+const takeOnClock = (testClockId: string, lane: Lane) =>
   takeNudges(
     (sql, { isFree }) => sql`
       SELECT n.account_id, n.livemode, n.id, n.runner IS NOT NULL AS was_in_hand FROM nudge n
-      WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND ${isFree("n")}
+      WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND ${isInLane(sql, "customer_id", lane)} AND ${isFree("n")}
       ORDER BY n.id LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`,
   )
 
@@ -140,7 +143,7 @@ const notAccepted = (error: SendError, at: number): MessengerAnswer => {
  * Applies messengers' answers, and lets go of the nudges: those that are passed on to their next channel are taken again. An
  * answer to a nudge that was taken over meanwhile, or that a receipt has moved, changes nothing.
  */
-const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, now: number) {
+const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, nowOf: NowOf) {
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* Runner
   const apply = Effect.gen(function* () {
@@ -149,7 +152,7 @@ const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, n
       const row = rows.get(nudge.id)
       return row?.runner === runner && row.version === nudge.version ? [{ row, event: answer }] : []
     })
-    yield* moveNudges(commands, now, new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId])))
+    yield* moveNudges(commands, nowOf, new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId])))
   })
   yield* Effect.retry(sql.withTransaction(apply), {
     times: MAX_RECORD_TRIES - 1,
@@ -188,18 +191,19 @@ const giveOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
  * interrupted in between: a process that stops finishes what it has begun.
  */
 const give = (taken: ReadonlyArray<Taken>) => {
-  const now = () => taken[0]!.clock_at ?? Date.now()
+  const clockOf = new Map(taken.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
+  const nowOf: NowOf = ({ customer_id }) => clockOf.get(customer_id!) ?? Date.now()
   const work = Effect.flatMap(
-    Effect.forEach(taken, (nudge) => giveOne(nudge, now()), { concurrency: MAX_AT_ONCE }),
-    (answered) => record(answered, now()),
+    Effect.forEach(taken, (nudge) => giveOne(nudge, nowOf(nudge)), { concurrency: MAX_AT_ONCE }),
+    (answered) => record(answered, nowOf),
   )
   return Effect.uninterruptible(releasing(nudgeLease, taken, work))
 }
 
-/** Sends what there is to send on a clock, in batches, channel after channel. */
-export const sendOnClock = Effect.fn("nudge.sendOnClock")(function* (testClockId: string) {
+/** Sends what there is to send in a lane of a clock, in batches, channel after channel. */
+export const sendOnClock = Effect.fn("nudge.sendOnClock")(function* (testClockId: string, lane: Lane) {
   for (;;) {
-    const taken = yield* takeOnClock(testClockId)
+    const taken = yield* takeOnClock(testClockId, lane)
     if (taken.length === 0) return
     yield* give(taken)
   }

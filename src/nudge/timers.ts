@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import type { nudgeMachine } from "../../machines/nudge.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
+import type { NowOf } from "../time.ts"
 import { moveNudges, type NudgeCommand } from "./move.ts"
 import { type NudgeRow, nudgeLifecycle } from "./nudge.ts"
 
@@ -36,13 +37,13 @@ const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>
 
 export const nudgeTimers = timerHandler(
   nudgeLifecycle,
-  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof nudgeMachine, NudgeRow>>, now: number) {
+  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof nudgeMachine, NudgeRow>>, nowOf: NowOf) {
     const over = yield* overMeanwhile(due.map(({ row }) => row))
     const commands = due.map(
       ({ row, event }): NudgeCommand =>
         over.has(row.id) ? { row, event: { type: "withdraw", at: event.at } } : { row, event },
     )
-    yield* moveNudges(commands, now)
+    yield* moveNudges(commands, nowOf)
     return Effect.void
   }),
 )

@@ -15,6 +15,7 @@ import type { Page } from "../subscription/outcome.ts"
 import { refsOf, retryBill, settleWith } from "../subscription/owner.ts"
 import { subscriptions } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
+import { type NowOf, sameForAll } from "../time.ts"
 import { goOnWith } from "./saving.ts"
 import { isOwing } from "./standing.ts"
 
@@ -40,7 +41,11 @@ const payOthers = Effect.fnUntraced(function* ({ charge, nudge, customer, method
   const page: Page = { id: nudge.id, hostedBy: null, submission: charge.submission }
   return yield* move(
     owing.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } })),
-    { now, terms: yield* readTerms(owing.map(refOf)), pages: new Map(owing.map(({ id }) => [id, page])) },
+    {
+      nowOf: sameForAll(now),
+      terms: yield* readTerms(owing.map(refOf)),
+      pages: new Map(owing.map(({ id }) => [id, page])),
+    },
   )
 })
 
@@ -53,14 +58,14 @@ const carryOn = Effect.fnUntraced(function* (saved: SavedByLink) {
   return yield* goOnWith({ own, customer, methodId, now })
 })
 
-const afterPayments = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, now: number) {
+const afterPayments = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, nowOf: NowOf) {
   const attempts: Array<ChargeRow> = []
   for (const { after: charge, methodId } of answered) {
     if (methodId == null) continue
     const [nudge] = (yield* nudges.find(charge, [charge.page_id!])).values()
     const [customer] = yield* customers.lock([customerOf(charge)], "NO KEY UPDATE")
     if (nudge !== undefined && customer !== undefined)
-      attempts.push(...(yield* carryOn({ charge, nudge, customer, methodId, now })))
+      attempts.push(...(yield* carryOn({ charge, nudge, customer, methodId, now: nowOf(charge) })))
   }
   return attempts
 })
@@ -72,12 +77,12 @@ export const paymentLinkOwner = Effect.map(
     lock: (charges) =>
       Effect.map(lockAll(charges), (locked) => {
         const settle = settleWith(locked)
-        return (answered, now) =>
+        return (answered, nowOf) =>
           Effect.gen(function* () {
             const bills = answered.filter(({ after }) => after.purpose === "sale")
             return {
-              ...(yield* settle(bills, now)),
-              afterwards: Effect.provideContext(afterPayments(answered, now), context),
+              ...(yield* settle(bills, nowOf)),
+              afterwards: Effect.provideContext(afterPayments(answered, nowOf), context),
             } satisfies Settlement
           }).pipe(Effect.provideContext(context))
       }),

@@ -24,7 +24,7 @@ import { move } from "../subscription/move.ts"
 import type { Page } from "../subscription/outcome.ts"
 import type { SubscriptionRow } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
-import { formatInstant } from "../time.ts"
+import { formatInstant, sameForAll } from "../time.ts"
 import { readTries } from "./read.ts"
 import { goOnWith } from "./saving.ts"
 import { type Standing, standingOf } from "./standing.ts"
@@ -111,7 +111,7 @@ const payOwing = Effect.fnUntraced(function* (
   const paying = page.hostedBy === null ? owing : owing.slice(0, 1)
   const commands = paying.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
   const payments = yield* move(commands, {
-    now,
+    nowOf: sameForAll(now),
     terms: yield* readTerms(paying.map(refOf)),
     pages: new Map(paying.map(({ id }) => [id, page])),
   })
@@ -188,7 +188,7 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
       case "begun": {
         const { payments, others, now } = begun
         const all = [...payments, ...others]
-        yield* collect(all, now, { codes: codesFor(all, submitted) })
+        yield* collect(all, sameForAll(now), { codes: codesFor(all, submitted) })
         for (const { id } of all) yield* waitForCharge(tenant, id, limit)
         const tried = yield* read(all.map(({ id }) => id))
         return payments.length === 0

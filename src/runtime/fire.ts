@@ -6,12 +6,20 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { AnyStateMachine, EventFrom } from "xstate"
-import { ofTenant, type Ref, refOf, staysHere } from "../db/tenant.ts"
+import { type Ref, refOf, staysHere } from "../db/tenant.ts"
+import { isServing } from "../process/serving.ts"
+import { type NowOf, sameForAll } from "../time.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./lifecycle.ts"
 import { type TimerRow, takeFirstDue } from "./timers.ts"
 
-/** Actors fired in one transaction: large enough to spread the cost of a statement, small enough to hold locks briefly. */
-export const MAX_BATCH = 500
+/**
+ * Actors fired in one transaction at most: enough to spread the cost of a statement, few enough to hold locks briefly. While
+ * requests are answered few enough not to keep them waiting: that costs a tenth of what is fired in a second.
+ */
+const MAX_BATCH = 500
+const MAX_BATCH_SERVING = 80
+
+const batchSize = (): number => (isServing() ? MAX_BATCH_SERVING : MAX_BATCH)
 
 /** Batches under way at once in a sweep: while one waits for the database, another decides. */
 const LANES = 3
@@ -32,8 +40,8 @@ export interface TimerHandler<R> {
   readonly kind: ActorKind
   /** Fires one batch that is due on the wall clock, but for the actors set aside; returns how many it found. */
   readonly fireBatch: (now: number, setAside: Set<string>) => Effect.Effect<number, SqlError.SqlError, R>
-  /** Fires the first timer of each of these actors that is due at `now`, in the caller's transaction. */
-  readonly fire: (actors: ReadonlyArray<Ref>, now: number) => Effect.Effect<After<R>, SqlError.SqlError, R>
+  /** Fires the first timer of each of these actors on a clock that is due by `until`, in the caller's transaction. */
+  readonly fire: (actors: ReadonlyArray<Ref>, until: number) => Effect.Effect<After<R>, SqlError.SqlError, R>
 }
 
 const dueOf = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
@@ -50,14 +58,23 @@ const dueOf = <M extends AnyStateMachine, Row extends ActorRow, Own extends stri
   })
 }
 
+/** On a clock it is, for a customer, when what fires was due. */
+const dueTimes = (timers: ReadonlyArray<TimerRow>): NowOf => {
+  const dueAt = new Map(timers.map(({ customer_id, due_at }) => [customer_id, due_at]))
+  return ({ customer_id }) => dueAt.get(customer_id)!
+}
+
 /** How the timers of a noun's actors fire: `fire` decides and writes, in the transaction. */
 export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R, R2, Own extends string = never>(
   lifecycle: Lifecycle<M, Row, Own>,
-  fire: (due: ReadonlyArray<Due<M, Row, Own>>, now: number) => Effect.Effect<After<R2>, SqlError.SqlError, R>,
+  fire: (due: ReadonlyArray<Due<M, Row, Own>>, nowOf: NowOf) => Effect.Effect<After<R2>, SqlError.SqlError, R>,
 ): TimerHandler<R | R2 | SqlClient.SqlClient> => {
   const { kind, table } = lifecycle
-  const fireRows = (rows: ReadonlyArray<Row>, now: number) =>
-    Effect.flatMap(takeFirstDue(rows.map(refOf), now), (timers) => fire(dueOf<M, Row, Own>(rows, timers), now))
+  const fireRows = (rows: ReadonlyArray<Row>, until: number, nowBy: (timers: ReadonlyArray<TimerRow>) => NowOf) =>
+    Effect.flatMap(takeFirstDue(rows.map(refOf), until), (timers) =>
+      fire(dueOf<M, Row, Own>(rows, timers), nowBy(timers)),
+    )
+  const fireByWallClock = (rows: ReadonlyArray<Row>, now: number) => fireRows(rows, now, () => sameForAll(now))
   const claim = Effect.fnUntraced(function* (now: number, setAside: ReadonlySet<string>) {
     const sql = yield* SqlClient.SqlClient
     const found = yield* sql<Row>`
@@ -65,14 +82,14 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
       JOIN ${sql(table.name)} a ON (a.account_id, a.livemode, a.id) = (t.account_id, t.livemode, t.actor_id)
       WHERE t.actor_kind = ${kind} AND t.test_clock_id IS NULL AND t.due_at <= ${PgTypes.timestamptz(now)}
         AND t.actor_id <> ALL(${[...setAside]}::text[]) AND ${staysHere(sql, "t")}
-      ORDER BY t.due_at, t.rank, t.actor_id LIMIT ${MAX_BATCH}
+      ORDER BY t.due_at, t.rank, t.actor_id LIMIT ${batchSize()}
       FOR UPDATE OF a SKIP LOCKED`
     // An actor with two due timers is claimed twice. The timers are read again now that the actors are locked.
     return [...new Map(found.map((row) => [row.id, row])).values()]
   })
   return {
     kind,
-    fire: (actors, now) => Effect.flatMap(table.lock(actors), (rows) => fireRows(rows, now)),
+    fire: (actors, until) => Effect.flatMap(table.lock(actors), (rows) => fireRows(rows, until, dueTimes)),
     /** A batch that fails is tried again actor by actor, so that one which cannot be decided on holds nobody else back. */
     fireBatch: Effect.fnUntraced(function* (now: number, setAside: Set<string>) {
       const sql = yield* SqlClient.SqlClient
@@ -80,11 +97,11 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
       const batch = sql.withTransaction(
         Effect.gen(function* () {
           claimed = yield* claim(now, setAside)
-          return claimed.length === 0 ? Effect.void : yield* fireRows(claimed, now)
+          return claimed.length === 0 ? Effect.void : yield* fireByWallClock(claimed, now)
         }),
       )
       const alone = (row: Row) =>
-        sql.withTransaction(Effect.flatMap(table.lock([refOf(row)]), (rows) => fireRows(rows, now))).pipe(
+        sql.withTransaction(Effect.flatMap(table.lock([refOf(row)]), (rows) => fireByWallClock(rows, now))).pipe(
           Effect.flatten,
           Effect.catchCause((cause) => {
             setAside.add(row.id)
@@ -118,42 +135,4 @@ export const sweep = Effect.fnUntraced(function* <R>(handlers: ReadonlyArray<Tim
     )
   }
   return fired
-})
-
-interface NextOnClock {
-  readonly actor_kind: ActorKind
-  readonly due_at: number
-  readonly rank: number
-}
-
-const onClock = (sql: SqlClient.SqlClient, clock: Ref) => sql`${ofTenant(sql, clock)} AND test_clock_id = ${clock.id}`
-
-/** The next instant on a clock at which something is due, not after `target`; undefined where nothing is. */
-export const nextOnClock = Effect.fnUntraced(function* (clock: Ref, target: number) {
-  const sql = yield* SqlClient.SqlClient
-  const [next] = yield* sql<NextOnClock>`
-    SELECT actor_kind, due_at, rank FROM timer
-    WHERE ${onClock(sql, clock)} AND due_at <= ${PgTypes.timestamptz(target)}
-    ORDER BY due_at, rank, actor_id LIMIT 1`
-  return next
-})
-
-/** Fires the timers of one kind, instant and rank on a clock, in order of creation. Runs in the caller's transaction. */
-export const fireOnClock = Effect.fnUntraced(function* <R>(
-  handlers: ReadonlyArray<TimerHandler<R>>,
-  clock: Ref,
-  { actor_kind, due_at, rank }: NextOnClock,
-) {
-  const sql = yield* SqlClient.SqlClient
-  const actors = yield* sql<{ id: string }>`
-    SELECT actor_id AS id FROM timer
-    WHERE ${onClock(sql, clock)} AND due_at = ${PgTypes.timestamptz(due_at)} AND rank = ${rank} AND actor_kind = ${actor_kind}
-    ORDER BY actor_id LIMIT ${MAX_BATCH}`
-  const handler = handlers.find(({ kind }) => kind === actor_kind)
-  if (handler === undefined) return yield* Effect.die(new Error(`Nothing fires the timers of a ${actor_kind}.`))
-  const { account_id, livemode } = clock
-  return yield* handler.fire(
-    actors.map(({ id }) => ({ account_id, livemode, id })),
-    due_at,
-  )
 })

@@ -35,6 +35,8 @@ export interface ActorRow extends Ref {
   readonly version: number
   /** The clock whose time it lives in; null or absent: the wall's. */
   readonly test_clock_id?: string | null
+  /** Whose it is, of what lives on clocks. */
+  readonly customer_id?: string | null
 }
 
 /** How a noun hands its machine to the runtime. `Own` are timers of the noun beside the machine's delays. */

@@ -92,7 +92,7 @@ const timersOf = <M extends AnyStateMachine, Row extends ActorRow, Own extends s
   transition: Birth<M> | undefined,
   own: OwnTimers<Own> = {},
 ): Outcome["timers"] => {
-  const { account_id, livemode, id, version, test_clock_id = null } = row
+  const { account_id, livemode, id, version, test_clock_id = null, customer_id = null } = row
   const key = (name: string): TimerKey => ({ account_id, livemode, actor_id: id, name })
   const timer = (name: string, dueAt: number, event: string): TimerRow => ({
     ...key(name),
@@ -103,6 +103,7 @@ const timersOf = <M extends AnyStateMachine, Row extends ActorRow, Own extends s
     rank: ranks[name as keyof typeof ranks],
     event,
     test_clock_id,
+    customer_id: test_clock_id === null ? null : customer_id,
   })
   const event: TimedEvent | undefined = transition?.event
   const fired = event === undefined ? undefined : delayOf(event.type)

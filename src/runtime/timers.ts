@@ -17,6 +17,8 @@ export interface TimerRow extends Tenant {
   readonly rank: number
   readonly event: string
   readonly test_clock_id: string | null
+  /** On a test clock: the customer in whose time it is due. */
+  readonly customer_id: string | null
 }
 
 export type TimerKey = Tenant & Pick<TimerRow, "actor_id" | "name">
@@ -31,6 +33,7 @@ const TIMER = {
   rank: "smallint",
   event: "text",
   test_clock_id: "text",
+  customer_id: "text",
 } as const
 
 /** Sets timers, and the jobs that wake those of the wall clock; one that an actor already has under the name is replaced. */
@@ -56,17 +59,17 @@ export const clearTimers = Effect.fnUntraced(function* (timers: ReadonlyArray<Ti
 })
 
 /**
- * Takes the first timer of each of these actors that is due at `now`: what fires next. A timer is gone once it fires,
+ * Takes the first timer of each of these actors that is due by `until`: what fires next. A timer is gone once it fires,
  * whatever comes of it. The actors' rows must be locked.
  */
-export const takeFirstDue = Effect.fnUntraced(function* (actors: ReadonlyArray<Ref>, now: number) {
+export const takeFirstDue = Effect.fnUntraced(function* (actors: ReadonlyArray<Ref>, until: number) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<TimerRow>`
     DELETE FROM timer USING (
       SELECT DISTINCT ON (t.actor_id) t.account_id, t.livemode, t.actor_id, t.name
       FROM ${records(sql, actors, REF_COLUMNS)} r
       JOIN timer t ON (t.account_id, t.livemode, t.actor_id) = (r.account_id, r.livemode, r.id)
-      WHERE t.due_at <= ${PgTypes.timestamptz(now)}
+      WHERE t.due_at <= ${PgTypes.timestamptz(until)}
       ORDER BY t.actor_id, t.due_at, t.rank
     ) due
     WHERE (timer.account_id, timer.livemode, timer.actor_id, timer.name) = (due.account_id, due.livemode, due.actor_id, due.name)

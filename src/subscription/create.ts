@@ -14,7 +14,7 @@ import { summaryOf } from "../payment_method/paymentMethods.ts"
 import { type PlanRow, plans } from "../plan/plan.ts"
 import { invalid, noSuchReference, problem } from "../problem.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
-import { formatInstant, parseInstant } from "../time.ts"
+import { formatInstant, parseInstant, sameForAll } from "../time.ts"
 import type { SubscriptionCreate } from "./api.ts"
 import { outcomesOf } from "./move.ts"
 import { type SubscriptionRow, type SubscriptionTransition, subscriptions } from "./subscription.ts"
@@ -134,7 +134,7 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   const outcomes = yield* Effect.forEach(groups, ([now, its]) =>
     outcomesOf(
       its.map(({ transition }) => transition),
-      { now, terms: new Map(its.map(({ id, terms }) => [id, terms])) },
+      { nowOf: sameForAll(now), terms: new Map(its.map(({ id, terms }) => [id, terms])) },
       true,
     ),
   )

@@ -12,6 +12,7 @@ import type { VatRate } from "../ledger/VatRate.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
 import type { PaymentRail } from "../rail/PaymentRail.ts"
 import type { Vault } from "../secret/Vault.ts"
+import { sameForAll } from "../time.ts"
 import { move } from "./move.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 import { readTerms } from "./terms.ts"
@@ -38,7 +39,7 @@ export const tryMethod = Effect.fn("subscription.tryMethod")(function* (
     row,
     event: { type: "method" as const, at: now, methodId: row.payment_method_id === null ? null : methodId },
   }))
-  return yield* move(commands, { now, terms })
+  return yield* move(commands, { nowOf: sameForAll(now), terms })
 })
 
 /** Subscriptions that had a method of their own which is being removed go back to the customer's default. */
@@ -59,7 +60,7 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
   yield* move(
     living.map((row) => ({ row, event: { type: "update" as const, at: now } })),
     {
-      now,
+      nowOf: sameForAll(now),
       terms: new Map(),
       details: new Map(living.map((row) => [row.id, { metadata: row.metadata, payment_method_id: null }])),
     },
@@ -68,7 +69,7 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
   const rows = yield* subscriptions.lock(waiting.map(refOf))
   yield* move(
     rows.map((row) => ({ row, event: { type: "method.removed" as const, at: now, methodId } })),
-    { now, terms: new Map() },
+    { nowOf: sameForAll(now), terms: new Map() },
   )
   // What is over changes silently.
   yield* sql`

@@ -16,6 +16,7 @@ import { Nudging } from "../nudge/Nudging.ts"
 import { findPaymentMethods } from "../payment_method/paymentMethods.ts"
 import { Runner } from "../process/Runner.ts"
 import { advance, type Command } from "../runtime/lifecycle.ts"
+import type { NowOf } from "../time.ts"
 import { needsSchedule } from "./books.ts"
 import { type Details, type Facts, outcomeOf, type Page } from "./outcome.ts"
 import { asksForNudges, movesReminders } from "./reminders.ts"
@@ -29,7 +30,7 @@ export type MoveServices = Nudging | Runner | VatRate
 
 /** What the caller knows already. */
 export interface Given {
-  readonly now: number
+  readonly nowOf: NowOf
   readonly terms: ReadonlyMap<string, Terms>
   readonly answered?: ReadonlyMap<string, Answered>
   readonly details?: ReadonlyMap<string, Details>

@@ -13,6 +13,7 @@ import { type Addressees, newNudge } from "../nudge/create.ts"
 import { type AttachedMethod, methodKey, summaryOf } from "../payment_method/paymentMethods.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { amended, born, moved, type Outcome } from "../runtime/outcome.ts"
+import type { NowOf } from "../time.ts"
 import { booksOf } from "./books.ts"
 import { movementsOf } from "./mrr.ts"
 import { movesReminders, nudgesOf, remindersAfter } from "./reminders.ts"
@@ -39,7 +40,7 @@ export interface Page {
 
 export interface Facts {
   /** Now, in the actors' own clock: when rows and events say that they were made. */
-  readonly now: number
+  readonly nowOf: NowOf
   /** By subscription ID; needed where a charge is attempted. */
   readonly terms: ReadonlyMap<string, Terms>
   /** The charges whose answers moved their subscriptions, by subscription ID. */
@@ -108,7 +109,7 @@ const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
     runner: facts.runner,
     description: null,
     metadata: {},
-    created_at: facts.now,
+    created_at: facts.nowOf(row),
   })
 
 /** The settled charge with what its subscription decided: the next retry, the period that it bought. */
@@ -185,12 +186,12 @@ const rowAfter = (transition: SubscriptionTransition, facts: Facts) => {
 const nudgesBorn = (
   transition: SubscriptionTransition,
   row: SubscriptionRow,
-  { rules, addressees, quietOf, token, now }: Facts,
+  { rules, addressees, quietOf, token, nowOf }: Facts,
 ): ReadonlyArray<Outcome> => {
   const its = rules.get(row.plan_id)
   return its === undefined
     ? []
-    : nudgesOf(transition, row, its, quietOf(row), now).flatMap(
+    : nudgesOf(transition, row, its, quietOf(row), nowOf(row)).flatMap(
         (request) => newNudge(request, addressees, token)?.outcome ?? [],
       )
 }
@@ -198,16 +199,17 @@ const nudgesBorn = (
 /** What a transition leaves behind. `isNew`: it creates the subscription. */
 export const outcomeOf = (transition: SubscriptionTransition, facts: Facts, isNew = false): SubscriptionOutcome => {
   const { row, attempt } = rowAfter(transition, facts)
+  const now = facts.nowOf(row)
   const answered = facts.answered.get(row.id)
   const settled = answered === undefined ? undefined : settledCharge(answered.after, transition, row)
   const timers = movesReminders(transition)
-    ? remindersAfter(transition, row, facts.rules.get(row.plan_id), facts.quietOf(row), facts.now)
+    ? remindersAfter(transition, row, facts.rules.get(row.plan_id), facts.quietOf(row), now)
     : {}
   const parts = {
     timers,
     movements: movementsOf(transition.row, row, transition.event.at),
     ...booksOf(transition, { row, settled, open: facts.schedules.get(row.id), vatBps: facts.vatBps }),
-    events: eventsOf(transition, row, { before: answered?.before, after: settled }, facts.now),
+    events: eventsOf(transition, row, { before: answered?.before, after: settled }, now),
     born: [
       ...(facts.closed.get(row.id) ?? []).map((charge) => amended(chargeLifecycle, charge)),
       ...(attempt === undefined ? [] : [born(chargeLifecycle, undefined, attempt)]),

@@ -38,7 +38,7 @@ const eventOf = (
 
 /** Moves locked subscriptions by what the rail said of their charges. */
 export const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<MoveServices> =>
-  Effect.fnUntraced(function* (all, now) {
+  Effect.fnUntraced(function* (all, nowOf) {
     const rows = new Map(locked.map((row) => [row.id, row]))
     const terms = yield* readTerms(refsOf(all.flatMap(({ after }) => (after.status === "failed" ? [after] : []))))
     const answered = new Map<string, Answered>()
@@ -50,7 +50,7 @@ export const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<MoveS
       return [{ row, event }]
     })
     const transitions = advance(subscriptionLifecycle, commands)
-    const { outcomes, attempts, settled } = yield* outcomesOf(transitions, { now, terms, answered })
+    const { outcomes, attempts, settled } = yield* outcomesOf(transitions, { nowOf, terms, answered })
     return { charges: new Map(settled.map((row) => [row.id, { row }])), outcomes, attempts }
   })
 
@@ -84,7 +84,7 @@ export const subscriptionOwner = Effect.map(
     lock: (charges) =>
       Effect.map(subscriptions.lock(refsOf(charges)), (locked) => {
         const settle = settleWith(locked)
-        return (answered, now) => Effect.provideContext(settle(answered, now), context)
+        return (answered, nowOf) => Effect.provideContext(settle(answered, nowOf), context)
       }),
     retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
   }),

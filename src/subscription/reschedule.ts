@@ -2,6 +2,8 @@
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
+import { standingAt } from "../clock/clocks.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
 import { isRef, ofTenant, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
 import { RemindersFollow } from "../plan/RemindersFollow.ts"
 import { every } from "../process/workers.ts"
@@ -22,17 +24,20 @@ const rescheduleSome = Effect.fnUntraced(function* (which: Fragment, order: Frag
   const sql = yield* SqlClient.SqlClient
   const rank = subscriptionLifecycle.ranks[REMINDER]
   // Locked like everybody does who sets their timers: clocks first.
-  const rows = yield* sql<{ id: string }>`
-    INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)
-    SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, s.now, ${rank}::smallint, ${REMINDER}, s.test_clock_id
+  const locked = yield* sql<Ref>`
+    SELECT s.account_id, s.livemode, s.id FROM subscription s WHERE s.status <> 'cancelled' AND ${which} ORDER BY ${order} FOR UPDATE`
+  if (locked.length === 0) return []
+  yield* sql`
+    INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id, customer_id)
+    SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, s.now, ${rank}::smallint, ${REMINDER}, s.test_clock_id, CASE WHEN s.test_clock_id IS NOT NULL THEN s.customer_id END
     FROM (
-      SELECT s.account_id, s.livemode, s.id, s.version, s.test_clock_id, coalesce(k.frozen_at, now()) AS now
-      FROM subscription s LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)
-      WHERE s.status <> 'cancelled' AND ${which} ORDER BY ${order} FOR UPDATE OF s
+      SELECT s.account_id, s.livemode, s.id, s.version, s.test_clock_id, s.customer_id, coalesce(${standingAt(sql, "s", "k")}, now()) AS now
+      FROM ${records(sql, locked, REF_COLUMNS)} r
+      JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
+      LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)
     ) s
-    ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE SET due_at = least(timer.due_at, excluded.due_at)
-    RETURNING actor_id AS id`
-  return rows.map(({ id }) => id).sort()
+    ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE SET due_at = least(timer.due_at, excluded.due_at)`
+  return locked.map(({ id }) => id).sort()
 })
 
 /**

@@ -11,7 +11,7 @@ import { mergeMetadata } from "../metadata.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { invalid, problem } from "../problem.ts"
-import { formatInstant, parseInstant } from "../time.ts"
+import { formatInstant, parseInstant, sameForAll } from "../time.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
 import { Checkouts } from "./Checkouts.ts"
 import { move } from "./move.ts"
@@ -63,7 +63,7 @@ export const apply = Effect.fnUntraced(function* ({ row, now }: Locked, event: S
   const informed =
     event.type === "resume" ? { ...event, unitKobo: overage_per_unit_kobo ?? 0, proRate: pro_rate } : event
   return yield* move([{ row, event: informed }], {
-    now,
+    nowOf: sameForAll(now),
     terms,
     ...(details === undefined ? {} : { details: new Map([[row.id, details]]) }),
   })

@@ -23,7 +23,10 @@ export interface Terms {
   readonly rail: RailName
 }
 
-/** The terms of these subscriptions, by subscription ID. */
+/**
+ * The terms of these subscriptions, by subscription ID. Each row is looked up by its key: OFFSET 0 keeps a plan from walking the whole
+ * account, as looks cheapest in tables that are young.
+ */
 export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   if (refs.length === 0) return new Map<string, Terms>()
   const sql = yield* SqlClient.SqlClient
@@ -33,12 +36,17 @@ export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) 
         'bank_name', m.bank_name, 'exp_month', m.exp_month, 'exp_year', m.exp_year) END AS payment_method,
       coalesce(m.rail, CASE WHEN s.livemode THEN a.rail ELSE 'simulator' END) AS rail
     FROM ${records(sql, refs, REF_COLUMNS)} r
-    JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
-    JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
-    JOIN account a ON a.id = s.account_id
-    JOIN customer c ON (c.account_id, c.livemode, c.id) = (s.account_id, s.livemode, s.customer_id)
-    LEFT JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id)
-      = (s.account_id, s.livemode, s.customer_id, coalesce(s.payment_method_id, c.default_payment_method_id))`
+    CROSS JOIN LATERAL (SELECT * FROM subscription WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) s
+    CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (s.account_id, s.livemode, s.plan_id) OFFSET 0) p
+    CROSS JOIN LATERAL (SELECT rail FROM account WHERE id = s.account_id OFFSET 0) a
+    CROSS JOIN LATERAL (
+      SELECT default_payment_method_id FROM customer WHERE (account_id, livemode, id) = (s.account_id, s.livemode, s.customer_id) OFFSET 0
+    ) c
+    LEFT JOIN LATERAL (
+      SELECT * FROM payment_method
+      WHERE (account_id, livemode, customer_id, id)
+        = (s.account_id, s.livemode, s.customer_id, coalesce(s.payment_method_id, c.default_payment_method_id)) OFFSET 0
+    ) m ON true`
   return new Map(rows.map((row) => [row.id, row]))
 })
 
@@ -64,7 +72,7 @@ export const readRules = Effect.fnUntraced(function* (rows: ReadonlyArray<Subscr
   const found = yield* sql<{ id: string; reminders: ReminderRules; overage_per_unit_kobo: number | null }>`
     SELECT p.id, p.reminders, p.overage_per_unit_kobo
     FROM ${records(sql, [...plans.values()], REF_COLUMNS)} r
-    JOIN plan p ON (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.id)`
+    CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) p`
   return new Map(
     found.map(({ id, reminders, overage_per_unit_kobo: unitKobo }): [string, Rules] => [id, { reminders, unitKobo }]),
   )

@@ -7,6 +7,7 @@ import { refOf } from "../db/tenant.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { type Outcome, rescheduled } from "../runtime/outcome.ts"
+import type { NowOf } from "../time.ts"
 import { outcomesOf, quietHours, type SubscriptionCommand } from "./move.ts"
 import { dueReminder, nextReminder } from "./reminders.ts"
 import { REMINDER, type SubscriptionRow, subscriptionLifecycle } from "./subscription.ts"
@@ -21,7 +22,7 @@ interface Sorted {
 }
 
 /** The reminders that are due, as commands; where the plan changed, or an outage held one up for too long, the next is set. */
-const sortReminders = Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, now: number) {
+const sortReminders = Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, nowOf: NowOf) {
   const reminding = due.flatMap(({ row, event }) => (event.type === REMINDER ? [{ row, at: event.at }] : []))
   const rules = yield* readRules(reminding.map(({ row }) => row))
   const quietOf = yield* quietHours
@@ -29,18 +30,18 @@ const sortReminders = Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscri
   const others: Array<Outcome> = []
   for (const { row, at } of reminding) {
     const its = rules.get(row.plan_id)!
-    const reminder = dueReminder(row, at, its, quietOf(row), now)
+    const reminder = dueReminder(row, at, its, quietOf(row), nowOf(row))
     if (reminder !== undefined) commands.push({ row, event: { type: REMINDER, at, ...reminder } })
-    else others.push(rescheduled(subscriptionLifecycle, row, nextReminder(row, at, its, quietOf(row), now)))
+    else others.push(rescheduled(subscriptionLifecycle, row, nextReminder(row, at, its, quietOf(row), nowOf(row))))
   }
   return { commands, rescheduled: others } satisfies Sorted
 })
 
 export const subscriptionTimers = timerHandler(
   subscriptionLifecycle,
-  Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, now: number) {
+  Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, nowOf: NowOf) {
     const terms = yield* readTerms(due.map(({ row }) => refOf(row)))
-    const reminders = yield* sortReminders(due, now)
+    const reminders = yield* sortReminders(due, nowOf)
     const commands = due.flatMap(({ row, event }): ReadonlyArray<SubscriptionCommand> => {
       if (event.type === REMINDER) return []
       const { overage_per_unit_kobo: unitKobo, pro_rate: proRate } = terms.get(row.id)!
@@ -48,8 +49,8 @@ export const subscriptionTimers = timerHandler(
       return [{ row, event: { ...event, ...usage, ...(row.pause === null ? {} : { proRate }) } }]
     })
     const transitions = advance(subscriptionLifecycle, [...commands, ...reminders.commands])
-    const { outcomes, attempts } = yield* outcomesOf(transitions, { now, terms })
+    const { outcomes, attempts } = yield* outcomesOf(transitions, { nowOf, terms })
     yield* commitAttempts([...outcomes, ...reminders.rescheduled], attempts, false)
-    return collect(attempts, now)
+    return collect(attempts, nowOf)
   }),
 )

@@ -3,12 +3,18 @@ import { createAccount } from "../../src/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { type TestDatabase, useDatabase } from "../support/database.ts"
 import { rewind } from "../support/rewind.ts"
-import { startServer } from "../support/server.ts"
+import { type Server, startServer } from "../support/server.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
 /** One for each test: they go on side by side, and a server works on whatever its database holds. */
-const [ADVANCING, FIRING, LEFT, PAIR] = [useDatabase(), useDatabase(), useDatabase(), useDatabase()]
+const [ADVANCING, APART, FIRING, LEFT, PAIR] = [
+  useDatabase(),
+  useDatabase(),
+  useDatabase(),
+  useDatabase(),
+  useDatabase(),
+]
 
 const count = (database: TestDatabase, table: "event" | "charge", condition: string) =>
   database
@@ -19,6 +25,17 @@ const count = (database: TestDatabase, table: "event" | "charge", condition: str
 const expectSettled = async (database: TestDatabase) => {
   await expectWhole(database)
   expect(await count(database, "charge", "status = 'pending'")).toBe(0)
+}
+
+/** Kills the server whenever so many events of a type are there, and starts it again; returns the last one. */
+const crashAt = async (server: Server, database: TestDatabase, type: string, progress: ReadonlyArray<number>) => {
+  let running = server
+  for (const events of progress) {
+    await eventually(async () => ((await count(database, "event", `type = '${type}'`)) >= events ? true : undefined))
+    await running.kill()
+    running = await startServer(database.url())
+  }
+  return running
 }
 
 const CUSTOMERS = 40
@@ -38,21 +55,51 @@ describe.concurrent("kill -9", () => {
       data(await api.post("/subscriptions", { customer, plan, payment_method }), 201)
     }
     data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time: "2025-03-12T00:00:00Z" }), 202)
-    // Three crashes, each a little further on.
-    for (const progress of [100, 400, 900]) {
-      await eventually(async () =>
-        (await count(database, "event", "type = 'subscription.renewed'")) >= progress ? true : undefined,
-      )
-      await server.kill()
-      server = await startServer(database.url())
-      api = createApi(server.origin, keys.sk_test)
-    }
+    server = await crashAt(server, database, "subscription.renewed", [100, 400, 900])
+    api = createApi(server.origin, keys.sk_test)
     await eventually(async () => (data(await api.get(`/test/clocks/${clock}`)).status === "ready" ? true : undefined))
     await expectSettled(database)
     // 36 renew on each of 40 days; 4 fail on the first, are retried on days 1, 4 and 11, and end on day 30.
     expect(await count(database, "event", "type = 'subscription.renewed'")).toBe(36 * 40)
     expect(await count(database, "event", "type = 'subscription.cancelled'")).toBe(4)
     expect(await count(database, "charge", "status = 'failed'")).toBe(4 * 4)
+    expect(await server.stop()).toBe(0)
+  })
+
+  it("in windows in which hundreds of customers are due, each at an instant of its own, neither: all is told in the order of time", async () => {
+    const database = APART
+    const { keys } = await database.run(() => createAccount({ businessName: "Apart" }))
+    let server = await startServer(database.url())
+    let api = createApi(server.origin, keys.sk_test)
+    const start = Date.UTC(2025, 0, 31)
+    const clock = await createClock(api, new Date(start).toISOString())
+    const plan = await createPlan(api, { billing_cycle: "daily" })
+    const [customers, days] = [240, 4]
+    const subscribe = async (n: number) => {
+      const customer = await createCustomer(api, { test_clock: clock })
+      const start_at = new Date(start + 1 + n * 250_000).toISOString()
+      const payment_method = n % 10 === 0 ? "pm_test_success_then_insufficient_funds" : "pm_test_success"
+      data(await api.post("/subscriptions", { customer, plan, payment_method, start_at }), 201)
+    }
+    for (let n = 0; n < customers; n += 20) await Promise.all(Array.from({ length: 20 }, (_, m) => subscribe(n + m)))
+    const frozen_time = new Date(start + days * 24 * HOUR_MS).toISOString()
+    data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time }), 202)
+    server = await crashAt(server, database, "charge.succeeded", [100, 500])
+    api = createApi(server.origin, keys.sk_test)
+    await eventually(async () => (data(await api.get(`/test/clocks/${clock}`)).status === "ready" ? true : undefined))
+    await expectSettled(database)
+    expect(await count(database, "charge", "status = 'succeeded'")).toBe(0.9 * customers * days + 0.1 * customers)
+    // Those that fail do so on the second day, and are retried a day later.
+    expect(await count(database, "charge", "status = 'failed'")).toBe(0.1 * customers * 2)
+    for (const table of ["event", "charge"]) {
+      const unordered = await database.run((sql) =>
+        sql.unsafe(`
+          SELECT id FROM (
+            SELECT id, created_at, lag(created_at) OVER (ORDER BY id) AS before FROM ${table} WHERE test_clock_id = '${clock}'
+          ) t WHERE before > created_at`),
+      )
+      expect(unordered).toEqual([])
+    }
     expect(await server.stop()).toBe(0)
   })
 

@@ -48,7 +48,7 @@ it("holds every deposit until it is delivered or owed back, and takes VAT of wha
               version: ++done,
             },
             {
-              now: event.at,
+              nowOf: () => event.at,
               vatBps: VAT_BPS,
               settled: paid === undefined ? new Map() : new Map([["SB-1", { charge, event: {} as NewEvent }]]),
               notes: new Map(),

@@ -196,7 +196,7 @@ describe("a late word from the rail (decision F2)", () => {
           database.run((sql) => sql<ChargeRow>`SELECT * FROM charge WHERE id = ${id}`),
         )
         const at = Date.UTC(2025, 1, 1)
-        yield* settle([{ charge: row!, answer, at }], at)
+        yield* settle([{ charge: row!, answer, at }], () => at)
       }),
     )
 

@@ -73,8 +73,8 @@ export const fullClock = Effect.fnUntraced(function* (
           ${id("cus")}, false, ${id("sub")}, '2025-01-02Z', ${at} ${each}`,
       `INSERT INTO lifecycle_journal (account_id, livemode, actor_id, version, actor_kind, at, event, from_state, to_state, effects, machine_version)
         SELECT ${mine}, ${id("sub")}, v, 'subscription', ${at}, '{}', 'a', 'b', '[]', 1 ${each}, generate_series(1, ${journal}) AS j (v)`,
-      `INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id)
-        SELECT ${mine}, ${id("sub")}, 'periodEnd', 'subscription', 1, '2025-02-01Z', 1, 'xstate.after.periodEnd.subscription.active.current', '${clock}' ${each}`,
+      `INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event, test_clock_id, customer_id)
+        SELECT ${mine}, ${id("sub")}, 'periodEnd', 'subscription', 1, '2025-02-01Z', 1, 'xstate.after.periodEnd.subscription.active.current', '${clock}', ${id("cus")} ${each}`,
       `INSERT INTO unit_record (account_id, livemode, id, subscription_id, test_clock_id, quantity, action, period_total, reported_at, created_at)
         SELECT ${mine}, ${id("ur")}, ${id("sub")}, '${clock}', 1, 'increment', 1, ${at}, ${at} ${each}`,
       // A failed one-off charge, and one that retries it.

@@ -1,0 +1,135 @@
+/** No two paid periods of a subscription overlap: what the database holds to, whoever writes, and however many at once. */
+import { Deferred, Effect, Exit, Fiber, Schedule } from "effect"
+import type { SqlClient } from "effect/sql"
+import { beforeAll, describe, expect, it } from "vitest"
+import { useDatabase } from "../support/database.ts"
+
+const database = useDatabase()
+
+beforeAll(() =>
+  database.run((sql) =>
+    Effect.gen(function* () {
+      yield* sql`INSERT INTO account (id, business_name, created_at) VALUES ('acct_1', 'Periods', now())`
+      yield* sql`
+        INSERT INTO plan (account_id, livemode, id, name, amount_kobo, currency, billing_cycle, trial_days, pause_enabled, pro_rate, service_config, retry_logic, reminders, metadata, created_at, updated_at)
+        VALUES ('acct_1', false, 'plan_1', 'Plan', 5000, 'NGN', 'monthly', 0, false, true, '{}', '{}', '{}', '{}', now(), now())`
+      yield* sql`INSERT INTO customer (account_id, livemode, id, name, metadata, created_at) VALUES ('acct_1', false, 'cus_1', 'Ada', '{}', now())`
+      yield* sql`
+        INSERT INTO subscription (account_id, livemode, id, customer_id, plan_id, state, status, version, billing_cycle, price_kobo, quantity, start_at,
+          anchor_at, period_no, period_start_at, period_end_at, period_quantity, cancel_at_period_end, bills_made, metadata, created_at)
+        SELECT 'acct_1', false, 'sub_' || n, 'cus_1', 'plan_1', 'active.current', 'active', 1, 'monthly', 5000, 1, t, t, 0, t, t + interval '1 month', 1, false, 1, '{}', t
+        FROM generate_series(1, 30) n, (SELECT timestamptz '2025-01-01Z' AS t) at`
+    }),
+  ),
+)
+
+interface Charge {
+  readonly subscription: string
+  readonly bill: number
+  readonly from: string
+  readonly to: string
+  readonly status?: string
+  readonly refundDue?: boolean
+}
+
+const pay = (
+  sql: SqlClient.SqlClient,
+  { subscription, bill, from, to, status = "succeeded", refundDue = false }: Charge,
+) => sql`
+  INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, bill_no, attempt_number, amount_kobo, lines, rail, state, status, version, sent_at, created_at,
+    period_start_at, period_end_at, refund_due, paid_at)
+  VALUES ('acct_1', false, ${`chg_${subscription}_${bill}`}, 'cus_1', ${subscription}, ${bill}, 1, 5000, '[]', 'simulator', ${status}, ${status}, 1, now(), now(),
+    ${from}::text::timestamptz, ${to}::text::timestamptz, ${refundDue}, CASE ${status}::text WHEN 'succeeded' THEN now() END)`
+
+const JANUARY = { from: "2025-01-01Z", to: "2025-02-01Z" }
+const FEBRUARY = { from: "2025-02-01Z", to: "2025-03-01Z" }
+const MIDDLE = { from: "2025-01-15Z", to: "2025-02-15Z" }
+
+const refused = async (work: (sql: SqlClient.SqlClient) => Effect.Effect<unknown, unknown>) => {
+  const exit = await database.run((sql) => Effect.exit(work(sql)))
+  expect(String(Exit.isFailure(exit) && JSON.stringify(exit.cause))).toContain("charge_period_paid_once")
+}
+
+let made = 0
+/** A subscription of its own for each test. */
+const next = () => `sub_${++made}`
+
+describe("two paid periods of a subscription", () => {
+  it("may follow each other, and be of subscriptions that differ", async () => {
+    const [subscription, other] = [next(), next()]
+    await database.run((sql) => pay(sql, { subscription, bill: 1, ...JANUARY }))
+    await database.run((sql) => pay(sql, { subscription, bill: 2, ...FEBRUARY }))
+    await database.run((sql) => pay(sql, { subscription: other, bill: 1, ...MIDDLE }))
+  })
+
+  it("do not overlap, whether they are written paid or become so", async () => {
+    const subscription = next()
+    await database.run((sql) => pay(sql, { subscription, bill: 1, ...JANUARY }))
+    await refused((sql) => pay(sql, { subscription, bill: 2, ...MIDDLE }))
+    await database.run((sql) => pay(sql, { subscription, bill: 2, ...MIDDLE, status: "pending" }))
+    await refused(
+      (sql) => sql`UPDATE charge SET status = 'succeeded', paid_at = now() WHERE subscription_id = ${subscription}`,
+    )
+    await refused(
+      (sql) => sql`
+        WITH paid AS (
+          INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, bill_no, attempt_number, amount_kobo, lines, rail, state, status, version, sent_at, created_at, paid_at, period_start_at, period_end_at)
+          SELECT 'acct_1', false, 'chg_both_' || n, 'cus_1', ${next()}, n, 1, 5000, '[]', 'simulator', 'succeeded', 'succeeded', 1, now(), now(), now(), '2025-01-01Z', '2025-02-01Z' FROM generate_series(1, 2) n RETURNING 1
+        ) SELECT 1 FROM paid`,
+    )
+  })
+
+  it("do not count where the money is owed back, or where one ended before it began", async () => {
+    const subscription = next()
+    await database.run((sql) => pay(sql, { subscription, bill: 1, ...JANUARY }))
+    await database.run((sql) => pay(sql, { subscription, bill: 2, ...MIDDLE, refundDue: true }))
+    await refused((sql) => sql`UPDATE charge SET refund_due = false WHERE subscription_id = ${subscription}`)
+    await database.run((sql) => pay(sql, { subscription, bill: 3, from: MIDDLE.from, to: MIDDLE.from }))
+    await database.run(
+      (sql) => sql`UPDATE charge SET period_end_at = period_start_at WHERE id = ${`chg_${subscription}_1`}`,
+    )
+    await database.run((sql) => pay(sql, { subscription, bill: 4, ...MIDDLE }))
+  })
+
+  it("do not overlap when two transactions pay at once: the second waits for the first, and is refused", async () => {
+    const subscription = next()
+    await database.run((sql) =>
+      Effect.gen(function* () {
+        const [written, finish] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const first = sql.withTransaction(
+          pay(sql, { subscription, bill: 1, ...JANUARY }).pipe(
+            Effect.andThen(Deferred.succeed(written, undefined)),
+            Effect.andThen(Deferred.await(finish)),
+          ),
+        )
+        const one = yield* Effect.forkChild(first)
+        yield* Deferred.await(written)
+        const two = yield* Effect.forkChild(
+          Effect.exit(sql.withTransaction(pay(sql, { subscription, bill: 2, ...MIDDLE }))),
+        )
+        yield* Effect.repeat(
+          sql`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+          { until: (waiting) => waiting.length > 0, schedule: Schedule.spaced(5) },
+        )
+        yield* Deferred.succeed(finish, undefined)
+        yield* Fiber.join(one)
+        const exit = yield* Fiber.join(two)
+        expect(String(Exit.isFailure(exit) && JSON.stringify(exit.cause))).toContain("charge_period_paid_once")
+      }),
+    )
+  })
+
+  it("are not written by a transaction that would not see the others'", async () => {
+    const exit = await database.run((sql) =>
+      Effect.exit(
+        sql.withTransaction(
+          Effect.andThen(
+            sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`.unprepared,
+            pay(sql, { subscription: next(), bill: 1, ...JANUARY }),
+          ),
+        ),
+      ),
+    )
+    expect(String(Exit.isFailure(exit) && JSON.stringify(exit.cause))).toContain("0A000")
+  })
+})

@@ -1,0 +1,108 @@
+/** Batches of requests whose connection is lost at their end: nobody knows whether they were committed, and nothing is made twice. */
+import { Effect, Exit, Layer, ManagedRuntime } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
+import { poolLayer } from "../../src/db/database.ts"
+import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
+import { Batches } from "../../src/http/batches.ts"
+import { useDatabase } from "../support/database.ts"
+
+const database = useDatabase()
+
+const TENANT = { account_id: "acct_batch", livemode: false }
+const ENDPOINT = {}
+
+/** What happens to the next transactions once they have done their work: nothing where there is no more. */
+let fates: Array<"is lost after its commit" | "is refused" | "goes well"> = []
+let begun = 0
+
+const lost = new SqlError.SqlError({
+  reason: new SqlError.ConnectionError({ cause: new Error("gone"), message: "gone", operation: "query" }),
+})
+
+/** The database, with connections that are lost at the worst moment. */
+const breaking = Layer.effect(
+  TenantDatabase,
+  Effect.map(TenantDatabase, (real) => ({
+    ...real,
+    writing: ((tenant, work) =>
+      Effect.suspend(() => {
+        begun++
+        const fate = fates.shift()
+        if (fate === "is refused")
+          return real.writing(
+            tenant,
+            Effect.andThen(
+              work,
+              Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 / 0`),
+            ),
+          ) as never
+        return fate === "is lost after its commit"
+          ? Effect.andThen(real.writing(tenant, work), Effect.fail(lost))
+          : real.writing(tenant, work)
+      })) as typeof real.writing,
+  })),
+)
+
+const services = () =>
+  breaking.pipe(Layer.provide(TenantDatabase.layer(database.url())), Layer.provideMerge(poolLayer(database.url(), 2)))
+let runtime: ManagedRuntime.ManagedRuntime<TenantDatabase | SqlClient.SqlClient, unknown>
+
+beforeAll(() => {
+  runtime = ManagedRuntime.make(services())
+  return database.run(
+    (sql) => sql`INSERT INTO account (id, business_name, created_at) VALUES (${TENANT.account_id}, 'Batch', now())`,
+  )
+})
+afterAll(() => runtime.dispose())
+beforeEach(() => {
+  begun = 0
+  return database.run((sql) => sql`DELETE FROM customer`)
+})
+
+interface Request {
+  readonly endpoint: object
+  readonly name: string
+}
+
+const beginAll = (requests: ReadonlyArray<Request>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      INSERT INTO customer (account_id, livemode, id, name, metadata, created_at)
+      SELECT ${TENANT.account_id}, false, 'cus_' || gen_random_uuid(), name, '{}', now() FROM unnest(${requests.map(({ name }) => name)}::text[]) AS r (name)`
+    return requests.map(({ name }) => Exit.succeed(name))
+  })
+
+/** The first goes alone; the others come while it is under way, and are the next batch. */
+const ask = (names: ReadonlyArray<string>) => {
+  const batches = new Batches()
+  return runtime.runPromise(
+    Effect.forEach(names, (name) => Effect.exit(batches.begin(TENANT, { endpoint: ENDPOINT, name }, beginAll)), {
+      concurrency: "unbounded",
+    }),
+  )
+}
+
+const written = () =>
+  database.run((sql) =>
+    Effect.map(sql<{ name: string }>`SELECT name FROM customer ORDER BY name`, (rows) => rows.map(({ name }) => name)),
+  )
+
+describe("a batch", () => {
+  it("of which nobody knows whether it was committed fails for all of its requests, and is not begun again", async () => {
+    fates = ["goes well", "is lost after its commit"]
+    const all = await ask(["a", "b", "c"])
+    expect(all.map(Exit.isSuccess)).toEqual([true, false, false])
+    expect(begun).toBe(2)
+    expect(await written()).toEqual(["a", "b", "c"])
+  })
+
+  it("that the database refused has done nothing: its requests are begun again one by one", async () => {
+    fates = ["goes well", "is refused", "goes well", "goes well"]
+    const all = await ask(["a", "b", "c"])
+    expect(all).toEqual(["a", "b", "c"].map((name) => Exit.succeed(name)))
+    expect(begun).toBe(4)
+    expect(await written()).toEqual(["a", "b", "c"])
+  })
+})
