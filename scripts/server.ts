@@ -27,6 +27,7 @@ export const compileCache = (): Readonly<Record<string, string>> =>
   process.env.NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }
 
 export interface Server {
+  /** Where it listens, whatever stands before it. */
   readonly origin: string
   readonly process: ChildProcess
   /** What it has said so far. */
@@ -70,7 +71,7 @@ export const startServer = (
     })
     child.stdout!.on("data", (chunk) => {
       output += chunk
-      const origin = /Live: +(\S+)\/v1/.exec(output)?.[1]
+      const origin = /(?:Listens: +(\S+)|Live: +(\S+)\/v1)/.exec(output)?.slice(1).find(Boolean)
       if (origin === undefined) return
       clearTimeout(limit)
       const stop = () => {

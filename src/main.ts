@@ -86,13 +86,13 @@ const startWorkers = Effect.gen(function* () {
   })
 })
 
-/** Serves until the scope closes; returns the origin. */
+/** Serves until the scope closes; returns where it listens, and what that is called in links. */
 const serve = Effect.fnUntraced(function* (
   config: Config,
   url: Redacted.Redacted<string>,
   demoKey: string | undefined,
 ) {
-  const { origin, serve, stop } = yield* listen(config)
+  const { address, origin, serve, stop } = yield* listen(config)
   yield* every("recovery", MINUTE_MS, recoverCharges({}))
   yield* every("idempotency records", PURGE_EVERY_MS, purge)
   const requests = yield* Layer.build(
@@ -118,11 +118,14 @@ const serve = Effect.fnUntraced(function* (
   if (config.workers > 0) yield* Effect.provideContext(startWorkers, requests)
   // At the end nothing new comes in first of all; then the workers stop, while requests at work finish.
   yield* Effect.addFinalizer(() => stop)
-  return origin
+  return { address, origin }
 })
 
-const greeting = (origin: string, key: string | undefined): string =>
+type Served = Effect.Success<ReturnType<typeof serve>>
+
+const greeting = ({ address, origin }: Served, key: string | undefined): string =>
   [
+    ...(address === origin ? [] : [`Listens:   ${address}`]),
     `Live:      ${origin}/v1`,
     `Sandbox:   ${origin}/sandbox/v1`,
     `Reference: ${origin}/docs`,
@@ -145,11 +148,11 @@ const program = (config: Config, development: boolean) =>
     yield* Effect.provide(Effect.andThen(migrate, nameCell()), [poolLayer(url, 1), Layer.succeed(Cell, config.cell)])
     yield* Effect.gen(function* () {
       const key = development && !config.production ? yield* demoKey(config.dataDir) : undefined
-      const origin = yield* serve(config, url, key)
+      const served = yield* serve(config, url, key)
       const { metricsPort, metricsHost } = config.observability
       if (metricsPort !== undefined) yield* serveMetrics(metricsPort, metricsHost)
       yield* becomesReady
-      yield* Effect.sync(() => process.stdout.write(greeting(origin, key)))
+      yield* Effect.sync(() => process.stdout.write(greeting(served, key)))
       return yield* Effect.never
       // The workers stop before what they work with.
     }).pipe(

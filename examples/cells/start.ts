@@ -2,6 +2,7 @@
  * Two cells and a proxy on this machine, for trying (docs/scaling.md): `npm run example:cells`. Everything listens on 127.0.0.1
  * and lies in one temporary folder, which is gone when this ends.
  */
+import type { ChildProcess } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -29,32 +30,43 @@ const settingsOf = ({ cell }: { readonly cell: string }) => ({
 })
 const say = (text: string) => process.stdout.write(`${text}\n`)
 
-const haproxy = findHaproxy()
 const servers: Array<Server> = []
-for (const one of CELLS) {
-  say(`Starting the cell ${one.cell} …`)
-  const settings = { ...settingsOf(one), PORT: String(one.port), PUBLIC_URL: origin, TRUST_PROXY: "127.0.0.0/8" }
-  servers.push(await startServer(settings))
+let proxy: ChildProcess | undefined
+const end = async (code: number) => {
+  proxy?.kill("SIGTERM")
+  await Promise.all(servers.map((server) => server.stop()))
+  folder.remove()
+  process.exit(code)
 }
-const databases = CELLS.map((one) => runCli(settingsOf(one), "db", "url").url as string)
-for (const one of CELLS.slice(1)) runCli(settingsOf(one), "cell", "join", "--from", databases[0]!)
+process.once("SIGINT", () => end(0))
+process.once("SIGTERM", () => end(0))
 
-const cells = CELLS.map(({ cell, port }, at) => ({ cell, database: databases[at], servers: [`127.0.0.1:${port}`] }))
-const cellsFile = join(folder.path, "cells.json")
-writeFileSync(cellsFile, JSON.stringify(cells, null, 2), { mode: 0o600 })
-const proxied = ["--cells", cellsFile, "--bind", `127.0.0.1:${PROXY_PORT}`, "--admin", `127.0.0.1:${ADMIN_PORT}`]
-const text = (...args: ReadonlyArray<string>): string => runCli(settingsOf(CELLS[0]!), "cell", "haproxy", ...args)
-const config = join(folder.path, "haproxy.cfg")
-writeFileSync(join(folder.path, "cells.map"), text(...proxied, "--map"))
-writeFileSync(config, text(...proxied, "--folder", folder.path))
-const proxy = haproxy === undefined ? undefined : await startHaproxy(haproxy, config, PROXY_PORT)
+const start = async () => {
+  for (const one of CELLS) {
+    say(`Starting the cell ${one.cell} …`)
+    const settings = { ...settingsOf(one), PORT: String(one.port), PUBLIC_URL: origin, TRUST_PROXY: "127.0.0.0/8" }
+    servers.push(await startServer(settings))
+  }
+  const databases = CELLS.map((one) => runCli(settingsOf(one), "db", "url").url as string)
+  for (const one of CELLS.slice(1)) runCli(settingsOf(one), "cell", "join", "--from", databases[0]!)
 
-const { account, keys } = runCli(settingsOf(CELLS[0]!), "account", "create", "--business-name", "Moves")
-const environment = (of: (typeof CELLS)[number]) =>
-  Object.entries(settingsOf(of))
-    .map(([name, value]) => `${name}=${value}`)
-    .join(" ")
-say(`
+  const cells = CELLS.map(({ cell, port }, at) => ({ cell, database: databases[at], servers: [`127.0.0.1:${port}`] }))
+  const cellsFile = join(folder.path, "cells.json")
+  writeFileSync(cellsFile, JSON.stringify(cells, null, 2), { mode: 0o600 })
+  const proxied = ["--cells", cellsFile, "--bind", `127.0.0.1:${PROXY_PORT}`, "--admin", `127.0.0.1:${ADMIN_PORT}`]
+  const text = (...args: ReadonlyArray<string>): string => runCli(settingsOf(CELLS[0]!), "cell", "haproxy", ...args)
+  const config = join(folder.path, "haproxy.cfg")
+  writeFileSync(join(folder.path, "cells.map"), text(...proxied, "--map"))
+  writeFileSync(config, text(...proxied, "--folder", folder.path))
+  const haproxy = findHaproxy()
+  if (haproxy !== undefined) proxy = await startHaproxy(haproxy, config)
+
+  const { account, keys } = runCli(settingsOf(CELLS[0]!), "account", "create", "--business-name", "Moves")
+  const environment = (of: (typeof CELLS)[number]) =>
+    Object.entries(settingsOf(of))
+      .map(([name, value]) => `${name}=${value}`)
+      .join(" ")
+  say(`
 Proxy:  ${proxy === undefined ? HAPROXY_MISSING : origin}
 ${CELLS.map(({ cell, port }) => `Cell ${cell}: http://127.0.0.1:${port}`).join("\n")}
 Cells:  ${cellsFile}
@@ -68,12 +80,8 @@ The account moves to the other cell; the same request then goes there:
     npm run --silent cli -- account move ${account.id} --to '${databases[1]}' --proxy 127.0.0.1:${ADMIN_PORT}
 
 Ctrl-C ends everything.`)
-
-const end = async () => {
-  proxy?.kill("SIGTERM")
-  await Promise.all(servers.map((server) => server.stop()))
-  folder.remove()
-  process.exit(0)
 }
-process.once("SIGINT", end)
-process.once("SIGTERM", end)
+start().catch((error: Error) => {
+  process.stderr.write(`${error.message}\n`)
+  return end(1)
+})

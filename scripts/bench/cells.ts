@@ -65,7 +65,7 @@ writeFileSync(
     folder,
   }),
 )
-const proxy: ChildProcess = await startHaproxy(program, config, PROXY_PORT)
+const proxy: ChildProcess = await startHaproxy(program, config)
 const proxied = `http://127.0.0.1:${PROXY_PORT}`
 
 interface Kind {

@@ -35,6 +35,8 @@ const USER = "billing"
 /** Room for a first start on a slow disk: initdb takes about a second, a start after a crash replays the log. */
 const START_LIMIT_MS = 60_000
 const LOCK_POLL_MS = 25
+/** A port that was free may be taken by the time that the server binds it. */
+const START_ATTEMPTS = 3
 /** Where root keeps clusters that an unprivileged server could not reach under DATA_DIR. */
 const ROOT_STATE_DIR = "/var/lib/recurring-billing"
 
@@ -261,7 +263,12 @@ const runningPort = (cluster: string): number | undefined => {
   return pid !== undefined && isAlive(Number(pid)) && status?.trim() === "ready" ? Number(port) : undefined
 }
 
-const startServer = async (bin: string, cluster: string, account: Account | undefined): Promise<number> => {
+const startServer = async (
+  bin: string,
+  cluster: string,
+  account: Account | undefined,
+  attempts = START_ATTEMPTS,
+): Promise<number> => {
   const port = await freePort()
   const options = Object.entries({ ...SERVER_OPTIONS, port: String(port) })
     .map(([name, value]) => `-c ${name}='${value}'`)
@@ -282,6 +289,8 @@ const startServer = async (bin: string, cluster: string, account: Account | unde
       ? readFileSync(log, "utf8").trim().split("\n")
       : [String(result.error ?? "no message")]
     const words = lines.findLast((line) => line.includes("FATAL")) ?? lines.at(-1)
+    if (attempts > 1 && words?.includes("could not create any TCP/IP sockets"))
+      return startServer(bin, cluster, account, attempts - 1)
     throw new ConfigProblem({ message: `The embedded Postgres did not start: ${words}` })
   }
   return running

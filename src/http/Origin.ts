@@ -6,6 +6,9 @@ export class Origin extends Context.Service<Origin, { readonly url: string }>()(
   static readonly layer = (url: string): Layer.Layer<Origin> => Layer.succeed(Origin, { url })
 }
 
-/** The origin of a server with these settings that listens on `port`. */
-export const originOf = ({ publicUrl, transport, host }: Config, port: number): string =>
-  publicUrl ?? `${transport.tls === undefined ? "http" : "https"}://${host.includes(":") ? `[${host}]` : host}:${port}`
+/** Where a server with these settings that listens on `port` is reached by who stands right before it. */
+export const addressOf = ({ transport, host }: Config, port: number): string =>
+  `${transport.tls === undefined ? "http" : "https"}://${host.includes(":") ? `[${host}]` : host}:${port}`
+
+/** What links of such a server begin with. */
+export const originOf = (config: Config, port: number): string => config.publicUrl ?? addressOf(config, port)

@@ -8,7 +8,7 @@ import { HttpMiddleware, type HttpServerResponse } from "effect/http"
 import { type Config, ConfigProblem } from "../config/Config.ts"
 import { respondToBroken } from "./broken.ts"
 import { CONNECTION_LIMITS, type ConnectionLimits, limitConnections } from "./connections.ts"
-import { originOf } from "./Origin.ts"
+import { addressOf, originOf } from "./Origin.ts"
 import { isProxied, networkOf } from "./transport.ts"
 
 /** A header or body that has not arrived after this is dropped (slow clients hold connections, not work). */
@@ -39,23 +39,27 @@ const createHttpServer = ({ tls }: Config["transport"], { handshakeMs }: Connect
         handshakeTimeout: handshakeMs,
       })
 
-/** Begins to listen; returns where. */
-const bind = (server: Server, config: Config): Effect.Effect<string, ConfigProblem> =>
+/** Begins to listen; returns where that is, and what it is called in links. */
+const bind = (
+  server: Server,
+  config: Config,
+): Effect.Effect<{ readonly address: string; readonly origin: string }, ConfigProblem> =>
   Effect.callback((resume) => {
-    const { host, port } = config
+    const { host, port: wanted } = config
     const refused = ({ code, message }: NodeJS.ErrnoException) => {
       const line =
         code === "EADDRINUSE"
-          ? `PORT ${port} on ${host} is in use: stop the other program or set PORT.`
-          : `Cannot listen on HOST ${host}, PORT ${port}: ${code ?? message}.`
+          ? `PORT ${wanted} on ${host} is in use: stop the other program or set PORT.`
+          : `Cannot listen on HOST ${host}, PORT ${wanted}: ${code ?? message}.`
       resume(Effect.fail(new ConfigProblem({ message: line })))
     }
     server.once("error", refused)
-    server.listen({ host, port }, () => {
+    server.listen({ host, port: wanted }, () => {
       server.off("error", refused)
-      const origin = originOf(config, (server.address() as AddressInfo).port)
+      const { port } = server.address() as AddressInfo
+      const origin = originOf(config, port)
       respondToBroken(server, origin)
-      resume(Effect.succeed(origin))
+      resume(Effect.succeed({ address: addressOf(config, port), origin }))
     })
   })
 
@@ -72,7 +76,7 @@ export const listen = Effect.fnUntraced(function* (config: Config, limits = CONN
   let respond: Handler = (...request) => void early.push(request)
   server.on("request", (request, response) => respond(request, response))
 
-  const origin = yield* bind(server, config)
+  const bound = yield* bind(server, config)
   const stop = Effect.sync(() => void connections.stop())
   yield* Effect.addFinalizer(() => stop)
 
@@ -90,5 +94,5 @@ export const listen = Effect.fnUntraced(function* (config: Config, limits = CONN
     })
   })
 
-  return { origin, serve, stop }
+  return { ...bound, serve, stop }
 })

@@ -8,15 +8,16 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { findHaproxy, HAPROXY_MISSING, startHaproxy } from "../../scripts/haproxy.ts"
 import { generateKey } from "../../src/key/key.ts"
 import { type Api, createApi } from "../support/api.ts"
-import { CELLS, freePort, useCells } from "../support/cells.ts"
+import { CELLS, useCells } from "../support/cells.ts"
+import { type HeldPort, holdPort } from "../support/ports.ts"
 import { createCustomer, createPlan, data } from "../support/story.ts"
 
-let port: number
-let adminPort: number
-const origin = () => `http://127.0.0.1:${port}`
+/** Where the proxy will listen; the servers are told before it can start. */
+let held: ReadonlyArray<HeldPort>
+const origin = () => `http://127.0.0.1:${held[0]!.port}`
+const admin = () => `127.0.0.1:${held[1]!.port}`
 const { databases, commandLines, origins, url, createMerchant, move } = useCells(async () => {
-  port = await freePort()
-  adminPort = await freePort()
+  held = [await holdPort(), await holdPort()]
   return { PUBLIC_URL: origin() }
 })
 
@@ -39,12 +40,13 @@ beforeAll(async () => {
   }
   writeFileSync(join(folder, "cells.map"), await command("--map"))
   const config = join(folder, "haproxy.cfg")
-  const listening = ["--bind", `127.0.0.1:${port}`, "--admin", `127.0.0.1:${adminPort}`]
+  const listening = ["--bind", new URL(origin()).host, "--admin", admin()]
   writeFileSync(config, await command(...listening, "--folder", folder))
-  proxy = await startHaproxy(program, config, port)
+  proxy = await startHaproxy(program, config)
+  for (const { release } of held) release()
 }, 180_000)
 afterAll(() => {
-  proxy?.kill("SIGKILL")
+  proxy?.kill("SIGTERM")
   rmSync(folder, { recursive: true, force: true })
 })
 
@@ -105,7 +107,7 @@ describe("a request", () => {
     const api = createApi(origin(), keys.sk_test)
     const link = await openCheckout(api)
     const moved = await commandLines[0](
-      ...["account", "move", account.id, "--to", url(1), "--proxy", `127.0.0.1:${adminPort}`, "--json"],
+      ...["account", "move", account.id, "--to", url(1), "--proxy", admin(), "--json"],
     )
     // A move that takes longer says so on standard error.
     expect(moved.code, moved.errors).toBe(0)

@@ -1,5 +1,4 @@
 /** Two cells on one machine. */
-import { createServer } from "node:net"
 import { Effect, Redacted } from "effect"
 import { afterAll, beforeAll, expect } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
@@ -11,17 +10,6 @@ import { type Finished, runToEnd, type Server, startServer } from "./server.ts"
 export const CELLS = ["00", "7Z"] as const
 export type Side = 0 | 1
 export const otherSide = (side: Side): Side => (side === 0 ? 1 : 0)
-
-/** A port that nobody listens on. */
-export const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const probe = createServer()
-    probe.once("error", reject)
-    probe.listen(0, "127.0.0.1", () => {
-      const { port } = probe.address() as { readonly port: number }
-      probe.close(() => resolve(port))
-    })
-  })
 
 /** Call at the top of a test file: servers of two cells, with these settings, of which the second has joined the first. */
 export const useCells = (env: () => Promise<Readonly<Record<string, string>>> = async () => ({})) => {
@@ -37,9 +25,9 @@ export const useCells = (env: () => Promise<Readonly<Record<string, string>>> = 
   beforeAll(async () => {
     const settings = await env()
     for (const side of [0, 1] as const) {
-      const PORT = String(await freePort())
-      origins.push(`http://127.0.0.1:${PORT}`)
-      servers.push(await startServer(databases[side].url(), { CELL: CELLS[side], PORT, ...settings }))
+      const server = await startServer(databases[side].url(), { CELL: CELLS[side], ...settings })
+      origins.push(server.origin)
+      servers.push(server)
     }
     const joined = await commandLines[1]("cell", "join", "--from", url(0), "--json")
     expect(joined.errors).toBe("")
