@@ -4,13 +4,13 @@
  *   npm run bench:api -- --seconds 10 --connections 32
  */
 import { join } from "node:path"
-import autocannon from "autocannon"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { startServer } from "../server.ts"
-import { sizes, startInstance } from "./instance.ts"
+import { median, sizes, startInstance } from "./instance.ts"
+import { load } from "./load.ts"
 
 const { seconds, connections, rounds } = sizes({ seconds: 8, connections: 32, rounds: 3 })
 
@@ -26,18 +26,9 @@ interface Case {
   readonly body?: string
 }
 
-const load = async (one: Case, duration: number): Promise<number> => {
-  const result = await autocannon({
-    url: one.url,
-    method: one.method,
-    connections,
-    duration,
-    headers: { authorization: `Bearer ${one.key}`, "content-type": "application/json" },
-    ...(one.body === undefined ? {} : { body: one.body }),
-  })
-  if (result.non2xx > 0 || result.errors > 0)
-    throw new Error(`${one.name}: ${result.non2xx} refused, ${result.errors} errors`)
-  return result.requests.average
+const rateOf = async ({ url, method, key, body }: Case, time: number): Promise<number> => {
+  const bodies = body === undefined ? {} : { bodies: [body] }
+  return (await load({ url, method, key, connections, seconds: time, ...bodies })).perSecond
 }
 
 const instance = await startInstance()
@@ -100,18 +91,16 @@ const statements = async (one: Case, headers: Readonly<Record<string, string>>):
   return ((await count()) - before) / COUNTED
 }
 
-const middle = (values: ReadonlyArray<number>): number =>
-  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
-
 for (const [index, own] of cases(ours.origin).entries()) {
   const reference = cases(bare.origin)[index]!
-  await load(own, WARM_UP_SECONDS)
-  await load(reference, WARM_UP_SECONDS)
+  await rateOf(own, WARM_UP_SECONDS)
+  await rateOf(reference, WARM_UP_SECONDS)
   const pairs: Array<readonly [number, number]> = []
-  for (let round = 0; round < rounds; round++) pairs.push([await load(own, seconds), await load(reference, seconds)])
-  const ratio = middle(pairs.map(([a, b]) => a / b))
+  for (let round = 0; round < rounds; round++)
+    pairs.push([await rateOf(own, seconds), await rateOf(reference, seconds)])
+  const ratio = median(pairs.map(([a, b]) => a / b))
   console.log(
-    `${own.name.padEnd(20)} ${Math.round(middle(pairs.map(([a]) => a)))} requests/s, bare node:http ${Math.round(middle(pairs.map(([, b]) => b)))}: ${ratio.toFixed(2)}`,
+    `${own.name.padEnd(20)} ${Math.round(median(pairs.map(([a]) => a)))} requests/s, bare node:http ${Math.round(median(pairs.map(([, b]) => b)))}: ${ratio.toFixed(2)}`,
   )
 }
 

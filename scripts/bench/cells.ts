@@ -9,7 +9,6 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import autocannon from "autocannon"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { CLI, runCli } from "../../examples/cells/cli.ts"
@@ -20,7 +19,8 @@ import { poolLayer } from "../../src/db/database.ts"
 import { createApi } from "../../test/support/api.ts"
 import { findHaproxy, HAPROXY_MISSING, startHaproxy } from "../haproxy.ts"
 import { ENCRYPTION_KEY, startServer } from "../server.ts"
-import { sizes, startInstance } from "./instance.ts"
+import { median, sizes, startInstance } from "./instance.ts"
+import { load } from "./load.ts"
 
 const { seconds, connections, rounds, rows } = sizes({ seconds: 8, connections: 32, rounds: 3, rows: 1_000_000 })
 const CELLS = ["00", "01"] as const
@@ -31,9 +31,6 @@ const WARM_UP_SECONDS = 3
 const SEED = 50_000
 /** Between two writes of whoever writes while the account moves. */
 const PAUSE_MS = 5
-
-const middle = (values: ReadonlyArray<number>): number =>
-  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 const startCell = async (cell: string) => {
   const instance = await startInstance()
@@ -78,30 +75,23 @@ const KINDS: ReadonlyArray<Kind> = [
   { name: "GET /customers?limit=1", method: "GET" },
 ]
 
-const load = async ({ method, body }: Kind, origin: string, key: string, many: number, duration = seconds) => {
-  const result = await autocannon({
-    url: `${origin}/sandbox/v1/customers${method === "GET" ? "?limit=1" : ""}`,
-    connections: many,
-    duration,
-    method,
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    ...(body === undefined ? {} : { body }),
-  })
-  if (result.non2xx > 0 || result.errors > 0) throw new Error(`${result.non2xx} refused, ${result.errors} errors`)
-  return result.requests.average
+const rateOf = async ({ method, body }: Kind, origin: string, key: string, many: number, time = seconds) => {
+  const url = `${origin}/sandbox/v1/customers${method === "GET" ? "?limit=1" : ""}`
+  const bodies = body === undefined ? {} : { bodies: [body] }
+  return (await load({ url, key, method, connections: many, seconds: time, ...bodies })).perSecond
 }
 
 for (const kind of KINDS) {
   const key = first.keys.sk_test
-  for (const { server, keys } of cells) await load(kind, server.origin, keys.sk_test, connections, WARM_UP_SECONDS)
+  for (const { server, keys } of cells) await rateOf(kind, server.origin, keys.sk_test, connections, WARM_UP_SECONDS)
   const found: Array<readonly [number, number, number]> = []
   for (let round = 0; round < rounds; round++) {
-    const direct = await load(kind, first.server.origin, key, connections)
-    const through = await load(kind, proxied, key, connections)
-    const both = await Promise.all(cells.map(({ keys }) => load(kind, proxied, keys.sk_test, connections / 2)))
+    const direct = await rateOf(kind, first.server.origin, key, connections)
+    const through = await rateOf(kind, proxied, key, connections)
+    const both = await Promise.all(cells.map(({ keys }) => rateOf(kind, proxied, keys.sk_test, connections / 2)))
     found.push([direct, through, both[0]! + both[1]!])
   }
-  const [direct, through, both] = [0, 1, 2].map((at) => Math.round(middle(found.map((one) => one[at]!))))
+  const [direct, through, both] = [0, 1, 2].map((at) => Math.round(median(found.map((one) => one[at]!))))
   console.log(
     `${kind.name.padEnd(24)} one cell ${direct} a second; through the proxy ${through} (${(through! / direct!).toFixed(2)}); two cells through it ${both} (${(both! / through!).toFixed(2)})`,
   )

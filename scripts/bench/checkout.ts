@@ -9,7 +9,7 @@ import { SqlClient } from "effect/sql"
 import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { type Server, startServer } from "../server.ts"
-import { rate, seconds, sizes, startInstance } from "./instance.ts"
+import { median, rate, seconds, sizes, startInstance } from "./instance.ts"
 import { seed } from "./renewals-seed.ts"
 
 /** `rate`: buyers a second. Alone they come for as long as the renewals take beside them. */
@@ -127,9 +127,6 @@ const buyAlone = async (name: string, paths: ReadonlyArray<string>, limitMs: num
   await instance.drop(name)
   return bought
 }
-
-const median = (values: ReadonlyArray<number>): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 const seeded = await instance.database("seeded")
 await run(seeded, seed(due, 0))

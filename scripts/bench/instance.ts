@@ -61,3 +61,5 @@ export const sizes = <const D extends Readonly<Record<string, number>>, const W 
 
 export const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`
 export const rate = (count: number, ms: number): number => Math.round((count / ms) * 1000)
+export const median = (values: ReadonlyArray<number>): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!

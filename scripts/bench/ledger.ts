@@ -14,7 +14,7 @@ import { closeThrough } from "../../src/ledger/closing.ts"
 import { type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
 import { recogniseThrough } from "../../src/ledger/recognition.ts"
 import { dayOf, formatDay } from "../../src/ledger/schedule.ts"
-import { sizes, startInstance } from "./instance.ts"
+import { median, sizes, startInstance } from "./instance.ts"
 import { filling, seedBooks, seedStanding } from "./ledger-seed.ts"
 
 const {
@@ -45,8 +45,6 @@ const run = <A, E>(
   program: Effect.Effect<A, E, SqlClient.SqlClient>,
   connections = 2,
 ): Promise<A> => Effect.runPromise(Effect.provide(program, poolLayer(url, connections)))
-const median = (values: ReadonlyArray<number>): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
 const timed = async (work: () => Promise<unknown>): Promise<number> => {
   const startedAt = performance.now()
   await work()

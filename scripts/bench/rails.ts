@@ -10,7 +10,7 @@ import { SqlClient } from "effect/sql"
 import { poolLayer } from "../../src/db/database.ts"
 import type { RailName } from "../../src/rail/Rail.ts"
 import { type Server, startServer } from "../server.ts"
-import { sizes, startInstance } from "./instance.ts"
+import { median, sizes, startInstance } from "./instance.ts"
 import { seedDue } from "./rails-seed.ts"
 
 /** `renewals` through a rail, `due` by the simulator, `waiting` for the rail that takes its time. */
@@ -144,9 +144,6 @@ const rateOf = async (name: string, template: string, group: Group, alone: boole
   await instance.drop(name)
   return (group.due / ms) * 1000
 }
-
-const median = (values: ReadonlyArray<number>): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 const measured = async (name: string, group: Group, times: number) => {
   const [alone, beside]: [Array<number>, Array<number>] = [[], []]

@@ -38,11 +38,11 @@ export const seed = (
     ) s`
     yield* sql`
     INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event)
-    SELECT account_id, livemode, id, 'periodEnd', 'subscription', version, period_end_at, 3, 'xstate.after.periodEnd.subscription.active.current' FROM subscription`
+    SELECT account_id, livemode, id, 'periodEnd', 'subscription', version, period_end_at, 3, 'xstate.after.periodEnd.subscription.active.current' FROM subscription WHERE account_id = ${account}`
     yield* sql`ANALYZE`.unprepared
   })
 
-/** What years of renewals have left in the tables: so many paid charges, with three journal rows and two events each. */
+/** What years of renewals have left in the tables: so many paid charges, with three journal rows and two events each, which are recorded as of the last month. */
 export const seedPast = (charges: number, subscriptions: number, account = "acct_bench") =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -73,7 +73,7 @@ export const seedPast = (charges: number, subscriptions: number, account = "acct
         yield* sql`
           INSERT INTO event (account_id, livemode, id, type, object_id, data, created_at, recorded_at)
           SELECT account_id, livemode, 'evt_0' || k || lpad(n::text, 24, '0'), CASE k WHEN 1 THEN 'charge.succeeded' ELSE 'subscription.renewed' END, subscription_id,
-            '{"object": "' || repeat(md5(n::text), 26) || '", "previous_attributes": {}}', at, at
+            '{"object": "' || repeat(md5(n::text), 26) || '", "previous_attributes": {}}', at, now() - interval '1 day' - (n / ${charges}::float8) * interval '28 days'
           FROM (${past}) p, generate_series(1, 2) k`
       }),
     )

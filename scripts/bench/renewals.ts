@@ -6,13 +6,9 @@
  */
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { chargeTimers } from "../../src/collecting/collect.ts"
 import { poolLayer } from "../../src/db/database.ts"
-import { sweep } from "../../src/runtime/fire.ts"
-import { servicesLayer } from "../../src/services.ts"
-import { subscriptionTimers } from "../../src/subscription/timers.ts"
-import { KEYS } from "../server.ts"
-import { type Instance, rate, seconds, sizes, startInstance } from "./instance.ts"
+import { renewAll } from "./engine.ts"
+import { type Instance, median, rate, seconds, sizes, startInstance } from "./instance.ts"
 import { rowAtATime, setBased } from "./renewals-reference.ts"
 import { seed, seedPast } from "./renewals-seed.ts"
 
@@ -59,21 +55,6 @@ const timed = async (
   return ms
 }
 
-const engine = (url: Redacted.Redacted<string>): Promise<number> => {
-  let ms = 0
-  return Effect.runPromise(
-    Effect.gen(function* () {
-      const before = performance.now()
-      yield* sweep([chargeTimers, subscriptionTimers])
-      ms = performance.now() - before
-      return ms
-    }).pipe(Effect.provide(servicesLayer(url, KEYS)), Effect.scoped),
-  )
-}
-
-const median = (values: ReadonlyArray<number>): number =>
-  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
-
 const instance = await startInstance()
 const seeded = await instance.database("seeded")
 await Effect.runPromise(
@@ -87,7 +68,7 @@ const sets: Array<number> = []
 for (let round = 0; round < rounds; round++) {
   let sweeping = 0
   await timed(instance, `engine_${round}`, async (url) => {
-    sweeping = await engine(url)
+    sweeping = await renewAll(url)
   })
   ours.push(sweeping)
   if (references === 0) continue

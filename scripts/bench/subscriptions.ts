@@ -7,14 +7,14 @@
  */
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import autocannon from "autocannon"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { createApi } from "../../test/support/api.ts"
 import { startServer } from "../server.ts"
-import { sizes, startInstance } from "./instance.ts"
+import { median, sizes, startInstance } from "./instance.ts"
+import { load } from "./load.ts"
 
 const { seconds, connections, rounds, customers } = sizes({ seconds: 8, connections: 32, rounds: 3, customers: 200 })
 const WARM_UP_SECONDS = 3
@@ -62,25 +62,11 @@ const CASES: ReadonlyArray<Case> = [
 ]
 const CUSTOMER = JSON.stringify({ name: "Ada Obi", email: "ada@example.com", phone: "+2348031234567", metadata: {} })
 
-const load = async (
-  origin: string,
-  path: string,
-  bodies: ReadonlyArray<string>,
-  duration: number,
-  many = connections,
-) => {
-  const result = await autocannon({
-    url: `${origin}/sandbox/v1${path}`,
-    connections: many,
-    duration,
-    method: "POST",
-    headers: { authorization: `Bearer ${keys.sk_test}`, "content-type": "application/json" },
-    requests: bodies.map((body) => ({ body })),
+const post = (origin: string, path: string, bodies: ReadonlyArray<string>, time: number, many = connections) =>
+  load({
+    ...{ url: `${origin}/sandbox/v1${path}`, key: keys.sk_test, method: "POST", bodies },
+    ...{ connections: many, seconds: time },
   })
-  if (result.non2xx > 0 || result.errors > 0)
-    throw new Error(`${path}: ${result.non2xx} refused, ${result.errors} errors`)
-  return { perSecond: result.requests.average, p50: result.latency.p50, p99: result.latency.p99 }
-}
 
 /** Fields of /proc/…/stat, from the third on. */
 const statOf = (pid: number): ReadonlyArray<string> =>
@@ -117,24 +103,21 @@ const cpuOfPostgres = async (): Promise<number> => {
   return (all / TICKS_A_SECOND) * 1000
 }
 
-const middle = (values: ReadonlyArray<number>): number =>
-  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
-
 for (const { name, path, body } of CASES) {
   const bodies = buyers.map((customer) => JSON.stringify(body(customer)))
-  await load(ours.origin, path, bodies, WARM_UP_SECONDS)
+  await post(ours.origin, path, bodies, WARM_UP_SECONDS)
   const pairs: Array<readonly [number, number, number]> = []
   for (let round = 0; round < rounds; round++) {
-    const own = await load(ours.origin, path, bodies, seconds)
-    const reference = await load(bare.origin, "/customers", [CUSTOMER], seconds)
+    const own = await post(ours.origin, path, bodies, seconds)
+    const reference = await post(bare.origin, "/customers", [CUSTOMER], seconds)
     pairs.push([own.perSecond, reference.perSecond, own.p99])
   }
-  const alone = await load(ours.origin, path, bodies, seconds, 1)
+  const alone = await post(ours.origin, path, bodies, seconds, 1)
   const [node, postgres] = [cpuOf(ours.process.pid!), await cpuOfPostgres()]
   for (let n = 0; n < ALONE; n++) await made(path, body(buyers[n % buyers.length]!))
   const [nodeAfter, postgresAfter] = [cpuOf(ours.process.pid!), await cpuOfPostgres()]
   console.log(
-    `${name.padEnd(20)} ${Math.round(middle(pairs.map(([a]) => a)))} a second (99 % in ${middle(pairs.map(([, , p]) => p))} ms), bare node:http ${Math.round(middle(pairs.map(([, b]) => b)))}: ${middle(pairs.map(([a, b]) => a / b)).toFixed(3)}; ` +
+    `${name.padEnd(20)} ${Math.round(median(pairs.map(([a]) => a)))} a second (99 % in ${median(pairs.map(([, , p]) => p))} ms), bare node:http ${Math.round(median(pairs.map(([, b]) => b)))}: ${median(pairs.map(([a, b]) => a / b)).toFixed(3)}; ` +
       `alone ${alone.p50} ms, ${((nodeAfter - node) / ALONE).toFixed(1)} ms of CPU in Node and ${((postgresAfter - postgres) / ALONE).toFixed(1)} in Postgres`,
   )
 }

@@ -11,7 +11,7 @@ import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { createApi } from "../../test/support/api.ts"
 import { startServer } from "../server.ts"
-import { sizes, startInstance } from "./instance.ts"
+import { median, sizes, startInstance } from "./instance.ts"
 
 const { plans, products, payments, rounds } = sizes({ plans: 100_000, products: 20, payments: 3, rounds: 30 })
 
@@ -54,7 +54,6 @@ const seed = (account: string) =>
     yield* sql`VACUUM ANALYZE`.unprepared
   })
 
-const median = (values: ReadonlyArray<number>): number => values.toSorted((a, b) => a - b)[values.length >> 1]!
 const worst = (values: ReadonlyArray<number>): number => Math.max(...values)
 
 const timed = async (work: () => Promise<unknown>): Promise<ReadonlyArray<number>> => {

@@ -215,6 +215,6 @@ export const deliveryWorker = Effect.gen(function* () {
   )
   yield* every("webhooks", () => (rounds.lanes.isIdle ? LOOK_EVERY_MS : ROUND_MS), round(rounds))
   yield* every("webhooks given up", GIVE_UP_EVERY_MS, giveUpEnded)
-  yield* every("events purged", MINUTE_MS, purgeEvents)
+  yield* every("events purged", MINUTE_MS, purgeEvents())
   yield* every("webhook secrets", MINUTE_MS, reportUnopened)
 })

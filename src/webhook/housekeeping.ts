@@ -49,14 +49,14 @@ export const giveUpEnded = Effect.gen(function* () {
 })
 
 /** Deletes events, and their deliveries, that are older than they are kept for (decision I5). */
-export const purgeEvents = Effect.gen(function* () {
+export const purgeEvents = Effect.fnUntraced(function* (kept: string = RETENTION) {
   const sql = yield* SqlClient.SqlClient
   let purged = MAX_PURGED
   while (purged === MAX_PURGED) {
     const gone = yield* sql`
       DELETE FROM event WHERE (account_id, livemode, id) IN (
         SELECT account_id, livemode, id FROM event e
-        WHERE recorded_at < now() - ${RETENTION}::interval AND ${staysHere(sql, "e")} LIMIT ${MAX_PURGED}
+        WHERE recorded_at < now() - ${kept}::interval AND ${staysHere(sql, "e")} LIMIT ${MAX_PURGED}
       ) RETURNING 1`
     purged = gone.length
   }

@@ -108,7 +108,7 @@ describe("events", () => {
       )
     await age(rows[0]!.id, "30 days 1 minute")
     await age(rows[1]!.id, "29 days 23 hours")
-    await database.run(() => purgeEvents)
+    await database.run(() => purgeEvents())
     const left = await database.run((sql) => sql`SELECT id FROM event WHERE account_id = ${account.id} ORDER BY id`)
     expect(left).toEqual(rows.slice(1).map(({ id }) => ({ id })))
   })

@@ -1,0 +1,34 @@
+/** Requests as fast as they are answered, by clients that wait for each answer. */
+import autocannon from "autocannon"
+
+export interface Load {
+  readonly url: string
+  readonly key: string
+  readonly method: "GET" | "POST"
+  /** Sent in turns by each client. */
+  readonly bodies?: ReadonlyArray<string>
+  readonly connections: number
+  readonly seconds: number
+}
+
+/** Milliseconds that half, and 99 %, of the requests took at most. */
+export interface Loaded {
+  readonly perSecond: number
+  readonly p50: number
+  readonly p99: number
+}
+
+/** Fails where a request is refused, or not answered. */
+export const load = async ({ url, key, method, bodies, connections, seconds }: Load): Promise<Loaded> => {
+  const result = await autocannon({
+    url,
+    connections,
+    duration: seconds,
+    method,
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    ...(bodies === undefined ? {} : { requests: bodies.map((body) => ({ body })) }),
+  })
+  if (result.non2xx > 0 || result.errors > 0)
+    throw new Error(`${method} ${url}: ${result.non2xx} refused, ${result.errors} errors`)
+  return { perSecond: result.requests.average, p50: result.latency.p50, p99: result.latency.p99 }
+}
