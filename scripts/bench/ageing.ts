@@ -43,7 +43,8 @@ const requests = async (age: string, url: Redacted.Redacted<string>, key: string
   const plan = await made("/plans", { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly" })
   const buyers: Array<string> = []
   for (let n = 0; n < BUYERS; n++) buyers.push(await made("/customers", { name: `Buyer ${n}` }))
-  const bodies = (of: (customer: string) => object) => buyers.map((customer) => JSON.stringify(of(customer)))
+  const bodies = (of: (customer: string) => object) =>
+    buyers.map((customer) => ({ body: JSON.stringify(of(customer)) }))
   const sale = { amount: 500_000, currency: "NGN", payment_method: "pm_test_success" }
   const cases = [
     { path: "/subscriptions", bodies: bodies((customer) => ({ customer, plan, payment_method: "pm_test_success" })) },
@@ -56,7 +57,7 @@ const requests = async (age: string, url: Redacted.Redacted<string>, key: string
   for (const { path, bodies } of cases) {
     const one = {
       ...{ url: `${origin}${path}`, key, connections },
-      ...(bodies === undefined ? { method: "GET" as const } : { method: "POST" as const, bodies }),
+      ...(bodies === undefined ? { method: "GET" as const } : { method: "POST" as const, requests: bodies }),
     }
     await load({ ...one, seconds: WARM_UP_SECONDS })
     const { perSecond, p99 } = await load({ ...one, seconds })

@@ -27,8 +27,8 @@ interface Case {
 }
 
 const rateOf = async ({ url, method, key, body }: Case, time: number): Promise<number> => {
-  const bodies = body === undefined ? {} : { bodies: [body] }
-  return (await load({ url, method, key, connections, seconds: time, ...bodies })).perSecond
+  const requests = body === undefined ? {} : { requests: [{ body }] }
+  return (await load({ url, method, key, connections, seconds: time, ...requests })).perSecond
 }
 
 const instance = await startInstance()

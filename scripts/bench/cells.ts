@@ -77,8 +77,8 @@ const KINDS: ReadonlyArray<Kind> = [
 
 const rateOf = async ({ method, body }: Kind, origin: string, key: string, many: number, time = seconds) => {
   const url = `${origin}/sandbox/v1/customers${method === "GET" ? "?limit=1" : ""}`
-  const bodies = body === undefined ? {} : { bodies: [body] }
-  return (await load({ url, key, method, connections: many, seconds: time, ...bodies })).perSecond
+  const requests = body === undefined ? {} : { requests: [{ body }] }
+  return (await load({ url, key, method, connections: many, seconds: time, ...requests })).perSecond
 }
 
 for (const kind of KINDS) {

@@ -2,11 +2,12 @@
 import autocannon from "autocannon"
 
 export interface Load {
+  /** Where requests go, unless they say it themselves. */
   readonly url: string
   readonly key: string
   readonly method: "GET" | "POST"
   /** Sent in turns by each client. */
-  readonly bodies?: ReadonlyArray<string>
+  readonly requests?: ReadonlyArray<{ readonly path?: string; readonly body: string }>
   readonly connections: number
   readonly seconds: number
 }
@@ -19,14 +20,14 @@ export interface Loaded {
 }
 
 /** Fails where a request is refused, or not answered. */
-export const load = async ({ url, key, method, bodies, connections, seconds }: Load): Promise<Loaded> => {
+export const load = async ({ url, key, method, requests, connections, seconds }: Load): Promise<Loaded> => {
   const result = await autocannon({
     url,
     connections,
     duration: seconds,
     method,
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    ...(bodies === undefined ? {} : { requests: bodies.map((body) => ({ body })) }),
+    ...(requests === undefined ? {} : { requests: requests.map((request) => ({ ...request })) }),
   })
   if (result.non2xx > 0 || result.errors > 0)
     throw new Error(`${method} ${url}: ${result.non2xx} refused, ${result.errors} errors`)

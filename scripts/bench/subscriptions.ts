@@ -1,7 +1,7 @@
 /**
- * The API's own main write: POST /subscriptions with a first payment, and what costs as much: a charge by hand. Requests a second
- * with many connections and with one, the CPU that one request takes alone in Node and in Postgres, and the statements that it
- * makes; against bare node:http with one INSERT in the same run.
+ * The API's own main write: POST /subscriptions with a first payment; a charge by hand, a report of units and a plain POST beside it.
+ * Requests a second with many connections and with one, and the CPU that one request takes alone in Node and in Postgres; against
+ * bare node:http with one INSERT in the same run.
  *
  *   npm run bench:subscriptions -- --seconds 8 --connections 32
  */
@@ -39,34 +39,52 @@ const made = async (path: string, body: object): Promise<string> => {
   return answer.data.id
 }
 const plan = await made("/plans", { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly" })
-const buyers: Array<string> = []
-for (let n = 0; n < customers; n++) buyers.push(await made("/customers", { name: `Buyer ${n}` }))
+/** A customer, and a subscription of its own. */
+interface Buyer {
+  readonly customer: string
+  readonly subscription: string
+}
+
+const buyers: Array<Buyer> = []
+for (let n = 0; n < customers; n++) {
+  const customer = await made("/customers", { name: `Buyer ${n}` })
+  const subscription = await made("/subscriptions", { customer, plan, payment_method: "pm_test_success" })
+  buyers.push({ customer, subscription })
+}
 
 interface Case {
   readonly name: string
-  readonly path: string
-  readonly body: (customer: string) => object
+  readonly path: (buyer: Buyer) => string
+  readonly body: (buyer: Buyer) => object
 }
 
 const CASES: ReadonlyArray<Case> = [
   {
     name: "POST /subscriptions",
-    path: "/subscriptions",
-    body: (customer) => ({ customer, plan, payment_method: "pm_test_success" }),
+    path: () => "/subscriptions",
+    body: ({ customer }) => ({ customer, plan, payment_method: "pm_test_success" }),
   },
   {
     name: "POST /charges",
-    path: "/charges",
-    body: (customer) => ({ customer, amount: 500_000, currency: "NGN", payment_method: "pm_test_success" }),
+    path: () => "/charges",
+    body: ({ customer }) => ({ customer, amount: 500_000, currency: "NGN", payment_method: "pm_test_success" }),
   },
+  {
+    name: "POST /subscriptions/{id}/unit-records",
+    path: ({ subscription }) => `/subscriptions/${subscription}/unit-records`,
+    body: () => ({ quantity: 1 }),
+  },
+  { name: "POST /customers", path: () => "/customers", body: () => ({ name: "Ada Obi", email: "ada@example.com" }) },
 ]
 const CUSTOMER = JSON.stringify({ name: "Ada Obi", email: "ada@example.com", phone: "+2348031234567", metadata: {} })
 
-const post = (origin: string, path: string, bodies: ReadonlyArray<string>, time: number, many = connections) =>
-  load({
-    ...{ url: `${origin}/sandbox/v1${path}`, key: keys.sk_test, method: "POST", bodies },
-    ...{ connections: many, seconds: time },
-  })
+type Requests = ReadonlyArray<{ readonly path: string; readonly body: string }>
+
+const post = (origin: string, requests: Requests, time: number, many = connections) =>
+  load({ url: origin, key: keys.sk_test, method: "POST", requests, connections: many, seconds: time })
+
+const PREFIX = "/sandbox/v1"
+const REFERENCE: Requests = [{ path: `${PREFIX}/customers`, body: CUSTOMER }]
 
 /** Fields of /proc/…/stat, from the third on. */
 const statOf = (pid: number): ReadonlyArray<string> =>
@@ -104,20 +122,23 @@ const cpuOfPostgres = async (): Promise<number> => {
 }
 
 for (const { name, path, body } of CASES) {
-  const bodies = buyers.map((customer) => JSON.stringify(body(customer)))
-  await post(ours.origin, path, bodies, WARM_UP_SECONDS)
+  const requests = buyers.map((buyer) => ({ path: PREFIX + path(buyer), body: JSON.stringify(body(buyer)) }))
+  await post(ours.origin, requests, WARM_UP_SECONDS)
   const pairs: Array<readonly [number, number, number]> = []
   for (let round = 0; round < rounds; round++) {
-    const own = await post(ours.origin, path, bodies, seconds)
-    const reference = await post(bare.origin, "/customers", [CUSTOMER], seconds)
+    const own = await post(ours.origin, requests, seconds)
+    const reference = await post(bare.origin, REFERENCE, seconds)
     pairs.push([own.perSecond, reference.perSecond, own.p99])
   }
-  const alone = await post(ours.origin, path, bodies, seconds, 1)
+  const alone = await post(ours.origin, requests, seconds, 1)
   const [node, postgres] = [cpuOf(ours.process.pid!), await cpuOfPostgres()]
-  for (let n = 0; n < ALONE; n++) await made(path, body(buyers[n % buyers.length]!))
+  for (let n = 0; n < ALONE; n++) {
+    const buyer = buyers[n % buyers.length]!
+    await made(path(buyer), body(buyer))
+  }
   const [nodeAfter, postgresAfter] = [cpuOf(ours.process.pid!), await cpuOfPostgres()]
   console.log(
-    `${name.padEnd(20)} ${Math.round(median(pairs.map(([a]) => a)))} a second (99 % in ${median(pairs.map(([, , p]) => p))} ms), bare node:http ${Math.round(median(pairs.map(([, b]) => b)))}: ${median(pairs.map(([a, b]) => a / b)).toFixed(3)}; ` +
+    `${name.padEnd(36)} ${Math.round(median(pairs.map(([a]) => a)))} a second (99 % in ${median(pairs.map(([, , p]) => p))} ms), bare node:http ${Math.round(median(pairs.map(([, b]) => b)))}: ${median(pairs.map(([a, b]) => a / b)).toFixed(3)}; ` +
       `alone ${alone.p50} ms, ${((nodeAfter - node) / ALONE).toFixed(1)} ms of CPU in Node and ${((postgresAfter - postgres) / ALONE).toFixed(1)} in Postgres`,
   )
 }

@@ -83,6 +83,8 @@ type Sql<A, E = never> = Effect.Effect<A, SqlError.SqlError | E, SqlClient.SqlCl
 export interface Table<Row extends Ref> {
   readonly name: string
   readonly columns: Readonly<Record<string, AnyColumn>>
+  /** Whether it leaves a row that is there already alone. */
+  readonly refuses: boolean
   /** Inserts rows; returns the IDs of those that were not there already, where the table says what that is. */
   insert(rows: ReadonlyArray<Row>): Sql<ReadonlySet<string>>
   /** Writes the moving columns of locked rows. */
@@ -95,8 +97,11 @@ export interface Table<Row extends Ref> {
   find(tenant: Tenant, ids: ReadonlyArray<string>): Sql<ReadonlyMap<string, Row>>
   /** The tenant's row with this ID; fails with `resource_missing`. */
   get(tenant: Tenant, id: string): Sql<Row, Problem>
-  /** Locks rows and reads them, in ID order: so does everybody, and no two transactions wait for each other. */
-  lock(refs: ReadonlyArray<Ref>, mode?: LockMode): Sql<ReadonlyArray<Row>>
+  /**
+   * Locks rows and reads them, in ID order: so does everybody, and no two transactions wait for each other. `only`: those for which
+   * this holds, a condition in SQL.
+   */
+  lock(refs: ReadonlyArray<Ref>, mode?: LockMode, only?: string): Sql<ReadonlyArray<Row>>
   /** Locks the tenant's row with this ID and reads it; fails with `resource_missing`. */
   lockOne(tenant: Tenant, id: string, mode?: LockMode): Sql<Row, Problem>
 }
@@ -128,7 +133,7 @@ interface StatementTexts {
   readonly update: string
   readonly edit: string
   readonly find: string
-  readonly lock: (mode: LockMode) => string
+  readonly lock: (mode: LockMode, only: string) => string
 }
 
 type Typed = ReadonlyArray<readonly [name: string, type: ColumnType]>
@@ -156,11 +161,11 @@ const updateText = (table: string, columns: Typed): string => {
  */
 const lockText =
   (table: string) =>
-  (mode: LockMode): string =>
+  (mode: LockMode, only: string): string =>
     `
   SELECT t.* FROM (SELECT * FROM ${given(KEY_COLUMNS)} ORDER BY id COLLATE "C") r
   CROSS JOIN LATERAL (
-    SELECT * FROM ${table} WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) FOR ${mode}
+    SELECT * FROM ${table} WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) AND ${only} FOR ${mode}
   ) t`
 
 const textsOf = (table: string, all: Typed, moving: Typed, edited: Typed, once: string | undefined): StatementTexts => {
@@ -221,17 +226,18 @@ const statements = <Row extends Ref>(
         (rows) => new Map(read(rows).map((row) => [row.id, row])),
       ),
     )
-  const lock = (refs: ReadonlyArray<Ref>, mode: LockMode = "UPDATE"): Sql<ReadonlyArray<Row>> =>
+  const lock = (refs: ReadonlyArray<Ref>, mode: LockMode = "UPDATE", only = "true"): Sql<ReadonlyArray<Row>> =>
     refs.length === 0
       ? Effect.succeed([])
       : Effect.flatMap(SqlClient.SqlClient, (sql) =>
-          Effect.map(sql.unsafe<Row>(texts.lock(mode), parametersOf(refs, KEY_COLUMNS)), read),
+          Effect.map(sql.unsafe<Row>(texts.lock(mode, only), parametersOf(refs, KEY_COLUMNS)), read),
         )
   const orMissing = (id: string, row: Row | undefined): Effect.Effect<Row, Problem> =>
     row === undefined ? Effect.fail(noSuch(noun, id)) : Effect.succeed(row)
   return {
     name,
     columns,
+    refuses: once !== undefined,
     insert: (rows) =>
       rows.length === 0
         ? Effect.succeed(new Set<string>())

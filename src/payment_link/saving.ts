@@ -1,9 +1,9 @@
 /** What a payment method that is saved by a link means to its customer (decision F8). */
 import { Effect } from "effect"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import { apply } from "../subscription/apply.ts"
 import { tryMethod } from "../subscription/methodUsers.ts"
 import type { SubscriptionRow } from "../subscription/subscription.ts"
-import { apply } from "../subscription/subscriptions.ts"
 import { becomesDefaultBySaving } from "./defaults.ts"
 
 interface Saved {

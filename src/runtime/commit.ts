@@ -1,6 +1,6 @@
 /** Writes what transitions leave behind, of any actors, in the running transaction: one set-based statement for each kind of row. */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { inOneGo } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
 import { appendEvents } from "../event/events.ts"
@@ -36,45 +36,58 @@ const withBorn = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Outcome> => {
   return born.length === 0 ? outcomes : [...outcomes, ...withBorn(born)]
 }
 
-/** Writes the rows, table by table; returns the outcomes without those of rows that were there already. */
-const writeRows = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
+type Write = Effect.Effect<unknown, SqlError.SqlError, SqlClient.SqlClient>
+
+/** What writes the rows, table by table; `refused` gets the IDs of those that were there already. */
+const rowsOf = (outcomes: ReadonlyArray<Outcome>, refused: Set<string>): ReadonlyArray<Write> => {
   const byTable = Map.groupBy(outcomes, ({ table }) => table)
-  const rowsOf = (of: ReadonlyArray<Outcome>, wanted: (outcome: Outcome) => boolean) =>
+  const pick = (of: ReadonlyArray<Outcome>, wanted: (outcome: Outcome) => boolean) =>
     of.filter(wanted).map(({ row }) => row)
   const updates = [...byTable].flatMap(([table, of]) => [
-    table.update(rowsOf(of, ({ write }) => write === "update")),
-    table.edit(rowsOf(of, ({ write, edited }) => write === "update" && edited)),
+    table.update(pick(of, ({ write }) => write === "update")),
+    table.edit(pick(of, ({ write, edited }) => write === "update" && edited)),
   ])
-  const refused = new Set<string>()
   const inserts = [...byTable].map(([table, of]) => {
-    const rows = rowsOf(of, ({ write }) => write === "insert")
+    const rows = pick(of, ({ write }) => write === "insert")
     return Effect.map(table.insert(rows), (inserted) => {
       for (const { id } of rows) if (!inserted.has(id)) refused.add(id)
     })
   })
   // What is over makes room: for the next attempt at a bill, and for the next paid period.
-  yield* inOneGo([...updates, ...inserts])
-  return refused.size === 0 ? outcomes : outcomes.filter(({ row }) => !refused.has(row.id))
-})
+  return [...updates, ...inserts]
+}
 
-/**
- * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events. The rows must be locked. Returns
- * what was written, the actors that were brought about among it; a new actor that was there already is left out with all
- * that goes with it.
- */
-export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
-  const written = yield* writeRows(withBorn(outcomes))
-  const set = written.flatMap(({ timers }) => timers.set)
+/** What writes all that goes with the rows. */
+const partsOf = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Write> => {
+  const set = outcomes.flatMap(({ timers }) => timers.set)
   const isSet = new Set(set.map(({ actor_id, name }) => `${actor_id} ${name}`))
-  const clear = written.flatMap(({ timers }) => timers.clear)
-  yield* inOneGo([
-    writeJournal(written.flatMap(({ journal }) => (journal === undefined ? [] : [journal]))),
+  const clear = outcomes.flatMap(({ timers }) => timers.clear)
+  return [
+    writeJournal(outcomes.flatMap(({ journal }) => (journal === undefined ? [] : [journal]))),
     clearTimers(clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`))),
     setTimers(set),
-    postEntries(written.flatMap(({ entries }) => entries)),
-    writeSchedules(written.flatMap(({ schedules }) => schedules)),
-    writeMovements(written.flatMap(({ movements }) => movements)),
-    appendEvents(written.flatMap(({ events }) => events)),
-  ])
+    postEntries(outcomes.flatMap(({ entries }) => entries)),
+    writeSchedules(outcomes.flatMap(({ schedules }) => schedules)),
+    writeMovements(outcomes.flatMap(({ movements }) => movements)),
+    appendEvents(outcomes.flatMap(({ events }) => events)),
+  ]
+}
+
+/**
+ * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events; in
+ * one go, unless a row may be there already. The rows must be locked. Returns what was written, the actors that were brought about
+ * among it; a new actor that was there already is left out with all that goes with it.
+ */
+export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
+  const all = withBorn(outcomes)
+  const refused = new Set<string>()
+  const rows = rowsOf(all, refused)
+  if (!all.some(({ table, write }) => write === "insert" && table.refuses)) {
+    yield* inOneGo([...rows, ...partsOf(all)])
+    return all
+  }
+  yield* inOneGo(rows)
+  const written = refused.size === 0 ? all : all.filter(({ row }) => !refused.has(row.id))
+  yield* inOneGo(partsOf(written))
   return written
 })

@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { recoverCharges } from "../collecting/collect.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
@@ -6,8 +6,8 @@ import { equals, listOf } from "../http/lists.ts"
 import { subscriptionApi } from "./api.ts"
 import { createSubscriptions } from "./create.ts"
 import { renderSubscription, subscriptions } from "./subscription.ts"
-import { cancelSubscription, pauseSubscription, resumeSubscription, updateSubscription } from "./subscriptions.ts"
-import { finishReport, renderUnitRecord, reportUnits, unitRecords } from "./units.ts"
+import { cancelSubscription, pauseSubscriptions, resumeSubscriptions, updateSubscription } from "./subscriptions.ts"
+import { finishReport, renderUnitRecord, reportAllUnits, unitRecords } from "./units.ts"
 
 /** How a request that charges a subscription is finished after a crash, and what is returned. */
 const staged = {
@@ -46,16 +46,17 @@ export const subscriptionEndpoints = [
   }),
   bind(subscriptionApi.pause, {
     kind: "write",
-    run: (request) => Effect.map(pauseSubscription(request, request.id, request.body), renderSubscription),
+    runAll: (requests) =>
+      Effect.map(pauseSubscriptions(requests[0]!, requests), (all) => all.map(Exit.map(renderSubscription))),
   }),
-  bind(subscriptionApi.resume, { ...staged, begin: (request) => resumeSubscription(request, request.id) }),
+  bind(subscriptionApi.resume, { ...staged, beginAll: (requests) => resumeSubscriptions(requests[0]!, requests) }),
   bind(subscriptionApi.cancel, {
     kind: "write",
     run: (request) => Effect.map(cancelSubscription(request, request.id, request.body), renderSubscription),
   }),
   bind(subscriptionApi.reportUnits, {
     kind: "staged",
-    begin: (request) => reportUnits(request, request.id, request.body),
+    beginAll: (requests) => reportAllUnits(requests[0]!, requests),
     finish: finishReport,
     reply: (tenant, id) => Effect.map(unitRecords.get(tenant, id), renderUnitRecord),
   }),

@@ -115,19 +115,27 @@ export const outcomesOf = Effect.fnUntraced(function* (
   given: Given,
   isNew = false,
 ) {
-  if (transitions.length === 0) return { outcomes: [], attempts: [], settled: [] }
+  if (transitions.length === 0) return { outcomes: [], rows: [], attempts: [], settled: [] }
   const facts = yield* readFacts(transitions, given)
   const all = transitions.map((transition) => outcomeOf(transition, facts, isNew))
   return {
     outcomes: all.map(({ outcome }) => outcome),
+    rows: all.map(({ row }) => row),
     attempts: all.flatMap(({ attempt }) => (attempt === undefined ? [] : [attempt])),
     settled: all.flatMap(({ settled }) => (settled === undefined ? [] : [settled])),
   }
 })
 
-/** Moves subscriptions by commands, in the running transaction; returns the charges to attempt once it is committed. */
-export const move = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>, given: Given) {
-  const { outcomes, attempts } = yield* outcomesOf(advance(subscriptionLifecycle, commands), given)
+/**
+ * Moves subscriptions by commands, in the running transaction. Returns those that moved as they are now, by ID, and the charges to
+ * attempt once it is committed.
+ */
+export const moveRows = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>, given: Given) {
+  const { outcomes, rows, attempts } = yield* outcomesOf(advance(subscriptionLifecycle, commands), given)
   yield* commitAttempts(outcomes, attempts)
-  return attempts
+  return { rows: new Map(rows.map((row) => [row.id, row])), attempts }
 })
+
+/** The same; returns the charges to attempt alone. */
+export const move = (commands: ReadonlyArray<SubscriptionCommand>, given: Given) =>
+  Effect.map(moveRows(commands, given), ({ attempts }) => attempts)

@@ -70,6 +70,8 @@ export interface Facts {
 export interface SubscriptionOutcome {
   readonly outcome: Outcome
   /** The charge that it brings about. */
+  /** The subscription as it is now. */
+  readonly row: SubscriptionRow
   readonly attempt: ChargeRow | undefined
   /** The charge whose answer moved it, with what was decided on it. */
   readonly settled: ChargeRow | undefined
@@ -219,5 +221,5 @@ export const outcomeOf = (transition: SubscriptionTransition, facts: Facts, isNe
   const outcome = isNew
     ? born(subscriptionLifecycle, transition, row, parts)
     : moved(subscriptionLifecycle, transition, row, parts)
-  return { outcome, attempt, settled }
+  return { outcome, row, attempt, settled }
 }

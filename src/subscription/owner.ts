@@ -6,9 +6,10 @@ import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import { problem } from "../problem.ts"
 import { isRetryable } from "../rail/PaymentRail.ts"
 import { advance } from "../runtime/lifecycle.ts"
+import { apply, lockWithMethod } from "./apply.ts"
 import { type MoveServices, outcomesOf, type SubscriptionCommand } from "./move.ts"
 import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "./subscription.ts"
-import { apply, lockWithMethod, refuseWhileCharging } from "./subscriptions.ts"
+import { refuseWhileCharging } from "./subscriptions.ts"
 import { policyOf, readTerms, type Terms } from "./terms.ts"
 
 /** The subscription that a charge is for. */

@@ -1,23 +1,18 @@
 /** Subscriptions: the verbs of the API on one that exists (decisions E9 to E15). */
 import { Effect } from "effect"
-import type { SubscriptionEvent } from "../../machines/events.ts"
 import { isCharging, waitsForCheckout } from "../../machines/status.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { pay } from "../collecting/pay.ts"
-import { customers } from "../customer/customer.ts"
 import { refOf, type Tenant } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
-import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { invalid, problem } from "../problem.ts"
-import { formatInstant, parseInstant, sameForAll } from "../time.ts"
+import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
+import { type Applied, apply, applyAll, type Found, lockWithMethod } from "./apply.ts"
 import { Checkouts } from "./Checkouts.ts"
-import { move } from "./move.ts"
-import type { Details } from "./outcome.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
-import { readTerms } from "./terms.ts"
 
 /** What one period comes to must be chargeable (decision B4). */
 export const checkAmount = (priceKobo: number, quantity: number) =>
@@ -26,48 +21,6 @@ export const checkAmount = (priceKobo: number, quantity: number) =>
     : Effect.fail(
         invalid("quantity", `quantity times the plan's amount may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`),
       )
-
-/** A subscription locked for an event from the API, with its own now. */
-export interface Locked {
-  readonly row: SubscriptionRow
-  readonly now: number
-}
-
-/** Locks a subscription for an event from the API. A clock that moves refuses (422). */
-export const lockForEvent = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
-  const { test_clock_id } = yield* subscriptions.get(tenant, id)
-  const now = yield* standingTime(tenant, test_clock_id)
-  return { row: yield* subscriptions.lockOne(tenant, id), now } satisfies Locked
-})
-
-/**
- * The same for a request that may name a payment method in its `payment_method`: the customer is locked too, so that no
- * method is removed while it is being named.
- */
-export const lockWithMethod = Effect.fnUntraced(function* (
-  tenant: Tenant,
-  id: string,
-  named: string | null | undefined,
-) {
-  const { test_clock_id, customer_id } = yield* subscriptions.get(tenant, id)
-  const now = yield* standingTime(tenant, test_clock_id)
-  const customer = yield* customers.lockOne(tenant, customer_id, "SHARE")
-  const method = named == null ? undefined : yield* nameMethod(customer, named, "payment_method", now)
-  return { row: yield* subscriptions.lockOne(tenant, id), now, customer, method }
-})
-
-/** Applies one event to a locked subscription, with its plan's terms as they stand. Returns the charges to attempt. */
-export const apply = Effect.fnUntraced(function* ({ row, now }: Locked, event: SubscriptionEvent, details?: Details) {
-  const terms = yield* readTerms([refOf(row)])
-  const { overage_per_unit_kobo, pro_rate } = terms.get(row.id)!
-  const informed =
-    event.type === "resume" ? { ...event, unitKobo: overage_per_unit_kobo ?? 0, proRate: pro_rate } : event
-  return yield* move([{ row, event: informed }], {
-    nowOf: sameForAll(now),
-    terms,
-    ...(details === undefined ? {} : { details: new Map([[row.id, details]]) }),
-  })
-})
 
 const stateInvalid = (row: SubscriptionRow, what: string) =>
   problem("subscription_state_invalid", `The subscription is ${row.status}: it cannot be ${what}.`)
@@ -98,15 +51,15 @@ export const cancelSubscription = Effect.fn("subscription.cancel")(function* (
   return yield* subscriptions.get(tenant, id)
 })
 
+/** A request on the subscription that its path names. */
+interface On<Body> {
+  readonly id: string
+  readonly body: Body
+}
+
 /** Pauses an active subscription until it is resumed, or until `resumes_at` (decision E10). */
-export const pauseSubscription = Effect.fn("subscription.pause")(function* (
-  tenant: Tenant,
-  id: string,
-  input: SubscriptionPause,
-) {
-  const locked = yield* lockForEvent(tenant, id)
-  const { row, now } = locked
-  const resumesAt = input.resumes_at == null ? null : parseInstant(input.resumes_at)!
+const pause = Effect.fnUntraced(function* ({ row, now, terms }: Found, { body }: On<SubscriptionPause>) {
+  const resumesAt = body.resumes_at == null ? null : parseInstant(body.resumes_at)!
   if (resumesAt !== null && resumesAt <= now)
     return yield* invalid(
       "resumes_at",
@@ -114,27 +67,30 @@ export const pauseSubscription = Effect.fn("subscription.pause")(function* (
     )
   yield* refuseWhileCharging(row)
   if (row.status !== "active") return yield* stateInvalid(row, "paused")
-  const terms = (yield* readTerms([refOf(row)])).get(id)!
   if (!terms.pause_enabled)
     return yield* problem("pause_not_enabled", `The plan ${row.plan_id} does not have pause_enabled.`)
-  yield* apply(locked, {
-    type: "pause",
-    at: now,
-    resumesAt,
-    reason: input.reason ?? null,
-    proRate: terms.pro_rate,
-  })
-  return yield* subscriptions.get(tenant, id)
+  const event = { type: "pause" as const, at: now, resumesAt, reason: body.reason ?? null, proRate: terms.pro_rate }
+  return { event, answer: (applied: Applied) => applied.row }
 })
 
+/** Pauses those that requests name which came together: for each what it comes to. */
+export const pauseSubscriptions = Effect.fn("subscription.pause")(
+  (tenant: Tenant, requests: ReadonlyArray<On<SubscriptionPause>>) => applyAll(tenant, requests, pause),
+)
+
 /** Resumes what is paused, by request or by escalation: a new period starts and is charged (decisions E9, E11). */
-export const resumeSubscription = Effect.fn("subscription.resume")(function* (tenant: Tenant, id: string) {
-  const locked = yield* lockForEvent(tenant, id)
-  yield* refuseWhileCharging(locked.row)
-  if (locked.row.status !== "paused") return yield* stateInvalid(locked.row, "resumed")
-  const attempts = yield* apply(locked, { type: "resume", at: locked.now })
-  return { id, after: pay(attempts, locked.now) }
+const resume = Effect.fnUntraced(function* ({ row, now, terms }: Found) {
+  yield* refuseWhileCharging(row)
+  if (row.status !== "paused") return yield* stateInvalid(row, "resumed")
+  const unitKobo = terms.overage_per_unit_kobo ?? 0
+  const event = { type: "resume" as const, at: now, unitKobo, proRate: terms.pro_rate }
+  return { event, answer: ({ attempts }: Applied) => ({ id: row.id, after: pay(attempts, now) }) }
 })
+
+/** Resumes those that requests name which came together: for each what it comes to. */
+export const resumeSubscriptions = Effect.fn("subscription.resume")(
+  (tenant: Tenant, requests: ReadonlyArray<{ readonly id: string }>) => applyAll(tenant, requests, resume),
+)
 
 /** Changes what the merchant may change (decision E14). A new payment method for what is overdue is tried at once. */
 export const updateSubscription = Effect.fn("subscription.update")(function* (

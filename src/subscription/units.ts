@@ -2,13 +2,13 @@
  * Reporting units (decisions D8, E1, E17): counted on the subscription and billed with its next renewal, or, on a plan that
  * is billed by deliveries, each report a renewal.
  */
-import { Effect } from "effect"
-import { UNIT_ACTIONS, type UnitAction } from "../../machines/events.ts"
+import { Effect, Exit } from "effect"
+import { type SubscriptionEvent, UNIT_ACTIONS, type UnitAction } from "../../machines/events.ts"
 import type { SubscriptionStatus } from "../../machines/status.ts"
-import type { ChargeRow } from "../charge/charge.ts"
 import { recoverCharges } from "../collecting/collect.ts"
 import { pay } from "../collecting/pay.ts"
 import * as Kind from "../db/Kind.ts"
+import { sent } from "../db/pipelining.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { commonOf } from "../http/response.ts"
@@ -17,8 +17,7 @@ import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
 import { invalid, problem } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import type { UnitRecord, UnitReport } from "./api.ts"
-import { apply, type Locked, lockForEvent } from "./subscriptions.ts"
-import { readTerms } from "./terms.ts"
+import { type Applied, applyAll, type Found, type Locked } from "./apply.ts"
 
 const { fixed } = columnsOf()
 
@@ -60,21 +59,19 @@ const MAX_UNITS = 1_000_000_000_000
 
 const COUNTING: ReadonlyArray<SubscriptionStatus> = ["trialing", "active", "past_due"]
 
-/** What the report makes of the period's units, and the charges to attempt for it. */
-interface Reported {
+/** What the report makes of the period's units, and of the subscription, if anything. */
+interface Counted {
   readonly total: number
-  readonly attempts: ReadonlyArray<ChargeRow>
+  readonly event: SubscriptionEvent | undefined
 }
 
-const count = Effect.fnUntraced(function* (locked: Locked, action: UnitAction, quantity: number) {
-  const { row, now } = locked
+const count = Effect.fnUntraced(function* ({ row, now, terms }: Found, action: UnitAction, quantity: number) {
   const total = action === "set" ? quantity : row.units + quantity
   if (total > MAX_UNITS) return yield* invalid("quantity", `A period's units may come to at most ${MAX_UNITS}.`)
-  const unitKobo = (yield* readTerms([row])).get(row.id)?.overage_per_unit_kobo ?? 0
-  if (total * unitKobo + row.price_kobo * row.quantity > MAX_AMOUNT_KOBO) {
+  if (total * (terms.overage_per_unit_kobo ?? 0) + row.price_kobo * row.quantity > MAX_AMOUNT_KOBO) {
     return yield* invalid("quantity", `The period's charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
   }
-  return { total, attempts: yield* apply(locked, { type: "units", at: now, quantity, action }) } satisfies Reported
+  return { total, event: { type: "units", at: now, quantity, action } } satisfies Counted
 })
 
 const refuseUndeliverable = ({ row }: Locked, action: UnitAction) => {
@@ -93,24 +90,23 @@ const refuseUndeliverable = ({ row }: Locked, action: UnitAction) => {
   return Effect.void
 }
 
-const deliver = Effect.fnUntraced(function* (locked: Locked, deliveredAt: number, quantity: number) {
-  const { row, now } = locked
+const deliver = Effect.fnUntraced(function* ({ row, now }: Locked, deliveredAt: number, quantity: number) {
   if (row.price_kobo * row.quantity * quantity > MAX_AMOUNT_KOBO)
     return yield* invalid("quantity", `The charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
   // No delivery was made: there is nothing to bill.
-  const attempts =
-    quantity === 0 ? [] : yield* apply(locked, { type: "deliver", at: now, deliveries: quantity, deliveredAt })
-  return { total: quantity, attempts } satisfies Reported
+  const event = quantity === 0 ? undefined : ({ type: "deliver", at: now, deliveries: quantity, deliveredAt } as const)
+  return { total: quantity, event } satisfies Counted
 })
 
-/** Takes a report. The subscription's row is locked: a renewal bills these units, or comes after and bills the others. */
-export const reportUnits = Effect.fn("subscription.reportUnits")(function* (
-  tenant: Tenant,
-  id: string,
-  report: UnitReport,
-) {
-  const locked = yield* lockForEvent(tenant, id)
-  const { row, now } = locked
+/** A request to take a report of the subscription that its path names. */
+interface Report {
+  readonly id: string
+  readonly body: UnitReport
+}
+
+/** What a report comes to, and its record once it is taken. */
+const take = Effect.fnUntraced(function* (found: Found, { body: report }: Report) {
+  const { row, now } = found
   const at = report.timestamp === undefined ? now : parseInstant(report.timestamp)!
   if (at > now) {
     return yield* invalid("timestamp", `timestamp must not lie in the future: it is ${formatInstant(now)}.`)
@@ -120,16 +116,16 @@ export const reportUnits = Effect.fn("subscription.reportUnits")(function* (
     return yield* problem("subscription_state_invalid", `The subscription is ${row.status}: it takes no units.`)
   }
   const byDelivery = row.billing_cycle === "per_delivery"
-  if (byDelivery) yield* refuseUndeliverable(locked, action)
+  if (byDelivery) yield* refuseUndeliverable(found, action)
   if (at < row.period_start_at) {
     const message = `The current period began at ${formatInstant(row.period_start_at)}: units before it are billed.`
     return yield* problem("timestamp_out_of_period", message, "timestamp")
   }
   // Units reported during a trial are free (decision E1), deliveries too.
-  const { total, attempts }: Reported =
+  const { total, event }: Counted =
     byDelivery && row.status !== "trialing"
-      ? yield* deliver(locked, at, report.quantity)
-      : yield* count(locked, action, report.quantity)
+      ? yield* deliver(found, at, report.quantity)
+      : yield* count(found, action, report.quantity)
   const record: UnitRecordRow = {
     account_id: row.account_id,
     livemode: row.livemode,
@@ -143,6 +139,18 @@ export const reportUnits = Effect.fn("subscription.reportUnits")(function* (
     description: report.description ?? null,
     created_at: now,
   }
-  yield* unitRecords.insert([record])
-  return { id: record.id, after: pay(attempts, now) }
+  return { event, answer: ({ attempts }: Applied) => ({ record, after: pay(attempts, now) }) }
+})
+
+/**
+ * Takes reports that came together: for each what it comes to. A subscription's row is locked: a renewal bills these units, or comes
+ * after and bills the others.
+ */
+export const reportAllUnits = Effect.fn("subscription.reportUnits")(function* (
+  tenant: Tenant,
+  reports: ReadonlyArray<Report>,
+) {
+  const taken = yield* applyAll(tenant, reports, take)
+  yield* sent(unitRecords.insert(taken.filter(Exit.isSuccess).map(({ value }) => value.record)))
+  return taken.map(Exit.map(({ record, after }) => ({ id: record.id, after })))
 })

@@ -12,6 +12,7 @@ import {
   createSession,
   declined,
   hidden,
+  hold,
   holdTable,
   moneyOf,
   nudge,
@@ -127,6 +128,19 @@ const meanwhile = async <A, B>(first: () => Promise<A>, then: () => Promise<B>):
   await held.stands()
   const done = await then().finally(held.release)
   return [await paying, done]
+}
+
+/**
+ * Asks while what somebody else pays is at the rail; returns once the first look at what the customer owes is over. What is asked
+ * may go on waiting.
+ */
+const looked = async <A>(customer: string, ask: () => Promise<A>): Promise<readonly [Promise<A>]> => {
+  const held = await hold(database, (sql) => sql`SELECT 1 FROM customer WHERE id = ${customer} FOR UPDATE`)
+  const asked = ask()
+  const waited = await held.stands(2)
+  await held.release()
+  await held.left(waited, 1)
+  return [asked]
 }
 
 describe("one session", () => {
@@ -518,14 +532,14 @@ describe("while a payment is at the rail", () => {
 
   it("of a manual retry, the link waits: it takes nothing where that pays, and pays where that is declined", async () => {
     const { all } = await overdues(2)
-    for (const [n, { id, link }] of all.entries()) {
+    for (const [n, { customer, id, link }] of all.entries()) {
       const { latest_charge } = await subscriptionOf(id)
       const [retried, linked] = await meanwhile(
         () =>
           api.post(`/charges/${latest_charge}/retry`, {
             payment_method: n === 0 ? AT_RAIL : DECLINED_AT_RAIL,
           }),
-        async () => [pay(link, "pm_test_success")] as const,
+        () => looked(customer, () => pay(link, "pm_test_success")),
       )
       expect(retried.status).toBe(201)
       const answer = await linked[0]

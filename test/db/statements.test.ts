@@ -106,7 +106,7 @@ const costOf = async (ask: (n: number) => Promise<unknown>): Promise<Cost> => {
 it("take as many statements and round trips as this table says", async () => {
   const customer = await createCustomer(sandbox)
   // So little that nothing of it is used up while the test runs, which would be an entry more.
-  const plan = await createPlan(sandbox, { amount: 5_000, pause_enabled: true })
+  const plan = await createPlan(sandbox, { amount: 5_000, pause_enabled: true, overage_per_unit: 100 })
   const subscribed = async () =>
     data(await sandbox.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }), 201).id
   const ids: Array<string> = []
@@ -122,6 +122,9 @@ it("take as many statements and round trips as this table says", async () => {
     "POST /plans": await costOf(() => createPlan(sandbox)),
     "POST /charges": await costOf(() => sandbox.post("/charges", sale)),
     "POST /subscriptions": await costOf(subscribed),
+    "POST /subscriptions/{id}/unit-records": await costOf((n) =>
+      sandbox.post(`/subscriptions/${ids[n]}/unit-records`, { quantity: 1 }),
+    ),
     "POST /subscriptions/{id}/pause": await costOf((n) => sandbox.post(`/subscriptions/${ids[n]}/pause`, {})),
     "POST /subscriptions/{id}/resume": await costOf((n) => sandbox.post(`/subscriptions/${ids[n]}/resume`, {})),
   }
@@ -132,9 +135,11 @@ it("take as many statements and round trips as this table says", async () => {
     "POST /customers, live: 5 in 2",
     "POST /customers, with an Idempotency-Key: 6 in 3",
     "POST /plans: 4 in 1",
-    "POST /charges: 16 in 10",
-    "POST /subscriptions: 25 in 13",
-    "POST /subscriptions/{id}/pause: 16 in 9",
-    "POST /subscriptions/{id}/resume: 19 in 9",
+    "POST /charges: 16 in 9",
+    "POST /subscriptions: 25 in 11",
+    "POST /subscriptions/{id}/unit-records: 9 in 4",
+    "POST /subscriptions/{id}/pause: 13 in 4",
+    // With a charge for what was used before.
+    "POST /subscriptions/{id}/resume: 29 in 13",
   ])
 })

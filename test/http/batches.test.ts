@@ -114,3 +114,94 @@ describe("charges that are made at once", () => {
     )
   })
 })
+
+/** A subscription that is paid for. */
+const subscribe = async (plan: string, on: Readonly<Record<string, unknown>> = {}): Promise<string> => {
+  const customer = await createCustomer(api, on)
+  return data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" }), 201).id
+}
+
+const verb = (id: string, name: string, body: object = {}) => api.post(`/subscriptions/${id}/${name}`, body)
+
+describe("reports of units that come at once", () => {
+  it("count one after the other, and are answered each for itself", async () => {
+    const clock = await createClock(api, "2026-01-31T00:00:00Z")
+    const plan = await createPlan(api, { overage_per_unit: 1_000 })
+    const [one, onClock, over] = [
+      await subscribe(plan),
+      await subscribe(plan, { test_clock: clock }),
+      await subscribe(plan),
+    ]
+    data(await verb(over, "cancel"))
+    const kinds = [
+      { id: one, body: { quantity: 1 }, says: "made" },
+      { id: onClock, body: { quantity: 2 }, says: "made" },
+      { id: "sub_none", body: { quantity: 1 }, says: "404 resource_missing null" },
+      { id: over, body: { quantity: 1 }, says: "422 subscription_state_invalid null" },
+      { id: one, body: { quantity: 10 }, says: "made" },
+      {
+        id: onClock,
+        body: { quantity: 1, timestamp: "2026-02-01T00:00:00Z" },
+        says: "400 parameter_invalid timestamp",
+      },
+      { id: one, body: { quantity: 900_000_000 }, says: "400 parameter_invalid quantity" },
+    ]
+    const asked = mixed(kinds, 49)
+    const all = await Promise.all(asked.map(({ id, body }) => verb(id, "unit-records", body)))
+    expect(all.map(outcome)).toEqual(asked.map(({ says }) => says))
+    const counted = (id: string) => all.map(({ body }) => body.data).filter((record) => record?.subscription === id)
+    for (const [id, sum] of [
+      [one, 77],
+      [onClock, 14],
+    ] as const) {
+      const records = counted(id).sort((a, b) => a.period_total - b.period_total)
+      expect(
+        records.map(({ quantity, period_total }, at) => period_total - quantity - (records[at - 1]?.period_total ?? 0)),
+      ).toEqual(records.map(() => 0))
+      expect(records.at(-1)!.period_total).toBe(sum)
+    }
+    expect(new Set(counted(onClock).map(({ created_at }) => created_at))).toEqual(new Set(["2026-01-31T00:00:00.000Z"]))
+  })
+
+  it("are deliveries of which each is charged that is taken", async () => {
+    const id = await subscribe(await createPlan(api, { billing_cycle: "per_delivery" }))
+    const all = await Promise.all(Array.from({ length: 12 }, () => verb(id, "unit-records", { quantity: 1 })))
+    const taken = all.filter(({ status }) => status === 201).length
+    expect(taken).toBeGreaterThan(0)
+    expect(new Set(all.map(outcome))).toEqual(
+      new Set(taken === 12 ? ["made"] : ["made", "422 subscription_unpaid null"]),
+    )
+    const charges = (await api.all("/charges")).filter(({ subscription }) => subscription === id)
+    // The first one is what it began with.
+    expect(charges.map(({ status }) => status)).toEqual(Array.from({ length: taken + 1 }, () => "succeeded"))
+  })
+})
+
+describe("subscriptions that are paused and resumed at once", () => {
+  it("are so once each", async () => {
+    const plan = await createPlan(api, { pause_enabled: true, pro_rate: false })
+    const never = await subscribe(await createPlan(api, { pause_enabled: false }))
+    const ids = await Promise.all(Array.from({ length: 8 }, () => subscribe(plan)))
+    const twice = [...ids, ...ids]
+    for (const [name, status] of [
+      ["pause", "paused"],
+      ["resume", "active"],
+    ] as const) {
+      const [refused, ...all] = await Promise.all([never, ...twice].map((id) => verb(id, name)))
+      expect(refused!.body.error.code).toBe(name === "pause" ? "pause_not_enabled" : "subscription_state_invalid")
+      for (const id of ids) {
+        const answers = all.filter((_, at) => twice[at] === id)
+        const done = answers.filter((answer) => answer.status === 200)
+        expect(done.map(({ body }) => [body.data.id, body.data.status])).toEqual([[id, status]])
+        const others = answers.filter((answer) => answer.status !== 200)
+        expect(others.length).toBe(1)
+        // Its first charge may be under way yet.
+        expect(["subscription_state_invalid", "charge_in_progress"]).toContain(others[0]!.body.error.code)
+      }
+    }
+    for (const id of ids) {
+      const charges = (await api.all("/charges")).filter(({ subscription }) => subscription === id)
+      expect(charges.length).toBe(2)
+    }
+  })
+})

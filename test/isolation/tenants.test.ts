@@ -71,18 +71,16 @@ describe("lists that take too long", () => {
   it("are refused, and leave others their reading sessions", async () => {
     const { first, slow } = await holding("LOCK TABLE customer IN ACCESS EXCLUSIVE MODE", async () => {
       const slow = Array.from({ length: 20 }, () => api.get("/customers"))
-      await eventually(async () => {
-        const found = await database.run(
-          (sql) => sql`SELECT 1 FROM pg_locks WHERE relation = 'customer'::regclass AND NOT granted`,
+      // Background work may wait for the table, too.
+      const waiting = () =>
+        database.run(
+          (sql) => sql`
+            SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
+            WHERE relation = 'customer'::regclass AND NOT granted AND query LIKE '%ORDER BY%LIMIT%'`,
         )
-        return found.length > 0 ? true : undefined
-      })
+      await eventually(async () => ((await waiting()).length > 0 ? true : undefined))
       // One tenant has one session, whatever it waits for.
-      expect(
-        await database.run(
-          (sql) => sql`SELECT count(*)::int AS n FROM pg_locks WHERE relation = 'customer'::regclass AND NOT granted`,
-        ),
-      ).toEqual([{ n: 1 }])
+      expect((await waiting()).length).toBe(1)
       data(await stranger.get("/plans"))
       return { slow, first: await Promise.race(slow) }
     })
@@ -125,9 +123,14 @@ describe("a process with low limits", () => {
     withServer({ RATE_LIMIT_PUBLIC: "2" }, async (low) => {
       // Well formed, so that each is looked for.
       const wrong = () => createApi(low.origin, Redacted.value(generateKey("secret", false).key)).get("/account")
-      expect(codes(await many(40, wrong))).toEqual(new Set(["401 key_invalid", "429 rate_limited"]))
-      const callback = await fetch(`${low.origin}/callbacks/termii/all`, { method: "POST", body: "{}" })
-      expect(callback.status).toBe(429)
+      const callback = () => fetch(`${low.origin}/callbacks/termii/all`, { method: "POST", body: "{}" })
+      const began = performance.now()
+      expect([(await wrong()).status, (await callback()).status]).toEqual([401, 403])
+      const answers = (await Promise.all([many(20, wrong), many(20, callback)])).flat()
+      const seconds = (performance.now() - began) / 1000
+      // What the address has in the beginning, and what it gets back meanwhile: for both together.
+      const refused = answers.filter(({ status }) => status === 429).length
+      expect(2 + answers.length - refused).toBeLessThanOrEqual(4 + Math.ceil(2 * seconds))
       // Whoever has a key is served all the same, though it was never seen before.
       data(await createApi(low.origin, keys().sk_test).get("/account"))
     }))

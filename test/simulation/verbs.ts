@@ -19,7 +19,7 @@ import { detach } from "../../src/payment_method/paymentMethods.ts"
 import type { Problem } from "../../src/problem.ts"
 import type { OutsideRail } from "../../src/rail/Rail.ts"
 import { createSubscriptions } from "../../src/subscription/create.ts"
-import { cancelSubscription, pauseSubscription, resumeSubscription } from "../../src/subscription/subscriptions.ts"
+import { cancelSubscription, pauseSubscriptions, resumeSubscriptions } from "../../src/subscription/subscriptions.ts"
 import type { Services } from "./service.ts"
 
 /** Returns the code of the refusal; undefined: it was done. */
@@ -101,8 +101,8 @@ export const verbs = {
     ),
   cancel: (tenant: Tenant, id: string, atPeriodEnd: boolean) =>
     asked(Effect.as(cancelSubscription(tenant, id, { at_period_end: atPeriodEnd }), {})),
-  pause: (tenant: Tenant, id: string) => asked(Effect.as(pauseSubscription(tenant, id, {}), {})),
-  resume: (tenant: Tenant, id: string) => asked(resumeSubscription(tenant, id)),
+  pause: (tenant: Tenant, id: string) => asked(Effect.as(only(pauseSubscriptions(tenant, [{ id, body: {} }])), {})),
+  resume: (tenant: Tenant, id: string) => asked(only(resumeSubscriptions(tenant, [{ id }]))),
   setCard: (tenant: Tenant, id: string, card: string) =>
     asked(
       Effect.gen(function* () {

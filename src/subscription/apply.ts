@@ -1,0 +1,157 @@
+/** Events from the API on subscriptions that exist: locks what they name, decides, commits; many together, or one. */
+import { Effect, Exit } from "effect"
+import type { SubscriptionEvent } from "../../machines/events.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+import { standingTime, standingTimes } from "../clock/clocks.ts"
+import { customers } from "../customer/customer.ts"
+import { IN_ONE_GO } from "../db/pipelining.ts"
+import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import { nameMethod } from "../payment_method/paymentMethods.ts"
+import { noSuch, type Problem } from "../problem.ts"
+import { sameForAll } from "../time.ts"
+import { move, moveRows } from "./move.ts"
+import type { Details } from "./outcome.ts"
+import { type SubscriptionRow, subscriptions } from "./subscription.ts"
+import { readTerms, type Terms } from "./terms.ts"
+
+/** A subscription locked for an event from the API, with its own now. */
+export interface Locked {
+  readonly row: SubscriptionRow
+  readonly now: number
+}
+
+/** The same with its terms, as they stand. */
+export interface Found extends Locked {
+  readonly terms: Terms
+}
+
+const lockWithTerms = (refs: ReadonlyArray<Ref>, only?: string) =>
+  Effect.map(Effect.all([subscriptions.lock(refs, "UPDATE", only), readTerms(refs)], IN_ONE_GO), ([rows, terms]) =>
+    rows.map((row) => ({ row, terms: terms.get(row.id)! })),
+  )
+
+/**
+ * Locks subscriptions for events from the API; for each ID what is found. Those of a clock are locked once that is held, and
+ * refused while it moves (422).
+ */
+const lockForEvents = Effect.fnUntraced(function* (tenant: Tenant, ids: ReadonlyArray<string>) {
+  const refsTo = (some: ReadonlyArray<string>) => some.map((id): Ref => ({ ...tenantOf(tenant), id }))
+  const found = new Map<string, Exit.Exit<Found, Problem>>()
+  const free = yield* lockWithTerms(refsTo(ids), "test_clock_id IS NULL")
+  const wall = Date.now()
+  for (const one of free) found.set(one.row.id, Exit.succeed({ ...one, now: wall }))
+  const others = ids.filter((id) => !found.has(id))
+  if (others.length === 0) return found
+
+  const known = yield* subscriptions.find(tenant, others)
+  const clockOf = (id: string): string | undefined => known.get(id)?.test_clock_id ?? undefined
+  const times = yield* standingTimes(
+    tenant,
+    others.flatMap((id) => clockOf(id) ?? []),
+  )
+  for (const id of others) {
+    const time = times.get(clockOf(id) ?? "")
+    if (time === undefined) found.set(id, Exit.fail(noSuch("subscription", id)))
+    else if (Exit.isFailure(time)) found.set(id, Exit.failCause(time.cause))
+  }
+  const onClocks = yield* lockWithTerms(refsTo(others.filter((id) => !found.has(id))))
+  for (const one of onClocks) {
+    const time = times.get(one.row.test_clock_id!)!
+    found.set(
+      one.row.id,
+      Exit.map(time, (now) => ({ ...one, now })),
+    )
+  }
+  return found
+})
+
+/** A subscription once its event is applied, and the charges to attempt for it. */
+export interface Applied extends Locked {
+  readonly attempts: ReadonlyArray<ChargeRow>
+}
+
+/** What a request does to the subscription that it names, if anything, and what it answers then. */
+export interface Verdict<A> {
+  readonly event: SubscriptionEvent | undefined
+  readonly answer: (applied: Applied) => A
+}
+
+/** Applies requests that name a subscription each; for each what it comes to. */
+const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: string }, A>(
+  tenant: Tenant,
+  requests: ReadonlyArray<Q>,
+  decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
+) {
+  const locked = yield* lockForEvents(
+    tenant,
+    requests.map(({ id }) => id),
+  )
+  const decided = yield* Effect.forEach(requests, (request) =>
+    Effect.exit(
+      Effect.gen(function* () {
+        const found = yield* locked.get(request.id)!
+        return { found, verdict: yield* decide(found, request) }
+      }),
+    ),
+  )
+  const accepted = decided.filter(Exit.isSuccess).map(({ value }) => value)
+  // A customer has one clock.
+  const nows = new Map(accepted.map(({ found: { row, now } }) => [row.customer_id, now]))
+  const { rows, attempts } = yield* moveRows(
+    accepted.flatMap(({ found: { row }, verdict: { event } }) => (event === undefined ? [] : [{ row, event }])),
+    {
+      nowOf: ({ customer_id }) => nows.get(customer_id!)!,
+      terms: new Map(accepted.map(({ found }) => [found.row.id, found.terms])),
+    },
+  )
+  const attemptsOf = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
+  return decided.map(
+    Exit.map(({ found, verdict }) => {
+      const { id } = found.row
+      return verdict.answer({ row: rows.get(id) ?? found.row, now: found.now, attempts: attemptsOf.get(id) ?? [] })
+    }),
+  )
+})
+
+/**
+ * Applies requests that came together, each to the subscription that it names: for each what it comes to. Those that name the same one
+ * follow each other, each finding what the one before it has left.
+ */
+export const applyAll = Effect.fnUntraced(function* <Q extends { readonly id: string }, A>(
+  tenant: Tenant,
+  requests: ReadonlyArray<Q>,
+  decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
+) {
+  const outcomes = new Map<Q, Exit.Exit<A, Problem>>()
+  for (let left = requests; left.length > 0; left = left.filter((one) => !outcomes.has(one))) {
+    const firsts = [...new Map(left.toReversed().map((one) => [one.id, one])).values()]
+    const exits = yield* applyDistinct(tenant, firsts, decide)
+    for (const [at, exit] of exits.entries()) outcomes.set(firsts[at]!, exit)
+  }
+  return requests.map((one) => outcomes.get(one)!)
+})
+
+/**
+ * Locks one for a request that may name a payment method in its `payment_method`: the customer is locked too, so that no method is
+ * removed while it is being named.
+ */
+export const lockWithMethod = Effect.fnUntraced(function* (
+  tenant: Tenant,
+  id: string,
+  named: string | null | undefined,
+) {
+  const { test_clock_id, customer_id } = yield* subscriptions.get(tenant, id)
+  const now = yield* standingTime(tenant, test_clock_id)
+  const customer = yield* customers.lockOne(tenant, customer_id, "SHARE")
+  const method = named == null ? undefined : yield* nameMethod(customer, named, "payment_method", now)
+  return { row: yield* subscriptions.lockOne(tenant, id), now, customer, method }
+})
+
+/** Applies one event to a locked subscription, with its plan's terms as they stand. Returns the charges to attempt. */
+export const apply = Effect.fnUntraced(function* ({ row, now }: Locked, event: SubscriptionEvent, details?: Details) {
+  return yield* move([{ row, event }], {
+    nowOf: sameForAll(now),
+    terms: yield* readTerms([refOf(row)]),
+    ...(details === undefined ? {} : { details: new Map([[row.id, details]]) }),
+  })
+})
