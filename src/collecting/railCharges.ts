@@ -49,17 +49,22 @@ interface Subject extends ChargeRow {
   readonly method_email: string | null
 }
 
+/** Each row is looked up by its key, however young the tables were when this was planned. */
 const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Subject>`
     SELECT c.*, a.business_name, p.name AS customer_name, p.email AS customer_email, p.phone AS customer_phone,
       m.sealed, m.email AS method_email
     FROM ${records(sql, calls.map(refOf), REF_COLUMNS)} r
-    JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)
-    JOIN account a ON a.id = c.account_id
-    JOIN customer p ON (p.account_id, p.livemode, p.id) = (c.account_id, c.livemode, c.customer_id)
-    LEFT JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id)
-      = (c.account_id, c.livemode, c.customer_id, c.payment_method->>'id')`
+    CROSS JOIN LATERAL (SELECT * FROM charge WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) c
+    CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = c.account_id OFFSET 0) a
+    CROSS JOIN LATERAL (
+      SELECT * FROM customer WHERE (account_id, livemode, id) = (c.account_id, c.livemode, c.customer_id) OFFSET 0
+    ) p
+    LEFT JOIN LATERAL (
+      SELECT * FROM payment_method
+      WHERE (account_id, livemode, customer_id, id) = (c.account_id, c.livemode, c.customer_id, c.payment_method->>'id') OFFSET 0
+    ) m ON true`
   return new Map(rows.map((row) => [row.id, row]))
 })
 

@@ -85,7 +85,9 @@ export const findPaymentMethods = Effect.fnUntraced(function* (
   const rows = yield* sql<AttachedMethod & { customer_id: string }>`
     SELECT m.customer_id, m.id, m.type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year, m.rail
     FROM ${records(sql, wanted, { ...REF_COLUMNS, method: "text" })} r
-    JOIN payment_method m ON (m.account_id, m.livemode, m.customer_id, m.id) = (r.account_id, r.livemode, r.id, r.method)`
+    CROSS JOIN LATERAL (
+      SELECT * FROM payment_method WHERE (account_id, livemode, customer_id, id) = (r.account_id, r.livemode, r.id, r.method) OFFSET 0
+    ) m`
   return new Map(rows.map(({ customer_id, ...method }) => [methodKey(customer_id, method.id), method]))
 })
 

@@ -77,13 +77,16 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
   const fireByWallClock = (rows: ReadonlyArray<Row>, now: number) => fireRows(rows, now, () => sameForAll(now))
   const claim = Effect.fnUntraced(function* (now: number, setAside: ReadonlySet<string>) {
     const sql = yield* SqlClient.SqlClient
+    // In the order of what is due, each actor by its key, until there are enough: however young the tables were when this was planned.
     const found = yield* sql<Row>`
-      SELECT a.* FROM timer t
-      JOIN ${sql(table.name)} a ON (a.account_id, a.livemode, a.id) = (t.account_id, t.livemode, t.actor_id)
-      WHERE t.actor_kind = ${kind} AND t.test_clock_id IS NULL AND t.due_at <= ${PgTypes.timestamptz(now)}
-        AND t.actor_id <> ALL(${[...setAside]}::text[]) AND ${staysHere(sql, "t")}
-      ORDER BY t.due_at, t.rank, t.actor_id LIMIT ${batchSize()}
-      FOR UPDATE OF a SKIP LOCKED`
+      SELECT a.* FROM (
+        SELECT account_id, livemode, actor_id FROM timer t
+        WHERE actor_kind = ${kind} AND test_clock_id IS NULL AND due_at <= ${PgTypes.timestamptz(now)}
+          AND actor_id <> ALL(${[...setAside]}::text[]) AND ${staysHere(sql, "t")}
+        ORDER BY due_at, rank, actor_id OFFSET 0
+      ) t CROSS JOIN LATERAL (
+        SELECT * FROM ${sql(table.name)} WHERE (account_id, livemode, id) = (t.account_id, t.livemode, t.actor_id) FOR UPDATE SKIP LOCKED
+      ) a LIMIT ${batchSize()}`
     // An actor with two due timers is claimed twice. The timers are read again now that the actors are locked.
     return [...new Map(found.map((row) => [row.id, row])).values()]
   })

@@ -66,11 +66,11 @@ export const takeFirstDue = Effect.fnUntraced(function* (actors: ReadonlyArray<R
   const sql = yield* SqlClient.SqlClient
   return yield* sql<TimerRow>`
     DELETE FROM timer USING (
-      SELECT DISTINCT ON (t.actor_id) t.account_id, t.livemode, t.actor_id, t.name
-      FROM ${records(sql, actors, REF_COLUMNS)} r
-      JOIN timer t ON (t.account_id, t.livemode, t.actor_id) = (r.account_id, r.livemode, r.id)
-      WHERE t.due_at <= ${PgTypes.timestamptz(until)}
-      ORDER BY t.actor_id, t.due_at, t.rank
+      SELECT t.* FROM ${records(sql, actors, REF_COLUMNS)} r CROSS JOIN LATERAL (
+        SELECT account_id, livemode, actor_id, name FROM timer
+        WHERE (account_id, livemode, actor_id) = (r.account_id, r.livemode, r.id) AND due_at <= ${PgTypes.timestamptz(until)}
+        ORDER BY due_at, rank LIMIT 1
+      ) t
     ) due
     WHERE (timer.account_id, timer.livemode, timer.actor_id, timer.name) = (due.account_id, due.livemode, due.actor_id, due.name)
     RETURNING timer.*`

@@ -76,20 +76,22 @@ export interface Verdict<A> {
   readonly answer: (applied: Applied) => A
 }
 
-/** Applies requests that name a subscription each; for each what it comes to. */
+/** What one of several requests comes to, and its subscription as it is then. */
+interface Outcome<A> {
+  readonly answer: A
+  readonly found: Found
+}
+
+/** Applies requests of which no two name the same subscription; for each what it comes to. */
 const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: string }, A>(
-  tenant: Tenant,
   requests: ReadonlyArray<Q>,
+  foundOf: (id: string) => Exit.Exit<Found, Problem>,
   decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
 ) {
-  const locked = yield* lockForEvents(
-    tenant,
-    requests.map(({ id }) => id),
-  )
   const decided = yield* Effect.forEach(requests, (request) =>
     Effect.exit(
       Effect.gen(function* () {
-        const found = yield* locked.get(request.id)!
+        const found = yield* foundOf(request.id)
         return { found, verdict: yield* decide(found, request) }
       }),
     ),
@@ -106,9 +108,10 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
   )
   const attemptsOf = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
   return decided.map(
-    Exit.map(({ found, verdict }) => {
-      const { id } = found.row
-      return verdict.answer({ row: rows.get(id) ?? found.row, now: found.now, attempts: attemptsOf.get(id) ?? [] })
+    Exit.map(({ found, verdict }): Outcome<A> => {
+      const row = rows.get(found.row.id) ?? found.row
+      const answer = verdict.answer({ row, now: found.now, attempts: attemptsOf.get(row.id) ?? [] })
+      return { answer, found: { ...found, row } }
     }),
   )
 })
@@ -122,13 +125,21 @@ export const applyAll = Effect.fnUntraced(function* <Q extends { readonly id: st
   requests: ReadonlyArray<Q>,
   decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
 ) {
-  const outcomes = new Map<Q, Exit.Exit<A, Problem>>()
-  for (let left = requests; left.length > 0; left = left.filter((one) => !outcomes.has(one))) {
+  const found = yield* lockForEvents(tenant, [...new Set(requests.map(({ id }) => id))])
+  const answers = new Map<Q, Exit.Exit<A, Problem>>()
+  for (let left = requests; left.length > 0; left = left.filter((one) => !answers.has(one))) {
     const firsts = [...new Map(left.toReversed().map((one) => [one.id, one])).values()]
-    const exits = yield* applyDistinct(tenant, firsts, decide)
-    for (const [at, exit] of exits.entries()) outcomes.set(firsts[at]!, exit)
+    const outcomes = yield* applyDistinct(firsts, (id) => found.get(id)!, decide)
+    for (const [at, outcome] of outcomes.entries()) {
+      const request = firsts[at]!
+      if (Exit.isSuccess(outcome)) found.set(request.id, Exit.succeed(outcome.value.found))
+      answers.set(
+        request,
+        Exit.map(outcome, ({ answer }) => answer),
+      )
+    }
   }
-  return requests.map((one) => outcomes.get(one)!)
+  return requests.map((one) => answers.get(one)!)
 })
 
 /**

@@ -116,7 +116,7 @@ export const readBodies = Effect.fnUntraced(function* (wanted: ReadonlyArray<Ref
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Pick<EventRow, "livemode" | "id" | "type" | "data" | "created_at">>`
     SELECT e.livemode, e.id, e.type, e.data, e.created_at FROM ${records(sql, wanted, REF_COLUMNS)} r
-    JOIN event e ON (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id)`
+    CROSS JOIN LATERAL (SELECT * FROM event WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) e`
   return new Map(rows.map((row) => [row.id, eventBody(row)]))
 })
 
