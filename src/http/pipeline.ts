@@ -218,15 +218,15 @@ export const createPipeline = <R>(
     // Of callers whom no key answers for, bytes are held as those of pages' forms are.
     const hold = asker.kind === "anybody" ? (bytes: number) => limits.hold(call, asker.address, bytes) : undefined
     const raw = isWrite(node) ? yield* readJson(node, hold) : {}
-    const run = Effect.fnUntraced(function* (held: Claim | undefined) {
-      const { body, query, fields } = yield* decode(call, match, raw)
-      const request = { ...tenant, caller: { name: nameOf(asker) }, id: params.id ?? "", params, body, query }
-      return yield* runHandler({ endpoint, request, asker, held, fields, expanders }, batches)
-    })
-    const again = Effect.fnUntraced(function* (stored: Stored) {
-      const fields = yield* expansions(url.searchParams.getAll("expand[]"), endpoint.declaration)
-      return yield* replay(tenant, stored, fields, expanders)
-    })
+    const run = (held: Claim | undefined) =>
+      Effect.flatMap(decode(call, match, raw), ({ body, query, fields }) => {
+        const request = { ...tenant, caller: { name: nameOf(asker) }, id: params.id ?? "", params, body, query }
+        return runHandler({ endpoint, request, asker, held, fields, expanders }, batches)
+      })
+    const again = (stored: Stored) =>
+      Effect.flatMap(expansions(url.searchParams.getAll("expand[]"), endpoint.declaration), (fields) =>
+        replay(tenant, stored, fields, expanders),
+      )
     const reply: Reply = yield* once(call, tenant, asker, raw, run, again)
     const counted = isWrite(node) && reply.headers?.["x-service-billable"] === undefined
     const standing = counted && asker.kind !== "anybody" ? yield* metering.standing(asker) : {}

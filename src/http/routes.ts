@@ -22,7 +22,11 @@ interface Route<E> {
   readonly endpoint: E
 }
 
-const split = (path: string): ReadonlyArray<string> => path.split("/").slice(1)
+/** The segments of a path after its first slash. */
+const split = (path: string): ReadonlyArray<string> => path.slice(1).split("/")
+
+/** Routes that a path can be of: of its length, and with its first segment, which is literal in all of them. */
+const shapeOf = (segments: ReadonlyArray<string>): string => `${segments.length} ${segments[0]}`
 
 const PARAMETER = /:(\w+)/g
 
@@ -43,20 +47,20 @@ const decodeSegment = (segment: string): string => {
 
 /** The routes of the live or of the sandbox environment. Literal segments win over parameters. */
 export const createRoutes = <E extends Declared>(endpoints: ReadonlyArray<E>, livemode: boolean): Routes<E> => {
-  const byLength = new Map<number, Array<Route<E>>>()
+  const byShape = new Map<string, Array<Route<E>>>()
   for (const endpoint of endpoints) {
     if (livemode && endpoint.declaration.sandboxOnly === true) continue
     const segments = split(endpoint.declaration.path)
-    const routes = byLength.get(segments.length) ?? []
+    const routes = byShape.get(shapeOf(segments)) ?? []
     routes.push({ segments, endpoint })
-    byLength.set(segments.length, routes)
+    byShape.set(shapeOf(segments), routes)
   }
   const parameters = ({ segments }: Route<E>): number => segments.filter((segment) => segment.startsWith(":")).length
-  for (const routes of byLength.values()) routes.sort((a, b) => parameters(a) - parameters(b))
+  for (const routes of byShape.values()) routes.sort((a, b) => parameters(a) - parameters(b))
   return {
     find: (method, path) => {
       const segments = split(path)
-      const fitting = (byLength.get(segments.length) ?? []).filter((route) =>
+      const fitting = (byShape.get(shapeOf(segments)) ?? []).filter((route) =>
         route.segments.every((segment, index) =>
           segment.startsWith(":") ? segments[index] !== "" : segment === segments[index],
         ),
@@ -65,11 +69,9 @@ export const createRoutes = <E extends Declared>(endpoints: ReadonlyArray<E>, li
       const route = fitting.find(({ endpoint }) => endpoint.declaration.method === wanted)
       if (route === undefined)
         return { allow: [...new Set(fitting.map(({ endpoint }) => endpoint.declaration.method))] }
-      const params = Object.fromEntries(
-        route.segments.flatMap((segment, at) =>
-          segment.startsWith(":") ? [[segment.slice(1), decodeSegment(segments[at]!)] as const] : [],
-        ),
-      )
+      const params: Record<string, string> = {}
+      for (const [at, segment] of route.segments.entries())
+        if (segment.startsWith(":")) params[segment.slice(1)] = decodeSegment(segments[at]!)
       return { endpoint: route.endpoint, params }
     },
   }

@@ -205,7 +205,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     const received = yield* HttpServerRequest.HttpServerRequest
     const node = NodeHttpServerRequest.toIncomingMessage(received) as IncomingMessage
     const requestId = newId("request")
-    const url = URL.canParse(node.url ?? "/", BASE) ? new URL(node.url ?? "/", BASE) : new URL(BASE)
+    const url = URL.parse(node.url ?? "/", BASE) ?? new URL(BASE)
     const startedAt = performance.now()
     const call: Call = { node, url, headers: {}, ends: [], key: undefined, route: undefined, refused: () => undefined }
     const dispatched = Effect.provideService(dispatch(call, requestId), ArrivedAt, startedAt)

@@ -2,7 +2,7 @@
  * What keys look like: `sk_test_`, or `adm_`, + 32 base62 characters, of which the first two are the cell that made it, + 6
  * of checksum (decisions J1, J3, O2).
  */
-import { createHash, randomBytes } from "node:crypto"
+import { hash, randomBytes } from "node:crypto"
 import { crc32 } from "node:zlib"
 import { Redacted } from "effect"
 import { DEFAULT_CELL } from "../cell.ts"
@@ -36,7 +36,7 @@ const body = (cell: string): string => {
   return out
 }
 
-export const hashKey = (key: string): Uint8Array => createHash("sha256").update(key).digest()
+export const hashKey = (key: string): Uint8Array => hash("sha256", key, "buffer")
 
 /** A fresh key that begins with `prefix`. What is kept of it is its hash, prefix and last four characters. */
 const generate = (prefix: string, cell: string) => {
