@@ -1,13 +1,17 @@
 /** What the deliveries leave behind: those that nobody is to get any more, and those that are old. */
+import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref, staysHere } from "../db/tenant.ts"
+import { MINUTE_MS } from "../time.ts"
 import type { EndpointRow } from "./endpoint.ts"
 import { WAITING, waitingEndpoints } from "./waiting.ts"
 
 const MAX_GIVEN_UP = 1_000
 const RETENTION = "30 days"
 const MAX_PURGED = 5_000
+/** Events are recorded in the order in which their transactions began, nearly. */
+const OUT_OF_ORDER_MS = 10 * MINUTE_MS
 
 /**
  * Gives up a batch of what an endpoint is not to get any more: everything where it is disabled or deleted, else what was
@@ -48,16 +52,31 @@ export const giveUpEnded = Effect.gen(function* () {
   yield* Effect.forEach(ended, giveUp, { discard: true })
 })
 
-/** Deletes events, and their deliveries, that are older than they are kept for (decision I5). */
-export const purgeEvents = Effect.fnUntraced(function* (kept: string = RETENTION) {
+/** Deletes some of the events that were recorded `from` on and are older than `kept`; returns how many, and when the last one was. */
+const purgeBatch = Effect.fnUntraced(function* (kept: string, from: number) {
   const sql = yield* SqlClient.SqlClient
-  let purged = MAX_PURGED
-  while (purged === MAX_PURGED) {
-    const gone = yield* sql`
+  const [batch] = yield* sql<{ count: number; last: number | null }>`
+    WITH gone AS (
       DELETE FROM event WHERE (account_id, livemode, id) IN (
         SELECT account_id, livemode, id FROM event e
-        WHERE recorded_at < now() - ${kept}::interval AND ${staysHere(sql, "e")} LIMIT ${MAX_PURGED}
-      ) RETURNING 1`
-    purged = gone.length
-  }
+        WHERE recorded_at >= ${PgTypes.timestamptz(from)} AND recorded_at < now() - ${kept}::interval AND ${staysHere(sql, "e")}
+        LIMIT ${MAX_PURGED}
+      ) RETURNING recorded_at
+    )
+    SELECT count(*) AS count, max(recorded_at) AS last FROM gone`
+  return batch!
 })
+
+/**
+ * Deletes batch by batch, each beginning where the one before it ended, so that none walks over what is deleted already. Returns whether
+ * there may be more: what was recorded in another order than its rows lie in.
+ */
+const purgeThrough = Effect.fnUntraced(function* (kept: string) {
+  let batch = yield* purgeBatch(kept, 0)
+  if (batch.count < MAX_PURGED) return false
+  while (batch.count === MAX_PURGED) batch = yield* purgeBatch(kept, batch.last! - OUT_OF_ORDER_MS)
+  return true
+})
+
+/** Deletes events, and their deliveries, that are older than they are kept for (decision I5). */
+export const purgeEvents = (kept: string = RETENTION) => Effect.repeat(purgeThrough(kept), { while: (more) => more })

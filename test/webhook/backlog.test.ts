@@ -112,4 +112,22 @@ describe("events", () => {
     const left = await database.run((sql) => sql`SELECT id FROM event WHERE account_id = ${account.id} ORDER BY id`)
     expect(left).toEqual(rows.slice(1).map(({ id }) => ({ id })))
   })
+
+  it("go in one run, however many are old", async () => {
+    const { account } = await database.run(() => createAccount({ businessName: "Older" }))
+    const of = (age: string, count: number) =>
+      database.run(
+        (sql) => sql`
+          INSERT INTO event (account_id, livemode, id, type, object_id, data, created_at, recorded_at)
+          SELECT ${account.id}, true, 'evt_' || gen_random_uuid(), 'customer.created', 'cus_1', '{}', now(), now() - ${age}::interval - n * interval '1 second'
+          FROM generate_series(1, ${count}::int) n`,
+      )
+    await of("31 days", 11_000)
+    await of("1 day", 3)
+    await database.run(() => purgeEvents())
+    const [left] = await database.run(
+      (sql) => sql<{ count: number }>`SELECT count(*) AS count FROM event WHERE account_id = ${account.id}`,
+    )
+    expect(left!.count).toBe(3)
+  })
 })
