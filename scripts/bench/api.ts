@@ -14,6 +14,8 @@ import { load } from "./load.ts"
 
 const { seconds, connections, rounds } = sizes({ seconds: 8, connections: 32, rounds: 3 })
 
+/** Customers that are read in turns. */
+const READ = 500
 /** Requests whose statements are counted. */
 const COUNTED = 50
 const WARM_UP_SECONDS = 3
@@ -21,15 +23,15 @@ const WARM_UP_SECONDS = 3
 interface Case {
   readonly name: string
   readonly method: "GET" | "POST"
+  /** Where one of its requests goes. */
   readonly url: string
   readonly key: string
-  readonly body?: string
+  /** What is sent in turns. */
+  readonly requests: ReadonlyArray<{ readonly path?: string; readonly body?: string }>
 }
 
-const rateOf = async ({ url, method, key, body }: Case, time: number): Promise<number> => {
-  const requests = body === undefined ? {} : { requests: [{ body }] }
-  return (await load({ url, method, key, connections, seconds: time, ...requests })).perSecond
-}
+const rateOf = async (one: Case, seconds: number): Promise<number> =>
+  (await load({ ...one, connections, seconds })).perSecond
 
 const instance = await startInstance()
 const url = await instance.database("api")
@@ -47,18 +49,24 @@ const body = JSON.stringify({
   phone: "+2348031234567",
   metadata: { tier: "gold" },
 })
-const made = (await (
-  await fetch(`${ours.origin}/sandbox/v1/customers`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body,
-  })
-).json()) as { data: { id: string } }
+const create = async (): Promise<string> => {
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }
+  const response = await fetch(`${ours.origin}/sandbox/v1/customers`, { method: "POST", headers, body })
+  return ((await response.json()) as { data: { id: string } }).data.id
+}
+const paths: Array<string> = []
+while (paths.length < READ) paths.push(`/sandbox/v1/customers/${await create()}`)
 
 const cases = (origin: string): ReadonlyArray<Case> => [
-  { name: "POST /customers", method: "POST", url: `${origin}/sandbox/v1/customers`, key, body },
-  { name: "… live, metered", method: "POST", url: `${origin}/v1/customers`, key: keys.sk_live!, body },
-  { name: "GET /customers/{id}", method: "GET", url: `${origin}/sandbox/v1/customers/${made.data.id}`, key },
+  { name: "POST /customers", method: "POST", url: `${origin}/sandbox/v1/customers`, key, requests: [{ body }] },
+  { name: "… live, metered", method: "POST", url: `${origin}/v1/customers`, key: keys.sk_live!, requests: [{ body }] },
+  {
+    name: "GET /customers/{id}",
+    method: "GET",
+    url: origin + paths[0]!,
+    key,
+    requests: paths.map((path) => ({ path })),
+  },
 ]
 
 /** Statements that reach the database for one request. */
@@ -85,7 +93,7 @@ const statements = async (one: Case, headers: Readonly<Record<string, string>>):
         "content-type": "application/json",
         ...(headers["idempotency-key"] === undefined ? {} : { "idempotency-key": `${headers["idempotency-key"]}${n}` }),
       },
-      ...(one.body === undefined ? {} : { body: one.body }),
+      ...(one.method === "POST" ? { body } : {}),
     })
   }
   return ((await count()) - before) / COUNTED

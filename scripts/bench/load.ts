@@ -6,8 +6,8 @@ export interface Load {
   readonly url: string
   readonly key: string
   readonly method: "GET" | "POST"
-  /** Sent in turns by each client. */
-  readonly requests?: ReadonlyArray<{ readonly path?: string; readonly body: string }>
+  /** Sent in turns by each client, of which each begins with another. */
+  readonly requests?: ReadonlyArray<{ readonly path?: string; readonly body?: string }>
   readonly connections: number
   readonly seconds: number
 }
@@ -21,13 +21,21 @@ export interface Loaded {
 
 /** Fails where a request is refused, or not answered. */
 export const load = async ({ url, key, method, requests, connections, seconds }: Load): Promise<Loaded> => {
+  let clients = 0
+  const inTurns = (all: NonNullable<Load["requests"]>) => ({
+    requests: all.map((request) => ({ ...request })),
+    setupClient: (client: autocannon.Client) => {
+      const first = Math.floor((clients++ * all.length) / connections)
+      client.setRequests([...all.slice(first), ...all.slice(0, first)].map((request) => ({ ...request })))
+    },
+  })
   const result = await autocannon({
     url,
     connections,
     duration: seconds,
     method,
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    ...(requests === undefined ? {} : { requests: requests.map((request) => ({ ...request })) }),
+    ...(requests === undefined ? {} : inTurns(requests)),
   })
   if (result.non2xx > 0 || result.errors > 0)
     throw new Error(`${method} ${url}: ${result.non2xx} refused, ${result.errors} errors`)

@@ -2,9 +2,10 @@
  * The connections that requests read by. Each shows one tenant's rows at a time, and many statements of that tenant share
  * it; a tenant has one at most, so that its slow lists keep nobody waiting but itself. In memory only.
  */
-import { Deferred, Effect } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import { Context, Deferred, Effect } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
 import { type Problem, problem } from "../problem.ts"
+import { CurrentLookUps, SharedLookUps } from "./SharedLookUps.ts"
 
 /**
  * Requests that share a connection, on which their statements run one after the other: as many as keep it busy while answers
@@ -19,6 +20,8 @@ const OVERLOADED = problem("service_unavailable", "The service has more to read 
 /** A connection that shows one tenant's rows. */
 export interface Session {
   readonly client: SqlClient.SqlClient
+  /** What work on it takes: the client, and the look-ups that reads share. */
+  readonly services: Context.Context<SqlClient.SqlClient>
   tenant: string
   users: number
   /** Done once the connection shows the tenant's rows. */
@@ -42,7 +45,13 @@ export class Sessions {
   readonly #waiting = new Set<Waiting>()
 
   constructor(clients: ReadonlyArray<SqlClient.SqlClient>) {
-    this.#sessions = clients.map((client) => ({ client, tenant: "", users: 0, ready: Deferred.makeUnsafe() }))
+    this.#sessions = clients.map((client) => ({
+      client,
+      services: Context.make(SqlClient.SqlClient, client).pipe(Context.add(CurrentLookUps, new SharedLookUps(client))),
+      tenant: "",
+      users: 0,
+      ready: Deferred.makeUnsafe(),
+    }))
   }
 
   #give(session: Session, tenant: string): Taken {

@@ -84,10 +84,7 @@ const createReading = (sessions: Sessions) => {
     const once = Effect.acquireUseRelease(
       sessions.take(nameOf(tenant)),
       (taken) =>
-        Effect.andThen(
-          prepare(taken, tenant),
-          Effect.provideService(work, SqlClient.SqlClient, taken.session.client),
-        ).pipe(
+        Effect.andThen(prepare(taken, tenant), Effect.provide(work, taken.session.services)).pipe(
           Effect.tapError((error) => Effect.sync(() => (isUnset(error) ? sessions.forget(taken.session) : undefined))),
         ),
       ({ session }) => Effect.sync(() => sessions.release(session)),

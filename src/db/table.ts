@@ -9,7 +9,8 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { noSuch, type Problem } from "../problem.ts"
 import * as Kind from "./Kind.ts"
 import { type ColumnType, columnParameter, REF_COLUMNS, readColumn } from "./records.ts"
-import type { Ref, Tenant } from "./tenant.ts"
+import { CurrentLookUps } from "./SharedLookUps.ts"
+import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
 
 /**
  * What becomes of a column: `fixed` ones are written once, `moving` ones with every change of the row, `edited` ones only
@@ -226,6 +227,12 @@ const statements = <Row extends Ref>(
         (rows) => new Map(read(rows).map((row) => [row.id, row])),
       ),
     )
+  const findOne = (tenant: Tenant, id: string): Sql<Row | undefined> =>
+    Effect.flatMap(CurrentLookUps, (shared) =>
+      shared === undefined
+        ? Effect.map(find(tenant, [id]), (rows) => rows.get(id))
+        : shared.find(name, find, { ...tenantOf(tenant), id }),
+    )
   const lock = (refs: ReadonlyArray<Ref>, mode: LockMode = "UPDATE", only = "true"): Sql<ReadonlyArray<Row>> =>
     refs.length === 0
       ? Effect.succeed([])
@@ -251,7 +258,7 @@ const statements = <Row extends Ref>(
     edit: write(texts.edit, edited),
     isEdited: (before, after) => edited.some(([column]) => cellOf(before, column) !== cellOf(after, column)),
     find,
-    get: (tenant, id) => Effect.flatMap(find(tenant, [id]), (rows) => orMissing(id, rows.get(id))),
+    get: (tenant, id) => Effect.flatMap(findOne(tenant, id), (row) => orMissing(id, row)),
     lock,
     lockOne: ({ account_id, livemode }, id, mode) =>
       Effect.flatMap(lock([{ account_id, livemode, id }], mode), ([row]) => orMissing(id, row)),

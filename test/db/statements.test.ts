@@ -103,6 +103,17 @@ const costOf = async (ask: (n: number) => Promise<unknown>): Promise<Cost> => {
   }
 }
 
+it("are fewer where requests that come together look for objects of one kind", async () => {
+  const ids: Array<string> = []
+  for (let n = 0; n < 20; n++) ids.push(await createCustomer(sandbox))
+  const asked = [...ids, ...ids]
+  const { statements } = await costOf(async () => {
+    const found = await Promise.all(asked.map((id) => sandbox.get(`/customers/${id}`)))
+    expect(found.map((answer) => data(answer).id)).toEqual(asked)
+  })
+  expect(statements).toBeLessThan(asked.length / 2)
+})
+
 it("take as many statements and round trips as this table says", async () => {
   const customer = await createCustomer(sandbox)
   // So little that nothing of it is used up while the test runs, which would be an entry more.

@@ -68,6 +68,24 @@ describe("customers that are made at once", () => {
   })
 })
 
+describe("objects that are read at once", () => {
+  it("are answered each for itself, as they are when they are asked for", async () => {
+    const ids = await Promise.all(["Ada", "Bola", "Chidi"].map((name) => createCustomer(api, { name })))
+    const foreign = await createCustomer(live)
+    const asked = mixed([...ids, "cus_none", foreign], 50)
+    for (const round of ["first", "second"]) {
+      for (const id of ids) data(await api.patch(`/customers/${id}`, { metadata: { round } }))
+      const all = await Promise.all(asked.map((id) => api.get(`/customers/${id}`)))
+      const found = all.map(({ status, body }) =>
+        status === 200 ? `${body.data.id} ${body.data.metadata.round}` : `${status} ${body.error.message}`,
+      )
+      const says = (id: string) =>
+        ids.includes(id) ? `${id} ${round}` : expect.stringMatching(new RegExp(`^404 .*${id}`))
+      expect(found).toEqual(asked.map(says))
+    }
+  })
+})
+
 describe("subscriptions that are made at once", () => {
   it("are paid once each, and answered each for itself", async () => {
     const clock = await createClock(api, "2026-01-31T00:00:00Z")
