@@ -7,9 +7,15 @@ import type { ChargeRow } from "./charge.ts"
 
 const CLOSING = { ...REF_COLUMNS, at: "timestamptz" } as const
 
+/** A charge whose paid period is shortened. */
+export interface ClosedCharge {
+  readonly before: ChargeRow
+  readonly after: ChargeRow
+}
+
 /**
- * The charges whose paid periods run on beyond `at`, as they are once the periods end there; locked. Their subscriptions, by
- * ID, must be locked before.
+ * The charges whose paid periods run on beyond `at`, as they are now and once the periods end there; locked. Their subscriptions,
+ * by ID, must be locked before.
  */
 export const closePaidPeriods = Effect.fnUntraced(function* (closed: ReadonlyArray<Ref & { readonly at: number }>) {
   if (closed.length === 0) return []
@@ -20,5 +26,8 @@ export const closePaidPeriods = Effect.fnUntraced(function* (closed: ReadonlyArr
     WHERE c.status = 'succeeded' AND NOT c.refund_due AND c.period_start_at <= r.at AND c.period_end_at > r.at
     ORDER BY c.id FOR UPDATE OF c`
   const endOf = new Map(closed.map(({ id, at }) => [id, at]))
-  return rows.map((row): ChargeRow => ({ ...row, period_end_at: endOf.get(row.subscription_id!)! }))
+  return rows.map((before): ClosedCharge => {
+    const after = { ...before, period_end_at: endOf.get(before.subscription_id!)! }
+    return { before, after }
+  })
 })

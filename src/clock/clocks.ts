@@ -134,7 +134,7 @@ export const moveClock = Effect.fnUntraced(function* (
   const [transition] = advance(clockLifecycle, [{ row: clock, event }])
   const changed = { ...clock, ...changes }
   if (transition === undefined) {
-    yield* commit([amended(clockLifecycle, changed)])
+    yield* commit([amended(clockLifecycle, clock, changed)])
     return changed
   }
   const { to, version, decision } = transition

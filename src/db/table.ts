@@ -13,10 +13,10 @@ import { CurrentLookUps } from "./SharedLookUps.ts"
 import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
 
 /**
- * What becomes of a column: `fixed` ones are written once, `moving` ones with every change of the row, `edited` ones only
- * where somebody changed them (a renewal does not rewrite the merchant's metadata).
+ * What becomes of a column: `fixed` ones are written once, `moving` ones with every change of the row, `seldom` ones only
+ * where one of them differs (a renewal rewrites neither the merchant's metadata nor what was said of a pause).
  */
-type Life = "fixed" | "moving" | "edited"
+type Life = "fixed" | "moving" | "seldom"
 
 /** How a column's value follows from a machine's snapshot. */
 type Following<C, V> = (state: string, context: C) => V
@@ -56,7 +56,7 @@ const declareAs = <C>(life: Life): Declare<C> => {
 export const columnsOf = <C extends object = object>() => ({
   fixed: declareAs<C>("fixed"),
   moving: declareAs<C>("moving"),
-  edited: declareAs<C>("edited"),
+  seldom: declareAs<C>("seldom"),
 })
 
 type AnyColumn = Column<unknown, never, PropertyKey>
@@ -90,10 +90,10 @@ export interface Table<Row extends Ref> {
   insert(rows: ReadonlyArray<Row>): Sql<ReadonlySet<string>>
   /** Writes the moving columns of locked rows. */
   update(rows: ReadonlyArray<Row>): Sql<void>
-  /** Writes the edited columns of locked rows. */
-  edit(rows: ReadonlyArray<Row>): Sql<void>
-  /** Whether the edited columns differ. */
-  isEdited(before: Row, after: Row): boolean
+  /** Writes all columns of locked rows that are not fixed. */
+  rewrite(rows: ReadonlyArray<Row>): Sql<void>
+  /** Whether more than moving columns differ. */
+  isRewritten(before: Row, after: Row): boolean
   /** The tenant's rows with these IDs, by ID. */
   find(tenant: Tenant, ids: ReadonlyArray<string>): Sql<ReadonlyMap<string, Row>>
   /** The tenant's row with this ID; fails with `resource_missing`. */
@@ -132,7 +132,7 @@ const REF = { account_id: KEY(Kind.text), livemode: KEY(Kind.flag), id: KEY(Kind
 interface StatementTexts {
   readonly insert: string
   readonly update: string
-  readonly edit: string
+  readonly rewrite: string
   readonly find: string
   readonly lock: (mode: LockMode, only: string) => string
 }
@@ -169,12 +169,18 @@ const lockText =
     SELECT * FROM ${table} WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) AND ${only} FOR ${mode}
   ) t`
 
-const textsOf = (table: string, all: Typed, moving: Typed, edited: Typed, once: string | undefined): StatementTexts => {
+const textsOf = (
+  table: string,
+  all: Typed,
+  moving: Typed,
+  notFixed: Typed,
+  once: string | undefined,
+): StatementTexts => {
   const unless = once === undefined ? "" : ` ON CONFLICT ${once} DO NOTHING RETURNING id`
   return {
     insert: `INSERT INTO ${table} (${all.map(([name]) => name).join(", ")}) SELECT * FROM ${given(all)}${unless}`,
     update: updateText(table, moving),
-    edit: updateText(table, edited),
+    rewrite: updateText(table, notFixed),
     find: `SELECT * FROM ${table} WHERE account_id = $1 AND livemode = $2 AND id = ANY($3::text[])`,
     lock: lockText(table),
   }
@@ -198,12 +204,13 @@ const statements = <Row extends Ref>(
   columns: Readonly<Record<string, AnyColumn>>,
   { noun, once }: Options,
 ): Table<Row> => {
-  const [all, moving, edited] = [
-    typed(columns, ["fixed", "moving", "edited"]),
+  const [all, moving, seldom, notFixed] = [
+    typed(columns, ["fixed", "moving", "seldom"]),
     typed(columns, ["moving"]),
-    typed(columns, ["edited"]),
+    typed(columns, ["seldom"]),
+    typed(columns, ["moving", "seldom"]),
   ]
-  const texts = textsOf(name, all, moving, edited, once)
+  const texts = textsOf(name, all, moving, notFixed, once)
   const names = Object.keys(columns)
   const emptyRow = emptyOf(names)
   /** The rows of a result, in the fast form. */
@@ -255,8 +262,8 @@ const statements = <Row extends Ref>(
             ),
           ),
     update: write(texts.update, moving),
-    edit: write(texts.edit, edited),
-    isEdited: (before, after) => edited.some(([column]) => cellOf(before, column) !== cellOf(after, column)),
+    rewrite: write(texts.rewrite, notFixed),
+    isRewritten: (before, after) => seldom.some(([column]) => cellOf(before, column) !== cellOf(after, column)),
     find,
     get: (tenant, id) => Effect.flatMap(findOne(tenant, id), (row) => orMissing(id, row)),
     lock,

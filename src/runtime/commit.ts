@@ -41,14 +41,14 @@ type Write = Effect.Effect<unknown, SqlError.SqlError, SqlClient.SqlClient>
 /** What writes the rows, table by table; `refused` gets the IDs of those that were there already. */
 const rowsOf = (outcomes: ReadonlyArray<Outcome>, refused: Set<string>): ReadonlyArray<Write> => {
   const byTable = Map.groupBy(outcomes, ({ table }) => table)
-  const pick = (of: ReadonlyArray<Outcome>, wanted: (outcome: Outcome) => boolean) =>
-    of.filter(wanted).map(({ row }) => row)
+  const pick = (of: ReadonlyArray<Outcome>, how: Outcome["write"]) =>
+    of.filter(({ write }) => write === how).map(({ row }) => row)
   const updates = [...byTable].flatMap(([table, of]) => [
-    table.update(pick(of, ({ write }) => write === "update")),
-    table.edit(pick(of, ({ write, edited }) => write === "update" && edited)),
+    table.update(pick(of, "update")),
+    table.rewrite(pick(of, "rewrite")),
   ])
   const inserts = [...byTable].map(([table, of]) => {
-    const rows = pick(of, ({ write }) => write === "insert")
+    const rows = pick(of, "insert")
     return Effect.map(table.insert(rows), (inserted) => {
       for (const { id } of rows) if (!inserted.has(id)) refused.add(id)
     })

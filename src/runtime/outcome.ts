@@ -45,10 +45,8 @@ export interface Parts<Own extends string = never> {
 export interface Outcome {
   readonly table: Table<ActorRow>
   readonly row: ActorRow
-  /** How the row is written: `keep` leaves it as it is. */
-  readonly write: "insert" | "update" | "keep"
-  /** Whether its edited columns are written too. */
-  readonly edited: boolean
+  /** How the row is written: `update` writes its moving columns, `rewrite` all that are not fixed, `keep` leaves it as it is. */
+  readonly write: "insert" | "update" | "rewrite" | "keep"
   readonly journal: JournalRow | undefined
   readonly timers: { readonly set: ReadonlyArray<TimerRow>; readonly clear: ReadonlyArray<TimerKey> }
   readonly entries: ReadonlyArray<NewEntry>
@@ -123,12 +121,10 @@ const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends st
   write: Outcome["write"],
   transition: Birth<M> | undefined,
   { timers, entries = [], schedules = [], movements = [], events = [], born = [] }: Parts<Own>,
-  edited = false,
 ): Outcome => ({
   table: lifecycle.table as Table<ActorRow>,
   row,
   write,
-  edited,
   journal: transition === undefined ? undefined : journalRow(lifecycle, row, transition),
   timers: timersOf(lifecycle, row, transition, timers),
   entries,
@@ -138,13 +134,17 @@ const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends st
   born,
 })
 
+/** How the row of an actor is written that was `before`, as the database has it. */
+const writeOf = <Row extends ActorRow>(table: Table<Row>, before: Row, row: Row): Outcome["write"] =>
+  table.isRewritten(before, row) ? "rewrite" : "update"
+
 /** An actor after a transition: `row` is as it is now. */
 export const moved = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
   transition: Transition<M, Row>,
   row: Row,
   parts: Parts<Own> = {},
-): Outcome => outcome(lifecycle, row, "update", transition, parts, lifecycle.table.isEdited(transition.row, row))
+): Outcome => outcome(lifecycle, row, writeOf(lifecycle.table, transition.row, row), transition, parts)
 
 /** A new actor with its first transition; without one, nothing has happened to it yet. */
 export const born = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
@@ -157,9 +157,9 @@ export const born = <M extends AnyStateMachine, Row extends ActorRow, Own extend
 /** An actor whose row changes without a transition. */
 export const amended = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
+  before: Row,
   row: Row,
-  before: Row = row,
-): Outcome => outcome(lifecycle, row, "update", undefined, {}, lifecycle.table.isEdited(before, row))
+): Outcome => outcome(lifecycle, row, writeOf(lifecycle.table, before, row), undefined, {})
 
 /** An actor that stays as it is and gets other timers. */
 export const rescheduled = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(

@@ -98,7 +98,7 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
     details: given.details ?? new Map(),
     pages: given.pages ?? new Map(),
     methods,
-    closed: Map.groupBy(closed, ({ subscription_id }) => subscription_id!),
+    closed: Map.groupBy(closed, ({ after }) => after.subscription_id!),
     schedules,
     vatBps: yield* VatRate,
     rules,

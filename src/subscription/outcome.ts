@@ -4,6 +4,7 @@ import type { Bill } from "../../machines/periods.ts"
 import type { QuietHours } from "../../machines/reminders.ts"
 import type { Emission } from "../../machines/subscription_setup.ts"
 import { type ChargeRow, chargeLifecycle, newCharge, renderCharge } from "../charge/charge.ts"
+import type { ClosedCharge } from "../charge/paidPeriods.ts"
 import type { Answered } from "../collecting/ChargeOwners.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
@@ -52,7 +53,7 @@ export interface Facts {
   /** Payment methods that decisions name and that are still attached, by {@link methodKey}. */
   readonly methods: ReadonlyMap<string, AttachedMethod>
   /** Paid periods that end early, as charges, by subscription ID. */
-  readonly closed: ReadonlyMap<string, ReadonlyArray<ChargeRow>>
+  readonly closed: ReadonlyMap<string, ReadonlyArray<ClosedCharge>>
   /** Their newest schedules of revenue, by subscription ID; of those that books.ts asks for. */
   readonly schedules: ReadonlyMap<string, OpenSchedule>
   /** VAT in basis points. */
@@ -213,7 +214,7 @@ export const outcomeOf = (transition: SubscriptionTransition, facts: Facts, isNe
     ...booksOf(transition, { row, settled, open: facts.schedules.get(row.id), vatBps: facts.vatBps }),
     events: eventsOf(transition, row, { before: answered?.before, after: settled }, now),
     born: [
-      ...(facts.closed.get(row.id) ?? []).map((charge) => amended(chargeLifecycle, charge)),
+      ...(facts.closed.get(row.id) ?? []).map(({ before, after }) => amended(chargeLifecycle, before, after)),
       ...(attempt === undefined ? [] : [born(chargeLifecycle, undefined, attempt)]),
       ...nudgesBorn(transition, row, facts),
     ],

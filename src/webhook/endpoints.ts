@@ -107,7 +107,7 @@ export const moveEndpoint = Effect.fnUntraced(function* (
 ) {
   const [transition] = advance(endpointLifecycle, [{ row: before, event }])
   if (transition === undefined) {
-    yield* commit([amended(endpointLifecycle, after, before)])
+    yield* commit([amended(endpointLifecycle, before, after)])
     return after
   }
   const { decision, to, version } = transition
@@ -137,7 +137,7 @@ export const updateEndpoint = Effect.fn("webhookEndpoint.update")(function* (
     enabled_events: patch.enabled_events ?? before.enabled_events,
   }
   if (patch.status === undefined) {
-    yield* commit([amended(endpointLifecycle, after, before)])
+    yield* commit([amended(endpointLifecycle, before, after)])
     return after
   }
   const type = patch.status === "enabled" ? "enable" : "disable"

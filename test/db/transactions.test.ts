@@ -59,15 +59,19 @@ beforeAll(async () => {
       yield* addCustomers(sql, 1, 200)
     }),
   )
+  // As autovacuum does within a minute. Before, the planner knows nothing, and may believe that an account has one row.
+  await database.run((sql) => sql`ANALYZE customer`)
   // The plan that the connection keeps is made while the table is young.
-  await writing(Effect.flatMap(locking(1, 2, 3), customers.edit))
+  await writing(Effect.flatMap(locking(1, 2, 3), customers.update))
   await database.run((sql) => addCustomers(sql, 201, 5_000))
 })
 
 describe("an update", () => {
   it("reads the rows that it changes", async () => {
-    const edit = Effect.flatMap(locking(4_100), (rows) => readBy(customers.edit(rows)))
-    expect(await writing(edit)).toBeLessThanOrEqual(2)
+    const update = Effect.flatMap(locking(4_100), (rows) => readBy(customers.update(rows)))
+    const read = await writing(update)
+    expect(read).toBeLessThanOrEqual(2)
+    expect(read).toBeGreaterThanOrEqual(1)
   })
 })
 
