@@ -50,6 +50,8 @@ const randomByte = (): number => {
 }
 
 const MAX_SEQUENCE = 0x3ffffff
+/** Those of the time, which is 48 bits behind two zeros. */
+const TIME_CHARACTERS = 10
 
 /** The next place in the order of IDs: a millisecond, and a number within it. */
 const nextPlace = (): void => {
@@ -172,6 +174,10 @@ export const newId = (kind: IdKind, made?: Made): string => {
   nextPlace()
   return `${PREFIXES[kind]}_${uuidv7Base32(lastMs, sequence)}`
 }
+
+/** What the ID of whatever was made before an instant of the wall clock is less than. */
+export const idBefore = (kind: IdKind, at: number): string =>
+  `${PREFIXES[kind]}_${uuidv7Base32(at, 0).slice(0, TIME_CHARACTERS)}`
 
 const CODE_LENGTH = 10
 

@@ -8,6 +8,7 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
+import { HOUR_MS } from "../../src/time.ts"
 import { purgeEvents } from "../../src/webhook/housekeeping.ts"
 import { startServer } from "../server.ts"
 import { renewAll } from "./engine.ts"
@@ -95,7 +96,7 @@ const purged = Effect.gen(function* () {
     FROM event`
   const [before] = yield* look
   const from = performance.now()
-  yield* Effect.timeoutOption(purgeEvents("12 hours"), `${purge} seconds`)
+  yield* Effect.timeoutOption(purgeEvents(12 * HOUR_MS), `${purge} seconds`)
   const ms = performance.now() - from
   const [after] = yield* look
   const events = before!.events - after!.events

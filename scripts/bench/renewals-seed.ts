@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { idBefore } from "../../src/ids.ts"
 
 /** By default an account of its own, and what is due has been so since midnight. */
 interface Where {
@@ -72,7 +73,7 @@ export const seedPast = (charges: number, subscriptions: number, account = "acct
           FROM (${past}) p, generate_series(1, 3) k`
         yield* sql`
           INSERT INTO event (account_id, livemode, id, type, object_id, data, created_at, recorded_at)
-          SELECT account_id, livemode, 'evt_0' || k || lpad(n::text, 24, '0'), CASE k WHEN 1 THEN 'charge.succeeded' ELSE 'subscription.renewed' END, subscription_id,
+          SELECT account_id, livemode, ${idBefore("event", 0)} || k || lpad((${charges}::int - n)::text, 15, '0'), CASE k WHEN 1 THEN 'charge.succeeded' ELSE 'subscription.renewed' END, subscription_id,
             '{"object": "' || repeat(md5(n::text), 26) || '", "previous_attributes": {}}', at, now() - interval '1 day' - (n / ${charges}::float8) * interval '28 days'
           FROM (${past}) p, generate_series(1, 2) k`
       }),

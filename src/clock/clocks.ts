@@ -4,7 +4,8 @@ import { SqlClient } from "effect/sql"
 import { addMonths } from "../../machines/calendar.ts"
 import type { ClockEvent } from "../../machines/clock.ts"
 import { allParamsOf } from "../../machines/decide.ts"
-import { isRef, ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
+import { HELD, MayWait } from "../db/held.ts"
+import { ofTenant, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { invalid, noSuch, noSuchReference, type Problem, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
@@ -50,19 +51,8 @@ export const createClock = Effect.fn("clock.create")(function* (
  */
 export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   if (clockId === null) return Date.now()
-  const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<Pick<ClockRow, "frozen_at" | "state">>`
-    SELECT frozen_at, state FROM test_clock WHERE ${isRef(sql, { ...tenantOf(tenant), id: clockId })} FOR SHARE`
-  // Being deleted, and its customers with it.
-  if (row === undefined || row.state === "deleting") return yield* noSuch(CLOCK_NOUN, clockId)
-  if (row.state === "advancing")
-    return yield* problem(
-      "test_clock_advancing",
-      `The customer's test clock ${clockId} is advancing: wait for test_clock.ready.`,
-    )
-  if (row.state !== "ready")
-    return yield* problem("test_clock_not_ready", `The customer's test clock ${clockId} is not ready.`)
-  return row.frozen_at
+  const times = yield* standingTimes(tenant, [clockId])
+  return yield* times.get(clockId)!
 })
 
 /**
@@ -77,17 +67,30 @@ export const standingAt = (sql: SqlClient.SqlClient, actor: string, clock: strin
       WHERE (j.account_id, j.livemode, j.actor_id, j.version) = (${a}.account_id, ${a}.livemode, ${a}.id, ${a}.version))) END`
 }
 
-/** The time of each of these clocks, as {@link standingTime} tells it; they are locked in the order of their IDs. */
-export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>) {
-  const times = new Map<string, Exit.Exit<number, Problem>>()
-  for (const id of [...new Set(clockIds)].sort()) {
-    const time = standingTime(tenant, id).pipe(
-      Effect.map((at): Exit.Exit<number, Problem> => Exit.succeed(at)),
-      Effect.catchTag("Problem", (refusal) => Effect.succeed(Exit.fail(refusal))),
+/** When a clock stands, as far as it does. */
+const timeOf = (id: string, row: ClockRow | undefined): Exit.Exit<number, Problem> => {
+  // Being deleted, and its customers with it.
+  if (row === undefined || row.state === "deleting") return Exit.fail(noSuch(CLOCK_NOUN, id))
+  if (row.state === "advancing")
+    return Exit.fail(
+      problem("test_clock_advancing", `The customer's test clock ${id} is advancing: wait for test_clock.ready.`),
     )
-    times.set(id, yield* time)
-  }
-  return times
+  return row.state === "ready"
+    ? Exit.succeed(row.frozen_at)
+    : Exit.fail(problem("test_clock_not_ready", `The customer's test clock ${id} is not ready.`))
+}
+
+/**
+ * The time of each of these clocks, as {@link standingTime} tells it; they are locked in the order of their IDs. Of one that somebody
+ * else holds, where that is not to be waited for, `lock_timeout`.
+ */
+export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>) {
+  const waits = yield* MayWait
+  const ids = [...new Set(clockIds)]
+  const refs = ids.map((id): Ref => ({ ...tenantOf(tenant), id }))
+  const rows = yield* clocks.lock(refs, waits ? "SHARE" : "SHARE SKIP LOCKED")
+  const known = new Map(rows.map((row) => [row.id, row]))
+  return new Map(ids.map((id) => [id, waits || known.has(id) ? timeOf(id, known.get(id)) : Exit.fail(HELD)] as const))
 })
 
 /**

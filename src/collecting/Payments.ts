@@ -5,7 +5,7 @@
 import { Context, Effect, Exit, Layer } from "effect"
 import type { SqlError } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
-import { Together } from "../process/Together.ts"
+import { Together } from "../Together.ts"
 import { sameForAll } from "../time.ts"
 import { type CollectServices, collect, type Unsettled } from "./collect.ts"
 

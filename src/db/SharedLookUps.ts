@@ -4,7 +4,7 @@
  */
 import { Context, type Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { Together } from "../process/Together.ts"
+import { Together } from "../Together.ts"
 import type { Ref, Tenant } from "./tenant.ts"
 
 /** Finds rows of a tenant, by ID. */

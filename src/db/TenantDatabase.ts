@@ -13,9 +13,11 @@ import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
 import { type Problem, problem } from "../problem.ts"
 import { PLANNED_ONCE, poolConfig } from "./database.ts"
+import { HELD } from "./held.ts"
 import { Places } from "./Places.ts"
 import { makePipeliningPool, type PipeliningPool, sent, transactionsOn } from "./pipelining.ts"
 import { Sessions, type Taken } from "./Sessions.ts"
+import { sqlStateOf } from "./sqlState.ts"
 import type { Tenant } from "./tenant.ts"
 
 /** Tenants whose reads are under way at once; the others wait their turn. */
@@ -47,11 +49,6 @@ const TOO_SLOW = problem(
   "query_too_slow",
   "This took too long to find: filter by less, or by a narrower range of time, or ask for a smaller page.",
 )
-/** Row-level security shows a request its own account's rows only, so nobody else's are what it waits for. */
-const LOCKED = problem(
-  "lock_timeout",
-  "Another request of this account has been holding what this one needs: try again once that is through.",
-)
 
 /** What a statement's time limit means for the request. */
 const orRefuse =
@@ -60,8 +57,7 @@ const orRefuse =
     SqlError.isSqlError(error) && error.reason._tag === reason ? refusal : error
 
 /** Whether a connection was lost and opened again: it shows nobody's rows, and says so (migrations/0010_isolation.sql). */
-const isUnset = (error: unknown): boolean =>
-  SqlError.isSqlError(error) && (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "42704"
+const isUnset = (error: unknown): boolean => sqlStateOf(error) === "42704"
 
 const createReading = (sessions: Sessions) => {
   const prepare = ({ session, prepares }: Taken, { account_id, livemode }: Tenant) => {
@@ -102,10 +98,7 @@ const CLOSED = new Map([
   ["BR001", problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")],
 ])
 
-const orClosed = <E>(error: E): E | Problem =>
-  (SqlError.isSqlError(error)
-    ? CLOSED.get(String((error.reason.cause as { readonly code?: unknown } | undefined)?.code))
-    : undefined) ?? error
+const orClosed = <E>(error: E): E | Problem => CLOSED.get(sqlStateOf(error) ?? "") ?? error
 
 /** Whose transaction begins. */
 const CurrentTenant = Context.Reference<Tenant | undefined>("billing/db/CurrentTenant", {
@@ -132,7 +125,7 @@ const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, place
   ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> =>
     places
       .within(nameOf(tenant), Effect.provideService(transaction(work), CurrentTenant, tenant))
-      .pipe(Effect.mapError((error) => orClosed(orRefuse("LockTimeoutError", LOCKED)(error))))
+      .pipe(Effect.mapError((error) => orClosed(orRefuse("LockTimeoutError", HELD)(error))))
 }
 
 /** Statements of the service's own on a tenant's behalf: as the owner of the tables, in one of the tenant's places. */
@@ -141,7 +134,7 @@ const createKeeping =
   <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | Problem, R> =>
     places
       .within(nameOf(tenant), Effect.provideService(work, SqlClient.SqlClient, client))
-      .pipe(Effect.mapError(orRefuse("LockTimeoutError", LOCKED)))
+      .pipe(Effect.mapError(orRefuse("LockTimeoutError", HELD)))
 
 export class TenantDatabase extends Context.Service<
   TenantDatabase,

@@ -36,6 +36,8 @@ export const poolConfig = (
     enable_mergejoin: "off",
     enable_seqscan: "off",
     jit: "off",
+    // Of an index that has the order, not a sort of all that it finds, whatever the server believes of its disks.
+    random_page_cost: "1.1",
     ...settings,
   },
   preparedStatementCacheSize: 300,

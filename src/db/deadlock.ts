@@ -1,12 +1,11 @@
 /** Transactions that a deadlock ended: they have changed nothing, and whoever was in their way is through. */
 import { Effect } from "effect"
-import { SqlError } from "effect/sql"
+import { sqlStateOf } from "./sqlState.ts"
 
 /** More than one in a row is rare. */
 const MAX_RETRIES = 3
 
-const isDeadlock = (error: unknown): boolean =>
-  SqlError.isSqlError(error) && (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "40P01"
+const isDeadlock = (error: unknown): boolean => sqlStateOf(error) === "40P01"
 
 /** Runs a transaction, again where a deadlock ended it. */
 export const retryingDeadlocks = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>

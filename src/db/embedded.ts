@@ -245,7 +245,6 @@ const SERVER_OPTIONS = {
   maintenance_work_mem: "128MB",
   max_wal_size: "4GB",
   checkpoint_timeout: "15min",
-  random_page_cost: "1.1",
   // Accounts can move to another cell, and so replicate (docs/scaling.md).
   wal_level: "logical",
   max_worker_processes: "16",

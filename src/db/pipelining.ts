@@ -8,6 +8,7 @@ import { Context, Effect, Exit, Fiber, type Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
+import { sqlStateOf } from "./sqlState.ts"
 
 class PipeliningConnection implements Connection {
   readonly #connection: PgConnection.PgConnection
@@ -52,8 +53,7 @@ const run = (statement: string) => (connection: Connection) =>
   Effect.asVoid(connection.executeUnprepared(statement, [], undefined))
 
 /** What Postgres says to statements after one that failed, in the same transaction. */
-const isAftermath = (error: unknown): boolean =>
-  SqlError.isSqlError(error) && (error.reason.cause as { readonly code?: unknown } | undefined)?.code === "25P02"
+const isAftermath = (error: unknown): boolean => sqlStateOf(error) === "25P02"
 
 /** Of results in the order of their statements, the failure that the others follow from. */
 const firstFailure = <A, E>(exits: ReadonlyArray<Exit.Exit<A, E>>): Exit.Failure<A, E> | undefined => {
@@ -85,16 +85,31 @@ export const sent = <R>(
       : Effect.map(Effect.forkChild(work, { startImmediately: true }), (fiber) => void tail.push(fiber)),
   )
 
+const unknownError = (operation: string, cause: unknown) =>
+  new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, operation }) })
+
+/** What the end of a transaction fails with that Postgres took back. */
+const TAKEN_BACK = "take back"
+
+/** Whether a transaction's end failed because Postgres took it back. */
+export const isTakenBack = ({ reason }: SqlError.SqlError): boolean =>
+  reason._tag === "UnknownError" && reason.operation === TAKEN_BACK
+
 /** Ends a transaction; fails where Postgres took it back because a statement in it had failed. */
 const commitOn = (connection: Connection): Effect.Effect<void, SqlError.SqlError> =>
   Effect.gen(function* () {
+    const tail = (yield* CurrentTail) ?? []
+    // Of a statement that never went out, Postgres knows nothing: it would commit the others.
+    const failed = firstFailure(tail.flatMap((fiber) => fiber.pollUnsafe() ?? []))
+    if (failed !== undefined) return yield* failed
     // Behind all that was sent, without waiting for it.
     const committed = yield* Effect.exit((connection as PipeliningConnection).commit())
-    yield* settled((yield* CurrentTail) ?? [])
-    const { command } = yield* committed
-    if (command === "COMMIT") return
-    const cause = new Error("A statement of the transaction had failed.")
-    return yield* new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, operation: "commit" }) })
+    const answers = yield* Effect.exit(settled(tail))
+    if (Exit.isSuccess(committed) && committed.value.command === "COMMIT")
+      return yield* Effect.catchCause(answers, (cause) => unknownError("read what was committed", cause))
+    yield* answers
+    yield* committed
+    return yield* unknownError(TAKEN_BACK, new Error("A statement of the transaction had failed."))
   })
 
 export interface PipeliningPool {

@@ -76,7 +76,7 @@ type SnapshotCells<Cols extends Columns> = { readonly state: string } & {
   readonly [K in keyof Cols as [SourceOf<Cols[K]>] extends [never] ? never : K]: Cells<Cols>[K]
 }
 
-export type LockMode = "UPDATE" | "NO KEY UPDATE" | "SHARE"
+export type LockMode = "UPDATE" | "UPDATE SKIP LOCKED" | "NO KEY UPDATE" | "SHARE" | "SHARE SKIP LOCKED"
 
 type Sql<A, E = never> = Effect.Effect<A, SqlError.SqlError | E, SqlClient.SqlClient>
 
@@ -99,8 +99,8 @@ export interface Table<Row extends Ref> {
   /** The tenant's row with this ID; fails with `resource_missing`. */
   get(tenant: Tenant, id: string): Sql<Row, Problem>
   /**
-   * Locks rows and reads them, in ID order: so does everybody, and no two transactions wait for each other. `only`: those for which
-   * this holds, a condition in SQL.
+   * Locks rows and reads them, in ID order: so does everybody, and no two transactions wait for each other. Those that somebody else
+   * holds are waited for, or left out (`SKIP LOCKED`). `only`: those for which this holds, a condition in SQL.
    */
   lock(refs: ReadonlyArray<Ref>, mode?: LockMode, only?: string): Sql<ReadonlyArray<Row>>
   /** Locks the tenant's row with this ID and reads it; fails with `resource_missing`. */

@@ -1,6 +1,8 @@
 /** The response to a failure: the failure itself where the caller can act on it, else no more than that something went wrong. */
 import { Cause } from "effect"
 import { SqlError } from "effect/sql"
+import { isTakenBack } from "../db/pipelining.ts"
+import { sqlStateOf } from "../db/sqlState.ts"
 import { type Problem, problem } from "../problem.ts"
 
 export type Failure = Problem | SqlError.SqlError
@@ -10,21 +12,13 @@ const AWAY = /^(57P0[123]|53300|08...)$/
 
 /** Whether the database cannot be reached or used just now. */
 const isUnreachable = (error: SqlError.SqlError): boolean => {
-  const code = codeOf(error)
   const { _tag, isRetryable } = error.reason
-  return _tag === "ConnectionError" || isRetryable || (typeof code === "string" && AWAY.test(code))
+  return _tag === "ConnectionError" || isRetryable || AWAY.test(sqlStateOf(error) ?? "")
 }
 
 /** What is written of an account that is fenced fails with this (migrations/0025_cells.sql). */
 const MOVING = "BM001"
 const ACCOUNT_MOVING = problem("account_moving", "This account is moving to another machine: try again in a moment.")
-
-const codeOf = ({ reason }: SqlError.SqlError): unknown =>
-  (reason.cause as { readonly code?: unknown } | undefined)?.code
-
-/** What commitOn says of a transaction that Postgres took back (src/db/pipelining.ts). */
-const isTakenBack = ({ reason }: SqlError.SqlError): boolean =>
-  reason._tag === "UnknownError" && reason.operation === "commit"
 
 /**
  * Whether a transaction that failed so has certainly done nothing: it was given up before its end, or the database itself has said
@@ -33,8 +27,8 @@ const isTakenBack = ({ reason }: SqlError.SqlError): boolean =>
 export const hasDoneNothing = (cause: Cause.Cause<Failure>): boolean => {
   const error = cause.reasons.find(Cause.isFailReason)?.error
   if (error === undefined || !SqlError.isSqlError(error)) return true
-  const code = codeOf(error)
-  return isTakenBack(error) || (typeof code === "string" && !AWAY.test(code))
+  const state = sqlStateOf(error)
+  return isTakenBack(error) || (state !== undefined && !AWAY.test(state))
 }
 
 /** The refusal of a request that failed; `unexpected` ones are ours to look at. */
@@ -43,7 +37,7 @@ export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Prob
   if (error?._tag === "Problem") return { refusal: error, unexpected: false }
   const defect = cause.reasons.find(Cause.isDieReason)?.defect
   const sqlError = error ?? (SqlError.isSqlError(defect) ? defect : undefined)
-  if (sqlError !== undefined && codeOf(sqlError) === MOVING) return { refusal: ACCOUNT_MOVING, unexpected: false }
+  if (sqlStateOf(sqlError) === MOVING) return { refusal: ACCOUNT_MOVING, unexpected: false }
   if (sqlError !== undefined && isUnreachable(sqlError)) {
     return {
       refusal: problem("service_unavailable", "The service cannot reach its database just now."),

@@ -5,7 +5,7 @@
 import { type Context, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { livesHere } from "../db/tenant.ts"
-import { Together } from "../process/Together.ts"
+import { Together } from "../Together.ts"
 import type { ParsedKey } from "./key.ts"
 import type { AccountKey, AdministratorKey, KnownKey } from "./Remembered.ts"
 

@@ -4,6 +4,7 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
+import { sqlStateOf } from "../db/sqlState.ts"
 import { HOUR_MS } from "../time.ts"
 import { recogniseThrough } from "./recognition.ts"
 import { dayOf } from "./schedule.ts"
@@ -47,8 +48,7 @@ export const booksState = Effect.gen(function* () {
   } satisfies BooksState
 })
 
-const isLockTimeout = (error: SqlError.SqlError): boolean =>
-  (error.reason as { readonly cause?: { readonly code?: string } }).cause?.code === "55P03"
+const isLockTimeout = (error: SqlError.SqlError): boolean => sqlStateOf(error) === "55P03"
 
 /** Does `work` in a transaction in which nobody posts; what waits for it waits for a moment. */
 const alone = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>

@@ -3,7 +3,7 @@ import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { RailAccount } from "../credential/credential.ts"
 import { records } from "../db/records.ts"
-import { Together } from "../process/Together.ts"
+import { Together } from "../Together.ts"
 
 export interface NamedReference extends RailAccount {
   readonly reference: string

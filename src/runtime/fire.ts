@@ -24,6 +24,9 @@ const batchSize = (): number => (isServing() ? MAX_BATCH_SERVING : MAX_BATCH)
 /** Batches under way at once in a sweep: while one waits for the database, another decides. */
 const LANES = 3
 
+/** Due timers that are looked at for a batch: more than other lanes and processes have in hand. */
+const MAX_LOOKED_AT = 20_000
+
 type Delayed<M extends AnyStateMachine> = Extract<EventFrom<M>, { readonly type: `xstate.after.${string}` }>
 
 /** An actor whose timer fires: one of its machine's delays, or one of the noun's own. */
@@ -77,13 +80,14 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
   const fireByWallClock = (rows: ReadonlyArray<Row>, now: number) => fireRows(rows, now, () => sameForAll(now))
   const claim = Effect.fnUntraced(function* (now: number, setAside: ReadonlySet<string>) {
     const sql = yield* SqlClient.SqlClient
-    // In the order of what is due, each actor by its key, until there are enough: however young the tables were when this was planned.
+    // In the order of what is due, each actor by its key, until there are enough: however young the tables were when this was planned. The
+    // inner limit has the timers read in the order of their index, not sorted.
     const found = yield* sql<Row>`
       SELECT a.* FROM (
         SELECT account_id, livemode, actor_id FROM timer t
         WHERE actor_kind = ${kind} AND test_clock_id IS NULL AND due_at <= ${PgTypes.timestamptz(now)}
           AND actor_id <> ALL(${[...setAside]}::text[]) AND ${staysHere(sql, "t")}
-        ORDER BY due_at, rank, actor_id OFFSET 0
+        ORDER BY due_at, rank, actor_id LIMIT ${MAX_LOOKED_AT}
       ) t CROSS JOIN LATERAL (
         SELECT * FROM ${sql(table.name)} WHERE (account_id, livemode, id) = (t.account_id, t.livemode, t.actor_id) FOR UPDATE SKIP LOCKED
       ) a LIMIT ${batchSize()}`

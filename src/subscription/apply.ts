@@ -4,6 +4,7 @@ import type { SubscriptionEvent } from "../../machines/events.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { standingTime, standingTimes } from "../clock/clocks.ts"
 import { customers } from "../customer/customer.ts"
+import { HELD, MayWait } from "../db/held.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
@@ -25,19 +26,21 @@ export interface Found extends Locked {
   readonly terms: Terms
 }
 
-const lockWithTerms = (refs: ReadonlyArray<Ref>, only?: string) =>
-  Effect.map(Effect.all([subscriptions.lock(refs, "UPDATE", only), readTerms(refs)], IN_ONE_GO), ([rows, terms]) =>
-    rows.map((row) => ({ row, terms: terms.get(row.id)! })),
+const lockWithTerms = (refs: ReadonlyArray<Ref>, waits: boolean, only?: string) =>
+  Effect.map(
+    Effect.all([subscriptions.lock(refs, waits ? "UPDATE" : "UPDATE SKIP LOCKED", only), readTerms(refs)], IN_ONE_GO),
+    ([rows, terms]) => rows.map((row) => ({ row, terms: terms.get(row.id)! })),
   )
 
 /**
  * Locks subscriptions for events from the API; for each ID what is found. Those of a clock are locked once that is held, and
- * refused while it moves (422).
+ * refused while it moves (422). Where it is not to be waited for what somebody else holds, that is `lock_timeout`.
  */
 const lockForEvents = Effect.fnUntraced(function* (tenant: Tenant, ids: ReadonlyArray<string>) {
+  const waits = yield* MayWait
   const refsTo = (some: ReadonlyArray<string>) => some.map((id): Ref => ({ ...tenantOf(tenant), id }))
   const found = new Map<string, Exit.Exit<Found, Problem>>()
-  const free = yield* lockWithTerms(refsTo(ids), "test_clock_id IS NULL")
+  const free = yield* lockWithTerms(refsTo(ids), waits, "test_clock_id IS NULL")
   const wall = Date.now()
   for (const one of free) found.set(one.row.id, Exit.succeed({ ...one, now: wall }))
   const others = ids.filter((id) => !found.has(id))
@@ -51,11 +54,12 @@ const lockForEvents = Effect.fnUntraced(function* (tenant: Tenant, ids: Readonly
   )
   for (const id of others) {
     const time = times.get(clockOf(id) ?? "")
-    if (time === undefined) found.set(id, Exit.fail(noSuch("subscription", id)))
+    if (time === undefined) found.set(id, Exit.fail(known.has(id) ? HELD : noSuch("subscription", id)))
     else if (Exit.isFailure(time)) found.set(id, Exit.failCause(time.cause))
   }
-  const onClocks = yield* lockWithTerms(refsTo(others.filter((id) => !found.has(id))))
-  for (const one of onClocks) {
+  const standing = others.filter((id) => !found.has(id))
+  for (const id of standing) found.set(id, Exit.fail(HELD))
+  for (const one of yield* lockWithTerms(refsTo(standing), waits)) {
     const time = times.get(one.row.test_clock_id!)!
     found.set(
       one.row.id,
@@ -128,7 +132,7 @@ export const applyAll = Effect.fnUntraced(function* <Q extends { readonly id: st
   const found = yield* lockForEvents(tenant, [...new Set(requests.map(({ id }) => id))])
   const answers = new Map<Q, Exit.Exit<A, Problem>>()
   for (let left = requests; left.length > 0; left = left.filter((one) => !answers.has(one))) {
-    const firsts = [...new Map(left.toReversed().map((one) => [one.id, one])).values()]
+    const firsts = [...Map.groupBy(left, ({ id }) => id).values()].map(([first]) => first!)
     const outcomes = yield* applyDistinct(firsts, (id) => found.get(id)!, decide)
     for (const [at, outcome] of outcomes.entries()) {
       const request = firsts[at]!

@@ -3,15 +3,14 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref, staysHere } from "../db/tenant.ts"
-import { MINUTE_MS } from "../time.ts"
+import { idBefore } from "../ids.ts"
+import { DAY_MS } from "../time.ts"
 import type { EndpointRow } from "./endpoint.ts"
 import { WAITING, waitingEndpoints } from "./waiting.ts"
 
 const MAX_GIVEN_UP = 1_000
-const RETENTION = "30 days"
+const RETENTION_MS = 30 * DAY_MS
 const MAX_PURGED = 5_000
-/** Events are recorded in the order in which their transactions began, nearly. */
-const OUT_OF_ORDER_MS = 10 * MINUTE_MS
 
 /**
  * Gives up a batch of what an endpoint is not to get any more: everything where it is disabled or deleted, else what was
@@ -52,31 +51,42 @@ export const giveUpEnded = Effect.gen(function* () {
   yield* Effect.forEach(ended, giveUp, { discard: true })
 })
 
-/** Deletes some of the events that were recorded `from` on and are older than `kept`; returns how many, and when the last one was. */
-const purgeBatch = Effect.fnUntraced(function* (kept: string, from: number) {
-  const sql = yield* SqlClient.SqlClient
-  const [batch] = yield* sql<{ count: number; last: number | null }>`
-    WITH gone AS (
-      DELETE FROM event WHERE (account_id, livemode, id) IN (
-        SELECT account_id, livemode, id FROM event e
-        WHERE recorded_at >= ${PgTypes.timestamptz(from)} AND recorded_at < now() - ${kept}::interval AND ${staysHere(sql, "e")}
-        LIMIT ${MAX_PURGED}
-      ) RETURNING recorded_at
-    )
-    SELECT count(*) AS count, max(recorded_at) AS last FROM gone`
-  return batch!
-})
+/** Where a batch of old events ends. */
+interface Purged {
+  readonly found: number
+  readonly account_id: string
+  readonly livemode: boolean
+  readonly id: string
+}
 
-/**
- * Deletes batch by batch, each beginning where the one before it ended, so that none walks over what is deleted already. Returns whether
- * there may be more: what was recorded in another order than its rows lie in.
- */
-const purgeThrough = Effect.fnUntraced(function* (kept: string) {
-  let batch = yield* purgeBatch(kept, 0)
-  if (batch.count < MAX_PURGED) return false
-  while (batch.count === MAX_PURGED) batch = yield* purgeBatch(kept, batch.last! - OUT_OF_ORDER_MS)
-  return true
+const BEGINNING: Purged = { found: MAX_PURGED, account_id: "", livemode: false, id: "" }
+
+/** Deletes some of the events beyond `last` that were recorded before `until`, and their deliveries; returns where it ends. */
+const purgeBatch = Effect.fnUntraced(function* (until: number, last: Purged) {
+  const sql = yield* SqlClient.SqlClient
+  // Tenant by tenant, by the time that IDs begin with: the oldest come first in the key, so that nothing else is read.
+  const [end] = yield* sql<Purged>`
+    WITH old AS MATERIALIZED (
+      SELECT e.* FROM (
+        SELECT a.id AS account_id, l.livemode FROM account a CROSS JOIN (VALUES (false), (true)) AS l (livemode)
+        WHERE a.id >= ${last.account_id} AND (a.id, l.livemode) >= (${last.account_id}, ${last.livemode}) AND ${staysHere(sql, "a", "id")}
+        ORDER BY a.id, l.livemode
+      ) t CROSS JOIN LATERAL (
+        SELECT account_id, livemode, id, ctid AS place FROM event
+        WHERE account_id = t.account_id AND livemode = t.livemode AND id < ${idBefore("event", until)} AND recorded_at < ${PgTypes.timestamptz(until)}
+          AND id > CASE WHEN (t.account_id, t.livemode) = (${last.account_id}, ${last.livemode}) THEN ${last.id} ELSE '' END
+        ORDER BY id LIMIT ${MAX_PURGED}
+      ) e LIMIT ${MAX_PURGED}
+    ), gone AS (
+      DELETE FROM event WHERE ctid = ANY (ARRAY(SELECT place FROM old))
+    )
+    SELECT (SELECT count(*) FROM old) AS found, account_id, livemode, id FROM old ORDER BY 2 DESC, 3 DESC, 4 DESC LIMIT 1`
+  return end ?? { ...last, found: 0 }
 })
 
 /** Deletes events, and their deliveries, that are older than they are kept for (decision I5). */
-export const purgeEvents = (kept: string = RETENTION) => Effect.repeat(purgeThrough(kept), { while: (more) => more })
+export const purgeEvents = (keptMs: number = RETENTION_MS) =>
+  Effect.gen(function* () {
+    const until = Date.now() - keptMs
+    for (let last = BEGINNING; last.found === MAX_PURGED; ) last = yield* purgeBatch(until, last)
+  })

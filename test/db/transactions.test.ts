@@ -1,10 +1,11 @@
 /** What requests do in transactions: in one go, whole or not at all, and by key however much there is beside it. */
-import { Effect, Layer, ManagedRuntime } from "effect"
+import { PgTypes } from "@effect/sql-pg"
+import { Effect, Exit, Layer, ManagedRuntime } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { customers } from "../../src/customer/customer.ts"
 import { poolLayer } from "../../src/db/database.ts"
-import { inOneGo } from "../../src/db/pipelining.ts"
+import { inOneGo, sent } from "../../src/db/pipelining.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import { useDatabase } from "../support/database.ts"
 
@@ -75,6 +76,27 @@ describe("an update", () => {
   })
 })
 
+describe("a statement that is sent and not waited for", () => {
+  it("takes its transaction back where it never went out", async () => {
+    const id = "cus_4500"
+    const unsendable = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+      // No bigint holds it, which is found out before anything is sent.
+      sent(sql`SELECT ${PgTypes.int8(2n ** 80n)}`),
+    )
+    const renamed = Effect.flatMap(
+      SqlClient.SqlClient,
+      (sql) => sql`UPDATE customer SET name = 'Renamed' WHERE account_id = ${LARGEST.account_id} AND id = ${id}`,
+    )
+    const exit = await runtime.runPromise(
+      Effect.exit(
+        Effect.flatMap(TenantDatabase, ({ writing }) => writing(LARGEST, Effect.andThen(renamed, unsendable))),
+      ),
+    )
+    expect(Exit.isFailure(exit)).toBe(true)
+    expect(await database.run((sql) => names(sql, [id]))).toEqual(["Ada"])
+  })
+})
+
 describe("a lock", () => {
   it("reads the rows that it locks, and none of the largest account's others", async () => {
     const read = await writing(readBy(locking(4_000, 17, 900)))
@@ -111,7 +133,7 @@ describe("statements in one go", () => {
       (error) => error,
     )
     // The error was caught, but the transaction cannot be committed.
-    expect(SqlError.isSqlError(failed) && failed.reason.operation).toBe("commit")
+    expect(SqlError.isSqlError(failed) && failed.reason.operation).toBe("take back")
     expect(await database.run((sql) => names(sql, ["cus_2", "cus_3", "cus_4"]))).toEqual(["Ada", "Ada", "Ada"])
     const error = await database.run((sql) =>
       Effect.flip(

@@ -1,6 +1,7 @@
 /** Requests that come together are begun together, and answered each for itself (docs/performance.md). */
 import { describe, expect, it } from "vitest"
 import type { Answer } from "../support/api.ts"
+import { hold } from "../support/checkout.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { createClock, createCustomer, createPlan, data } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
@@ -192,6 +193,24 @@ describe("reports of units that come at once", () => {
     const charges = (await api.all("/charges")).filter(({ subscription }) => subscription === id)
     // The first one is what it began with.
     expect(charges.map(({ status }) => status)).toEqual(Array.from({ length: taken + 1 }, () => "succeeded"))
+  })
+})
+
+describe("what is asked of a subscription that somebody holds", () => {
+  it("waits for that alone, and nobody else for it", async () => {
+    const plan = await createPlan(api, { overage_per_unit: 100 })
+    const ids = await Promise.all(Array.from({ length: 6 }, () => subscribe(plan)))
+    const [held, ...others] = ids
+    const report = (id: string) => verb(id, "unit-records", { quantity: 1 })
+    const { release } = await hold(database, (sql) => sql`SELECT 1 FROM subscription WHERE id = ${held!} FOR UPDATE`)
+    const waiting = Array.from({ length: 12 }, () => report(held!))
+    const all = await Promise.all([...others, ...others, ...others].map(report))
+    expect(new Set(all.map(outcome))).toEqual(new Set(["made"]))
+    await release()
+    const late = await Promise.all(waiting)
+    expect(new Set(late.map(outcome))).toEqual(new Set(["made"]))
+    const totals = late.map(({ body }) => body.data.period_total).sort((a, b) => a - b)
+    expect(totals).toEqual(Array.from({ length: 12 }, (_, n) => n + 1))
   })
 })
 

@@ -16,9 +16,14 @@ const ENDPOINT = {}
 let fates: Array<"is lost after its commit" | "is refused" | "goes well"> = []
 let begun = 0
 
-const lost = new SqlError.SqlError({
-  reason: new SqlError.ConnectionError({ cause: new Error("gone"), message: "gone", operation: "query" }),
-})
+/** How a connection is lost: a socket says so with a code of its own, or without any. */
+const LOSSES = [undefined, "ECONNRESET", "EPIPE", "ETIMEDOUT"] as const
+let loss: (typeof LOSSES)[number]
+
+const lost = () => {
+  const cause = Object.assign(new Error("gone"), loss === undefined ? {} : { code: loss, syscall: "read" })
+  return new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, message: "gone", operation: "query" }) })
+}
 
 /** The database, with connections that are lost at the worst moment. */
 const breaking = Layer.effect(
@@ -38,7 +43,7 @@ const breaking = Layer.effect(
             ),
           ) as never
         return fate === "is lost after its commit"
-          ? Effect.andThen(real.writing(tenant, work), Effect.fail(lost))
+          ? Effect.andThen(real.writing(tenant, work), Effect.fail(lost()))
           : real.writing(tenant, work)
       })) as typeof real.writing,
   })),
@@ -90,13 +95,17 @@ const written = () =>
   )
 
 describe("a batch", () => {
-  it("of which nobody knows whether it was committed fails for all of its requests, and is not begun again", async () => {
-    fates = ["goes well", "is lost after its commit"]
-    const all = await ask(["a", "b", "c"])
-    expect(all.map(Exit.isSuccess)).toEqual([true, false, false])
-    expect(begun).toBe(2)
-    expect(await written()).toEqual(["a", "b", "c"])
-  })
+  it.each(LOSSES)(
+    "of which nobody knows whether it was committed (%s) fails for all of its requests, and is not begun again",
+    async (how) => {
+      loss = how
+      fates = ["goes well", "is lost after its commit"]
+      const all = await ask(["a", "b", "c"])
+      expect(all.map(Exit.isSuccess)).toEqual([true, false, false])
+      expect(begun).toBe(2)
+      expect(await written()).toEqual(["a", "b", "c"])
+    },
+  )
 
   it("that the database refused has done nothing: its requests are begun again one by one", async () => {
     fates = ["goes well", "is refused", "goes well", "goes well"]

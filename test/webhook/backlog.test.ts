@@ -1,7 +1,9 @@
 /** A backlog outlives the processes that deliver it, and events are kept for 30 days. */
+import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { appendEvents } from "../../src/event/events.ts"
+import { idBefore } from "../../src/ids.ts"
 import { purgeEvents } from "../../src/webhook/housekeeping.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
@@ -99,35 +101,79 @@ describe("an endpoint", () => {
 })
 
 describe("events", () => {
-  it("are kept for 30 days of wall-clock time, with their deliveries", async () => {
-    const { account } = await database.run(() => createAccount({ businessName: "Old" }))
-    const rows = await append({ account_id: account.id, livemode: true }, 3)
-    const age = (id: string, interval: string) =>
-      database.run(
-        (sql) => sql`UPDATE event SET recorded_at = now() - ${interval}::interval WHERE id = ${id} RETURNING 1`,
-      )
-    await age(rows[0]!.id, "30 days 1 minute")
-    await age(rows[1]!.id, "29 days 23 hours")
+  const DAY_MS = 24 * 60 * 60 * 1000
+  const AGES = { "30 days and a minute": 30 * DAY_MS + 60_000, "30 days but a minute": 30 * DAY_MS - 60_000 }
+
+  /** Events of one age, with a delivery of each. */
+  const recorded = (account: string, livemode: boolean, ageMs: number, count: number) => {
+    const at = Date.now() - ageMs
+    return database.run(
+      (sql) => sql`
+        WITH made AS (
+          INSERT INTO event (account_id, livemode, id, type, object_id, data, created_at, recorded_at)
+          SELECT ${account}, ${livemode}::boolean, ${idBefore("event", at)} || lpad(n::text, 16, '0'), 'customer.created', 'cus_1', '{}', now(), to_timestamp(${at / 1000}::float8)
+          FROM generate_series(1, ${count}::int) n RETURNING *
+        )
+        INSERT INTO webhook_delivery (account_id, livemode, id, event_id, webhook_endpoint_id, object_id)
+        SELECT account_id, livemode, 'dlv' || substr(id, 4), id, 'we_none', object_id FROM made`,
+    )
+  }
+
+  const left = (table: "event" | "webhook_delivery") =>
+    database.run((sql) =>
+      Effect.map(
+        sql<{ name: string; live: number; sandbox: number }>`
+          SELECT a.business_name AS name, count(*) FILTER (WHERE livemode) AS live, count(*) FILTER (WHERE NOT livemode) AS sandbox
+          FROM ${sql(table)} e JOIN account a ON a.id = e.account_id GROUP BY 1 ORDER BY 1`,
+        (rows) => rows.map(({ name, live, sandbox }) => `${name}: ${live} live, ${sandbox} sandbox`),
+      ),
+    )
+
+  it("are kept for 30 days of wall-clock time, with their deliveries, however many are older", async () => {
+    await database.run((sql) => sql`DELETE FROM event`)
+    for (const [name, old, young] of [
+      ["All old", 11_000, 0],
+      ["Mixed", 6_000, 4],
+      ["One", 1, 1],
+      ["Young", 0, 5_001],
+    ] as const) {
+      const { account } = await database.run(() => createAccount({ businessName: name }))
+      for (const livemode of [true, false]) {
+        await recorded(account.id, livemode, AGES["30 days and a minute"], old)
+        await recorded(account.id, livemode, AGES["30 days but a minute"], young)
+      }
+    }
     await database.run(() => purgeEvents())
-    const left = await database.run((sql) => sql`SELECT id FROM event WHERE account_id = ${account.id} ORDER BY id`)
-    expect(left).toEqual(rows.slice(1).map(({ id }) => ({ id })))
+    const kept = ["Mixed: 4 live, 4 sandbox", "One: 1 live, 1 sandbox", "Young: 5001 live, 5001 sandbox"]
+    expect(await left("event")).toEqual(kept)
+    expect(await left("webhook_delivery")).toEqual(kept)
   })
 
-  it("go in one run, however many are old", async () => {
-    const { account } = await database.run(() => createAccount({ businessName: "Older" }))
-    const of = (age: string, count: number) =>
-      database.run(
-        (sql) => sql`
-          INSERT INTO event (account_id, livemode, id, type, object_id, data, created_at, recorded_at)
-          SELECT ${account.id}, true, 'evt_' || gen_random_uuid(), 'customer.created', 'cus_1', '{}', now(), now() - ${age}::interval - n * interval '1 second'
-          FROM generate_series(1, ${count}::int) n`,
+  it("of one age are looked for among them alone, whatever was there before", async () => {
+    // As pages are used again that deleted events have left.
+    for (let round = 0; round < 3; round++) {
+      const { account } = await database.run(() => createAccount({ businessName: `Round ${round}` }))
+      await recorded(account.id, true, AGES["30 days and a minute"], 2_000)
+      await recorded(account.id, true, AGES["30 days but a minute"], 2_000)
+      await database.run(() => purgeEvents())
+      await database.run((sql) => sql`VACUUM event`.unprepared)
+    }
+    const read = () =>
+      database.run((sql) =>
+        Effect.gen(function* () {
+          const fetched = Effect.map(
+            sql<{ rows: number }>`
+              SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read AS rows FROM pg_stat_xact_user_tables WHERE relname = 'event'`,
+            ([row]) => row!.rows,
+          )
+          const before = yield* fetched
+          yield* purgeEvents()
+          return (yield* fetched) - before
+        }).pipe(sql.withTransaction),
       )
-    await of("31 days", 11_000)
-    await of("1 day", 3)
-    await database.run(() => purgeEvents())
-    const [left] = await database.run(
-      (sql) => sql<{ count: number }>`SELECT count(*) AS count FROM event WHERE account_id = ${account.id}`,
-    )
-    expect(left!.count).toBe(3)
+    expect(await read()).toBe(0)
+    const { account } = await database.run(() => createAccount({ businessName: "Last" }))
+    await recorded(account.id, true, AGES["30 days and a minute"], 10)
+    expect(await read()).toBeLessThanOrEqual(20)
   })
 })
