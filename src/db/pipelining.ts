@@ -134,12 +134,14 @@ export const makePipeliningPool = Effect.fnUntraced(function* (config: PgPool.Co
 })
 
 /**
- * Transactions of the client `sql`, in which all its statements go to a connection of `take`; `begin` begins one.
+ * Transactions of the client `sql`, in which all its statements go to a connection of `take`; `begin` begins one. Its first statements
+ * go out behind what begins it.
  */
 export const transactionsOn = (
   sql: SqlClient.SqlClient,
   take: PipeliningPool["take"],
-  begin: (connection: Connection) => Effect.Effect<void, SqlError.SqlError> = run("BEGIN"),
+  begin: (connection: Connection) => Effect.Effect<void, SqlError.SqlError> = (connection) =>
+    sent(connection.execute("BEGIN", [], undefined)),
 ) => {
   const transaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,
