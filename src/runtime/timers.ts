@@ -65,13 +65,11 @@ export const clearTimers = Effect.fnUntraced(function* (timers: ReadonlyArray<Ti
 export const takeFirstDue = Effect.fnUntraced(function* (actors: ReadonlyArray<Ref>, until: number) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<TimerRow>`
-    DELETE FROM timer USING (
-      SELECT t.* FROM ${records(sql, actors, REF_COLUMNS)} r CROSS JOIN LATERAL (
-        SELECT account_id, livemode, actor_id, name FROM timer
+    DELETE FROM timer WHERE ctid = ANY (ARRAY(
+      SELECT t.place FROM ${records(sql, actors, REF_COLUMNS)} r CROSS JOIN LATERAL (
+        SELECT ctid AS place FROM timer
         WHERE (account_id, livemode, actor_id) = (r.account_id, r.livemode, r.id) AND due_at <= ${PgTypes.timestamptz(until)}
         ORDER BY due_at, rank LIMIT 1
       ) t
-    ) due
-    WHERE (timer.account_id, timer.livemode, timer.actor_id, timer.name) = (due.account_id, due.livemode, due.actor_id, due.name)
-    RETURNING timer.*`
+    )) RETURNING *`
 })
