@@ -134,14 +134,13 @@ export const makePipeliningPool = Effect.fnUntraced(function* (config: PgPool.Co
 })
 
 /**
- * Transactions of the client `sql`, in which all its statements go to a connection of `take`; `begin` begins one. Its first statements
- * go out behind what begins it.
+ * Transactions of the client `sql`, in which all its statements go to a connection of `take`; `begin` begins one. It is waited for,
+ * unless it says otherwise: what went out behind a BEGIN that failed would be written by itself.
  */
 export const transactionsOn = (
   sql: SqlClient.SqlClient,
   take: PipeliningPool["take"],
-  begin: (connection: Connection) => Effect.Effect<void, SqlError.SqlError> = (connection) =>
-    sent(connection.execute("BEGIN", [], undefined)),
+  begin: (connection: Connection) => Effect.Effect<void, SqlError.SqlError> = run("BEGIN"),
 ) => {
   const transaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,
