@@ -33,16 +33,16 @@ export const PREFIXES = {
 export type IdKind = keyof typeof PREFIXES
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-const RANDOM_POOL_BYTES = 8192
+const RANDOM_POOL = 4096
 
-const pool = new Uint8Array(RANDOM_POOL_BYTES)
-let poolAt = RANDOM_POOL_BYTES
+const pool = new Uint16Array(RANDOM_POOL)
+let poolAt = RANDOM_POOL
 let lastMs = 0
 /** Within a millisecond IDs count up, so that a batch keeps its order (RFC 9562, method 1). */
 let sequence = 0
 
-const randomByte = (): number => {
-  if (poolAt >= RANDOM_POOL_BYTES) {
+const random16 = (): number => {
+  if (poolAt >= RANDOM_POOL) {
     randomFillSync(pool)
     poolAt = 0
   }
@@ -50,50 +50,56 @@ const randomByte = (): number => {
 }
 
 const MAX_SEQUENCE = 0x3ffffff
-/** Those of the time, which is 48 bits behind two zeros. */
-const TIME_CHARACTERS = 10
 
 /** The next place in the order of IDs: a millisecond, and a number within it. */
 const nextPlace = (): void => {
   const now = Date.now()
   if (now > lastMs) {
     lastMs = now
-    sequence = (randomByte() << 12) | (randomByte() << 4) | (randomByte() >> 4)
+    sequence = (random16() << 4) | (random16() >> 12)
   } else if (++sequence > MAX_SEQUENCE) {
     lastMs++
     sequence = 0
   }
 }
 
-/** 26 characters of a UUIDv7: 48 bits of time, version, 26 bits of sequence, variant, 48 random bits, `order` in their first 32. */
-const uuidv7Base32 = (time: number, sequence: number, order?: number): string => {
-  // 130 bits as 26 groups of 5, the first two bits zero: build from 16 bytes.
-  const bytes = new Uint8Array(16)
-  let ms = time
-  for (let i = 5; i >= 0; i--) {
-    bytes[i] = ms % 256
-    ms = Math.floor(ms / 256)
+/** Two characters for each ten bits. */
+const PAIRS = Array.from({ length: 1 << 10 }, (_, bits) => ALPHABET[bits >> 5]! + ALPHABET[bits & 31]!)
+
+/** Of the lowest ten bits; what is above them, and behind a point, does not count. */
+const pair = (bits: number): string => PAIRS[bits & 0x3ff]!
+
+let timeAt = -1
+let timeText = ""
+
+/** 10 characters: those of the time, 48 bits behind two zeros. */
+const timeCharacters = (ms: number): string => {
+  if (ms !== timeAt) {
+    timeAt = ms
+    timeText = pair(ms / 2 ** 40) + pair(ms / 2 ** 30) + pair(ms / 2 ** 20) + pair(ms / 2 ** 10) + pair(ms)
   }
-  bytes[6] = 0x70 | ((sequence >> 22) & 0x0f)
-  bytes[7] = (sequence >> 14) & 0xff
-  bytes[8] = 0x80 | ((sequence >> 8) & 0x3f)
-  bytes[9] = sequence & 0xff
-  for (let i = 10; i < 16; i++) bytes[i] = randomByte()
-  if (order !== undefined) for (let i = 0; i < 4; i++) bytes[10 + i] = Math.floor(order / 2 ** (24 - 8 * i)) & 0xff
-  let out = ""
-  let buffer = 0
-  let bits = 2
-  for (const byte of bytes) {
-    buffer = (buffer << 8) | byte
-    bits += 8
-    while (bits >= 5) {
-      bits -= 5
-      out += ALPHABET[(buffer >> bits) & 31]
-      buffer &= (1 << bits) - 1
-    }
-  }
-  return out
+  return timeText
 }
+
+const VERSION = 7
+const VARIANT = 2
+
+/** 26 characters of a UUIDv7: 48 bits of time, version, 26 bits of sequence, variant, 48 random bits, `order` in their first 32. */
+const uuidv7Base32 = (
+  time: number,
+  sequence: number,
+  order: number = random16() * 0x10000 + random16(),
+  last: number = random16(),
+): string =>
+  timeCharacters(time) +
+  pair((VERSION << 6) | (sequence >> 20)) +
+  pair((((sequence >> 14) & 0x3f) << 4) | (VARIANT << 2) | ((sequence >> 12) & 3)) +
+  pair(sequence >> 2) +
+  pair(((sequence & 3) << 8) | (order >>> 24)) +
+  pair(order >>> 14) +
+  pair(order >>> 4) +
+  pair(((order & 0xf) << 6) | (last >> 10)) +
+  pair(last)
 
 /** A window of a test clock's time that is being gone through: what is made in it is numbered in the order of that time. */
 export interface IdWindow {
@@ -176,14 +182,13 @@ export const newId = (kind: IdKind, made?: Made): string => {
 }
 
 /** What the ID of whatever was made before an instant of the wall clock is less than. */
-export const idBefore = (kind: IdKind, at: number): string =>
-  `${PREFIXES[kind]}_${uuidv7Base32(at, 0).slice(0, TIME_CHARACTERS)}`
+export const idBefore = (kind: IdKind, at: number): string => `${PREFIXES[kind]}_${timeCharacters(at)}`
 
 const CODE_LENGTH = 10
 
 /** What the API calls an instalment plan (decision B1): `SB-` and 10 characters of the alphabet in capitals, at random. */
 export const newPlanCode = (): string => {
-  const characters = Array.from({ length: CODE_LENGTH }, () => ALPHABET[randomByte() & 31])
+  const characters = Array.from({ length: CODE_LENGTH }, () => ALPHABET[random16() & 31])
   return `SB-${characters.join("").toUpperCase()}`
 }
 

@@ -5,8 +5,19 @@ export const MINUTE_MS = 60 * SECOND_MS
 export const HOUR_MS = 60 * MINUTE_MS
 export const DAY_MS = 24 * HOUR_MS
 
+/** The latest instants that were formatted: what is shown of one moment has most of them in common. */
+const formatted = new Map<number, string>()
+const MAX_FORMATTED = 256
+
 /** `YYYY-MM-DDTHH:MM:SS.sssZ`. */
-export const formatInstant = (ms: number): string => new Date(ms).toISOString()
+export const formatInstant = (ms: number): string => {
+  const known = formatted.get(ms)
+  if (known !== undefined) return known
+  const text = new Date(ms).toISOString()
+  if (formatted.size >= MAX_FORMATTED) formatted.clear()
+  formatted.set(ms, text)
+  return text
+}
 
 export const formatInstantOrNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 

@@ -168,8 +168,9 @@ const statesOf = (machine: AnyStateMachine): ReadonlyArray<string> => {
 
 const catalogue = () =>
   database.run(
-    (sql) => sql<{ table: string; column: string; type: string; nullable: boolean }>`
-      SELECT c.relname AS table, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type, NOT a.attnotnull AS nullable
+    (sql) => sql<{ table: string; column: string; type: string; nullable: boolean; byDefault: boolean }>`
+      SELECT c.relname AS table, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type, NOT a.attnotnull AS nullable,
+        a.atthasdef AND a.attgenerated = '' AS "byDefault"
       FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
       WHERE a.attnum > 0 AND NOT a.attisdropped`,
   )
@@ -195,6 +196,12 @@ const checked = async () => {
 }
 
 describe("what the source declares", () => {
+  it("is null where an insert leaves it out", async () => {
+    const others = (await catalogue()).filter(({ nullable, byDefault }) => nullable && byDefault)
+    const declared = new Set(DECLARED.map(({ name }) => name))
+    expect(others.filter(({ table }) => declared.has(table))).toEqual([])
+  })
+
   it("is every column of its table, of the type that the table has", async () => {
     const rows = await catalogue()
     for (const { name, columns } of DECLARED) {

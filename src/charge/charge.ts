@@ -26,7 +26,7 @@ export interface Contradiction {
 
 export const CHARGE_PURPOSES = ["sale", "verification", "instalment"] as const
 
-const { fixed, moving, seldom } = columnsOf<ChargeContext>()
+const { fixed, moving } = columnsOf<ChargeContext>()
 
 export const charges = actorTable<ChargeContext>()(
   "charge",
@@ -49,7 +49,7 @@ export const charges = actorTable<ChargeContext>()(
     /** The buyer pays on the rail's own page (decision P5). */
     hosted: fixed(Kind.flag),
     /** null where the customer had none when the bill came due, or where the rail's page has not said it. */
-    payment_method: seldom(Kind.nullable(Kind.json<PaymentMethodSummary>())),
+    payment_method: moving(Kind.nullable(Kind.json<PaymentMethodSummary>())),
     /** Whether the caller named it; otherwise it was the one in force. */
     payment_method_named: fixed(Kind.flag),
     /** The failed one-off charge that this one retries. */
@@ -60,26 +60,26 @@ export const charges = actorTable<ChargeContext>()(
     submission: fixed(Kind.nullable(Kind.text)),
     rail: fixed(Kind.oneOf(RAILS)),
     /** The address of the rail's page, once it is open. */
-    page_url: seldom(Kind.nullable(Kind.text)),
+    page_url: moving(Kind.nullable(Kind.text)),
     /** The rail's own number of the transaction. */
-    rail_id: seldom(Kind.nullable(Kind.text)),
+    rail_id: moving(Kind.nullable(Kind.text)),
     description: fixed(Kind.nullable(Kind.text)),
     metadata: fixed(Kind.json<Metadata>()),
     created_at: fixed(Kind.instant),
-    sent_at: seldom(Kind.instant, "sentAt"),
-    asks: seldom(Kind.integer, "asks"),
-    not_found: seldom(Kind.integer, "notFound"),
-    known_at: seldom(Kind.nullable(Kind.instant), "knownAt"),
-    refused_for: seldom(Kind.nullable(Kind.text), "refusedFor"),
-    page: seldom(Kind.nullable(Kind.json<RailPage>()), "page"),
+    sent_at: moving(Kind.instant, "sentAt"),
+    asks: moving(Kind.integer, "asks"),
+    not_found: moving(Kind.integer, "notFound"),
+    known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
+    refused_for: moving(Kind.nullable(Kind.text), "refusedFor"),
+    page: moving(Kind.nullable(Kind.json<RailPage>()), "page"),
     status: moving(Kind.oneOf(CHARGE_STATUSES)),
     runner: moving(Kind.nullable(Kind.integer)),
-    will_retry: seldom(Kind.flag),
-    next_retry_at: seldom(Kind.nullable(Kind.instant)),
-    refund_due: seldom(Kind.flag),
-    failure_code: seldom(Kind.nullable(Kind.text)),
-    failure_message: seldom(Kind.nullable(Kind.text)),
-    contradictions: seldom(Kind.json<ReadonlyArray<Contradiction>>()),
+    will_retry: moving(Kind.flag),
+    next_retry_at: moving(Kind.nullable(Kind.instant)),
+    refund_due: moving(Kind.flag),
+    failure_code: moving(Kind.nullable(Kind.text)),
+    failure_message: moving(Kind.nullable(Kind.text)),
+    contradictions: moving(Kind.json<ReadonlyArray<Contradiction>>()),
     paid_at: moving(Kind.nullable(Kind.instant)),
     /** The period that it pays for; shortened where that ends early. */
     period_start_at: moving(Kind.nullable(Kind.instant)),

@@ -56,7 +56,7 @@ export const completion = Effect.fnUntraced(function* (of: Completion) {
   const isAttached = (yield* attachedTo(ref, methodId)) !== null
   if (customer === undefined || !isAttached || customer.default_payment_method_id === methodId) return []
   if (customer.default_payment_method_id !== null && !(yield* hasOverdue(customer))) return []
-  yield* customers.update([{ ...customer, default_payment_method_id: methodId }])
+  yield* customers.update([{ before: customer, after: { ...customer, default_payment_method_id: methodId } }])
   return yield* tryMethod(customer, methodId, now)
 })
 

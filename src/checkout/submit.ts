@@ -92,7 +92,7 @@ const customerFor = Effect.fnUntraced(function* (
   if (known === undefined) return yield* createCustomer(session, details!, now)
   if (!session.customer_is_new || details === null) return known
   const corrected = { ...known, ...details }
-  yield* customers.update([corrected])
+  yield* customers.update([{ before: known, after: corrected }])
   return corrected
 })
 

@@ -124,7 +124,7 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
       }),
     ),
   )
-  yield* clocks.update([...changed.values()])
+  yield* clocks.update([...changed.values()].map((after) => ({ before: known.get(after.id)!, after })))
   return joined
 })
 

@@ -138,7 +138,8 @@ export const step = Effect.fnUntraced(function* <R, E, R2, R3>(
     if (first === undefined) return yield* arriveAt(clockWork, clock, row, row.target_at!)
     const window = windowAt(row, first.due_at)
     if (row.failed_steps > 0) yield* moveClock(row, { type: "step.recovered", at: window.frozen_at }, window)
-    else if (window.window_opened_at !== row.window_opened_at) yield* clocks.update([{ ...row, ...window }])
+    else if (window.window_opened_at !== row.window_opened_at)
+      yield* clocks.update([{ before: row, after: { ...row, ...window } }])
     numberByClock(clock, window)
     const within = next.filter(({ due_at }) => due_at <= window.window_to_at)
     return lanes > 1 && within.length === MAX_ROUND && row.failed_steps === 0

@@ -71,7 +71,7 @@ export const updateCustomer = Effect.fn("customer.update")(function* (
     default_payment_method_id: method === undefined ? before.default_payment_method_id : method,
     metadata: yield* mergeMetadata(before.metadata, patch.metadata),
   }
-  yield* customers.update([customer])
+  yield* customers.update([{ before, after: customer }])
   const newMethod = method == null || method === before.default_payment_method_id ? undefined : method
   return { customer, now, newMethod }
 })

@@ -6,17 +6,15 @@
  */
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import type { Fragment, Statement } from "effect/sql/Statement"
 import { noSuch, type Problem } from "../problem.ts"
 import * as Kind from "./Kind.ts"
 import { type ColumnType, columnParameter, REF_COLUMNS, readColumn } from "./records.ts"
 import { CurrentLookUps } from "./SharedLookUps.ts"
 import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
 
-/**
- * What becomes of a column: `fixed` ones are written once, `moving` ones with every change of the row, `seldom` ones only
- * where one of them differs (a renewal rewrites neither the merchant's metadata nor what was said of a pause).
- */
-type Life = "fixed" | "moving" | "seldom"
+/** What becomes of a column: `fixed` ones are written once, `moving` ones whenever they change. */
+type Life = "fixed" | "moving"
 
 /** How a column's value follows from a machine's snapshot. */
 type Following<C, V> = (state: string, context: C) => V
@@ -56,7 +54,6 @@ const declareAs = <C>(life: Life): Declare<C> => {
 export const columnsOf = <C extends object = object>() => ({
   fixed: declareAs<C>("fixed"),
   moving: declareAs<C>("moving"),
-  seldom: declareAs<C>("seldom"),
 })
 
 type AnyColumn = Column<unknown, never, PropertyKey>
@@ -80,6 +77,12 @@ export type LockMode = "UPDATE" | "UPDATE SKIP LOCKED" | "NO KEY UPDATE" | "SHAR
 
 type Sql<A, E = never> = Effect.Effect<A, SqlError.SqlError | E, SqlClient.SqlClient>
 
+/** A locked row as it was read, and as it is to be. */
+export interface Change<Row> {
+  readonly before: Row
+  readonly after: Row
+}
+
 /** The statements of a table. Methods, so that a table of some rows is also one of rows in general. */
 export interface Table<Row extends Ref> {
   readonly name: string
@@ -88,12 +91,13 @@ export interface Table<Row extends Ref> {
   readonly refuses: boolean
   /** Inserts rows; returns the IDs of those that were not there already, where the table says what that is. */
   insert(rows: ReadonlyArray<Row>): Sql<ReadonlySet<string>>
-  /** Writes the moving columns of locked rows. */
-  update(rows: ReadonlyArray<Row>): Sql<void>
-  /** Writes all columns of locked rows that are not fixed. */
-  rewrite(rows: ReadonlyArray<Row>): Sql<void>
-  /** Whether more than moving columns differ. */
-  isRewritten(before: Row, after: Row): boolean
+  /** Writes the moving columns that differ. */
+  update(changes: ReadonlyArray<Change<Row>>): Sql<void>
+  /** Rows that a statement of one's own finds: it selects `columns`, which are those of `alias`. */
+  read(
+    alias: string,
+    statement: (sql: SqlClient.SqlClient, columns: Fragment) => Statement<object>,
+  ): Sql<ReadonlyArray<Row>>
   /** The tenant's rows with these IDs, by ID. */
   find(tenant: Tenant, ids: ReadonlyArray<string>): Sql<ReadonlyMap<string, Row>>
   /** The tenant's row with this ID; fails with `resource_missing`. */
@@ -130,16 +134,17 @@ const KEY = columnsOf().fixed
 const REF = { account_id: KEY(Kind.text), livemode: KEY(Kind.flag), id: KEY(Kind.text) }
 
 interface StatementTexts {
-  readonly insert: string
-  readonly update: string
-  readonly rewrite: string
+  /** Of some columns. */
+  readonly insert: (columns: Typed) => string
+  /** Of some columns. */
+  readonly update: (columns: Typed) => string
   readonly find: string
   readonly lock: (mode: LockMode, only: string) => string
 }
 
 type Typed = ReadonlyArray<readonly [name: string, type: ColumnType]>
 
-const typed = (columns: Readonly<Record<string, AnyColumn>>, lives: ReadonlyArray<Life>): Typed =>
+const typed = (columns: Readonly<Record<string, AnyColumn>>, ...lives: ReadonlyArray<Life>): Typed =>
   Object.entries(columns).flatMap(([name, { life, kind }]) => (lives.includes(life) ? [[name, kind.sql] as const] : []))
 
 const KEY_COLUMNS: Typed = Object.entries(REF_COLUMNS)
@@ -156,33 +161,30 @@ const updateText = (table: string, columns: Typed): string => {
   return `UPDATE ${table} t SET ${set} FROM ${given([...KEY_COLUMNS, ...columns])} WHERE (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id)`
 }
 
+/** The columns of `alias`, in the order in which they are declared. */
+const selected = (columns: Typed, alias: string): string => columns.map(([name]) => `${alias}.${name}`).join(", ")
+
 /**
  * Locks rows in the order of their IDs, so that no two lockers wait for each other. Each is looked up by its key: a join that was
  * planned while the table was young would read all that the account has.
  */
 const lockText =
-  (table: string) =>
+  (table: string, all: Typed) =>
   (mode: LockMode, only: string): string =>
     `
-  SELECT t.* FROM (SELECT * FROM ${given(KEY_COLUMNS)} ORDER BY id COLLATE "C") r
+  SELECT ${selected(all, "t")} FROM (SELECT * FROM ${given(KEY_COLUMNS)} ORDER BY id COLLATE "C") r
   CROSS JOIN LATERAL (
     SELECT * FROM ${table} WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) AND ${only} FOR ${mode}
   ) t`
 
-const textsOf = (
-  table: string,
-  all: Typed,
-  moving: Typed,
-  notFixed: Typed,
-  once: string | undefined,
-): StatementTexts => {
+const textsOf = (table: string, all: Typed, once: string | undefined): StatementTexts => {
   const unless = once === undefined ? "" : ` ON CONFLICT ${once} DO NOTHING RETURNING id`
   return {
-    insert: `INSERT INTO ${table} (${all.map(([name]) => name).join(", ")}) SELECT * FROM ${given(all)}${unless}`,
-    update: updateText(table, moving),
-    rewrite: updateText(table, notFixed),
-    find: `SELECT * FROM ${table} WHERE account_id = $1 AND livemode = $2 AND id = ANY($3::text[])`,
-    lock: lockText(table),
+    insert: (columns) =>
+      `INSERT INTO ${table} (${columns.map(([name]) => name).join(", ")}) SELECT * FROM ${given(columns)}${unless}`,
+    update: (columns) => updateText(table, columns),
+    find: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = ANY($3::text[])`,
+    lock: lockText(table, all),
   }
 }
 
@@ -199,39 +201,60 @@ const emptyOf = (fields: ReadonlyArray<string>): Readonly<Record<string, unknown
 /** Reads a cell, once the types have said that the name is one of the row's. */
 const cellOf = (row: object, name: string): unknown => (row as Readonly<Record<string, unknown>>)[name]
 
+/** Combinations of a table's columns that have a statement of their own, of each kind: so many are kept prepared. */
+const MAX_SHAPES = 12
+
+/** What writes some columns of a table. */
+interface Shape {
+  readonly columns: Typed
+  readonly text: string
+}
+
+/**
+ * Statements that write only what has to be written: of a new charge half the columns are empty, of a renewed subscription a
+ * third differ. The combinations that come first have a statement each, others write all `columns`.
+ */
+const shapesOf = (columns: Typed, textOf: (columns: Typed) => string) => {
+  const whole: Shape = { columns, text: textOf(columns) }
+  const known = new Map<string, Shape>()
+  return (isWritten: (name: string) => boolean): Shape => {
+    const written = columns.filter(([name]) => isWritten(name))
+    const key = written.map(([name]) => name).join()
+    const shape = known.get(key)
+    if (shape !== undefined) return shape
+    if (known.size >= MAX_SHAPES) return whole
+    const fresh = { columns: written, text: textOf(written) }
+    known.set(key, fresh)
+    return fresh
+  }
+}
+
 const statements = <Row extends Ref>(
   name: string,
   columns: Readonly<Record<string, AnyColumn>>,
   { noun, once }: Options,
 ): Table<Row> => {
-  const [all, moving, seldom, notFixed] = [
-    typed(columns, ["fixed", "moving", "seldom"]),
-    typed(columns, ["moving"]),
-    typed(columns, ["seldom"]),
-    typed(columns, ["moving", "seldom"]),
-  ]
-  const texts = textsOf(name, all, moving, notFixed, once)
+  const all = typed(columns, "fixed", "moving")
+  const texts = textsOf(name, all, once)
+  const insertOf = shapesOf(all, texts.insert)
+  const updateOf = shapesOf(typed(columns, "moving"), texts.update)
   const names = Object.keys(columns)
   const emptyRow = emptyOf(names)
-  /** The rows of a result, in the fast form. */
-  const read = (rows: ReadonlyArray<Row>): ReadonlyArray<Row> =>
-    rows.map((row) => {
-      const copy: Record<string, unknown> = { ...emptyRow }
-      for (const column of names) copy[column] = cellOf(row, column)
+  /** The rows of a result that has the columns in the order in which they are declared. */
+  const readValues = (results: ReadonlyArray<ReadonlyArray<unknown>>): ReadonlyArray<Row> =>
+    results.map((values) => {
+      const row: Record<string, unknown> = { ...emptyRow }
+      for (let i = 0; i < names.length; i++) row[names[i]!] = values[i]
       // Its columns are those that the declaration gives a row.
-      return copy as object as Row
+      return row as object as Row
     })
-  const write = (statement: string, written: Typed) => (rows: ReadonlyArray<Row>) =>
-    rows.length === 0 || written.length === 0
-      ? Effect.void
-      : Effect.flatMap(SqlClient.SqlClient, (sql) =>
-          Effect.asVoid(sql.unsafe(statement, parametersOf(rows, [...KEY_COLUMNS, ...written]))),
-        )
+  const rowsOf = (statement: Statement<object>): Effect.Effect<ReadonlyArray<Row>, SqlError.SqlError> =>
+    Effect.map(statement.values, readValues)
   const find = (tenant: Tenant, ids: ReadonlyArray<string>): Sql<ReadonlyMap<string, Row>> =>
     Effect.flatMap(SqlClient.SqlClient, (sql) =>
       Effect.map(
-        sql.unsafe<Row>(texts.find, [tenant.account_id, tenant.livemode, ids]),
-        (rows) => new Map(read(rows).map((row) => [row.id, row])),
+        rowsOf(sql.unsafe(texts.find, [tenant.account_id, tenant.livemode, ids])),
+        (rows) => new Map(rows.map((row) => [row.id, row])),
       ),
     )
   const findOne = (tenant: Tenant, id: string): Sql<Row | undefined> =>
@@ -244,7 +267,7 @@ const statements = <Row extends Ref>(
     refs.length === 0
       ? Effect.succeed([])
       : Effect.flatMap(SqlClient.SqlClient, (sql) =>
-          Effect.map(sql.unsafe<Row>(texts.lock(mode, only), parametersOf(refs, KEY_COLUMNS)), read),
+          rowsOf(sql.unsafe(texts.lock(mode, only), parametersOf(refs, KEY_COLUMNS))),
         )
   const orMissing = (id: string, row: Row | undefined): Effect.Effect<Row, Problem> =>
     row === undefined ? Effect.fail(noSuch(noun, id)) : Effect.succeed(row)
@@ -252,18 +275,29 @@ const statements = <Row extends Ref>(
     name,
     columns,
     refuses: once !== undefined,
-    insert: (rows) =>
-      rows.length === 0
-        ? Effect.succeed(new Set<string>())
-        : Effect.flatMap(SqlClient.SqlClient, (sql) =>
-            Effect.map(
-              sql.unsafe<{ id: string }>(texts.insert, parametersOf(rows, all)),
-              (inserted) => new Set((once === undefined ? rows : inserted).map(({ id }) => id)),
-            ),
-          ),
-    update: write(texts.update, moving),
-    rewrite: write(texts.rewrite, notFixed),
-    isRewritten: (before, after) => seldom.some(([column]) => cellOf(before, column) !== cellOf(after, column)),
+    insert: (rows) => {
+      if (rows.length === 0) return Effect.succeed(new Set<string>())
+      // What is null in all of them is so by itself.
+      const { columns, text } = insertOf((column) => rows.some((row) => cellOf(row, column) !== null))
+      return Effect.flatMap(SqlClient.SqlClient, (sql) =>
+        Effect.map(
+          sql.unsafe<{ id: string }>(text, parametersOf(rows, columns)),
+          (inserted) => new Set((once === undefined ? rows : inserted).map(({ id }) => id)),
+        ),
+      )
+    },
+    update: (changes) => {
+      const { columns, text } = updateOf((column) =>
+        changes.some(({ before, after }) => cellOf(before, column) !== cellOf(after, column)),
+      )
+      if (columns.length === 0) return Effect.void
+      const rows = changes.map(({ after }) => after)
+      return Effect.flatMap(SqlClient.SqlClient, (sql) =>
+        Effect.asVoid(sql.unsafe(text, parametersOf(rows, [...KEY_COLUMNS, ...columns]))),
+      )
+    },
+    read: (alias, statement) =>
+      Effect.flatMap(SqlClient.SqlClient, (sql) => rowsOf(statement(sql, sql.literal(selected(all, alias))))),
     find,
     get: (tenant, id) => Effect.flatMap(findOne(tenant, id), (row) => orMissing(id, row)),
     lock,

@@ -103,12 +103,14 @@ export const appendUndelivered = (event: NewEvent) => Effect.map(append([event],
 export const appendTestEvent = (event: NewEvent<string>) => Effect.map(append([event], true), ([row]) => row!)
 
 /** What changed between two renderings of an object: the former values of the fields that differ now, however large. */
-export const previousAttributes = (before: Json, after: Json): Json =>
-  Object.fromEntries(
-    Object.entries(before).filter(
-      ([name, value]) => value !== after[name] && JSON.stringify(value) !== JSON.stringify(after[name]),
-    ),
-  )
+export const previousAttributes = (before: Json, after: Json): Json => {
+  const previous: Record<string, unknown> = {}
+  for (const name of Object.keys(before)) {
+    const [was, is] = [before[name], after[name]]
+    if (was !== is && JSON.stringify(was) !== JSON.stringify(is)) previous[name] = was
+  }
+  return previous
+}
 
 /** What an event shows of its row. */
 type Shown = Pick<EventRow, "id" | "type" | "livemode" | "created_at" | "data">

@@ -124,21 +124,22 @@ interface Listing {
 }
 
 /** The rows of a page, and one more where there is one. */
-const select = <Row extends object>(rest: Rest, order: string, finder: Finder | undefined) => {
-  const { sql, table, mine, conditions, beyond, direction, count } = rest
-  if (finder === undefined)
-    return sql<Row>`
-      SELECT * FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions, ...beyond(order)])} ORDER BY ${sql(order)} ${direction} LIMIT ${count}`
-  // OFFSET 0: what was found is looked up one by one, whatever the planner thinks of the table.
-  return sql<Row>`
-    SELECT r.* FROM (${finder(rest)}) f
-    CROSS JOIN LATERAL (SELECT * FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions])} AND id = f.id OFFSET 0) r
-    ORDER BY f.id ${direction} LIMIT ${count}`
-}
+const select = <Row extends Ref>(of: Table<Row>, rest: Rest, order: string, finder: Finder | undefined) =>
+  of.read("r", (sql, columns) => {
+    const { table, mine, conditions, beyond, direction, count } = rest
+    if (finder === undefined)
+      return sql`
+        SELECT ${columns} FROM ${sql(table)} r WHERE ${sql.and([mine, ...conditions, ...beyond(order)])} ORDER BY ${sql(order)} ${direction} LIMIT ${count}`
+    // OFFSET 0: what was found is looked up one by one, whatever the planner thinks of the table.
+    return sql`
+      SELECT ${columns} FROM (${finder(rest)}) f
+      CROSS JOIN LATERAL (SELECT * FROM ${sql(table)} WHERE ${sql.and([mine, ...conditions])} AND id = f.id OFFSET 0) r
+      ORDER BY f.id ${direction} LIMIT ${count}`
+  })
 
 /** One page of a tenant's rows. */
 export const page = Effect.fnUntraced(function* <Row extends Ref>(
-  { name: table }: Table<Row>,
+  of: Table<Row>,
   tenant: Tenant,
   query: PageQuery,
   filters: ReadonlyArray<Filter> = [],
@@ -153,12 +154,13 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
   const mine = ofTenant(sql, tenant)
   // Where IDs are not the order they are not unique in the table either, but in the list.
   const listed = order === "id" ? mine : sql.and([mine, ...conditions])
+  const table = of.name
   const from = yield* cursorOf(table, param, query[param], listed, order)
   const beyond = (column: string) =>
     from === undefined ? [] : [backwards ? sql`${sql(column)} > ${from}` : sql`${sql(column)} < ${from}`]
   const direction = sql.literal(backwards ? "ASC" : "DESC")
   const rest = { sql, table, mine, conditions, beyond, backwards, direction, count: size + 1 }
-  const rows = yield* select<Row>(rest, order, finder)
+  const rows = yield* select(of, rest, order, finder)
   const shown = rows.slice(0, size)
   const data = backwards ? shown.reverse() : shown
   return { data, hasMore: rows.length > size, limit: size, backwards } satisfies Page<Row>

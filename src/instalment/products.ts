@@ -98,7 +98,7 @@ export const updateProduct = Effect.fn("instalment.updateProduct")(function* (
   yield* checkFrequencies(row)
   if (row.slots_total !== null && row.slots_total < row.slots_used)
     return yield* problem("slots_in_use", `slots must be at least ${row.slots_used}: so many plans have one.`, "slots")
-  yield* products.update([row])
+  yield* products.update([{ before, after: row }])
   return row
 })
 

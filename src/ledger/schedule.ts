@@ -3,13 +3,13 @@
  * as numbers since 1970-01-01 (UTC). The rows are of the table revenue_schedule; recognition.ts books the days.
  */
 import type { Tenant } from "../db/tenant.ts"
-import { DAY_MS } from "../time.ts"
+import { DAY_MS, formatInstant } from "../time.ts"
 
 /** The day of an instant. */
 export const dayOf = (at: number): number => Math.floor(at / DAY_MS)
 
 /** A day as `YYYY-MM-DD`. */
-export const formatDay = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
+export const formatDay = (day: number): string => formatInstant(day * DAY_MS).slice(0, 10)
 
 /** The part of a bill's revenue that is served by days, or by one event. */
 export interface Schedule extends Tenant {

@@ -73,7 +73,7 @@ export const countTries = Effect.fnUntraced(function* (page: Ref) {
 export const withEmail = Effect.fnUntraced(function* (customer: CustomerRow, email: string | null) {
   if (email === null || customer.email !== null) return customer
   const told = { ...customer, email }
-  yield* customers.update([told])
+  yield* customers.update([{ before: customer, after: told }])
   return told
 })
 

@@ -27,6 +27,6 @@ export const goOnWith = Effect.fnUntraced(function* ({ own, customer, methodId, 
   }
   const becomesDefault = becomesDefaultBySaving(own, customer) && customer.default_payment_method_id !== methodId
   if (!becomesDefault) return []
-  yield* customers.update([{ ...customer, default_payment_method_id: methodId }])
+  yield* customers.update([{ before: customer, after: { ...customer, default_payment_method_id: methodId } }])
   return yield* tryMethod(customer, methodId, now)
 })

@@ -102,7 +102,7 @@ export const updatePlan = Effect.fn("plan.update")(function* (tenant: Tenant, id
     metadata: yield* mergeMetadata(before.metadata, patch.metadata),
     updated_at: Date.now(),
   }
-  yield* plans.update([row])
+  yield* plans.update([{ before, after: row }])
   if (patch.reminders !== undefined) yield* (yield* RemindersFollow).reschedule(tenant, id)
   return row
 })
@@ -116,6 +116,6 @@ export const setPlanStatus = Effect.fn("plan.setStatus")(function* (
   const before = yield* plans.lockOne(tenant, id)
   if (before.status === status) return before
   const row: PlanRow = { ...before, status, updated_at: Date.now() }
-  yield* plans.update([row])
+  yield* plans.update([{ before, after: row }])
   return row
 })

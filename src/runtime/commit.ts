@@ -41,14 +41,13 @@ type Write = Effect.Effect<unknown, SqlError.SqlError, SqlClient.SqlClient>
 /** What writes the rows, table by table; `refused` gets the IDs of those that were there already. */
 const rowsOf = (outcomes: ReadonlyArray<Outcome>, refused: Set<string>): ReadonlyArray<Write> => {
   const byTable = Map.groupBy(outcomes, ({ table }) => table)
-  const pick = (of: ReadonlyArray<Outcome>, how: Outcome["write"]) =>
-    of.filter(({ write }) => write === how).map(({ row }) => row)
-  const updates = [...byTable].flatMap(([table, of]) => [
-    table.update(pick(of, "update")),
-    table.rewrite(pick(of, "rewrite")),
-  ])
+  const updates = [...byTable].map(([table, of]) =>
+    table.update(
+      of.flatMap(({ before, row }) => (before === undefined || before === row ? [] : [{ before, after: row }])),
+    ),
+  )
   const inserts = [...byTable].map(([table, of]) => {
-    const rows = pick(of, "insert")
+    const rows = of.filter(({ before }) => before === undefined).map(({ row }) => row)
     return Effect.map(table.insert(rows), (inserted) => {
       for (const { id } of rows) if (!inserted.has(id)) refused.add(id)
     })
@@ -82,7 +81,7 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
   const all = withBorn(outcomes)
   const refused = new Set<string>()
   const rows = rowsOf(all, refused)
-  if (!all.some(({ table, write }) => write === "insert" && table.refuses)) {
+  if (!all.some(({ table, before }) => before === undefined && table.refuses)) {
     yield* inOneGo([...rows, ...partsOf(all)])
     return all
   }

@@ -79,18 +79,20 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
     )
   const fireByWallClock = (rows: ReadonlyArray<Row>, now: number) => fireRows(rows, now, () => sameForAll(now))
   const claim = Effect.fnUntraced(function* (now: number, setAside: ReadonlySet<string>) {
-    const sql = yield* SqlClient.SqlClient
     // In the order of what is due, each actor by its key, until there are enough: however young the tables were when this was planned. The
     // inner limit has the timers read in the order of their index, not sorted.
-    const found = yield* sql<Row>`
-      SELECT a.* FROM (
+    const found = yield* table.read(
+      "a",
+      (sql, columns) => sql`
+      SELECT ${columns} FROM (
         SELECT account_id, livemode, actor_id FROM timer t
         WHERE actor_kind = ${kind} AND test_clock_id IS NULL AND due_at <= ${PgTypes.timestamptz(now)}
           AND actor_id <> ALL(${[...setAside]}::text[]) AND ${staysHere(sql, "t")}
         ORDER BY due_at, rank, actor_id LIMIT ${MAX_LOOKED_AT}
       ) t CROSS JOIN LATERAL (
         SELECT * FROM ${sql(table.name)} WHERE (account_id, livemode, id) = (t.account_id, t.livemode, t.actor_id) FOR UPDATE SKIP LOCKED
-      ) a LIMIT ${batchSize()}`
+      ) a LIMIT ${batchSize()}`,
+    )
     // An actor with two due timers is claimed twice. The timers are read again now that the actors are locked.
     return [...new Map(found.map((row) => [row.id, row])).values()]
   })

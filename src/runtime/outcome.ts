@@ -45,8 +45,8 @@ export interface Parts<Own extends string = never> {
 export interface Outcome {
   readonly table: Table<ActorRow>
   readonly row: ActorRow
-  /** How the row is written: `update` writes its moving columns, `rewrite` all that are not fixed, `keep` leaves it as it is. */
-  readonly write: "insert" | "update" | "rewrite" | "keep"
+  /** The row as the database has it; undefined: there is none yet. */
+  readonly before: ActorRow | undefined
   readonly journal: JournalRow | undefined
   readonly timers: { readonly set: ReadonlyArray<TimerRow>; readonly clear: ReadonlyArray<TimerKey> }
   readonly entries: ReadonlyArray<NewEntry>
@@ -117,14 +117,14 @@ const timersOf = <M extends AnyStateMachine, Row extends ActorRow, Own extends s
 
 const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
+  before: Row | undefined,
   row: Row,
-  write: Outcome["write"],
   transition: Birth<M> | undefined,
   { timers, entries = [], schedules = [], movements = [], events = [], born = [] }: Parts<Own>,
 ): Outcome => ({
   table: lifecycle.table as Table<ActorRow>,
+  before,
   row,
-  write,
   journal: transition === undefined ? undefined : journalRow(lifecycle, row, transition),
   timers: timersOf(lifecycle, row, transition, timers),
   entries,
@@ -134,17 +134,13 @@ const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends st
   born,
 })
 
-/** How the row of an actor is written that was `before`, as the database has it. */
-const writeOf = <Row extends ActorRow>(table: Table<Row>, before: Row, row: Row): Outcome["write"] =>
-  table.isRewritten(before, row) ? "rewrite" : "update"
-
 /** An actor after a transition: `row` is as it is now. */
 export const moved = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
   transition: Transition<M, Row>,
   row: Row,
   parts: Parts<Own> = {},
-): Outcome => outcome(lifecycle, row, writeOf(lifecycle.table, transition.row, row), transition, parts)
+): Outcome => outcome(lifecycle, transition.row, row, transition, parts)
 
 /** A new actor with its first transition; without one, nothing has happened to it yet. */
 export const born = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
@@ -152,18 +148,18 @@ export const born = <M extends AnyStateMachine, Row extends ActorRow, Own extend
   birth: Birth<M> | undefined,
   row: Row,
   parts: Parts<Own> = {},
-): Outcome => outcome(lifecycle, row, "insert", birth, parts)
+): Outcome => outcome(lifecycle, undefined, row, birth, parts)
 
 /** An actor whose row changes without a transition. */
 export const amended = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
   before: Row,
   row: Row,
-): Outcome => outcome(lifecycle, row, writeOf(lifecycle.table, before, row), undefined, {})
+): Outcome => outcome(lifecycle, before, row, undefined, {})
 
 /** An actor that stays as it is and gets other timers. */
 export const rescheduled = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
   row: Row,
   timers: OwnTimers<Own>,
-): Outcome => outcome(lifecycle, row, "keep", undefined, { timers })
+): Outcome => outcome(lifecycle, row, row, undefined, { timers })

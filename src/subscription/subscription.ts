@@ -12,7 +12,7 @@ import type { Lifecycle, Transition } from "../runtime/lifecycle.ts"
 import { formatInstant, formatInstantOrNull } from "../time.ts"
 import type { Subscription } from "./api.ts"
 
-const { fixed, moving, seldom } = columnsOf<SubscriptionContext>()
+const { fixed, moving } = columnsOf<SubscriptionContext>()
 
 export const subscriptions = actorTable<SubscriptionContext>()(
   "subscription",
@@ -25,30 +25,30 @@ export const subscriptions = actorTable<SubscriptionContext>()(
     billing_cycle: fixed(Kind.oneOf(BILLING_CYCLES), "billingCycle"),
     price_kobo: fixed(Kind.bigint, "priceKobo"),
     start_at: fixed(Kind.instant, "startAt"),
-    trial_end_at: seldom(Kind.nullable(Kind.instant), "trialEnd"),
+    trial_end_at: moving(Kind.nullable(Kind.instant), "trialEnd"),
     status: moving(Kind.oneOf(SUBSCRIPTION_STATUSES), statusOf),
-    quantity: seldom(Kind.integer, "quantity"),
-    anchor_at: seldom(Kind.instant, "anchorAt"),
+    quantity: moving(Kind.integer, "quantity"),
+    anchor_at: moving(Kind.instant, "anchorAt"),
     period_no: moving(Kind.integer, "periodNo"),
     period_start_at: moving(Kind.instant, "periodStart"),
     period_end_at: moving(Kind.instant, "periodEnd"),
-    period_quantity: seldom(Kind.integer, "periodQuantity"),
+    period_quantity: moving(Kind.integer, "periodQuantity"),
     next_charge_at: moving(Kind.nullable(Kind.instant), nextChargeAt),
     units: moving(Kind.bigint, "units"),
-    cancel_at_period_end: seldom(Kind.flag, "cancelAtPeriodEnd"),
-    cancel_reason: seldom(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancelReason"),
+    cancel_at_period_end: moving(Kind.flag, "cancelAtPeriodEnd"),
+    cancel_reason: moving(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancelReason"),
     bills_made: moving(Kind.integer, "billsMade"),
     bill: moving(Kind.nullable(Kind.json<Bill>()), "bill"),
-    dunning: seldom(Kind.nullable(Kind.json<Dunning>()), "dunning"),
-    escalation: seldom(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["escalation"]>>()), "escalation"),
-    pause: seldom(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["pause"]>>()), "pause"),
-    cancelled_at: seldom(Kind.nullable(Kind.instant), "cancelledAt"),
-    cancellation_reason: seldom(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancellationReason"),
+    dunning: moving(Kind.nullable(Kind.json<Dunning>()), "dunning"),
+    escalation: moving(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["escalation"]>>()), "escalation"),
+    pause: moving(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["pause"]>>()), "pause"),
+    cancelled_at: moving(Kind.nullable(Kind.instant), "cancelledAt"),
+    cancellation_reason: moving(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancellationReason"),
     latest_charge_id: moving(Kind.nullable(Kind.text)),
     /** The latest charge as the newest event about the subscription showed it. */
     announced_charge_id: moving(Kind.nullable(Kind.text)),
-    payment_method_id: seldom(Kind.nullable(Kind.text)),
-    metadata: seldom(Kind.json<Metadata>()),
+    payment_method_id: moving(Kind.nullable(Kind.text)),
+    metadata: moving(Kind.json<Metadata>()),
   },
 )
 

@@ -6,7 +6,7 @@ import type { ReminderRules } from "../../machines/reminders.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { RetryLogic } from "../plan/api.ts"
-import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import type { PaymentMethodSummary, PaymentMethodType } from "../rail/PaymentRail.ts"
 import type { RailName } from "../rail/Rail.ts"
 import type { SubscriptionRow } from "./subscription.ts"
 
@@ -23,6 +23,27 @@ export interface Terms {
   readonly rail: RailName
 }
 
+/** The method's columns are null where there is none. */
+interface TermsRow extends Omit<Terms, "payment_method">, Omit<PaymentMethodSummary, "id" | "type"> {
+  readonly method_id: string | null
+  readonly method_type: PaymentMethodType | null
+}
+
+const termsOf = ({
+  method_id,
+  method_type,
+  brand,
+  last4,
+  bank_name,
+  exp_month,
+  exp_year,
+  ...terms
+}: TermsRow): Terms => ({
+  ...terms,
+  payment_method:
+    method_id === null ? null : { id: method_id, type: method_type!, brand, last4, bank_name, exp_month, exp_year },
+})
+
 /**
  * The terms of these subscriptions, by subscription ID. Each row is looked up by its key: OFFSET 0 keeps a plan from walking the whole
  * account, as looks cheapest in tables that are young.
@@ -30,24 +51,24 @@ export interface Terms {
 export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   if (refs.length === 0) return new Map<string, Terms>()
   const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<Terms>`
+  const rows = yield* sql<TermsRow>`
     SELECT s.id, p.retry_logic, p.overage_per_unit_kobo, p.pause_enabled, p.pro_rate,
-      CASE WHEN m.id IS NULL THEN NULL ELSE jsonb_build_object('id', m.id, 'type', m.type, 'brand', m.brand, 'last4', m.last4,
-        'bank_name', m.bank_name, 'exp_month', m.exp_month, 'exp_year', m.exp_year) END AS payment_method,
+      m.id AS method_id, m.type AS method_type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year,
       coalesce(m.rail, CASE WHEN s.livemode THEN a.rail ELSE 'simulator' END) AS rail
     FROM ${records(sql, refs, REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM subscription WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) s
     CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (s.account_id, s.livemode, s.plan_id) OFFSET 0) p
     CROSS JOIN LATERAL (SELECT rail FROM account WHERE id = s.account_id OFFSET 0) a
-    CROSS JOIN LATERAL (
-      SELECT default_payment_method_id FROM customer WHERE (account_id, livemode, id) = (s.account_id, s.livemode, s.customer_id) OFFSET 0
-    ) c
+    LEFT JOIN LATERAL (
+      SELECT default_payment_method_id FROM customer
+      WHERE s.payment_method_id IS NULL AND (account_id, livemode, id) = (s.account_id, s.livemode, s.customer_id) OFFSET 0
+    ) c ON true
     LEFT JOIN LATERAL (
       SELECT * FROM payment_method
       WHERE (account_id, livemode, customer_id, id)
         = (s.account_id, s.livemode, s.customer_id, coalesce(s.payment_method_id, c.default_payment_method_id)) OFFSET 0
     ) m ON true`
-  return new Map(rows.map((row) => [row.id, row]))
+  return new Map(rows.map((row) => [row.id, termsOf(row)]))
 })
 
 /** How an unpaid bill is retried by these terms. */

@@ -13,7 +13,7 @@ import type { Lease } from "../process/lease.ts"
 import type { Lifecycle } from "../runtime/lifecycle.ts"
 import type { WebhookEndpoint } from "./api.ts"
 
-const { fixed, moving, seldom } = columnsOf<WebhookEndpointContext>()
+const { fixed, moving } = columnsOf<WebhookEndpointContext>()
 
 export const endpoints = actorTable<WebhookEndpointContext>()(
   "webhook_endpoint",
@@ -22,9 +22,9 @@ export const endpoints = actorTable<WebhookEndpointContext>()(
     /** One of the places that an account has (decision I7). */
     slot: fixed(Kind.smallint),
     created_at: fixed(Kind.instant),
-    url: seldom(Kind.text),
-    description: seldom(Kind.nullable(Kind.text)),
-    enabled_events: seldom(Kind.texts),
+    url: moving(Kind.text),
+    description: moving(Kind.nullable(Kind.text)),
+    enabled_events: moving(Kind.texts),
     // The machine's states are what the API shows.
     state: moving(Kind.oneOf(ENDPOINT_STATUSES), (state) => state as EndpointStatus),
     disabled_reason: moving(Kind.nullable(Kind.oneOf(DISABLED_REASONS)), "reason"),
