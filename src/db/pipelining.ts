@@ -12,11 +12,15 @@ import { sqlStateOf } from "./sqlState.ts"
 
 class PipeliningConnection implements Connection {
   readonly #connection: PgConnection.PgConnection
-  /** Whether its transaction's end has been sent. */
+  /** Whether its transaction's end has been sent: whatever comes behind that is refused. */
   #ended = false
 
   constructor(connection: PgConnection.PgConnection) {
     this.#connection = connection
+  }
+
+  #open<A>(statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, SqlError.SqlError> {
+    return this.#ended ? Effect.die(new Error("A statement comes after the end of its transaction.")) : statement
   }
 
   #rows(
@@ -25,25 +29,25 @@ class PipeliningConnection implements Connection {
     prepare: boolean,
     transform: Parameters<Connection["execute"]>[2],
   ) {
-    if (this.#ended) return Effect.die(new Error("A statement comes after the end of its transaction."))
-    const rows = Effect.map(this.#connection.query(text, params, prepare), (result) => result.rows)
+    const rows = Effect.map(this.#open(this.#connection.query(text, params, prepare)), (result) => result.rows)
     return transform === undefined ? rows : Effect.map(rows, transform)
   }
 
   readonly execute: Connection["execute"] = (text, params, transform) => this.#rows(text, params, true, transform)
   readonly executeUnprepared: Connection["executeUnprepared"] = (text, params, transform) =>
     this.#rows(text, params, false, transform)
-  readonly executeRaw: Connection["executeRaw"] = (text, params) => this.#connection.query(text, params)
+  readonly executeRaw: Connection["executeRaw"] = (text, params) => this.#open(this.#connection.query(text, params))
 
-  /** Sends what ends its transaction; whatever comes behind that is refused. */
-  commit(): Effect.Effect<PgConnection.Result, SqlError.SqlError> {
+  /** Sends what ends its transaction. */
+  end(how: "COMMIT" | "ROLLBACK"): Effect.Effect<PgConnection.Result, SqlError.SqlError> {
     this.#ended = true
-    return this.#connection.query("COMMIT", [])
+    return this.#connection.query(how, [])
   }
 
-  readonly executeValues: Connection["executeValues"] = (text, params) => this.#connection.queryValues(text, params)
+  readonly executeValues: Connection["executeValues"] = (text, params) =>
+    this.#open(this.#connection.queryValues(text, params))
   readonly executeValuesUnprepared: Connection["executeValuesUnprepared"] = (text, params) =>
-    this.#connection.queryValues(text, params, false)
+    this.#open(this.#connection.queryValues(text, params, false))
   // A stream would reserve its connection, for which it would wait in a transaction for ever.
   readonly executeStream: Connection["executeStream"] = () =>
     Stream.die(new Error("Read page by page: statements are not streamed."))
@@ -88,28 +92,30 @@ export const sent = <R>(
 const unknownError = (operation: string, cause: unknown) =>
   new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, operation }) })
 
-/** What the end of a transaction fails with that Postgres took back. */
+/** What the end of a transaction fails with that was taken back. */
 const TAKEN_BACK = "take back"
 
-/** Whether a transaction's end failed because Postgres took it back. */
+const takenBack = (cause: unknown) => unknownError(TAKEN_BACK, cause)
+
+/** Whether a transaction's end failed because it was taken back. */
 export const isTakenBack = ({ reason }: SqlError.SqlError): boolean =>
   reason._tag === "UnknownError" && reason.operation === TAKEN_BACK
 
-/** Ends a transaction; fails where Postgres took it back because a statement in it had failed. */
+/** Ends a transaction; fails where it was taken back because a statement in it had failed. */
 const commitOn = (connection: Connection): Effect.Effect<void, SqlError.SqlError> =>
   Effect.gen(function* () {
     const tail = (yield* CurrentTail) ?? []
     // Of a statement that never went out, Postgres knows nothing: it would commit the others.
-    const failed = firstFailure(tail.flatMap((fiber) => fiber.pollUnsafe() ?? []))
-    if (failed !== undefined) return yield* failed
+    const isFailed = firstFailure(tail.flatMap((fiber) => fiber.pollUnsafe() ?? [])) !== undefined
     // Behind all that was sent, without waiting for it.
-    const committed = yield* Effect.exit((connection as PipeliningConnection).commit())
+    const ended = yield* Effect.exit((connection as PipeliningConnection).end(isFailed ? "ROLLBACK" : "COMMIT"))
     const answers = yield* Effect.exit(settled(tail))
-    if (Exit.isSuccess(committed) && committed.value.command === "COMMIT")
+    if (Exit.isSuccess(ended) && ended.value.command === "COMMIT")
       return yield* Effect.catchCause(answers, (cause) => unknownError("read what was committed", cause))
-    yield* answers
-    yield* committed
-    return yield* unknownError(TAKEN_BACK, new Error("A statement of the transaction had failed."))
+    // What Postgres said of a statement says enough; of one that it never had, that nothing came of it.
+    yield* Effect.catchIf(answers, (error) => Exit.isSuccess(ended) && sqlStateOf(error) === undefined, takenBack)
+    yield* ended
+    return yield* takenBack(new Error("A statement of the transaction had failed."))
   })
 
 export interface PipeliningPool {
@@ -150,7 +156,7 @@ export const transactionsOn = (
     savepoint: (connection, id) => run(`SAVEPOINT nested_${id}`)(connection),
     releaseSavepoint: (connection, id) => run(`RELEASE SAVEPOINT nested_${id}`)(connection),
     commit: commitOn,
-    rollback: run("ROLLBACK"),
+    rollback: (connection) => Effect.asVoid((connection as PipeliningConnection).end("ROLLBACK")),
     rollbackSavepoint: (connection, id) => run(`ROLLBACK TO SAVEPOINT nested_${id}`)(connection),
   })
   return <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>

@@ -80,24 +80,55 @@ describe("an update", () => {
 })
 
 describe("a statement that is sent and not waited for", () => {
-  it("takes its transaction back where it never went out", async () => {
-    const id = "cus_4500"
-    const unsendable = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-      // No bigint holds it, which is found out before anything is sent.
-      sent(sql`SELECT ${PgTypes.int8(2n ** 80n)}`),
-    )
-    const renamed = Effect.flatMap(
+  const renamed = (id: string) =>
+    Effect.flatMap(
       SqlClient.SqlClient,
       (sql) => sql`UPDATE customer SET name = 'Renamed' WHERE account_id = ${LARGEST.account_id} AND id = ${id}`,
     )
+  /** Another transaction on each of the pool's connections, which one that was left open would be part of. */
+  const othersCommit = () =>
+    Promise.all(
+      Array.from({ length: 40 }, (_, n) =>
+        runtime.runPromise(
+          Effect.flatMap(TenantDatabase, ({ writing }) =>
+            writing(
+              { account_id: `acct_other_${n}`, livemode: false },
+              Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT pg_sleep(0.02)`),
+            ),
+          ),
+        ),
+      ),
+    )
+
+  const isTakenBack = async (id: string, failing: Effect.Effect<unknown, unknown, SqlClient.SqlClient>) => {
     const exit = await runtime.runPromise(
       Effect.exit(
-        Effect.flatMap(TenantDatabase, ({ writing }) => writing(LARGEST, Effect.andThen(renamed, unsendable))),
+        Effect.flatMap(TenantDatabase, ({ writing }) => writing(LARGEST, Effect.andThen(renamed(id), failing))),
       ),
     )
     expect(Exit.isFailure(exit)).toBe(true)
+    await othersCommit()
     expect(await database.run((sql) => names(sql, [id]))).toEqual(["Ada"])
-  })
+  }
+
+  it("takes its transaction back where it never went out", () =>
+    isTakenBack(
+      "cus_4500",
+      Effect.flatMap(SqlClient.SqlClient, (sql) =>
+        // No bigint holds it, which is found out before anything is sent.
+        sent(sql`SELECT ${PgTypes.int8(2n ** 80n)}`),
+      ),
+    ))
+
+  it("takes it back where Postgres has refused it long before the end", () =>
+    isTakenBack(
+      "cus_4501",
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* sent(sql`SELECT 1 / 0`)
+        yield* Effect.promise(() => database.run((other) => other`SELECT pg_sleep(0.05)`))
+      }),
+    ))
 })
 
 describe("a lock", () => {
