@@ -55,6 +55,11 @@ export class Together<Q, A, E, R> {
     })
   }
 
+  /** Whether a run is under way in the question's lane. */
+  isUnderWay(question: Q): boolean {
+    return this.#lanes.has(this.#laneOf(question))
+  }
+
   /** What a run that begins after this finds. */
   ask(question: Q): Effect.Effect<A | undefined, E> {
     return Effect.callback((resume) => {

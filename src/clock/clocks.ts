@@ -95,17 +95,22 @@ export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockI
 
 /**
  * Takes a place for one more customer on a clock for each of these, which may name one twice; returns the clock's time for each
- * (decision C6).
+ * (decision C6). Of one that somebody else holds, where that is not to be waited for, `lock_timeout`.
  */
 export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>, param: string) {
   if (clockIds.length === 0) return []
-  const sql = yield* SqlClient.SqlClient
   const ids = [...new Set(clockIds)]
+  const waits = yield* MayWait
   // One that is advancing is not waited for.
-  const standing = yield* sql<ClockRow>`
-    SELECT * FROM test_clock WHERE ${ofTenant(sql, tenant)} AND id = ANY(${ids}::text[]) AND state = 'ready' ORDER BY id FOR UPDATE`
+  const standing = yield* clocks.read(
+    "c",
+    (sql, columns) => sql`
+      SELECT ${columns} FROM test_clock c WHERE ${ofTenant(sql, tenant)} AND id = ANY(${ids}::text[]) AND state = 'ready'
+      ORDER BY id FOR UPDATE ${sql.literal(waits ? "" : "SKIP LOCKED")}`,
+  )
   const others = standing.length === ids.length ? [] : yield* knownClocks.find(tenant, ids)
   const known = new Map([...others, ...standing.map((clock) => [clock.id, clock] as const)])
+  const isLocked = new Set(standing.map(({ id }) => id))
   const changed = new Map<string, ClockRow>()
   const joined = yield* Effect.forEach(clockIds, (id) =>
     Effect.exit(
@@ -117,6 +122,7 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
             "test_clock_not_ready",
             `The test clock is ${clock.state}: only a ready one takes customers.`,
           )
+        if (!isLocked.has(id)) return yield* HELD
         if (clock.customer_count >= MAX_CUSTOMERS)
           return yield* problem("test_clock_full", "The test clock holds 10,000 customers already.")
         changed.set(id, { ...clock, customer_count: clock.customer_count + 1 })

@@ -7,6 +7,7 @@ import { Effect, type Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { standingTimes } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import { HELD, MayWait } from "../db/held.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
@@ -43,17 +44,18 @@ export interface Buyer {
   readonly byDefault: AttachedMethod | undefined
 }
 
-/** Locks customers of the wall clock among these, in the order of their IDs. */
-const lockOnWallClock = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
+/** Locks customers of the wall clock among these, in the order of their IDs; returns the IDs of those that it has. */
+const lockOnWallClock = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>, waits: boolean) {
   const sql = yield* SqlClient.SqlClient
-  yield* sql`
-    SELECT 1 FROM (SELECT * FROM ${records(sql, refs, REF_COLUMNS)} r ORDER BY id COLLATE "C") r CROSS JOIN LATERAL (
+  const rows = yield* sql<{ id: string }>`
+    SELECT r.id FROM (SELECT * FROM ${records(sql, refs, REF_COLUMNS)} r ORDER BY id COLLATE "C") r CROSS JOIN LATERAL (
       SELECT 1 FROM customer c
-      WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.test_clock_id IS NULL FOR SHARE
+      WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.test_clock_id IS NULL FOR SHARE ${sql.literal(waits ? "" : "SKIP LOCKED")}
     ) c`
+  return new Set(rows.map(({ id }) => id))
 })
 
-/** Who pays for each of these. */
+/** Who pays for each of these; of a customer whom somebody else holds, where that is not to be waited for, `lock_timeout`. */
 export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
   const ids = [...new Set(all.map(({ customer }) => customer))]
   const refs = ids.map((id): Ref => ({ ...tenantOf(tenant), id }))
@@ -61,8 +63,9 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
     of.flatMap(({ customer, payment_method: method }) =>
       method === undefined ? [] : [{ ...tenantOf(tenant), id: customer, method }],
     )
-  const [, found, before] = yield* Effect.all(
-    [lockOnWallClock(refs), customers.find(tenant, ids), findPaymentMethods(named(all))],
+  const waits = yield* MayWait
+  const [onWallClock, found, before] = yield* Effect.all(
+    [lockOnWallClock(refs, waits), customers.find(tenant, ids), findPaymentMethods(named(all))],
     IN_ONE_GO,
   )
   const onClocks = [...found.values()].filter(({ test_clock_id }) => test_clock_id !== null)
@@ -71,7 +74,11 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
     onClocks.map(({ test_clock_id }) => test_clock_id!),
   )
   const standing = onClocks.filter(({ test_clock_id }) => times.get(test_clock_id!)?._tag === "Success")
-  const locked = new Map((yield* customers.lock(standing.map(refOf), "SHARE")).map((row) => [row.id, row]))
+  const locked = new Map(
+    (yield* customers.lock(standing.map(refOf), waits ? "SHARE" : "SHARE SKIP LOCKED")).map((row) => [row.id, row]),
+  )
+  const isHeld = ({ id, test_clock_id: clock }: CustomerRow): boolean =>
+    !waits && (clock === null ? !onWallClock.has(id) : times.get(clock)?._tag === "Success" && !locked.has(id))
   const rows = new Map([...found].map(([id, row]) => [id, row.test_clock_id === null ? row : (locked.get(id) ?? row)]))
   const defaults = all.flatMap(({ customer, payment_method: method }) => {
     const row = rows.get(customer)
@@ -110,8 +117,9 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
             })
       const byDefault =
         row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
+      const found = row === undefined ? Effect.fail(missing) : isHeld(row) ? HELD : Effect.succeed(row)
       return {
-        found: yield* Effect.exit(row === undefined ? Effect.fail(missing) : Effect.succeed(row)),
+        found: yield* Effect.exit(found),
         now: yield* Effect.exit(time),
         named: yield* Effect.exit(method),
         byDefault,

@@ -20,6 +20,7 @@ const begun = ({ charge, now }: Attempt) => ({ id: charge.id, after: pay([charge
 export const collectingEndpoints = [
   bind(chargeApi.create, {
     ...staged,
+    needed: ({ body }) => body.customer,
     beginAll: (requests) =>
       Effect.map(
         createCharges(

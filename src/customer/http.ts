@@ -22,6 +22,8 @@ const one = (row: CustomerRow) => Effect.map(renderCustomers([row]), ([customer]
 export const customerEndpoints = [
   bind(customerApi.create, {
     kind: "write",
+    // A clock, which has one more customer then; otherwise nothing that there is.
+    needed: ({ body }) => body.test_clock ?? "",
     runAll: (requests) =>
       createCustomers(
         requests[0]!,

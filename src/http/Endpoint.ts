@@ -34,6 +34,9 @@ export interface Page<T> {
   cursorOf?(last: T): string
 }
 
+/** A request's object, as far as it may have to wait for it: those that need another do not wait with it. */
+type Needed<Body, Query> = { readonly needed: (request: Request<Body, Query>) => string }
+
 type Result<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
 
 /** What each of several requests comes to, in their order. */
@@ -49,14 +52,19 @@ export type Handler<Body, Query, A, R> =
       readonly run: (request: Request<Body, Query>) => Result<A, R>
     }
   /** The same for requests of one tenant that come together, in one transaction: for each what it comes to. */
-  | { readonly kind: "write"; readonly runAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<A, R> }
+  | ({
+      readonly kind: "write"
+      readonly runAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<A, R>
+    } & Needed<Body, Query>)
   /**
    * Work that has to leave the transaction in the middle: `begin` commits what is decided, names it and says what is left
    * to do; `reply` reads what is returned. A try that a crash cut short in between is ended by `finish`.
    */
   | ({ readonly kind: "staged" } & (
       | { readonly begin: (request: Request<Body, Query>) => Result<Begun<R>, R> }
-      | { readonly beginAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<Begun<R>, R> }
+      | ({
+          readonly beginAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<Begun<R>, R>
+        } & Needed<Body, Query>)
     ) & {
         readonly finish: (tenant: Tenant, id: string) => Result<void, R>
         readonly reply: (tenant: Tenant, id: string) => Result<A, R>

@@ -1,15 +1,16 @@
 /**
  * Requests of one kind that come together, begun together: those of a tenant that arrive while others of theirs are being begun
  * are the next batch, decided, written and committed in one transaction, and answered each for itself. Nothing waits for company
- * that does not come. What a batch cannot have at once, because somebody holds it, is waited for by those alone who need it; a
- * batch that fails is begun again one by one, so that nobody fails for another; not one of which nobody knows whether it was
- * committed.
+ * that does not come. A batch waits for nobody: requests that need an object which somebody holds wait for it in a batch of its
+ * own, and whoever else needs it meanwhile joins them. A batch that fails is begun again one by one, so that nobody fails for
+ * another; not one of which nobody knows whether it was committed.
  */
 import { Cause, Context, Effect, Exit, Tracer } from "effect"
 import { MayWait } from "../db/held.ts"
 import { Places } from "../db/Places.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
+import type { Problem } from "../problem.ts"
 import { Together } from "../Together.ts"
 import { type Failure, hasDoneNothing } from "./failures.ts"
 
@@ -25,16 +26,18 @@ export type BeginAll<Q, A, R> = (requests: ReadonlyArray<Q>) => Effect.Effect<Re
 interface Asked<Q, A, R> {
   readonly no: number
   readonly tenant: Tenant
+  /** The object that it may have to wait for. */
+  readonly needed: string
   readonly request: Q
   readonly beginAll: BeginAll<Q, A, R>
 }
 
-/** Requests begun by themselves at once, and of one tenant: so many that others of its own have connections while these wait. */
-const ALONE_AT_ONCE = 12
-const ALONE_SHARE = 3
-
-/** What a batch tells a request: what it comes to, or that it is to be begun by itself. */
-type Told<A> = Outcome<A> | "alone"
+/**
+ * Batches and requests that may wait at once, and of one tenant: so many that others of its own have connections while these
+ * wait.
+ */
+const WAITING_AT_ONCE = 12
+const WAITING_SHARE = 3
 
 const nameOf = ({ account_id, livemode }: Tenant): string => `${account_id} ${livemode}`
 
@@ -44,49 +47,76 @@ const beginIn = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
     return writing(tenant, beginAll(all.map(({ request }) => request)))
   })
 
-/** Begins one outside of all batches, where it keeps nobody waiting. */
-const beginAlone = <Q, A, R>(one: Asked<Q, A, R>): Effect.Effect<A, Failure, R | TenantDatabase> =>
-  Effect.flatMap(beginIn([one]), ([outcome]) => outcome!)
-
-const isHeld = (outcome: Outcome<unknown>): boolean =>
-  Exit.isFailure(outcome) &&
-  outcome.cause.reasons.some(
+const isHeld = (cause: Cause.Cause<Failure>): boolean =>
+  cause.reasons.some(
     (reason) => Cause.isFailReason(reason) && "code" in reason.error && reason.error.code === "lock_timeout",
   )
 
-const begin = Effect.fnUntraced(function* <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) {
-  const told = yield* Effect.matchCause(Effect.provideService(beginIn(all), MayWait, false), {
-    onSuccess: (outcomes): ReadonlyArray<Told<A>> => outcomes.map((outcome) => (isHeld(outcome) ? "alone" : outcome)),
-    onFailure: (cause) =>
-      all.map((): Told<A> => (all.length > 1 && hasDoneNothing(cause) ? "alone" : Exit.failCause(cause))),
+/** Where a request goes on: nothing came of it in its batch. */
+type Next = "waits" | "alone"
+
+/** What a batch tells a request: what it comes to, or where it goes on. */
+type Told<A> = Outcome<A> | Next
+
+/** What each comes to of whom a batch says nothing: it failed as a whole. */
+const failed = <A>(all: ReadonlyArray<unknown>, cause: Cause.Cause<Failure>): ReadonlyArray<Told<A>> =>
+  all.map(() => (all.length > 1 && hasDoneNothing(cause) ? "alone" : Exit.failCause(cause)))
+
+const byNo = <A>(all: ReadonlyArray<{ readonly no: number }>, told: ReadonlyArray<Told<A>>) =>
+  new Map(all.map(({ no }, at) => [String(no), told[at]!]))
+
+/** Begins those that wait for nobody. */
+const beginAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
+  Effect.matchCause(Effect.provideService(beginIn(all), MayWait, false), {
+    onSuccess: (outcomes) =>
+      byNo<A>(
+        all,
+        outcomes.map((outcome) => (Exit.isFailure(outcome) && isHeld(outcome.cause) ? "waits" : outcome)),
+      ),
+    onFailure: (cause) => byNo(all, failed<A>(all, cause)),
   })
-  return new Map(all.map(({ no }, at) => [String(no), told[at]!]))
-})
+
+/** Begins those that wait for one object, which they have then, or nobody has. */
+const beginWaiting = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
+  Effect.matchCause(beginIn(all), {
+    onSuccess: (outcomes) => byNo<A>(all, outcomes),
+    onFailure: (cause) =>
+      byNo<A>(all, isHeld(cause) ? all.map((): Told<A> => Exit.failCause(cause)) : failed(all, cause)),
+  })
 
 /** Requests of one kind. */
 class Batch<Q, A, R> {
-  readonly #alone: Places
-  #together: Together<Asked<Q, A, R>, Told<A>, never, R | TenantDatabase> | undefined
+  readonly #places: Places
+  readonly #atOnce: Together<Asked<Q, A, R>, Told<A>, never, R | TenantDatabase>
+  readonly #waiting: Together<Asked<Q, A, R>, Told<A>, Problem, R | TenantDatabase>
   #no = 0
 
-  constructor(alone: Places) {
-    this.#alone = alone
+  constructor(places: Places, context: Context.Context<R | TenantDatabase>) {
+    this.#places = places
+    const noOf = ({ no }: Asked<Q, A, R>) => String(no)
+    this.#atOnce = new Together(context, noOf, beginAtOnce<Q, A, R>, ({ tenant }) => nameOf(tenant))
+    this.#waiting = new Together(
+      context,
+      noOf,
+      (all) => places.within(nameOf(all[0]!.tenant), beginWaiting(all)),
+      ({ tenant, needed }) => `${nameOf(tenant)} ${needed}`,
+    )
   }
 
-  /** Begins a request with those of its tenant that come with it. */
-  begin(tenant: Tenant, request: Q, beginAll: BeginAll<Q, A, R>): Effect.Effect<A, Failure, R | TenantDatabase> {
-    return Effect.flatMap(Effect.context<R | TenantDatabase>(), (context) => {
-      this.#together ??= new Together(
-        // A batch is no part of the trace of whoever came first.
-        Context.omit(Tracer.ParentSpan)(context) as Context.Context<R | TenantDatabase>,
-        ({ no }) => String(no),
-        begin<Q, A, R>,
-        ({ tenant }) => nameOf(tenant),
-      )
-      const asked = { no: this.#no++, tenant, request, beginAll }
-      return Effect.flatMap(this.#together.ask(asked), (told) =>
-        told === "alone" ? this.#alone.within(nameOf(tenant), beginAlone(asked)) : told!,
-      )
+  /** Begins one outside of all batches. */
+  #alone(asked: Asked<Q, A, R>) {
+    const begun = Effect.flatMap(beginIn([asked]), ([outcome]) => outcome!)
+    return this.#places.within(nameOf(asked.tenant), begun)
+  }
+
+  /** Begins a request that needs an object, with those of its tenant that come with it. */
+  begin(tenant: Tenant, needed: string, request: Q, beginAll: BeginAll<Q, A, R>) {
+    return Effect.gen({ self: this }, function* () {
+      const asked = { no: this.#no++, tenant, needed, request, beginAll }
+      let told: Told<A> = "waits"
+      if (!this.#waiting.isUnderWay(asked)) told = (yield* this.#atOnce.ask(asked))!
+      if (told === "waits") told = (yield* this.#waiting.ask(asked))!
+      return yield* told === "alone" || told === "waits" ? this.#alone(asked) : told
     })
   }
 }
@@ -94,13 +124,25 @@ class Batch<Q, A, R> {
 /** Those of a server, by endpoint. */
 export class Batches {
   readonly #byEndpoint = new Map<object, unknown>()
-  readonly #alone = new Places(ALONE_AT_ONCE, ALONE_SHARE)
+  readonly #places = new Places(WAITING_AT_ONCE, WAITING_SHARE)
 
-  /** Begins a request with those of its tenant and endpoint that come with it. */
-  begin<Q extends { readonly endpoint: object }, A, R>(tenant: Tenant, request: Q, beginAll: BeginAll<Q, A, R>) {
-    // An endpoint's requests are all of one kind.
-    const known = (this.#byEndpoint.get(request.endpoint) ?? new Batch<Q, A, R>(this.#alone)) as Batch<Q, A, R>
-    this.#byEndpoint.set(request.endpoint, known)
-    return known.begin(tenant, request, beginAll)
+  /** Begins a request with those of its tenant and endpoint that come with it; `needed` is the object that it may have to wait for. */
+  begin<Q extends { readonly endpoint: object }, A, R>(
+    tenant: Tenant,
+    needed: string,
+    request: Q,
+    beginAll: BeginAll<Q, A, R>,
+  ): Effect.Effect<A, Failure, R | TenantDatabase> {
+    return Effect.flatMap(Effect.context<R | TenantDatabase>(), (context) => {
+      // An endpoint's requests are all of one kind.
+      let batch = this.#byEndpoint.get(request.endpoint) as Batch<Q, A, R> | undefined
+      if (batch === undefined) {
+        // A batch is no part of the trace of whoever came first.
+        const own = Context.omit(Tracer.ParentSpan)(context) as Context.Context<R | TenantDatabase>
+        batch = new Batch(this.#places, own)
+        this.#byEndpoint.set(request.endpoint, batch)
+      }
+      return batch.begin(tenant, needed, request, beginAll)
+    })
   }
 }

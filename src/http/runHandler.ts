@@ -158,7 +158,7 @@ const beginAll =
     )
 
 const begin = <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) => {
-  if ("beginAll" in handler) return batches.begin(run.request, run, beginAll(handler))
+  if ("beginAll" in handler) return batches.begin(run.request, handler.needed(run.request), run, beginAll(handler))
   const work = Effect.gen(function* () {
     const begun = yield* note(run, yield* handler.begin(run.request))
     const [headers] = yield* count([run as Run<never>])
@@ -192,7 +192,9 @@ export const runHandler = <R>(run: Run<R>, batches: Batches) => {
         Effect.flatMap(handler.run(run.request), (returned) => render(run, returned)),
       )
     case "write":
-      return "runAll" in handler ? batches.begin(run.request, run, writeAll(handler)) : runWrite(run, handler)
+      return "runAll" in handler
+        ? batches.begin(run.request, handler.needed(run.request), run, writeAll(handler))
+        : runWrite(run, handler)
     case "staged":
       return runStaged(run, handler, batches)
   }

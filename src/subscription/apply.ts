@@ -58,7 +58,7 @@ const lockForEvents = Effect.fnUntraced(function* (tenant: Tenant, ids: Readonly
     else if (Exit.isFailure(time)) found.set(id, Exit.failCause(time.cause))
   }
   const standing = others.filter((id) => !found.has(id))
-  for (const id of standing) found.set(id, Exit.fail(HELD))
+  for (const id of standing) found.set(id, Exit.fail(waits ? noSuch("subscription", id) : HELD))
   for (const one of yield* lockWithTerms(refsTo(standing), waits)) {
     const time = times.get(one.row.test_clock_id!)!
     found.set(

@@ -16,9 +16,13 @@ const staged = {
   reply: (tenant: Tenant, id: string) => Effect.map(subscriptions.get(tenant, id), renderSubscription),
 } as const
 
+/** Of those that are about a subscription. */
+const byId = { needed: ({ id }: { readonly id: string }) => id }
+
 export const subscriptionEndpoints = [
   bind(subscriptionApi.create, {
     ...staged,
+    needed: ({ body }) => body.customer,
     beginAll: (requests) =>
       createSubscriptions(
         requests[0]!,
@@ -46,16 +50,22 @@ export const subscriptionEndpoints = [
   }),
   bind(subscriptionApi.pause, {
     kind: "write",
+    ...byId,
     runAll: (requests) =>
       Effect.map(pauseSubscriptions(requests[0]!, requests), (all) => all.map(Exit.map(renderSubscription))),
   }),
-  bind(subscriptionApi.resume, { ...staged, beginAll: (requests) => resumeSubscriptions(requests[0]!, requests) }),
+  bind(subscriptionApi.resume, {
+    ...staged,
+    ...byId,
+    beginAll: (requests) => resumeSubscriptions(requests[0]!, requests),
+  }),
   bind(subscriptionApi.cancel, {
     kind: "write",
     run: (request) => Effect.map(cancelSubscription(request, request.id, request.body), renderSubscription),
   }),
   bind(subscriptionApi.reportUnits, {
     kind: "staged",
+    ...byId,
     beginAll: (requests) => reportAllUnits(requests[0]!, requests),
     finish: finishReport,
     reply: (tenant, id) => Effect.map(unitRecords.get(tenant, id), renderUnitRecord),

@@ -196,13 +196,15 @@ describe("reports of units that come at once", () => {
   })
 })
 
-describe("what is asked of a subscription that somebody holds", () => {
-  it("waits for that alone, and nobody else for it", async () => {
+describe("what is asked of an object that somebody holds", () => {
+  const report = (id: string) => verb(id, "unit-records", { quantity: 1 })
+  const holdRow = (table: string, id: string) =>
+    hold(database, (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`)
+
+  it("waits for that together, and nobody else for it", async () => {
     const plan = await createPlan(api, { overage_per_unit: 100 })
-    const ids = await Promise.all(Array.from({ length: 6 }, () => subscribe(plan)))
-    const [held, ...others] = ids
-    const report = (id: string) => verb(id, "unit-records", { quantity: 1 })
-    const { release } = await hold(database, (sql) => sql`SELECT 1 FROM subscription WHERE id = ${held!} FOR UPDATE`)
+    const [held, ...others] = await Promise.all(Array.from({ length: 6 }, () => subscribe(plan)))
+    const { release } = await holdRow("subscription", held!)
     const waiting = Array.from({ length: 12 }, () => report(held!))
     const all = await Promise.all([...others, ...others, ...others].map(report))
     expect(new Set(all.map(outcome))).toEqual(new Set(["made"]))
@@ -211,6 +213,52 @@ describe("what is asked of a subscription that somebody holds", () => {
     expect(new Set(late.map(outcome))).toEqual(new Set(["made"]))
     const totals = late.map(({ body }) => body.data.period_total).sort((a, b) => a - b)
     expect(totals).toEqual(Array.from({ length: 12 }, (_, n) => n + 1))
+    const [row] = await database.run(
+      (sql) => sql<{ n: number }>`
+        SELECT count(DISTINCT xmin::text)::int AS n FROM unit_record WHERE subscription_id = ${held!}`,
+    )
+    // Those that came before anybody waited may have been several batches.
+    expect(row!.n).toBeLessThan(6)
+  })
+
+  it("is done once that is free, however many wait for another", async () => {
+    const plan = await createPlan(api, { overage_per_unit: 100 })
+    const [long, brief] = await Promise.all([subscribe(plan), subscribe(plan)])
+    const held = await holdRow("subscription", long!)
+    let answered = 0
+    const waiting = Array.from({ length: 12 }, () => report(long!).finally(() => answered++))
+    await held.stands(1)
+    const heldBriefly = await holdRow("subscription", brief!)
+    const one = report(brief!)
+    await held.stands(2)
+    await heldBriefly.release()
+    expect(outcome(await one)).toBe("made")
+    expect(answered).toBe(0)
+    await held.release()
+    expect(new Set((await Promise.all(waiting)).map(outcome))).toEqual(new Set(["made"]))
+  })
+
+  it("keeps no charge of another customer, and no customer without that clock", async () => {
+    const [payer, ...others] = await Promise.all(Array.from({ length: 6 }, () => createCustomer(api)))
+    const clock = await createClock(api, "2026-01-01T00:00:00Z")
+    const charge = (customer: string) =>
+      api.post("/charges", { customer, amount: 5000, currency: "NGN", payment_method: "pm_test_success" })
+    const held = await holdRow("customer", payer!)
+    const heldClock = await holdRow("test_clock", clock)
+    let answered = 0
+    const waiting = [charge(payer!), api.post("/customers", { name: "On it", test_clock: clock })].map((one) =>
+      one.finally(() => answered++),
+    )
+    await held.stands(2)
+    const free = await Promise.all([
+      ...others.map(charge),
+      ...others.map(() => api.post("/customers", { name: "Free" })),
+    ])
+    expect(new Set(free.map(outcome))).toEqual(new Set(["made"]))
+    expect(answered).toBe(0)
+    await held.release()
+    await heldClock.release()
+    expect(new Set((await Promise.all(waiting)).map(outcome))).toEqual(new Set(["made"]))
   })
 })
 

@@ -83,7 +83,7 @@ const beginAll = (requests: ReadonlyArray<Request>) =>
 const ask = (names: ReadonlyArray<string>) => {
   const batches = new Batches()
   return runtime.runPromise(
-    Effect.forEach(names, (name) => Effect.exit(batches.begin(TENANT, { endpoint: ENDPOINT, name }, beginAll)), {
+    Effect.forEach(names, (name) => Effect.exit(batches.begin(TENANT, "", { endpoint: ENDPOINT, name }, beginAll)), {
       concurrency: "unbounded",
     }),
   )
