@@ -32,9 +32,11 @@ const instance = await startInstance()
 const run = <A, E>(url: Redacted.Redacted<string>, program: Effect.Effect<A, E, SqlClient.SqlClient>): Promise<A> =>
   Effect.runPromise(Effect.provide(program, poolLayer(url, 1, { statement_timeout: "0" })))
 
+const BASE = "/sandbox/v1"
+
 const requests = async (age: string, url: Redacted.Redacted<string>, key: string) => {
   const server = await startServer({ DATABASE_URL: Redacted.value(url) })
-  const origin = `${server.origin}/sandbox/v1`
+  const origin = `${server.origin}${BASE}`
   const made = async (path: string, body: object): Promise<string> => {
     const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }
     const answer = await fetch(`${origin}${path}`, { method: "POST", headers, body: JSON.stringify(body) })
@@ -50,15 +52,21 @@ const requests = async (age: string, url: Redacted.Redacted<string>, key: string
   const cases = [
     { path: "/subscriptions", bodies: bodies((customer) => ({ customer, plan, payment_method: "pm_test_success" })) },
     { path: "/charges", bodies: bodies((customer) => ({ customer, ...sale })) },
-    { path: `/customers/${buyers[0]}` },
+    { path: "/customers/…", paths: buyers.map((customer) => `/customers/${customer}`) },
     { path: "/charges?limit=10" },
     { path: `/charges?limit=10&customer=${buyers[0]}` },
     { path: "/events?limit=10" },
   ]
-  for (const { path, bodies } of cases) {
+  for (const { path, paths, bodies } of cases) {
+    const requests = bodies ?? paths?.map((path) => ({ path: `${BASE}${path}` }))
     const one = {
-      ...{ url: `${origin}${path}`, key, connections },
-      ...(bodies === undefined ? { method: "GET" as const } : { method: "POST" as const, requests: bodies }),
+      ...{
+        url: `${origin}${path}`,
+        key,
+        connections,
+        method: bodies === undefined ? ("GET" as const) : ("POST" as const),
+      },
+      ...(requests === undefined ? {} : { requests }),
     }
     await load({ ...one, seconds: WARM_UP_SECONDS })
     const { perSecond, p99 } = await load({ ...one, seconds })

@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { idBefore } from "../../src/ids.ts"
+import { DAY_MS } from "../../src/time.ts"
 
 /** By default an account of its own, and what is due has been so since midnight. */
 interface Where {
@@ -48,6 +49,8 @@ export const seedPast = (charges: number, subscriptions: number, account = "acct
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     if (charges === 0) return
+    // What an ID begins with that was made so many days ago.
+    const idsByDay = `ARRAY[${Array.from({ length: 28 }, (_, day) => `'${idBefore("event", Date.now() - (day + 1) * DAY_MS)}'`).join()}]`
     const nth = sql`lpad(n::text, 25, '0')`
     const past = sql`
       SELECT n, ${account}::text AS account_id, false AS livemode, 'sub_' || lpad((1 + n % ${subscriptions}::int)::text, 26, '0') AS subscription_id,
@@ -73,7 +76,7 @@ export const seedPast = (charges: number, subscriptions: number, account = "acct
           FROM (${past}) p, generate_series(1, 3) k`
         yield* sql`
           INSERT INTO event (account_id, livemode, id, type, object_id, data, created_at, recorded_at)
-          SELECT account_id, livemode, ${idBefore("event", 0)} || k || lpad((${charges}::int - n)::text, 15, '0'), CASE k WHEN 1 THEN 'charge.succeeded' ELSE 'subscription.renewed' END, subscription_id,
+          SELECT account_id, livemode, (${sql.literal(idsByDay)})[1 + n * 28 / (${charges}::int + 1)] || k || lpad((${charges}::int - n)::text, 15, '0'), CASE k WHEN 1 THEN 'charge.succeeded' ELSE 'subscription.renewed' END, subscription_id,
             '{"object": "' || repeat(md5(n::text), 26) || '", "previous_attributes": {}}', at, now() - interval '1 day' - (n / ${charges}::float8) * interval '28 days'
           FROM (${past}) p, generate_series(1, 2) k`
       }),

@@ -11,6 +11,8 @@ import { WAITING, waitingEndpoints } from "./waiting.ts"
 const MAX_GIVEN_UP = 1_000
 const RETENTION_MS = 30 * DAY_MS
 const MAX_PURGED = 5_000
+/** Tenants whose events are looked at in one statement. */
+const MAX_TENANTS = 2_000
 
 /**
  * Gives up a batch of what an endpoint is not to get any more: everything where it is disabled or deleted, else what was
@@ -51,27 +53,31 @@ export const giveUpEnded = Effect.gen(function* () {
   yield* Effect.forEach(ended, giveUp, { discard: true })
 })
 
-/** Where a batch of old events ends. */
+/** How far old events are deleted: up to one of a tenant's, or past all of it. */
 interface Purged {
-  readonly found: number
   readonly account_id: string
   readonly livemode: boolean
   readonly id: string
 }
 
-const BEGINNING: Purged = { found: MAX_PURGED, account_id: "", livemode: false, id: "" }
+const BEGINNING: Purged = { account_id: "", livemode: false, id: "" }
+/** Sorts behind every ID. */
+const PAST_ALL = "~"
 
-/** Deletes some of the events beyond `last` that were recorded before `until`, and their deliveries; returns where it ends. */
+/**
+ * Deletes events beyond `last` that were recorded before `until`, and their deliveries, of some tenants; returns how far it came,
+ * undefined at the end.
+ */
 const purgeBatch = Effect.fnUntraced(function* (until: number, last: Purged) {
   const sql = yield* SqlClient.SqlClient
   // Tenant by tenant, by the time that IDs begin with: the oldest come first in the key, so that nothing else is read.
   const [end] = yield* sql<Purged>`
-    WITH old AS MATERIALIZED (
-      SELECT e.* FROM (
-        SELECT a.id AS account_id, l.livemode FROM account a CROSS JOIN (VALUES (false), (true)) AS l (livemode)
-        WHERE a.id >= ${last.account_id} AND (a.id, l.livemode) >= (${last.account_id}, ${last.livemode}) AND ${staysHere(sql, "a", "id")}
-        ORDER BY a.id, l.livemode
-      ) t CROSS JOIN LATERAL (
+    WITH looked AS MATERIALIZED (
+      SELECT a.id AS account_id, l.livemode FROM account a CROSS JOIN (VALUES (false), (true)) AS l (livemode)
+      WHERE a.id >= ${last.account_id} AND (a.id, l.livemode) >= (${last.account_id}, ${last.livemode}) AND ${staysHere(sql, "a", "id")}
+      ORDER BY a.id, l.livemode LIMIT ${MAX_TENANTS}
+    ), old AS MATERIALIZED (
+      SELECT e.* FROM looked t CROSS JOIN LATERAL (
         SELECT account_id, livemode, id, ctid AS place FROM event
         WHERE account_id = t.account_id AND livemode = t.livemode AND id < ${idBefore("event", until)} AND recorded_at < ${PgTypes.timestamptz(until)}
           AND id > CASE WHEN (t.account_id, t.livemode) = (${last.account_id}, ${last.livemode}) THEN ${last.id} ELSE '' END
@@ -79,14 +85,19 @@ const purgeBatch = Effect.fnUntraced(function* (until: number, last: Purged) {
       ) e LIMIT ${MAX_PURGED}
     ), gone AS (
       DELETE FROM event WHERE ctid = ANY (ARRAY(SELECT place FROM old))
+    ), counts AS (
+      SELECT (SELECT count(*) FROM old) = ${MAX_PURGED} AS is_full, (SELECT count(*) FROM looked) = ${MAX_TENANTS} AS is_more
     )
-    SELECT (SELECT count(*) FROM old) AS found, account_id, livemode, id FROM old ORDER BY 2 DESC, 3 DESC, 4 DESC LIMIT 1`
-  return end ?? { ...last, found: 0 }
+    (SELECT account_id, livemode, id FROM old WHERE (SELECT is_full FROM counts) ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1)
+    UNION ALL
+    (SELECT account_id, livemode, ${PAST_ALL} FROM looked
+      WHERE (SELECT is_more AND NOT is_full FROM counts) ORDER BY 1 DESC, 2 DESC LIMIT 1)`
+  return end
 })
 
 /** Deletes events, and their deliveries, that are older than they are kept for (decision I5). */
 export const purgeEvents = (keptMs: number = RETENTION_MS) =>
   Effect.gen(function* () {
     const until = Date.now() - keptMs
-    for (let last = BEGINNING; last.found === MAX_PURGED; ) last = yield* purgeBatch(until, last)
+    for (let last: Purged | undefined = BEGINNING; last !== undefined; ) last = yield* purgeBatch(until, last)
   })
