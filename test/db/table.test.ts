@@ -87,7 +87,8 @@ describe("an update", () => {
   it("writes nothing where nothing differs", async () => {
     const row = customer("cus_same")
     await database.run(() => customers.insert([row]))
-    const versions = () => database.run((sql) => sql<{ xmin: string }>`SELECT xmin FROM customer WHERE id = 'cus_same'`)
+    const versions = () =>
+      database.run((sql) => sql<{ xmin: string }>`SELECT xmin::text FROM customer WHERE id = 'cus_same'`)
     const before = await versions()
     await database.run(() => customers.update([{ before: row, after: { ...row } }]))
     expect(await versions()).toEqual(before)
