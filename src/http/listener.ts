@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import { createServer as createTlsServer } from "node:https"
 import type { AddressInfo } from "node:net"
-import { NodeHttpServer } from "@effect/platform-node"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Redacted, Scope } from "effect"
 import { HttpMiddleware, type HttpServerResponse } from "effect/http"
 import { type Config, ConfigProblem } from "../config/Config.ts"

@@ -1,6 +1,6 @@
 /** The program that responds to every request: health, documents, public routes, and the API itself (pipeline.ts). */
 import type { IncomingMessage, ServerResponse } from "node:http"
-import { NodeHttpServerRequest } from "@effect/platform-node"
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { type Cause, Effect, Option, Tracer } from "effect"
 import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
 import type { RateLimits, Transport } from "../config/Config.ts"
