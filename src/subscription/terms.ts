@@ -54,11 +54,10 @@ export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) 
   const rows = yield* sql<TermsRow>`
     SELECT s.id, p.retry_logic, p.overage_per_unit_kobo, p.pause_enabled, p.pro_rate,
       m.id AS method_id, m.type AS method_type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year,
-      coalesce(m.rail, CASE WHEN s.livemode THEN a.rail ELSE 'simulator' END) AS rail
+      coalesce(m.rail, a.rail, 'simulator') AS rail
     FROM ${records(sql, refs, REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM subscription WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) s
     CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (s.account_id, s.livemode, s.plan_id) OFFSET 0) p
-    CROSS JOIN LATERAL (SELECT rail FROM account WHERE id = s.account_id OFFSET 0) a
     LEFT JOIN LATERAL (
       SELECT default_payment_method_id FROM customer
       WHERE s.payment_method_id IS NULL AND (account_id, livemode, id) = (s.account_id, s.livemode, s.customer_id) OFFSET 0
@@ -67,7 +66,8 @@ export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) 
       SELECT * FROM payment_method
       WHERE (account_id, livemode, customer_id, id)
         = (s.account_id, s.livemode, s.customer_id, coalesce(s.payment_method_id, c.default_payment_method_id)) OFFSET 0
-    ) m ON true`
+    ) m ON true
+    LEFT JOIN LATERAL (SELECT rail FROM account WHERE s.livemode AND m.id IS NULL AND id = s.account_id OFFSET 0) a ON true`
   return new Map(rows.map((row) => [row.id, termsOf(row)]))
 })
 
