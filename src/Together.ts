@@ -17,47 +17,67 @@ interface Waiting<Q, A, E> {
 /** What waits in a lane, by name, in the order in which it came. */
 type Lane<Q, A, E> = Map<string, Waiting<Q, A, E>>
 
+/** Lets a run begin, which `first` is the first to be in, when there is room for it; fails for all that wait by then. */
+type Admit<Q, E> = <A, R>(first: Q, run: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
 export class Together<Q, A, E, R> {
   /** Of the process: a run belongs to none of those that wait for it. */
   readonly #context: Context.Context<R>
   readonly #nameOf: (question: Q) => string
   readonly #work: (questions: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>
   readonly #laneOf: (question: Q) => string
-  /** Those in which a run is under way. */
+  readonly #admit: Admit<Q, E>
+  /** Those in which a run is under way, or waits to be admitted. */
   readonly #lanes = new Map<string, Lane<Q, A, E>>()
+  readonly #admitted = new Set<string>()
 
   /**
    * `work` finds what belongs to the names that `nameOf` gives, or does something for each. Questions of different lanes are
-   * never in one run, and do not wait for each other; without `laneOf` there is one.
+   * never in one run, and do not wait for each other; without `laneOf` there is one. A run begins once `admit` lets it: of all that
+   * wait in its lane by then.
    */
   constructor(
     context: Context.Context<R>,
     nameOf: (question: Q) => string,
     work: (questions: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>,
     laneOf: (question: Q) => string = () => "",
+    admit: Admit<Q, E> = (_, run) => run,
   ) {
     this.#context = context
     this.#nameOf = nameOf
     this.#work = work
     this.#laneOf = laneOf
+    this.#admit = admit
   }
 
   /** Works until nothing waits in the lane. */
   #run(name: string, lane: Lane<Q, A, E>) {
     return Effect.gen({ self: this }, function* () {
       while (lane.size > 0) {
-        const batch = [...lane].slice(0, MAX_TOGETHER)
-        for (const [name] of batch) lane.delete(name)
-        const found = yield* Effect.exit(this.#work(batch.map(([, { question }]) => question)))
+        let batch: ReadonlyArray<[string, Waiting<Q, A, E>]> = []
+        const take = () => {
+          batch = [...lane].slice(0, MAX_TOGETHER)
+          for (const [name] of batch) lane.delete(name)
+        }
+        const run = Effect.suspend(() => {
+          take()
+          this.#admitted.add(name)
+          return this.#work(batch.map(([, { question }]) => question))
+        })
+        const [{ question: first }] = lane.values() as unknown as [Waiting<Q, A, E>]
+        const found = yield* Effect.exit(this.#admit(first, run))
+        this.#admitted.delete(name)
+        // Those that were not admitted.
+        if (batch.length === 0) take()
         for (const [name, { tell }] of batch) for (const one of tell) one(Exit.map(found, (all) => all.get(name)))
       }
       this.#lanes.delete(name)
     })
   }
 
-  /** Whether a run is under way in the question's lane. */
+  /** Whether a run is under way in the question's lane, not only waiting to be admitted. */
   isUnderWay(question: Q): boolean {
-    return this.#lanes.has(this.#laneOf(question))
+    return this.#admitted.has(this.#laneOf(question))
   }
 
   /** What a run that begins after this finds. */

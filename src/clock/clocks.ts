@@ -102,15 +102,20 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
   const ids = [...new Set(clockIds)]
   const waits = yield* MayWait
   // One that is advancing is not waited for.
-  const standing = yield* clocks.read(
-    "c",
-    (sql, columns) => sql`
-      SELECT ${columns} FROM test_clock c WHERE ${ofTenant(sql, tenant)} AND id = ANY(${ids}::text[]) AND state = 'ready'
-      ORDER BY id FOR UPDATE ${sql.literal(waits ? "" : "SKIP LOCKED")}`,
+  const lockReady = Effect.map(
+    clocks.read(
+      "c",
+      (sql, columns) => sql`
+        SELECT ${columns} FROM test_clock c WHERE ${ofTenant(sql, tenant)} AND id = ANY(${ids}::text[]) AND state = 'ready'
+        ORDER BY id FOR UPDATE ${sql.literal(waits ? "" : "SKIP LOCKED")}`,
+    ),
+    (rows) => new Map(rows.map((row) => [row.id, row])),
   )
-  const others = standing.length === ids.length ? [] : yield* knownClocks.find(tenant, ids)
-  const known = new Map([...others, ...standing.map((clock) => [clock.id, clock] as const)])
-  const isLocked = new Set(standing.map(({ id }) => id))
+  const atFirst = yield* lockReady
+  const others = atFirst.size === ids.length ? new Map<string, ClockRow>() : yield* knownClocks.find(tenant, ids)
+  const becameReady = [...others.values()].some(({ id, state }) => state === "ready" && !atFirst.has(id))
+  const locked = waits && becameReady ? yield* lockReady : atFirst
+  const known = new Map([...others, ...locked])
   const changed = new Map<string, ClockRow>()
   const joined = yield* Effect.forEach(clockIds, (id) =>
     Effect.exit(
@@ -122,7 +127,7 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
             "test_clock_not_ready",
             `The test clock is ${clock.state}: only a ready one takes customers.`,
           )
-        if (!isLocked.has(id)) return yield* HELD
+        if (!locked.has(id)) return yield* HELD
         if (clock.customer_count >= MAX_CUSTOMERS)
           return yield* problem("test_clock_full", "The test clock holds 10,000 customers already.")
         changed.set(id, { ...clock, customer_count: clock.customer_count + 1 })

@@ -287,11 +287,15 @@ const statements = <Row extends Ref>(
       )
     },
     update: (changes) => {
+      if (changes.length === 0) return Effect.void
+      const rows = changes.map(({ after }) => after)
+      // Of two changes of one row Postgres would write either.
+      if (new Set(rows.map(({ account_id, livemode, id }) => `${account_id} ${livemode} ${id}`)).size < rows.length)
+        return Effect.die(new Error(`${name}: a row changes twice`))
       const { columns, text } = updateOf((column) =>
         changes.some(({ before, after }) => cellOf(before, column) !== cellOf(after, column)),
       )
       if (columns.length === 0) return Effect.void
-      const rows = changes.map(({ after }) => after)
       return Effect.flatMap(SqlClient.SqlClient, (sql) =>
         Effect.asVoid(sql.unsafe(text, parametersOf(rows, [...KEY_COLUMNS, ...columns]))),
       )

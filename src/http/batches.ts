@@ -76,12 +76,18 @@ const beginAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
     onFailure: (cause) => byNo(all, failed<A>(all, cause)),
   })
 
-/** Begins those that wait for one object, which they have then, or nobody has. */
+/**
+ * Begins those that wait for one object, which they have then, or nobody has. Where it was another that they waited for in vain,
+ * which not all of them need, those that need not wait are begun after all.
+ */
 const beginWaiting = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
-  Effect.matchCause(beginIn(all), {
-    onSuccess: (outcomes) => byNo<A>(all, outcomes),
-    onFailure: (cause) =>
-      byNo<A>(all, isHeld(cause) ? all.map((): Told<A> => Exit.failCause(cause)) : failed(all, cause)),
+  Effect.matchCauseEffect(beginIn(all), {
+    onSuccess: (outcomes) => Effect.succeed(byNo<A>(all, outcomes)),
+    onFailure: (cause) => {
+      if (all.length === 1 || !isHeld(cause)) return Effect.succeed(byNo(all, failed<A>(all, cause)))
+      const refused = (told: Told<A>): Told<A> => (told === "waits" ? Exit.failCause(cause) : told)
+      return Effect.map(beginAtOnce<Q, A, R>(all), (told) => new Map([...told].map(([no, one]) => [no, refused(one)])))
+    },
   })
 
 /** Requests of one kind. */
@@ -95,11 +101,12 @@ class Batch<Q, A, R> {
     this.#places = places
     const noOf = ({ no }: Asked<Q, A, R>) => String(no)
     this.#atOnce = new Together(context, noOf, beginAtOnce<Q, A, R>, ({ tenant }) => nameOf(tenant))
-    this.#waiting = new Together(
+    this.#waiting = new Together<Asked<Q, A, R>, Told<A>, Problem, R | TenantDatabase>(
       context,
       noOf,
-      (all) => places.within(nameOf(all[0]!.tenant), beginWaiting(all)),
+      beginWaiting<Q, A, R>,
       ({ tenant, needed }) => `${nameOf(tenant)} ${needed}`,
+      ({ tenant }, run) => places.within(nameOf(tenant), run),
     )
   }
 

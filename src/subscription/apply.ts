@@ -54,13 +54,15 @@ const lockForEvents = Effect.fnUntraced(function* (tenant: Tenant, ids: Readonly
   )
   for (const id of others) {
     const time = times.get(clockOf(id) ?? "")
-    if (time === undefined) found.set(id, Exit.fail(known.has(id) ? HELD : noSuch("subscription", id)))
-    else if (Exit.isFailure(time)) found.set(id, Exit.failCause(time.cause))
+    if (!known.has(id)) found.set(id, Exit.fail(noSuch("subscription", id)))
+    else if (time !== undefined && Exit.isFailure(time)) found.set(id, Exit.failCause(time.cause))
+    // It may also have come between the two statements: then it is locked below.
+    else if (time === undefined && !waits) found.set(id, Exit.fail(HELD))
   }
   const standing = others.filter((id) => !found.has(id))
   for (const id of standing) found.set(id, Exit.fail(waits ? noSuch("subscription", id) : HELD))
   for (const one of yield* lockWithTerms(refsTo(standing), waits)) {
-    const time = times.get(one.row.test_clock_id!)!
+    const time = times.get(one.row.test_clock_id ?? "") ?? Exit.succeed(wall)
     found.set(
       one.row.id,
       Exit.map(time, (now) => ({ ...one, now })),

@@ -54,7 +54,7 @@ export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) 
   const rows = yield* sql<TermsRow>`
     SELECT s.id, p.retry_logic, p.overage_per_unit_kobo, p.pause_enabled, p.pro_rate,
       m.id AS method_id, m.type AS method_type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year,
-      coalesce(m.rail, a.rail, 'simulator') AS rail
+      coalesce(m.rail, CASE WHEN s.livemode THEN a.rail ELSE 'simulator' END) AS rail
     FROM ${records(sql, refs, REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM subscription WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) s
     CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (s.account_id, s.livemode, s.plan_id) OFFSET 0) p

@@ -238,6 +238,44 @@ describe("what is asked of an object that somebody holds", () => {
     expect(new Set((await Promise.all(waiting)).map(outcome))).toEqual(new Set(["made"]))
   })
 
+  it("is done at once where it is free by then, though others that came before wait for their turn to wait", async () => {
+    const plan = await createPlan(api, { overage_per_unit: 100 })
+    const [brief, ...long] = await Promise.all(Array.from({ length: 4 }, () => subscribe(plan)))
+    // As many as one tenant may wait for at a time.
+    const held = []
+    for (const id of long) held.push(await holdRow("subscription", id))
+    let answered = 0
+    const waiting = long.map((id) => report(id).finally(() => answered++))
+    await held[0]!.stands(3)
+    const heldBriefly = await holdRow("subscription", brief!)
+    const first = report(brief!)
+    // It waits for a place by now: whatever came before this is answered.
+    await report(await subscribe(plan))
+    await heldBriefly.release()
+    expect(outcome(await report(brief!))).toBe("made")
+    expect(answered).toBe(0)
+    for (const { release } of held) await release()
+    expect(new Set((await Promise.all([first, ...waiting])).map(outcome))).toEqual(new Set(["made"]))
+  })
+
+  it("fails for no more than those who need what stays held", async () => {
+    const [held, free] = await Promise.all([createPlan(api), createPlan(api)])
+    const customer = await createCustomer(api)
+    const create = (plan: string) => api.post("/subscriptions", { customer, plan, payment_method: "pm_test_success" })
+    const heldCustomer = await holdRow("customer", customer)
+    const first = create(free)
+    await heldCustomer.stands(1)
+    const heldPlan = await holdRow("plan", held)
+    const refused = create(held)
+    const others = [create(free), create(free), create(free)]
+    await report(await subscribe(free))
+    await heldCustomer.release()
+    expect(outcome(await first)).toBe("made")
+    expect(new Set((await Promise.all(others)).map(outcome))).toEqual(new Set(["made"]))
+    expect((await refused).body.error.code).toBe("lock_timeout")
+    await heldPlan.release()
+  })
+
   it("keeps no charge of another customer, and no customer without that clock", async () => {
     const [payer, ...others] = await Promise.all(Array.from({ length: 6 }, () => createCustomer(api)))
     const clock = await createClock(api, "2026-01-01T00:00:00Z")
