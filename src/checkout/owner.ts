@@ -80,6 +80,7 @@ export const checkoutOwner = Effect.map(
   Effect.context<MoveServices>(),
   (context): ChargeOwner => ({
     owns: isOfCheckout,
+    locksAtOnce: false,
     lock: (charges) =>
       Effect.map(lockAll(charges), (locked) => {
         const settle = settleWith(locked.subscriptionRows)

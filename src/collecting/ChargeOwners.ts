@@ -55,6 +55,8 @@ type RetryServices = SqlClient.SqlClient | Runner | VatRate
 
 export interface ChargeOwner {
   readonly owns: (charge: ChargeRow) => boolean
+  /** Whether `lock` is one statement at most. */
+  readonly locksAtOnce: boolean
   /** Locks what the charges are for, before they are locked themselves: so does everybody. */
   readonly lock: (charges: ReadonlyArray<ChargeRow>) => Effect.Effect<Settle, SqlError.SqlError, SqlClient.SqlClient>
   /** Commits a further attempt at what a failed charge is for, with a payment method named for it or not. */

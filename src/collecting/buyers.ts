@@ -4,12 +4,10 @@
  * after that clock is.
  */
 import { Effect, type Exit } from "effect"
-import { SqlClient } from "effect/sql"
 import { standingTimes } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
-import { REF_COLUMNS, records } from "../db/records.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import {
   type AttachedMethod,
@@ -44,17 +42,6 @@ export interface Buyer {
   readonly byDefault: AttachedMethod | undefined
 }
 
-/** Locks customers of the wall clock among these, in the order of their IDs; returns the IDs of those that it has. */
-const lockOnWallClock = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>, waits: boolean) {
-  const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<{ id: string }>`
-    SELECT r.id FROM (SELECT * FROM ${records(sql, refs, REF_COLUMNS)} r ORDER BY id COLLATE "C") r CROSS JOIN LATERAL (
-      SELECT 1 FROM customer c
-      WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.test_clock_id IS NULL FOR SHARE ${sql.literal(waits ? "" : "SKIP LOCKED")}
-    ) c`
-  return new Set(rows.map(({ id }) => id))
-})
-
 /** Who pays for each of these; of a customer whom somebody else holds, where that is not to be waited for, `lock_timeout`. */
 export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
   const ids = [...new Set(all.map(({ customer }) => customer))]
@@ -64,22 +51,24 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
       method === undefined ? [] : [{ ...tenantOf(tenant), id: customer, method }],
     )
   const waits = yield* MayWait
-  const [onWallClock, found, before] = yield* Effect.all(
-    [lockOnWallClock(refs, waits), customers.find(tenant, ids), findPaymentMethods(named(all))],
+  const mode = waits ? "SHARE" : "SHARE SKIP LOCKED"
+  const [onWallClock, before] = yield* Effect.all(
+    [customers.lock(refs, mode, "test_clock_id IS NULL"), findPaymentMethods(named(all))],
     IN_ONE_GO,
   )
+  const locked = new Map(onWallClock.map((row) => [row.id, row]))
+  const others = ids.filter((id) => !locked.has(id))
+  const found = others.length === 0 ? new Map<string, CustomerRow>() : yield* customers.find(tenant, others)
   const onClocks = [...found.values()].filter(({ test_clock_id }) => test_clock_id !== null)
   const times = yield* standingTimes(
     tenant,
     onClocks.map(({ test_clock_id }) => test_clock_id!),
   )
   const standing = onClocks.filter(({ test_clock_id }) => times.get(test_clock_id!)?._tag === "Success")
-  const locked = new Map(
-    (yield* customers.lock(standing.map(refOf), waits ? "SHARE" : "SHARE SKIP LOCKED")).map((row) => [row.id, row]),
-  )
+  for (const row of yield* customers.lock(standing.map(refOf), mode)) locked.set(row.id, row)
   const isHeld = ({ id, test_clock_id: clock }: CustomerRow): boolean =>
-    !waits && (clock === null ? !onWallClock.has(id) : times.get(clock)?._tag === "Success" && !locked.has(id))
-  const rows = new Map([...found].map(([id, row]) => [id, row.test_clock_id === null ? row : (locked.get(id) ?? row)]))
+    !waits && !locked.has(id) && (clock === null || times.get(clock)?._tag === "Success")
+  const rows = new Map([...found, ...locked])
   const defaults = all.flatMap(({ customer, payment_method: method }) => {
     const row = rows.get(customer)
     return method !== undefined || row?.default_payment_method_id == null
@@ -87,7 +76,7 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
       : [{ ...refOf(row), method: row.default_payment_method_id }]
   })
   // What was read of customers on clocks was read before they were locked.
-  const again = named(all.filter(({ customer }) => locked.has(customer)))
+  const again = named(all.filter(({ customer }) => found.has(customer) && locked.has(customer)))
   const after = yield* findPaymentMethods([...defaults, ...again])
   const methodOf = (row: CustomerRow, id: string): AttachedMethod | undefined => {
     const key = methodKey(row.id, id)
@@ -98,14 +87,9 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
     all,
     Effect.fnUntraced(function* ({ customer, payment_method: id }) {
       const row = rows.get(customer)
-      const missing = noSuchReference("customer", customer, "customer")
+      const missing = Effect.suspend(() => noSuchReference("customer", customer, "customer"))
       const clock = row?.test_clock_id ?? null
-      const time =
-        row === undefined
-          ? Effect.fail(missing)
-          : clock === null
-            ? Effect.succeed(now)
-            : (times.get(clock) ?? Effect.fail(missing))
+      const time = row === undefined ? missing : clock === null ? Effect.succeed(now) : (times.get(clock) ?? missing)
       const method =
         row === undefined || id === undefined
           ? Effect.succeed(undefined)
@@ -117,7 +101,7 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
             })
       const byDefault =
         row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
-      const found = row === undefined ? Effect.fail(missing) : isHeld(row) ? HELD : Effect.succeed(row)
+      const found = row === undefined ? missing : isHeld(row) ? HELD : Effect.succeed(row)
       return {
         found: yield* Effect.exit(found),
         now: yield* Effect.exit(time),

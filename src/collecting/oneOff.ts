@@ -199,6 +199,7 @@ export const oneOffOwner = Effect.map(
   VatRate,
   (vatBps): ChargeOwner => ({
     owns: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",
+    locksAtOnce: true,
     lock: () =>
       Effect.succeed((answered, nowOf) =>
         Effect.succeed({

@@ -8,6 +8,7 @@ import { paramsOf } from "../../machines/decide.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, charges, isQueued } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
+import { IN_ONE_GO, readingFirst } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { refOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
@@ -20,7 +21,7 @@ import { advance } from "../runtime/lifecycle.ts"
 import { moved, type Outcome } from "../runtime/outcome.ts"
 import { formatInstant, type NowOf } from "../time.ts"
 import { booksOf, type ChargeTransition } from "./books.ts"
-import { type Answered, ChargeOwners } from "./ChargeOwners.ts"
+import { type Answered, type ChargeOwner, ChargeOwners, type Settle } from "./ChargeOwners.ts"
 import type { AnswerWithoutTime, HeardException, Particulars } from "./heard.ts"
 import { saveMethod } from "./saving.ts"
 
@@ -74,19 +75,34 @@ export const commitAttempts = Effect.fnUntraced(function* (
   yield* queueCalls(attempts.flatMap(callOf), urgent)
 })
 
-/** Locks what charges are for, each by its owner; before that, customers who may get a payment method by the answer. */
-const lockOwners = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>) {
+/** Charges that are answered, and what they are for, locked by its owners. */
+interface Locked {
+  readonly rows: ReadonlyArray<ChargeRow>
+  readonly owners: ReadonlyArray<{ readonly owns: ChargeOwner["owns"]; readonly settle: Settle }>
+}
+
+/**
+ * Locks customers who may get a payment method by the answer, then what charges are for, each by its owner, then the charges. Whoever
+ * locks by one statement does it in one go with the charges' own locks, which come behind.
+ */
+const lockAnswered = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>) {
   const of = answers.map(({ charge }) => charge)
   yield* customers.lock(
     answers.flatMap(({ charge, saved }) => (saved == null ? [] : [{ ...refOf(charge), id: charge.customer_id }])),
     "NO KEY UPDATE",
   )
-  const owners = yield* ChargeOwners
-  const owning = owners.flatMap(({ owns, lock }) => {
+  const owning = (yield* ChargeOwners).flatMap(({ owns, lock, locksAtOnce }) => {
     const its = of.filter(owns)
-    return its.length === 0 ? [] : [{ owns, lock: lock(its) }]
+    return its.length === 0 ? [] : [{ locksAtOnce, locking: Effect.map(lock(its), (settle) => ({ owns, settle })) }]
   })
-  return yield* Effect.forEach(owning, ({ owns, lock }) => Effect.map(lock, (settle) => ({ owns, settle })))
+  const lockings = (atOnce: boolean) =>
+    owning.flatMap(({ locksAtOnce, locking }) => (locksAtOnce === atOnce ? [locking] : []))
+  const before = yield* Effect.all(lockings(false))
+  const [owners, rows] = yield* Effect.all(
+    [Effect.all(lockings(true), IN_ONE_GO), charges.lock(of.map(refOf))],
+    IN_ONE_GO,
+  )
+  return { rows, owners: [...before, ...owners] } satisfies Locked
 })
 
 /** Whether it was noted before that the rail says it was paid after all: the money is booked once. */
@@ -147,15 +163,8 @@ const noteExceptions = Effect.fnUntraced(function* (
     ON CONFLICT (charge_id, kind, account_id, livemode) DO NOTHING`
 })
 
-/**
- * Applies answers in the running transaction: charges settle or wait, and what they are for moves on. Answers to charges
- * that are settled already change nothing but are kept where they contradict. Returns the charges that are to be attempted
- * next.
- */
-export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf) {
-  const owners = yield* lockOwners(answers)
-  const locked = yield* charges.lock(answers.map(({ charge }) => refOf(charge)))
-  const rows = new Map(locked.map((row) => [row.id, row]))
+const applyTo = Effect.fnUntraced(function* (locked: Locked, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
+  const rows = new Map(locked.rows.map((row) => [row.id, row]))
   const byCharge = new Map(answers.map((answer) => [answer.charge.id, answer]))
   const transitions = advance(
     chargeLifecycle,
@@ -167,7 +176,7 @@ export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<
   const answered = yield* Effect.forEach(transitions, (transition) =>
     answeredBy(transition, byCharge.get(transition.row.id)!, nowOf(transition.row)),
   )
-  const settlements = yield* Effect.forEach(owners, ({ owns, settle }) =>
+  const settlements = yield* Effect.forEach(locked.owners, ({ owns, settle }) =>
     settle(
       answered.filter(({ before }) => owns(before)),
       nowOf,
@@ -201,8 +210,14 @@ export const applyAnswers = Effect.fnUntraced(function* (answers: ReadonlyArray<
   return [...attempts, ...following.flat()]
 })
 
+/**
+ * Applies answers in the running transaction: charges settle or wait, and what they are for moves on. Answers to charges
+ * that are settled already change nothing but are kept where they contradict. Returns the charges that are to be attempted
+ * next.
+ */
+export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
+  Effect.flatMap(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf))
+
 /** Applies answers in a transaction of their own. */
-export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf) {
-  const sql = yield* SqlClient.SqlClient
-  return yield* retryingDeadlocks(sql.withTransaction(applyAnswers(answers, nowOf)))
-})
+export const settle = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
+  retryingDeadlocks(readingFirst(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf)))

@@ -1,5 +1,6 @@
 /** Customers: the verbs of the API (decisions C4 to C6). */
 import { Effect, Exit } from "effect"
+import { SqlClient } from "effect/sql"
 import { joinClocks, standingTime } from "../clock/clocks.ts"
 import { sent } from "../db/pipelining.ts"
 import type { Tenant } from "../db/tenant.ts"
@@ -40,7 +41,8 @@ export const createCustomers = Effect.fn("customer.create")(function* (
       }),
     )
   })
-  yield* sent(customers.insert(made.filter(Exit.isSuccess).map(({ value }) => value)))
+  const created = made.filter(Exit.isSuccess).map(({ value }) => value)
+  yield* sent(customers.inserting(yield* SqlClient.SqlClient, created))
   return made.map(Exit.map((row) => renderCustomer(row, undefined)))
 })
 

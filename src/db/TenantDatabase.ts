@@ -10,12 +10,11 @@ import { PgClient } from "@effect/sql-pg"
 import { Context, Deferred, Effect, Layer, type Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
-import type { Connection } from "effect/sql/SqlConnection"
 import { type Problem, problem } from "../problem.ts"
 import { PLANNED_ONCE, poolConfig } from "./database.ts"
 import { HELD } from "./held.ts"
 import { Places } from "./Places.ts"
-import { makePipeliningPool, type PipeliningPool, sent, transactionsOn } from "./pipelining.ts"
+import { makePipeliningPool, type PipeliningPool, transactionsOn } from "./pipelining.ts"
 import { Sessions, type Taken } from "./Sessions.ts"
 import { sqlStateOf } from "./sqlState.ts"
 import type { Tenant } from "./tenant.ts"
@@ -110,15 +109,11 @@ const CurrentTenant = Context.Reference<Tenant | undefined>("billing/db/CurrentT
  * that begin them: were a transaction not to begin, the role would find nothing and write nothing.
  */
 const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, places: Places) => {
-  const begin = (connection: Connection) =>
-    Effect.flatMap(CurrentTenant, (tenant) => {
-      const { account_id, livemode } = tenant!
-      return Effect.andThen(
-        sent(connection.execute("BEGIN", [], undefined)),
-        sent(connection.execute("SELECT enter_tenant($1, $2)::text", [account_id, livemode], undefined)),
-      )
-    })
-  const transaction = transactionsOn(sql, take, begin)
+  const opening = Effect.map(CurrentTenant, (tenant) => {
+    const { account_id, livemode } = tenant!
+    return [["SELECT enter_tenant($1, $2)::text", [account_id, livemode]]] as const
+  })
+  const transaction = transactionsOn(sql, take, opening)
   return <A, E, R>(
     tenant: Tenant,
     work: Effect.Effect<A, E, R>,

@@ -8,6 +8,7 @@ import { Context, Effect, Exit, Fiber, type Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
+import type { Statement } from "effect/sql/Statement"
 import { sqlStateOf } from "./sqlState.ts"
 
 class PipeliningConnection implements Connection {
@@ -76,18 +77,34 @@ const CurrentTail = Context.Reference<Tail | undefined>("billing/db/Tail", { def
 const settled = (tail: Tail): Effect.Effect<void, SqlError.SqlError> =>
   Effect.flatMap(Effect.forEach(tail, Fiber.await), (exits) => firstFailure(exits) ?? Effect.void)
 
-/**
- * Sends one statement of the running transaction whose answer nobody needs: what comes next goes out behind it at once, and its
- * failure is the transaction's. Without such a transaction it is waited for.
- */
-export const sent = <R>(
-  work: Effect.Effect<unknown, SqlError.SqlError, R>,
-): Effect.Effect<void, SqlError.SqlError, R> =>
+const dispatch = (statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<void, SqlError.SqlError> =>
   Effect.flatMap(CurrentTail, (tail) =>
     tail === undefined
-      ? Effect.asVoid(work)
-      : Effect.map(Effect.forkChild(work, { startImmediately: true }), (fiber) => void tail.push(fiber)),
+      ? Effect.asVoid(statement)
+      : Effect.map(Effect.forkChild(statement, { startImmediately: true }), (fiber) => void tail.push(fiber)),
   )
+
+/** One statement, which is not sent yet; undefined where there is nothing to be done. What builds one is named `…ing`. */
+export type OneStatement = Statement<object> | undefined
+
+/**
+ * Sends statements of the running transaction whose answers nobody needs: what comes next goes out behind them at once, and their
+ * failure is the transaction's. Without such a transaction they are waited for. Each is one statement by its type: a second one, sent
+ * once the first is answered, could come behind the end of the transaction.
+ */
+export const sent = (...statements: ReadonlyArray<OneStatement>): Effect.Effect<void, SqlError.SqlError> =>
+  Effect.forEach(statements, (statement) => (statement === undefined ? Effect.void : dispatch(statement)), {
+    discard: true,
+  })
+
+/** Carries a statement out and waits for its answer. */
+export const carriedOut = (
+  build: (sql: SqlClient.SqlClient) => OneStatement,
+): Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient> =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql): Effect.Effect<unknown, SqlError.SqlError> => build(sql) ?? Effect.void,
+  ).pipe(Effect.asVoid)
 
 const unknownError = (operation: string, cause: unknown) =>
   new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, operation }) })
@@ -139,15 +156,33 @@ export const makePipeliningPool = Effect.fnUntraced(function* (config: PgPool.Co
   return { take, client } satisfies PipeliningPool
 })
 
+/** Text and parameters. */
+type Opening = readonly [text: string, params: ReadonlyArray<unknown>]
+
+const BEGIN: Opening = ["BEGIN", []]
+
+/** Whether the transaction that begins has reads for its first statements, which go out with its BEGIN. */
+const BeginsByReading = Context.Reference<boolean>("billing/db/BeginsByReading", { defaultValue: () => false })
+
 /**
- * Transactions of the client `sql`, in which all its statements go to a connection of `take`; `begin` begins one. It is waited for,
- * unless it says otherwise: what went out behind a BEGIN that failed would be written by itself.
+ * Transactions of the client `sql`, in which all its statements go to a connection of `take`. BEGIN is waited for: what went out behind
+ * one that failed would be written by itself. With `opening`, statements without which nothing can be written, it is not.
  */
 export const transactionsOn = (
   sql: SqlClient.SqlClient,
   take: PipeliningPool["take"],
-  begin: (connection: Connection) => Effect.Effect<void, SqlError.SqlError> = run("BEGIN"),
+  opening?: Effect.Effect<ReadonlyArray<Opening>>,
 ) => {
+  const open = (connection: Connection, statements: ReadonlyArray<Opening>) =>
+    Effect.forEach(statements, ([text, params]) => dispatch(connection.execute(text, params, undefined)), {
+      discard: true,
+    })
+  const begin = (connection: Connection) =>
+    opening !== undefined
+      ? Effect.flatMap(opening, (statements) => open(connection, [BEGIN, ...statements]))
+      : Effect.flatMap(BeginsByReading, (isReading) =>
+          isReading ? open(connection, [BEGIN]) : run("BEGIN")(connection),
+        )
   const transaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,
     spanAttributes: [],
@@ -171,6 +206,23 @@ export const transactionsOn = (
       )
     })
 }
+
+/**
+ * A transaction that begins with `reads`, locks among them, which go out with its BEGIN; `work` follows once all of that is answered.
+ */
+export const readingFirst = <A, E, R, B, E2, R2>(
+  reads: Effect.Effect<A, E, R>,
+  work: (found: A) => Effect.Effect<B, E2, R2>,
+): Effect.Effect<B, E | E2 | SqlError.SqlError, R | R2 | SqlClient.SqlClient> =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => {
+    const whole = Effect.gen(function* () {
+      const begun = (yield* CurrentTail)?.[0]
+      const found = yield* reads
+      if (begun !== undefined) yield* Fiber.join(begun)
+      return yield* work(found)
+    })
+    return Effect.provideService(sql.withTransaction(whole), BeginsByReading, true)
+  })
 
 /** How effects are run whose statements go out in one go; the first that fails ends it. */
 export const IN_ONE_GO = { concurrency: "unbounded" } as const

@@ -9,6 +9,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment, Statement } from "effect/sql/Statement"
 import { noSuch, type Problem } from "../problem.ts"
 import * as Kind from "./Kind.ts"
+import { carriedOut, type OneStatement } from "./pipelining.ts"
 import { type ColumnType, columnParameter, REF_COLUMNS, readColumn } from "./records.ts"
 import { CurrentLookUps } from "./SharedLookUps.ts"
 import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
@@ -89,8 +90,12 @@ export interface Table<Row extends Ref> {
   readonly columns: Readonly<Record<string, AnyColumn>>
   /** Whether it leaves a row that is there already alone. */
   readonly refuses: boolean
+  /** What inserts rows. */
+  inserting(sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): OneStatement
   /** Inserts rows; returns the IDs of those that were not there already, where the table says what that is. */
   insert(rows: ReadonlyArray<Row>): Sql<ReadonlySet<string>>
+  /** What writes the moving columns that differ. */
+  updating(sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>): OneStatement
   /** Writes the moving columns that differ. */
   update(changes: ReadonlyArray<Change<Row>>): Sql<void>
   /** Rows that a statement of one's own finds: it selects `columns`, which are those of `alias`. */
@@ -269,37 +274,39 @@ const statements = <Row extends Ref>(
       : Effect.flatMap(SqlClient.SqlClient, (sql) =>
           rowsOf(sql.unsafe(texts.lock(mode, only), parametersOf(refs, KEY_COLUMNS))),
         )
+  const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): Statement<{ id: string }> | undefined => {
+    if (rows.length === 0) return undefined
+    // What is null in all of them is so by itself.
+    const { columns, text } = insertOf((column) => rows.some((row) => cellOf(row, column) !== null))
+    return sql.unsafe(text, parametersOf(rows, columns))
+  }
+  const updating = (sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>): OneStatement => {
+    if (changes.length === 0) return undefined
+    const rows = changes.map(({ after }) => after)
+    // Of two changes of one row Postgres would write either.
+    if (new Set(rows.map(({ account_id, livemode, id }) => `${account_id} ${livemode} ${id}`)).size < rows.length)
+      throw new Error(`${name}: a row changes twice`)
+    const { columns, text } = updateOf((column) =>
+      changes.some(({ before, after }) => cellOf(before, column) !== cellOf(after, column)),
+    )
+    return columns.length === 0 ? undefined : sql.unsafe(text, parametersOf(rows, [...KEY_COLUMNS, ...columns]))
+  }
   const orMissing = (id: string, row: Row | undefined): Effect.Effect<Row, Problem> =>
     row === undefined ? Effect.fail(noSuch(noun, id)) : Effect.succeed(row)
   return {
     name,
     columns,
     refuses: once !== undefined,
-    insert: (rows) => {
-      if (rows.length === 0) return Effect.succeed(new Set<string>())
-      // What is null in all of them is so by itself.
-      const { columns, text } = insertOf((column) => rows.some((row) => cellOf(row, column) !== null))
-      return Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    inserting,
+    insert: (rows) =>
+      Effect.flatMap(SqlClient.SqlClient, (sql) =>
         Effect.map(
-          sql.unsafe<{ id: string }>(text, parametersOf(rows, columns)),
+          inserting(sql, rows) ?? Effect.succeed([]),
           (inserted) => new Set((once === undefined ? rows : inserted).map(({ id }) => id)),
         ),
-      )
-    },
-    update: (changes) => {
-      if (changes.length === 0) return Effect.void
-      const rows = changes.map(({ after }) => after)
-      // Of two changes of one row Postgres would write either.
-      if (new Set(rows.map(({ account_id, livemode, id }) => `${account_id} ${livemode} ${id}`)).size < rows.length)
-        return Effect.die(new Error(`${name}: a row changes twice`))
-      const { columns, text } = updateOf((column) =>
-        changes.some(({ before, after }) => cellOf(before, column) !== cellOf(after, column)),
-      )
-      if (columns.length === 0) return Effect.void
-      return Effect.flatMap(SqlClient.SqlClient, (sql) =>
-        Effect.asVoid(sql.unsafe(text, parametersOf(rows, [...KEY_COLUMNS, ...columns]))),
-      )
-    },
+      ),
+    updating,
+    update: (changes) => carriedOut((sql) => updating(sql, changes)),
     read: (alias, statement) =>
       Effect.flatMap(SqlClient.SqlClient, (sql) => rowsOf(statement(sql, sql.literal(selected(all, alias))))),
     find,

@@ -1,7 +1,8 @@
 /** Events: written in the transaction of the change, read by GET /events and the webhooks. */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import * as Kind from "../db/Kind.ts"
+import { carriedOut, type OneStatement } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
@@ -58,22 +59,21 @@ const MAX_OBJECT_ID = 64
 const orderOf = ({ object: { id }, type }: NewEvent<string>): string =>
   typeof id === "string" && id.length <= MAX_OBJECT_ID ? id : type
 
-const append = Effect.fnUntraced(function* (appended: ReadonlyArray<NewEvent<string>>, deliver: boolean) {
-  if (appended.length === 0) return []
-  const sql = yield* SqlClient.SqlClient
-  const rows = appended.map(
-    (event): EventRow => ({
-      account_id: event.account_id,
-      livemode: event.livemode,
-      id: newId("event", event),
-      type: event.type,
-      object_id: orderOf(event),
-      test_clock_id: event.test_clock_id,
-      data: eventData(event.object, event.previous),
-      created_at: event.at,
-    }),
-  )
-  yield* sql`
+const rowOf = (event: NewEvent<string>): EventRow => ({
+  account_id: event.account_id,
+  livemode: event.livemode,
+  id: newId("event", event),
+  type: event.type,
+  object_id: orderOf(event),
+  test_clock_id: event.test_clock_id,
+  data: eventData(event.object, event.previous),
+  created_at: event.at,
+})
+
+const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<EventRow>, deliver: boolean): OneStatement =>
+  rows.length === 0
+    ? undefined
+    : sql`
       WITH made AS (
         INSERT INTO event (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r
         RETURNING account_id, livemode, id, type, object_id
@@ -87,19 +87,29 @@ const append = Effect.fnUntraced(function* (appended: ReadonlyArray<NewEvent<str
         OFFSET 0
       ) w
       WHERE ${deliver} ORDER BY m.id, w.id`
-  return rows
-})
 
 /**
- * Appends events in the given order, and returns their rows. With each goes a delivery to every endpoint that wants it; its
- * ID follows from both, so that there is one.
+ * Appends events in the given order. With each goes a delivery to every endpoint that wants it; its ID follows from both, so that
+ * there is one.
  */
+export const appendingEvents = (sql: SqlClient.SqlClient, appended: ReadonlyArray<NewEvent>): OneStatement =>
+  inserting(sql, appended.map(rowOf), true)
+
+const append = (appended: ReadonlyArray<NewEvent<string>>, deliver: boolean) => {
+  const rows = appended.map(rowOf)
+  return Effect.as(
+    carriedOut((sql) => inserting(sql, rows, deliver)),
+    rows,
+  )
+}
+
+/** Appends events like {@link appendingEvents}; returns their rows. */
 export const appendEvents = (appended: ReadonlyArray<NewEvent>) => append(appended, true)
 
-/** Appends an event that no endpoint is sent, other than by whoever asked for it. */
+/** Appends an event that no endpoint is sent, other than by whoever asked for it; returns its row. */
 export const appendUndelivered = (event: NewEvent) => Effect.map(append([event], false), ([row]) => row!)
 
-/** Appends an event of any type for a merchant's own tests (decision I9), delivered like any other. */
+/** Appends an event of any type for a merchant's own tests (decision I9), delivered like any other; returns its row. */
 export const appendTestEvent = (event: NewEvent<string>) => Effect.map(append([event], true), ([row]) => row!)
 
 /** What changed between two renderings of an object: the former values of the fields that differ now, however large. */

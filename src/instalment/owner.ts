@@ -48,6 +48,7 @@ export const instalmentOwner = Effect.map(
   Effect.context<MoveServices>(),
   (context): ChargeOwner => ({
     owns: ({ purpose }) => purpose === "instalment",
+    locksAtOnce: true,
     lock: (charges) =>
       Effect.map(
         instalmentPlans.lock(charges.map((charge) => ({ ...refOf(charge), id: charge.page_id! }))),

@@ -1,6 +1,7 @@
 /** Writing the books, and checking them. */
 import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
+import { carriedOut, type OneStatement } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { ofTenant, type Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
@@ -71,14 +72,13 @@ const LINE = {
 } as const
 const DATED_LINE = { ...LINE, occurred_on: "date" } as const
 
-/** Dies where an entry's lines do not sum to zero: whatever made it is wrong, and nothing of it is to be written. */
-const assertBalanced = (entries: ReadonlyArray<NewEntry>): Effect.Effect<void> => {
+/** Throws where an entry's lines do not sum to zero: whatever made it is wrong, and nothing of it is to be written. */
+const assertBalanced = (entries: ReadonlyArray<NewEntry>): void => {
   for (const { idempotencyKey, lines } of entries) {
     const sum = lines.reduce((total, { amountKobo }) => total + amountKobo, 0)
     if (lines.length === 0 || sum !== 0)
-      return Effect.die(new Error(`The entry ${idempotencyKey} has ${lines.length} lines that sum to ${sum} kobo.`))
+      throw new Error(`The entry ${idempotencyKey} has ${lines.length} lines that sum to ${sum} kobo.`)
   }
-  return Effect.void
 }
 
 /**
@@ -86,10 +86,9 @@ const assertBalanced = (entries: ReadonlyArray<NewEntry>): Effect.Effect<void> =
  * happened in a month that is closed stands in the first open day's books, as a correction of the newest closed entry about
  * the same bill, charge or plan.
  */
-export const postEntries = Effect.fnUntraced(function* (entries: ReadonlyArray<NewEntry>) {
-  if (entries.length === 0) return
-  yield* assertBalanced(entries)
-  const sql = yield* SqlClient.SqlClient
+export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<NewEntry>): OneStatement => {
+  if (entries.length === 0) return undefined
+  assertBalanced(entries)
   const withIds = entries.map((entry) => ({ ...entry, id: newId("ledger_entry"), occurred_on: formatDay(entry.day) }))
   const entryRows = withIds.map((entry) => ({
     account_id: entry.account_id,
@@ -120,7 +119,7 @@ export const postEntries = Effect.fnUntraced(function* (entries: ReadonlyArray<N
       occurred_on: entry.occurred_on,
     })),
   )
-  yield* sql`
+  return sql`
     WITH books AS MATERIALIZED (SELECT ledger_open_from() AS open_from), entries AS (
       INSERT INTO ledger_entry (${names(sql, ENTRY)}, effective_on, corrects)
       SELECT e.*, greatest(e.occurred_on, b.open_from), CASE WHEN e.occurred_on < b.open_from THEN coalesce(
@@ -140,7 +139,10 @@ export const postEntries = Effect.fnUntraced(function* (entries: ReadonlyArray<N
         .join(", "),
     )}, greatest(l.occurred_on, b.open_from)
     FROM ${records(sql, lineRows, DATED_LINE)} l CROSS JOIN books b`
-})
+}
+
+/** Posts entries. */
+export const postEntries = (entries: ReadonlyArray<NewEntry>) => carriedOut((sql) => postingEntries(sql, entries))
 
 /** The entry that was posted under a key, for one that reverses it. */
 export const reverseOf = Effect.fnUntraced(function* (tenant: Tenant, idempotencyKey: string) {

@@ -1,6 +1,6 @@
 /** Movements of monthly recurring revenue, as they are kept; src/subscription/mrr.ts says what moves. */
-import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import type { SqlClient } from "effect/sql"
+import type { OneStatement } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { formatDay } from "./schedule.ts"
@@ -33,10 +33,9 @@ const MOVEMENT = {
   mrr_kobo: "bigint",
 } as const
 
-/** Writes movements, in the running transaction. */
-export const writeMovements = Effect.fnUntraced(function* (movements: ReadonlyArray<MrrMovement>) {
-  if (movements.length === 0) return
-  const sql = yield* SqlClient.SqlClient
+/** Writes movements. */
+export const writingMovements = (sql: SqlClient.SqlClient, movements: ReadonlyArray<MrrMovement>): OneStatement => {
+  if (movements.length === 0) return undefined
   const rows = movements.map((movement) => ({ ...movement, moved_on: formatDay(movement.day) }))
-  yield* sql`INSERT INTO mrr_movement (${names(sql, MOVEMENT)}) SELECT * FROM ${records(sql, rows, MOVEMENT)} m`
-})
+  return sql`INSERT INTO mrr_movement (${names(sql, MOVEMENT)}) SELECT * FROM ${records(sql, rows, MOVEMENT)} m`
+}

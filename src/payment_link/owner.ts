@@ -74,6 +74,7 @@ export const paymentLinkOwner = Effect.map(
   Effect.context<MoveServices>(),
   (context): ChargeOwner => ({
     owns: isHostedByLink,
+    locksAtOnce: false,
     lock: (charges) =>
       Effect.map(lockAll(charges), (locked) => {
         const settle = settleWith(locked)

@@ -1,5 +1,6 @@
 /** Plans: the verbs of the API (decisions C1 to C3). */
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { sent } from "../db/pipelining.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
@@ -78,7 +79,7 @@ export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, in
     created_at: now,
     updated_at: now,
   }
-  yield* sent(plans.insert([row]))
+  yield* sent(plans.inserting(yield* SqlClient.SqlClient, [row]))
   return row
 })
 

@@ -5,8 +5,9 @@
  */
 import type { Redacted } from "effect"
 import { Context, Effect, Layer, Redacted as Secret } from "effect"
-import { SqlClient } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import { PgBoss } from "pg-boss"
+import type { OneStatement } from "../db/pipelining.ts"
 import { columnParameter } from "../db/records.ts"
 import { MINUTE_MS, SECOND_MS } from "../time.ts"
 
@@ -24,13 +25,12 @@ const nearSeconds = (instants: ReadonlyArray<number>, now: number): ReadonlyArra
 }
 
 /** Has the sweep woken at these instants (ms since the epoch, wall clock), once the running transaction is committed. */
-export const wakeAt = Effect.fnUntraced(function* (instants: ReadonlyArray<number>) {
+export const waking = (sql: SqlClient.SqlClient, instants: ReadonlyArray<number>): OneStatement => {
   const seconds = nearSeconds(instants, Date.now())
-  if (seconds.length === 0) return
-  const sql = yield* SqlClient.SqlClient
+  if (seconds.length === 0) return undefined
   const starts = seconds.map((second) => ({ at: second * SECOND_MS }))
-  yield* sql`SELECT add_wakeups(${TIMERS_DUE}, ${columnParameter(starts, "at", "timestamptz")})`
-})
+  return sql`SELECT add_wakeups(${TIMERS_DUE}, ${columnParameter(starts, "at", "timestamptz")})`
+}
 
 export class Wakeups extends Context.Service<
   Wakeups,

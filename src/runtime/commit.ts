@@ -1,14 +1,15 @@
 /** Writes what transitions leave behind, of any actors, in the running transaction: one set-based statement for each kind of row. */
 import { Effect } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
-import { inOneGo } from "../db/pipelining.ts"
+import { SqlClient } from "effect/sql"
+import { inOneGo, type OneStatement, sent } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
-import { appendEvents } from "../event/events.ts"
-import { postEntries } from "../ledger/ledger.ts"
-import { writeMovements } from "../ledger/mrr.ts"
-import { writeSchedules } from "../ledger/schedules.ts"
+import { appendingEvents } from "../event/events.ts"
+import { postingEntries } from "../ledger/ledger.ts"
+import { writingMovements } from "../ledger/mrr.ts"
+import { beginningSchedules, changingSchedules } from "../ledger/schedules.ts"
 import type { JournalRow, Outcome } from "./outcome.ts"
-import { clearTimers, setTimers } from "./timers.ts"
+import { clearingTimers, settingTimers } from "./timers.ts"
+import { waking } from "./Wakeups.ts"
 
 const JOURNAL = {
   account_id: "text",
@@ -24,11 +25,10 @@ const JOURNAL = {
   machine_version: "integer",
 } as const
 
-const writeJournal = Effect.fnUntraced(function* (rows: ReadonlyArray<JournalRow>) {
-  if (rows.length === 0) return
-  const sql = yield* SqlClient.SqlClient
-  yield* sql`INSERT INTO lifecycle_journal (${names(sql, JOURNAL)}) SELECT * FROM ${records(sql, rows, JOURNAL)} r`
-})
+const writingJournal = (sql: SqlClient.SqlClient, rows: ReadonlyArray<JournalRow>): OneStatement =>
+  rows.length === 0
+    ? undefined
+    : sql`INSERT INTO lifecycle_journal (${names(sql, JOURNAL)}) SELECT * FROM ${records(sql, rows, JOURNAL)} r`
 
 /** The outcomes with those of the actors they bring about, parents first. */
 const withBorn = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Outcome> => {
@@ -36,57 +36,88 @@ const withBorn = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Outcome> => {
   return born.length === 0 ? outcomes : [...outcomes, ...withBorn(born)]
 }
 
-type Write = Effect.Effect<unknown, SqlError.SqlError, SqlClient.SqlClient>
-
-/** What writes the rows, table by table; `refused` gets the IDs of those that were there already. */
-const rowsOf = (outcomes: ReadonlyArray<Outcome>, refused: Set<string>): ReadonlyArray<Write> => {
-  const byTable = Map.groupBy(outcomes, ({ table }) => table)
-  const updates = [...byTable].map(([table, of]) =>
-    table.update(
-      of.flatMap(({ before, row }) => (before === undefined || before === row ? [] : [{ before, after: row }])),
-    ),
-  )
-  const inserts = [...byTable].map(([table, of]) => {
-    const rows = of.filter(({ before }) => before === undefined).map(({ row }) => row)
-    return Effect.map(table.insert(rows), (inserted) => {
-      for (const { id } of rows) if (!inserted.has(id)) refused.add(id)
-    })
-  })
-  // What is over makes room: for the next attempt at a bill, and for the next paid period.
-  return [...updates, ...inserts]
+/** Outcomes of one table. */
+interface Rows {
+  readonly table: Outcome["table"]
+  readonly changed: ReadonlyArray<{ readonly before: Outcome["row"]; readonly after: Outcome["row"] }>
+  readonly created: ReadonlyArray<Outcome["row"]>
 }
 
+const rowsOf = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Rows> =>
+  [...Map.groupBy(outcomes, ({ table }) => table)].map(([table, of]) => ({
+    table,
+    changed: of.flatMap(({ before, row }) => (before === undefined || before === row ? [] : [{ before, after: row }])),
+    created: of.filter(({ before }) => before === undefined).map(({ row }) => row),
+  }))
+
 /** What writes all that goes with the rows. */
-const partsOf = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Write> => {
+const writingParts = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<OneStatement> => {
   const set = outcomes.flatMap(({ timers }) => timers.set)
   const isSet = new Set(set.map(({ actor_id, name }) => `${actor_id} ${name}`))
   const clear = outcomes.flatMap(({ timers }) => timers.clear)
+  const schedules = outcomes.flatMap((outcome) => outcome.schedules)
   return [
-    writeJournal(outcomes.flatMap(({ journal }) => (journal === undefined ? [] : [journal]))),
-    clearTimers(clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`))),
-    setTimers(set),
-    postEntries(outcomes.flatMap(({ entries }) => entries)),
-    writeSchedules(outcomes.flatMap(({ schedules }) => schedules)),
-    writeMovements(outcomes.flatMap(({ movements }) => movements)),
-    appendEvents(outcomes.flatMap(({ events }) => events)),
+    writingJournal(
+      sql,
+      outcomes.flatMap(({ journal }) => (journal === undefined ? [] : [journal])),
+    ),
+    clearingTimers(
+      sql,
+      clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`)),
+    ),
+    settingTimers(sql, set),
+    // On the wall clock, timers have jobs that wake them.
+    waking(
+      sql,
+      set.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : [])),
+    ),
+    postingEntries(
+      sql,
+      outcomes.flatMap(({ entries }) => entries),
+    ),
+    changingSchedules(sql, schedules),
+    beginningSchedules(sql, schedules),
+    writingMovements(
+      sql,
+      outcomes.flatMap(({ movements }) => movements),
+    ),
+    appendingEvents(
+      sql,
+      outcomes.flatMap(({ events }) => events),
+    ),
   ]
 }
 
+/** Inserts rows of which some may be there already; returns the IDs of those. */
+const insertNew = Effect.fnUntraced(function* (rows: ReadonlyArray<Rows>) {
+  const refused = new Set<string>()
+  yield* inOneGo(
+    rows.map(({ table, created }) =>
+      Effect.map(table.insert(created), (inserted) => {
+        for (const { id } of created) if (!inserted.has(id)) refused.add(id)
+      }),
+    ),
+  )
+  return refused
+})
+
 /**
- * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events; in
- * one go, unless a row may be there already. The rows must be locked. Returns what was written, the actors that were brought about
- * among it; a new actor that was there already is left out with all that goes with it.
+ * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events. The
+ * rows must be locked. All of it is sent and not waited for, unless a row may be there already. Returns what was written, the actors
+ * that were brought about among it; a new actor that was there already is left out with all that goes with it.
  */
 export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
+  const sql = yield* SqlClient.SqlClient
   const all = withBorn(outcomes)
-  const refused = new Set<string>()
-  const rows = rowsOf(all, refused)
-  if (!all.some(({ table, before }) => before === undefined && table.refuses)) {
-    yield* inOneGo([...rows, ...partsOf(all)])
+  const rows = rowsOf(all)
+  // What is over makes room: for the next attempt at a bill, and for the next paid period.
+  yield* sent(...rows.map(({ table, changed }) => table.updating(sql, changed)))
+  if (!rows.some(({ table, created }) => table.refuses && created.length > 0)) {
+    yield* sent(...rows.map(({ table, created }) => table.inserting(sql, created)), ...writingParts(sql, all))
     return all
   }
-  yield* inOneGo(rows)
+  const refused = yield* insertNew(rows)
   const written = refused.size === 0 ? all : all.filter(({ row }) => !refused.has(row.id))
-  yield* inOneGo(partsOf(written))
+  yield* sent(...writingParts(sql, written))
   return written
 })

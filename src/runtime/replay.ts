@@ -1,15 +1,8 @@
 /** Proving the journal: the machines run over it again and must arrive at the rows. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import {
-  type AnyMachineSnapshot,
-  type AnyStateMachine,
-  type EventFrom,
-  type InputFrom,
-  initialTransition,
-  type SnapshotFrom,
-} from "xstate"
-import { decide, stateName, type TimedEvent } from "../../machines/decide.ts"
+import type { AnyMachineSnapshot, AnyStateMachine, EventFrom, InputFrom } from "xstate"
+import { create, decide, stateName, type TimedEvent } from "../../machines/decide.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { canonical } from "../json.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./lifecycle.ts"
@@ -49,7 +42,7 @@ export const replayable = <M extends AnyStateMachine, Row extends ActorRow, Own 
     if (found === undefined) return "it has a journal and no row"
     // Read from the table of this kind.
     const row = found as Row
-    let snapshot = initialTransition(machine, input(row, journal[0]!.event))[0] as SnapshotFrom<M>
+    let snapshot = create(machine, input(row, journal[0]!.event))
     for (const [index, entry] of journal.entries()) {
       if (entry.version !== index + 1) return `version ${index + 1} is missing from its journal`
       // What the machine took once it takes again; of an event that it does not know it makes nothing.

@@ -82,6 +82,7 @@ export const subscriptionOwner = Effect.map(
   Effect.context<MoveServices>(),
   (context): ChargeOwner => ({
     owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge) && !isHostedByLink(charge),
+    locksAtOnce: true,
     lock: (charges) =>
       Effect.map(subscriptions.lock(refsOf(charges)), (locked) => {
         const settle = settleWith(locked)

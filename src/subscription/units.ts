@@ -3,6 +3,7 @@
  * is billed by deliveries, each report a renewal.
  */
 import { Effect, Exit } from "effect"
+import { SqlClient } from "effect/sql"
 import { type SubscriptionEvent, UNIT_ACTIONS, type UnitAction } from "../../machines/events.ts"
 import type { SubscriptionStatus } from "../../machines/status.ts"
 import { recoverCharges } from "../collecting/collect.ts"
@@ -151,6 +152,7 @@ export const reportAllUnits = Effect.fn("subscription.reportUnits")(function* (
   reports: ReadonlyArray<Report>,
 ) {
   const taken = yield* applyAll(tenant, reports, take)
-  yield* sent(unitRecords.insert(taken.filter(Exit.isSuccess).map(({ value }) => value.record)))
+  const records = taken.filter(Exit.isSuccess).map(({ value }) => value.record)
+  yield* sent(unitRecords.inserting(yield* SqlClient.SqlClient, records))
   return taken.map(Exit.map(({ record, after }) => ({ id: record.id, after })))
 })
