@@ -93,31 +93,31 @@ const statOf = (pid: number): ReadonlyArray<string> =>
     .split(" ")
 const ticks = (fields: ReadonlyArray<string>, from: number): number => Number(fields[from]) + Number(fields[from + 1])
 const OWN = 11
-const OF_CHILDREN_THAT_ENDED = 13
 const PARENT = 1
 
 /** CPU that a process has taken so far, in milliseconds. */
 const cpuOf = (pid: number): number => (ticks(statOf(pid), OWN) / TICKS_A_SECOND) * 1000
 
-/** Of Postgres with all of its processes, those that ended too. */
+/** Of Postgres with its processes, but for those that vacuum what the loads before have written. */
 const cpuOfPostgres = async (): Promise<number> => {
   const postmaster = await run(
     Effect.flatMap(SqlClient.SqlClient, (sql) =>
       Effect.map(sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`, ([row]) => Number(statOf(row!.pid)[PARENT])),
     ),
   )
-  const own = statOf(postmaster)
   const children = readdirSync("/proc").flatMap((name) => {
     if (!/^\d+$/.test(name)) return []
     try {
       const fields = statOf(Number(name))
-      return Number(fields[PARENT]) === postmaster ? [ticks(fields, OWN)] : []
+      const isCounted =
+        Number(fields[PARENT]) === postmaster && !readFileSync(`/proc/${name}/cmdline`, "utf8").includes("autovacuum")
+      return isCounted ? [ticks(fields, OWN)] : []
     } catch {
       // It has ended meanwhile.
       return []
     }
   })
-  const all = children.reduce((sum, one) => sum + one, ticks(own, OWN) + ticks(own, OF_CHILDREN_THAT_ENDED))
+  const all = children.reduce((sum, one) => sum + one, ticks(statOf(postmaster), OWN))
   return (all / TICKS_A_SECOND) * 1000
 }
 

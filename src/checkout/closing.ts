@@ -24,34 +24,32 @@ interface Closing {
   /** Locked. */
   readonly row: SessionRow
   readonly event: CheckoutEvent
+  /** The session that was completed instead. */
+  readonly replacedBy?: string
 }
 
 /** The subscriptions that sessions are for. */
 export const subscriptionRefs = (rows: ReadonlyArray<SessionRow>): ReadonlyArray<Ref> =>
   rows.flatMap(({ account_id, livemode, subscription_id: id }) => (id === null ? [] : [{ account_id, livemode, id }]))
 
-/** What closing locked sessions, with the subscriptions that wait for them, leaves behind. `replacedBy`: the session completed instead. */
-export const closingOf = Effect.fnUntraced(function* (
-  closing: ReadonlyArray<Closing>,
-  nowOf: NowOf,
-  replacedBy: string | null = null,
-) {
+/** Closes locked sessions, with the subscriptions that wait for them. */
+export const closeSessions = Effect.fnUntraced(function* (closing: ReadonlyArray<Closing>, nowOf: NowOf) {
   const transitions = advance(checkoutLifecycle, closing)
+  const replacedBy = new Map(closing.map((one) => [one.row.id, one.replacedBy ?? null]))
   const at = new Map(transitions.map(({ row, event }) => [row.subscription_id, event.at]))
   const waiting = yield* subscriptions.lock(subscriptionRefs(transitions.map(({ row }) => row)))
   const commands = waiting
     .filter(({ state }) => waitsForCheckout(state))
     .map((row) => ({ row, event: { type: "checkout_expired" as const, at: at.get(row.id)! } }))
   const { outcomes } = yield* outcomesOf(advance(subscriptionLifecycle, commands), { nowOf, terms: new Map() })
-  return [
+  yield* commit([
     ...outcomes,
-    ...transitions.map((transition) => sessionOutcome(transition, { replaced_by: replacedBy }, nowOf(transition.row))),
-  ]
+    ...transitions.map((transition) => {
+      const { row } = transition
+      return sessionOutcome(transition, { replaced_by: replacedBy.get(row.id)! }, nowOf(row))
+    }),
+  ])
 })
-
-/** Closes locked sessions. */
-export const closeSessions = (closing: ReadonlyArray<Closing>, nowOf: NowOf) =>
-  Effect.flatMap(closingOf(closing, nowOf), commit)
 
 /** Sessions expire by time. */
 export const checkoutTimers = timerHandler(

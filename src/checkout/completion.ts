@@ -1,27 +1,19 @@
 /**
- * What completing a session means to its customer (decision G2): the payment method becomes the default where there was none
+ * What completing sessions means to their customers (decision G2): the payment method becomes the default where there was none
  * or something is overdue, which is then tried with it at once (decision E6); other sessions that the customer has open for
  * the same plan are closed, so that nobody subscribes twice by two open pages.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import type { ChargeRow } from "../charge/charge.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import { IN_ONE_GO, sent } from "../db/pipelining.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { ofTenant, type Ref, refOf } from "../db/tenant.ts"
-import { attachedTo } from "../payment_method/paymentMethods.ts"
-import { commit } from "../runtime/commit.ts"
-import { tryMethod } from "../subscription/methodUsers.ts"
-import { sameForAll } from "../time.ts"
+import { type Ref, refOf } from "../db/tenant.ts"
+import { findPaymentMethods, methodKey } from "../payment_method/paymentMethods.ts"
+import { tryMethods } from "../subscription/methodUsers.ts"
 import { type SessionRow, sessions } from "./checkout.ts"
-import { closingOf } from "./closing.ts"
-
-const hasOverdue = Effect.fnUntraced(function* (customer: CustomerRow) {
-  const sql = yield* SqlClient.SqlClient
-  const found = yield* sql`
-    SELECT 1 FROM subscription
-    WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND dunning IS NOT NULL LIMIT 1`
-  return found.length > 0
-})
+import { closeSessions } from "./closing.ts"
 
 export interface Completion {
   /** Of the customer, who is locked. */
@@ -35,29 +27,84 @@ export interface Completion {
   readonly now: number
 }
 
-/**
- * Carries it out in the running transaction, once the session itself is written; returns the charges to attempt after the
- * commit. The customer is read as it is then: it may have completed another session at the same time, or have removed the
- * method meanwhile.
- */
-export const completion = Effect.fnUntraced(function* (of: Completion) {
-  const { session, methodId, siblings, now } = of
-  const others = yield* sessions.lock(siblings.map(refOf))
-  yield* commit(
-    yield* closingOf(
-      others.map((row) => ({ row, event: { type: "expire", at: now } })),
-      sameForAll(now),
-      session.id,
-    ),
+/** Closes what was open for the same plan as sessions that were completed; what is over by now stays as it is. */
+const closeSiblings = Effect.fnUntraced(function* (all: ReadonlyArray<Completion>) {
+  const nows = new Map(all.map(({ customerId, now }) => [customerId, now]))
+  // Of several that one goes with, it goes with the first.
+  const by = new Map(all.toReversed().flatMap((one) => one.siblings.map((row) => [row.id, { row, one }] as const)))
+  const rows = yield* sessions.lock([...by.values()].map(({ row }) => refOf(row)))
+  yield* closeSessions(
+    rows.map((row) => {
+      const { session, now } = by.get(row.id)!.one
+      return { row, event: { type: "expire", at: now }, replacedBy: session.id }
+    }),
+    ({ customer_id }) => nows.get(customer_id!)!,
   )
-  if (methodId === null) return []
-  const ref: Ref = { ...refOf(session), id: of.customerId }
-  const [customer] = yield* customers.lock([ref], "NO KEY UPDATE")
-  const isAttached = (yield* attachedTo(ref, methodId)) !== null
-  if (customer === undefined || !isAttached || customer.default_payment_method_id === methodId) return []
-  if (customer.default_payment_method_id !== null && !(yield* hasOverdue(customer))) return []
-  yield* customers.update([{ before: customer, after: { ...customer, default_payment_method_id: methodId } }])
-  return yield* tryMethod(customer, methodId, now)
+})
+
+/** Those of these customers for whom something is overdue, by ID. */
+const overdueAmong = Effect.fnUntraced(function* (of: ReadonlyArray<CustomerRow>) {
+  if (of.length === 0) return new Set<string>()
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<{ id: string }>`
+    SELECT r.id FROM ${records(sql, of, REF_COLUMNS)} r CROSS JOIN LATERAL (
+      SELECT 1 FROM subscription
+      WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND dunning IS NOT NULL LIMIT 1
+    ) s`
+  return new Set(rows.map(({ id }) => id))
+})
+
+interface Saved extends Completion {
+  readonly methodId: string
+}
+
+/**
+ * What the buyers of different customers paid with becomes their default; returns the charges to attempt after the commit. The
+ * customers are read as they are then: one may have completed another session at the same time, or have removed the method meanwhile.
+ */
+const setDefaults = Effect.fnUntraced(function* (all: ReadonlyArray<Saved>) {
+  const refs = all.map(({ session, customerId: id, methodId: method }) => ({ ...refOf(session), id, method }))
+  const [rows, attached] = yield* Effect.all(
+    [customers.lock(refs, "NO KEY UPDATE"), findPaymentMethods(refs)],
+    IN_ONE_GO,
+  )
+  const known = new Map(rows.map((row) => [row.id, row]))
+  const named = all.flatMap(({ customerId, methodId, now }) => {
+    const customer = known.get(customerId)
+    const isNew = customer?.default_payment_method_id !== methodId && attached.has(methodKey(customerId, methodId))
+    return customer === undefined || !isNew ? [] : [{ customer, methodId, now }]
+  })
+  const others = named.filter(({ customer }) => customer.default_payment_method_id !== null)
+  const overdue = yield* overdueAmong(others.map(({ customer }) => customer))
+  const set = named.filter(
+    ({ customer: { id, default_payment_method_id } }) => default_payment_method_id === null || overdue.has(id),
+  )
+  const sql = yield* SqlClient.SqlClient
+  const changes = set.map(({ customer, methodId }) => ({
+    before: customer,
+    after: { ...customer, default_payment_method_id: methodId },
+  }))
+  yield* sent(customers.updating(sql, changes))
+  return yield* tryMethods(set)
+})
+
+/**
+ * Carries completions out in the running transaction, once the sessions themselves are written; returns the charges to attempt after
+ * the commit.
+ */
+export const complete = Effect.fnUntraced(function* (all: ReadonlyArray<Completion>) {
+  yield* closeSiblings(all)
+  const attempts: Array<ChargeRow> = []
+  let left = all.flatMap(
+    (one): ReadonlyArray<Saved> => (one.methodId === null ? [] : [{ ...one, methodId: one.methodId }]),
+  )
+  // Those of one customer follow each other.
+  while (left.length > 0) {
+    const firsts = new Map(left.toReversed().map((one) => [one.customerId, one]))
+    attempts.push(...(yield* setDefaults([...firsts.values()])))
+    left = left.filter((one) => firsts.get(one.customerId) !== one)
+  }
+  return attempts
 })
 
 /** A session, and whose open ones go with it. */

@@ -14,7 +14,7 @@ import { readTerms } from "../subscription/terms.ts"
 import type { NowOf } from "../time.ts"
 import { checkoutLifecycle, type SessionRow } from "./checkout.ts"
 import { subscriptionRefs } from "./closing.ts"
-import { type Completion, completion, lockSessions, siblingsOf, type Wanted } from "./completion.ts"
+import { type Completion, complete, lockSessions, siblingsOf, type Wanted } from "./completion.ts"
 import { sessionOutcome } from "./outcome.ts"
 
 /**
@@ -92,11 +92,10 @@ export const checkoutOwner = Effect.map(
               nowOf,
             )
             const trials = yield* beginTrials(locked, answered, nowOf)
-            const afterwards = Effect.map(Effect.forEach(completions, completion), (attempts) => attempts.flat())
             return {
               ...settlement,
               outcomes: [...settlement.outcomes, ...trials, ...outcomes],
-              afterwards: Effect.provideContext(afterwards, context),
+              afterwards: Effect.provideContext(complete(completions), context),
             } satisfies Settlement
           }).pipe(Effect.provideContext(context))
       }),

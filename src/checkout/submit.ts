@@ -4,12 +4,15 @@
  * submit meanwhile wait for the outcome, and are told of it.
  */
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import type { CheckoutEvent } from "../../machines/checkout.ts"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
-import { type Codes, collect } from "../collecting/collect.ts"
+import type { Codes } from "../collecting/collect.ts"
+import { Payments } from "../collecting/Payments.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
+import { sent } from "../db/pipelining.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
@@ -30,7 +33,7 @@ import { readTerms } from "../subscription/terms.ts"
 import { sameForAll } from "../time.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
 import { closeSessions } from "./closing.ts"
-import { completion, lockSessions, siblingsOf } from "./completion.ts"
+import { complete, lockSessions, siblingsOf } from "./completion.ts"
 import { type Notes, sessionOutcome } from "./outcome.ts"
 
 /** What the first transaction of a submission finds or makes. */
@@ -78,7 +81,7 @@ const createCustomer = Effect.fnUntraced(function* (tenant: Tenant, details: Det
     metadata: {},
     created_at: now,
   }
-  yield* customers.insert([customer])
+  yield* sent(customers.inserting(yield* SqlClient.SqlClient, [customer]))
   return customer
 })
 
@@ -92,7 +95,7 @@ const customerFor = Effect.fnUntraced(function* (
   if (known === undefined) return yield* createCustomer(session, details!, now)
   if (!session.customer_is_new || details === null) return known
   const corrected = { ...known, ...details }
-  yield* customers.update([{ before: known, after: corrected }])
+  yield* sent(customers.updating(yield* SqlClient.SqlClient, [{ before: known, after: corrected }]))
   return corrected
 })
 
@@ -152,7 +155,7 @@ const carryOut = Effect.fnUntraced(function* ({ session, known, siblings, submit
     const completed = { ...session, ...notes }
     yield* commit(sessionMoved(session, { type: "complete", at: now }, notes, now))
     const its = { customerId: customer.id, session: completed, methodId, siblings: siblings(completed), now }
-    const attempts = yield* completion(its)
+    const attempts = yield* complete([its])
     return { attempts, codes: codesFor(attempts, submitted) }
   })
   const pays = Effect.fnUntraced(function* (charge: ChargeRow, notes: Notes) {
@@ -230,7 +233,7 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
     const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(latest, submitted, hostedBy)))
     if (begun.kind === "over") return { ...(yield* read()), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
-      yield* collect(begun.attempts, sameForAll(begun.now), { codes: begun.codes })
+      yield* (yield* Payments).collect(begun.attempts, begun.now, begun.codes)
       if (begun.chargeId !== undefined) yield* waitForCharge(tenant, begun.chargeId, limit)
       return { ...(yield* read(begun.chargeId)), own: true } satisfies Completed
     }

@@ -7,12 +7,13 @@ import type { SqlError } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
 import { Together } from "../Together.ts"
 import { sameForAll } from "../time.ts"
-import { type CollectServices, collect, type Unsettled } from "./collect.ts"
+import { type Codes, type CollectServices, collect, NO_CODES, type Unsettled } from "./collect.ts"
 
 /** Charges of one request, at least one, and when they are attempted, in their customers' clock. */
 interface Payment {
   readonly of: ReadonlyArray<ChargeRow>
   readonly now: number
+  readonly codes: Codes
 }
 
 const nameOf = ({ of }: Payment): string => of[0]!.id
@@ -30,7 +31,7 @@ const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>
   yield* collect(
     payments.flatMap(({ of }) => of),
     sameForAll(now),
-    { unsettled },
+    { codes: new Map(payments.flatMap(({ codes }) => [...codes])), unsettled },
   )
   return new Map<string, Collected>(
     payments.map((payment) => {
@@ -44,7 +45,11 @@ export class Payments extends Context.Service<
   Payments,
   {
     /** Attempts charges, those of one customer's clock at its now; returns once all that follows is settled. */
-    readonly collect: (of: ReadonlyArray<ChargeRow>, now: number) => Effect.Effect<void, SqlError.SqlError>
+    readonly collect: (
+      of: ReadonlyArray<ChargeRow>,
+      now: number,
+      codes?: Codes,
+    ) => Effect.Effect<void, SqlError.SqlError>
   }
 >()("billing/collecting/Payments") {
   static readonly layer = Layer.effect(
@@ -52,10 +57,10 @@ export class Payments extends Context.Service<
     Effect.gen(function* () {
       const together = new Together(yield* Effect.context<CollectServices>(), nameOf, collectAll, laneOf)
       return Payments.of({
-        collect: (of, now) =>
+        collect: (of, now, codes = NO_CODES) =>
           of.length === 0
             ? Effect.void
-            : Effect.flatMap(together.ask({ of, now }), (collected) => collected ?? Effect.void),
+            : Effect.flatMap(together.ask({ of, now, codes }), (collected) => collected ?? Effect.void),
       })
     }),
   )

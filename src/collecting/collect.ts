@@ -28,7 +28,7 @@ const MAX_ROUNDS = 10
 /** The one-time codes that buyers typed, by charge. They are never kept: what a crash cuts short goes on without. */
 export type Codes = ReadonlyMap<string, string>
 
-const NO_CODES: Codes = new Map()
+export const NO_CODES: Codes = new Map()
 
 /** Charges that could not be settled, with what went wrong. */
 export type Unsettled = Map<string, Cause.Cause<SqlError.SqlError>>

@@ -10,7 +10,7 @@ import { isSaving } from "../../machines/instalment.ts"
 import { dueKobo, missedKobo, mostKobo } from "../../machines/instalment_schedule.ts"
 import { type ChargeRow, chargeLifecycle, newCharge } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
-import { collect } from "../collecting/collect.ts"
+import { Payments } from "../collecting/Payments.ts"
 import { commitAttempts } from "../collecting/settle.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
@@ -233,7 +233,7 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
         break
       }
       case "begun":
-        yield* collect([begun.charge], sameForAll(begun.now), { codes: codesFor([begun.charge], submitted) })
+        yield* (yield* Payments).collect([begun.charge], begun.now, codesFor([begun.charge], submitted))
         return yield* tried(begun.charge.id)
     }
   }

@@ -8,6 +8,7 @@ import { type ChargeRow, chargeLifecycle, newCharge } from "../charge/charge.ts"
 import { askForBuyer } from "../collecting/asking.ts"
 import { commitAttempts } from "../collecting/settle.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import { sent } from "../db/pipelining.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { ofTenant, type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { VERIFICATION_KOBO } from "../money.ts"
@@ -73,7 +74,7 @@ export const countTries = Effect.fnUntraced(function* (page: Ref) {
 export const withEmail = Effect.fnUntraced(function* (customer: CustomerRow, email: string | null) {
   if (email === null || customer.email !== null) return customer
   const told = { ...customer, email }
-  yield* customers.update([{ before: customer, after: told }])
+  yield* sent(customers.updating(yield* SqlClient.SqlClient, [{ before: customer, after: told }]))
   return told
 })
 

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { apply } from "../subscription/apply.ts"
-import { tryMethod } from "../subscription/methodUsers.ts"
+import { tryMethods } from "../subscription/methodUsers.ts"
 import type { SubscriptionRow } from "../subscription/subscription.ts"
 import { becomesDefaultBySaving } from "./defaults.ts"
 
@@ -28,5 +28,5 @@ export const goOnWith = Effect.fnUntraced(function* ({ own, customer, methodId, 
   const becomesDefault = becomesDefaultBySaving(own, customer) && customer.default_payment_method_id !== methodId
   if (!becomesDefault) return []
   yield* customers.update([{ before: customer, after: { ...customer, default_payment_method_id: methodId } }])
-  return yield* tryMethod(customer, methodId, now)
+  return yield* tryMethods([{ customer, methodId, now }])
 })

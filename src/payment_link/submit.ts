@@ -6,7 +6,7 @@
 import { Effect } from "effect"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
-import { collect } from "../collecting/collect.ts"
+import { Payments } from "../collecting/Payments.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
@@ -188,7 +188,7 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
       case "begun": {
         const { payments, others, now } = begun
         const all = [...payments, ...others]
-        yield* collect(all, sameForAll(now), { codes: codesFor(all, submitted) })
+        yield* (yield* Payments).collect(all, now, codesFor(all, submitted))
         for (const { id } of all) yield* waitForCharge(tenant, id, limit)
         const tried = yield* read(all.map(({ id }) => id))
         return payments.length === 0

@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Kind from "../db/Kind.ts"
+import { sent } from "../db/pipelining.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import { isRef, ofTenant, type Ref, refOf } from "../db/tenant.ts"
@@ -141,9 +142,8 @@ export const attachMethods = (
     created_at: at,
     ...method,
   }))
-  return Effect.asVoid(
-    paymentMethods.insert([...new Map(rows.map((row) => [methodKey(row.customer_id, row.id), row])).values()]),
-  )
+  const once = [...new Map(rows.map((row) => [methodKey(row.customer_id, row.id), row])).values()]
+  return Effect.flatMap(SqlClient.SqlClient, (sql) => sent(paymentMethods.inserting(sql, once)))
 }
 
 /**

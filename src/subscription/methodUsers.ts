@@ -7,39 +7,51 @@ import type { Payments } from "../collecting/Payments.ts"
 import { pay } from "../collecting/pay.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { MethodUsers } from "../customer/MethodUsers.ts"
-import { ofTenant, refOf } from "../db/tenant.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import { ofTenant, type Ref, refOf } from "../db/tenant.ts"
 import type { VatRate } from "../ledger/VatRate.ts"
 import type { Nudging } from "../nudge/Nudging.ts"
 import type { PaymentRail } from "../rail/PaymentRail.ts"
 import type { Vault } from "../secret/Vault.ts"
 import { sameForAll } from "../time.ts"
-import { move } from "./move.ts"
+import { move, type SubscriptionCommand } from "./move.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 import { readTerms } from "./terms.ts"
+
+/** A customer, locked, with a new default payment method. */
+interface NewDefault {
+  readonly customer: CustomerRow
+  readonly methodId: string
+  /** The customer's. */
+  readonly now: number
+}
 
 /**
  * A new default payment method is tried at once on whatever is overdue, or once the attempt under way fails; where a
  * subscription has a method of its own, that one has failed, so the new one stands in for it and becomes its own if it
- * pays (decision E16). Returns the charges to attempt after the commit. `now` is the customer's.
+ * pays (decision E16). Of different customers; returns the charges to attempt after the commit.
  */
-export const tryMethod = Effect.fn("subscription.tryMethod")(function* (
-  customer: CustomerRow,
-  methodId: string,
-  now: number,
-) {
+export const tryMethods = Effect.fn("subscription.tryMethods")(function* (all: ReadonlyArray<NewDefault>) {
+  if (all.length === 0) return []
   const sql = yield* SqlClient.SqlClient
-  const owing = yield* sql<SubscriptionRow>`
-    SELECT * FROM subscription
-    WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND bill IS NOT NULL AND status <> 'incomplete'
-      AND payment_method_id IS DISTINCT FROM ${methodId}
-    ORDER BY id FOR UPDATE`
-  if (owing.length === 0) return []
-  const terms = yield* readTerms(owing.map(refOf))
-  const commands = owing.map((row) => ({
-    row,
-    event: { type: "method" as const, at: now, methodId: row.payment_method_id === null ? null : methodId },
-  }))
-  return yield* move(commands, { nowOf: sameForAll(now), terms })
+  const tried = all.map(({ customer, methodId }) => ({ ...refOf(customer), method_id: methodId }))
+  const refs = yield* sql<Ref>`
+    SELECT s.account_id, s.livemode, s.id FROM ${records(sql, tried, { ...REF_COLUMNS, method_id: "text" })} r
+    CROSS JOIN LATERAL (
+      SELECT account_id, livemode, id, payment_method_id FROM subscription
+      WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND bill IS NOT NULL OFFSET 0
+    ) s WHERE s.payment_method_id IS DISTINCT FROM r.method_id`
+  const byCustomer = new Map(all.map((one) => [one.customer.id, one]))
+  const commands = (yield* subscriptions.lock(refs)).flatMap((row): ReadonlyArray<SubscriptionCommand> => {
+    const { methodId, now } = byCustomer.get(row.customer_id)!
+    if (row.bill === null || row.status === "incomplete" || row.payment_method_id === methodId) return []
+    return [{ row, event: { type: "method", at: now, methodId: row.payment_method_id === null ? null : methodId } }]
+  })
+  if (commands.length === 0) return []
+  return yield* move(commands, {
+    nowOf: ({ customer_id }) => byCustomer.get(customer_id!)!.now,
+    terms: yield* readTerms(commands.map(({ row }) => refOf(row))),
+  })
 })
 
 /** Subscriptions that had a method of their own which is being removed go back to the customer's default. */
@@ -82,7 +94,7 @@ export const methodUsersLayer = Layer.effect(
   Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Payments | Vault | VatRate>(), (context) =>
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
-        Effect.map(tryMethod(customer, methodId, now), (attempts) =>
+        Effect.map(tryMethods([{ customer, methodId, now }]), (attempts) =>
           Effect.provideContext(pay(attempts, now), context),
         ).pipe(Effect.provideContext(context)),
       methodRemoved: (customer, methodId, now) =>

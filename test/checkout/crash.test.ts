@@ -18,11 +18,13 @@ describe.concurrent("kill -9 of the server", () => {
 
   it("before the rail heard of the payment, or before its answer was written, charges nobody twice", async () => {
     const { keys } = await crashed.run(() => createAccount({ businessName: "Crash" }))
+    const other = await crashed.run(() => createAccount({ businessName: "Another shop" }))
     let server = await startServer(crashed.url())
     const now = () => createApi(server.origin, keys.sk_test)
+    const there = () => createApi(server.origin, other.keys.sk_test)
     const here = (url: string) => `${server.origin}${new URL(url).pathname}`
-    const plan = await createPlan(now())
-    // The simulator counts its attempts, on a connection of its own: the other buyer goes on by those that are shared.
+    const [plan, otherPlan] = [await createPlan(now()), await createPlan(there())]
+    // Payments of one account are settled one batch after the other: the second buyer is another's.
     const card = { ...ADA, payment_method: "pm_test_success_then_lost_card", submission: "the form" }
     const coded = { ...ADA, payment_method: "pm_test_requires_otp", otp: "123456", submission: "the form" }
     // Where the process stands when it dies, and what is left to do for a buyer who typed a code.
@@ -30,7 +32,7 @@ describe.concurrent("kill -9 of the server", () => {
       ["simulator_attempt", true],
       ["ledger_entry", false],
     ] as const) {
-      const [plain, guarded] = [await createSession(now(), { plan }), await createSession(now(), { plan })]
+      const [plain, guarded] = [await createSession(now(), { plan }), await createSession(there(), { plan: otherPlan })]
       const held = await holdTable(crashed, table)
       /** So many are committed, and the rail has none of them, or all of them: then an answer waits to be written. */
       const stand = (pending: number) =>
@@ -60,8 +62,11 @@ describe.concurrent("kill -9 of the server", () => {
         const third = await submit(here(guarded.url), { ...coded, submission: "another form" })
         expect(data(third).status).toBe("completed")
       } else expect(data(withCode).status).toBe("completed")
-      for (const { id } of [plain, guarded]) {
-        const { status, subscription } = data(await now().get(`/checkout-sessions/${id}`))
+      for (const [api, { id }] of [
+        [now(), plain],
+        [there(), guarded],
+      ] as const) {
+        const { status, subscription } = data(await api.get(`/checkout-sessions/${id}`))
         expect(status).toBe("completed")
         expect(await moneyOf(crashed, [subscription])).toMatchObject({
           paid: 1,
@@ -101,7 +106,7 @@ describe.concurrent("kill -9 of the server", () => {
         cash: PRICE,
       })
     }
-    expect(await now().all("/customers")).toHaveLength(before + 20)
+    expect(await now().all("/customers")).toHaveLength(2 + 20)
     await expectWhole(crashed)
     expect(await server.stop()).toBe(0)
   })
