@@ -234,8 +234,10 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
     if (begun.kind === "over") return { ...(yield* read()), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
       yield* (yield* Payments).collect(begun.attempts, begun.now, begun.codes)
-      if (begun.chargeId !== undefined) yield* waitForCharge(tenant, begun.chargeId, limit)
-      return { ...(yield* read(begun.chargeId)), own: true } satisfies Completed
+      if (begun.chargeId === undefined) return { ...(yield* read()), own: true } satisfies Completed
+      const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+      const session = yield* reading(tenant, sessions.get(tenant, found.id))
+      return { session, charge, own: true } satisfies Completed
     }
     if (begun.kind === "once_more") continue
     const charge = yield* waitForCharge(tenant, begun.chargeId, limit)

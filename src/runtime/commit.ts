@@ -54,7 +54,8 @@ const rowsOf = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Rows> =>
 const writingParts = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<OneStatement> => {
   const set = outcomes.flatMap(({ timers }) => timers.set)
   const isSet = new Set(set.map(({ actor_id, name }) => `${actor_id} ${name}`))
-  const clear = outcomes.flatMap(({ timers }) => timers.clear)
+  // A new actor has none.
+  const clear = outcomes.flatMap(({ before, timers }) => (before === undefined ? [] : timers.clear))
   const schedules = outcomes.flatMap((outcome) => outcome.schedules)
   return [
     writingJournal(
