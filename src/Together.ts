@@ -4,7 +4,7 @@
  */
 import { type Context, Effect, Exit } from "effect"
 
-/** Asked for in one run. */
+/** The size of what is asked for in one run. */
 const MAX_TOGETHER = 500
 
 type Found<A, E> = Exit.Exit<A | undefined, E>
@@ -20,6 +20,16 @@ type Lane<Q, A, E> = Map<string, Waiting<Q, A, E>>
 /** Lets a run begin, which `first` is the first to be in, when there is room for it; fails for all that wait by then. */
 type Admit<Q, E> = <A, R>(first: Q, run: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
+interface Options<Q, E> {
+  /** Questions of different lanes are never in one run, and do not wait for each other; without it there is one lane. */
+  readonly laneOf?: (question: Q) => string
+  /** A run begins once this lets it: of all that wait in its lane by then. */
+  readonly admit?: Admit<Q, E>
+  /** What a question adds to a run (1), which `most` bounds; one question is always a run. */
+  readonly sizeOf?: (question: Q) => number
+  readonly most?: number
+}
+
 export class Together<Q, A, E, R> {
   /** Of the process: a run belongs to none of those that wait for it. */
   readonly #context: Context.Context<R>
@@ -27,27 +37,39 @@ export class Together<Q, A, E, R> {
   readonly #work: (questions: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>
   readonly #laneOf: (question: Q) => string
   readonly #admit: Admit<Q, E>
+  readonly #sizeOf: (question: Q) => number
+  readonly #most: number
   /** Those in which a run is under way, or waits to be admitted. */
   readonly #lanes = new Map<string, Lane<Q, A, E>>()
   readonly #admitted = new Set<string>()
 
-  /**
-   * `work` finds what belongs to the names that `nameOf` gives, or does something for each. Questions of different lanes are
-   * never in one run, and do not wait for each other; without `laneOf` there is one. A run begins once `admit` lets it: of all that
-   * wait in its lane by then.
-   */
+  /** `work` finds what belongs to the names that `nameOf` gives, or does something for each. */
   constructor(
     context: Context.Context<R>,
     nameOf: (question: Q) => string,
     work: (questions: ReadonlyArray<Q>) => Effect.Effect<ReadonlyMap<string, A>, E, R>,
-    laneOf: (question: Q) => string = () => "",
-    admit: Admit<Q, E> = (_, run) => run,
+    { laneOf = () => "", admit = (_, run) => run, sizeOf = () => 1, most = MAX_TOGETHER }: Options<Q, E> = {},
   ) {
     this.#context = context
     this.#nameOf = nameOf
     this.#work = work
     this.#laneOf = laneOf
     this.#admit = admit
+    this.#sizeOf = sizeOf
+    this.#most = most
+  }
+
+  /** Takes out of a lane what goes in one run. */
+  #take(lane: Lane<Q, A, E>): ReadonlyArray<[string, Waiting<Q, A, E>]> {
+    const taken: Array<[string, Waiting<Q, A, E>]> = []
+    let size = 0
+    for (const [name, waiting] of lane) {
+      size += this.#sizeOf(waiting.question)
+      if (taken.length > 0 && size > this.#most) break
+      taken.push([name, waiting])
+      lane.delete(name)
+    }
+    return taken
   }
 
   /** Works until nothing waits in the lane. */
@@ -55,12 +77,8 @@ export class Together<Q, A, E, R> {
     return Effect.gen({ self: this }, function* () {
       while (lane.size > 0) {
         let batch: ReadonlyArray<[string, Waiting<Q, A, E>]> = []
-        const take = () => {
-          batch = [...lane].slice(0, MAX_TOGETHER)
-          for (const [name] of batch) lane.delete(name)
-        }
         const run = Effect.suspend(() => {
-          take()
+          batch = this.#take(lane)
           this.#admitted.add(name)
           return this.#work(batch.map(([, { question }]) => question))
         })
@@ -68,7 +86,7 @@ export class Together<Q, A, E, R> {
         const found = yield* Effect.exit(this.#admit(first, run))
         this.#admitted.delete(name)
         // Those that were not admitted.
-        if (batch.length === 0) take()
+        if (batch.length === 0) batch = this.#take(lane)
         for (const [name, { tell }] of batch) for (const one of tell) one(Exit.map(found, (all) => all.get(name)))
       }
       this.#lanes.delete(name)

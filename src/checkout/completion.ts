@@ -133,10 +133,10 @@ export const lockSessions = Effect.fnUntraced(function* (wanted: ReadonlyArray<W
 })
 
 /** The other sessions among locked ones that the customer of `session` has open for the same plan. */
-export const siblingsOf = (session: SessionRow, locked: ReadonlyMap<string, SessionRow>): ReadonlyArray<SessionRow> =>
+export const siblingsOf = (session: SessionRow, locked: Iterable<SessionRow>): ReadonlyArray<SessionRow> =>
   session.plan_id === null || session.customer_id === null
     ? []
-    : [...locked.values()].filter(
+    : [...locked].filter(
         (row) =>
           row.id !== session.id &&
           row.status === "open" &&

@@ -44,6 +44,7 @@ type Locked = Effect.Success<ReturnType<typeof lockAll>>
 
 /** What answers mean to their sessions, and to the customers of those that are completed by it. */
 const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, nowOf: NowOf) => {
+  const byCustomer = Map.groupBy(sessions.values(), ({ customer_id }) => customer_id)
   const outcomes: Array<Outcome> = []
   const completions: Array<Completion> = []
   for (const answered of all) {
@@ -57,7 +58,7 @@ const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, nowO
     const { methodId = row.payment_method_id } = answered
     outcomes.push(sessionOutcome(transition, { payment_method_id: methodId }, now))
     if (transition.to !== "completed") continue
-    const siblings = siblingsOf(row, sessions)
+    const siblings = siblingsOf(row, byCustomer.get(row.customer_id) ?? [])
     const customerId = answered.after.customer_id
     completions.push({ customerId, session: row, methodId, siblings, now })
   }

@@ -200,7 +200,7 @@ const begin = Effect.fnUntraced(function* (found: SessionRow, submitted: Submiss
   if (session.status === "open" && session.expires_at <= now)
     yield* closeSessions([{ row: session, event: { type: "expire", at: session.expires_at } }], sameForAll(now))
   if (session.status !== "open" || session.expires_at <= now) return { kind: "over", again } satisfies Begun
-  const siblings = (of: SessionRow) => siblingsOf(of, locked)
+  const siblings = (of: SessionRow) => siblingsOf(of, locked.values())
   const paying = [session, ...siblings(session)].find(({ state }) => state === "open.paying")
   if (paying !== undefined) {
     const own = again && paying.id === session.id

@@ -16,6 +16,9 @@ interface Payment {
   readonly codes: Codes
 }
 
+/** Charges at their rail at once: few, so that their settlement keeps neither the loop nor their customers' rows for long. */
+const MAX_CHARGES = 100
+
 const nameOf = ({ of }: Payment): string => of[0]!.id
 
 /** An account's wall clock, or one of its test clocks, each with a now of its own. */
@@ -55,7 +58,11 @@ export class Payments extends Context.Service<
   static readonly layer = Layer.effect(
     Payments,
     Effect.gen(function* () {
-      const together = new Together(yield* Effect.context<CollectServices>(), nameOf, collectAll, laneOf)
+      const together = new Together(yield* Effect.context<CollectServices>(), nameOf, collectAll, {
+        laneOf,
+        sizeOf: ({ of }) => of.length,
+        most: MAX_CHARGES,
+      })
       return Payments.of({
         collect: (of, now, codes = NO_CODES) =>
           of.length === 0

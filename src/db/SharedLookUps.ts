@@ -33,7 +33,7 @@ export class SharedLookUps {
     if (lookUp === undefined) {
       // A lane has one tenant: where nobody waits any more, the connection may show another's rows meanwhile.
       const findAll = (refs: ReadonlyArray<Ref>) => findRows(refs[0]!, refs.map(idOf))
-      lookUp = new Together(this.#context, idOf, findAll, tenantIn)
+      lookUp = new Together(this.#context, idOf, findAll, { laneOf: tenantIn })
       this.#byTable.set(table, lookUp)
     }
     return lookUp.ask(ref)

@@ -81,7 +81,8 @@ const dispatch = (statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.
   Effect.flatMap(CurrentTail, (tail) =>
     tail === undefined
       ? Effect.asVoid(statement)
-      : Effect.map(Effect.forkChild(statement, { startImmediately: true }), (fiber) => void tail.push(fiber)),
+      : // Of the transaction, not of the fiber that happens to send it.
+        Effect.map(Effect.forkDetach(statement, { startImmediately: true }), (fiber) => void tail.push(fiber)),
   )
 
 /** One statement, which is not sent yet; undefined where there is nothing to be done. What builds one is named `…ing`. */

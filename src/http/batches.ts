@@ -100,13 +100,15 @@ class Batch<Q, A, R> {
   constructor(places: Places, context: Context.Context<R | TenantDatabase>) {
     this.#places = places
     const noOf = ({ no }: Asked<Q, A, R>) => String(no)
-    this.#atOnce = new Together(context, noOf, beginAtOnce<Q, A, R>, ({ tenant }) => nameOf(tenant))
+    this.#atOnce = new Together(context, noOf, beginAtOnce<Q, A, R>, { laneOf: ({ tenant }) => nameOf(tenant) })
     this.#waiting = new Together<Asked<Q, A, R>, Told<A>, Problem, R | TenantDatabase>(
       context,
       noOf,
       beginWaiting<Q, A, R>,
-      ({ tenant, needed }) => `${nameOf(tenant)} ${needed}`,
-      ({ tenant }, run) => places.within(nameOf(tenant), run),
+      {
+        laneOf: ({ tenant, needed }) => `${nameOf(tenant)} ${needed}`,
+        admit: ({ tenant }, run) => places.within(nameOf(tenant), run),
+      },
     )
   }
 

@@ -39,21 +39,20 @@ export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.e
         const work = Effect.gen(function* () {
           const uses = new Map<string, number>()
           const before = counted.length === 0 ? [] : yield* attempts.uses(counted)
+          // Charges of one customer in one batch come one after the other.
+          const made = new Map<string, number>()
           for (const [index, charge] of counted.entries()) {
-            // Charges of one customer in one batch come one after the other.
-            const alike = counted
-              .slice(0, index)
-              .filter(
-                (other) => other.customerId === charge.customerId && other.paymentMethod.id === charge.paymentMethod.id,
-              )
-            uses.set(charge.reference, before[index]! + alike.length)
+            const key = `${charge.customerId} ${charge.paymentMethod.id}`
+            const earlier = made.get(key) ?? 0
+            made.set(key, earlier + 1)
+            uses.set(charge.reference, before[index]! + earlier)
           }
-          const made = charges.map((charge) => ({
+          const attempted = charges.map((charge) => ({
             charge,
             attempt: attemptOf(charge, uses.get(charge.reference) ?? 0),
           }))
-          yield* attempts.note(made)
-          return made.map(
+          yield* attempts.note(attempted)
+          return attempted.map(
             ({ charge, attempt }): RailAnswer =>
               behaviourOf(charge).answers === "only_when_asked"
                 ? { type: "rail.unsettled", knownAt: null }
