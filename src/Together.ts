@@ -17,7 +17,7 @@ interface Waiting<Q, A, E> {
 /** What waits in a lane, by name, in the order in which it came. */
 type Lane<Q, A, E> = Map<string, Waiting<Q, A, E>>
 
-/** Lets a run begin, which `first` is the first to be in, when there is room for it; fails for all that wait by then. */
+/** Lets a run begin, which `first` is the first to be in, when there is room for it; fails for all that waited when it was asked. */
 type Admit<Q, E> = <A, R>(first: Q, run: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 interface Options<Q, E> {
@@ -59,13 +59,13 @@ export class Together<Q, A, E, R> {
     this.#most = most
   }
 
-  /** Takes out of a lane what goes in one run. */
-  #take(lane: Lane<Q, A, E>): ReadonlyArray<[string, Waiting<Q, A, E>]> {
+  /** Takes out of a lane what goes in one run, of the first `count` that wait in it. */
+  #take(lane: Lane<Q, A, E>, count = lane.size): ReadonlyArray<[string, Waiting<Q, A, E>]> {
     const taken: Array<[string, Waiting<Q, A, E>]> = []
     let size = 0
     for (const [name, waiting] of lane) {
       size += this.#sizeOf(waiting.question)
-      if (taken.length > 0 && size > this.#most) break
+      if (taken.length === count || (taken.length > 0 && size > this.#most)) break
       taken.push([name, waiting])
       lane.delete(name)
     }
@@ -83,10 +83,11 @@ export class Together<Q, A, E, R> {
           return this.#work(batch.map(([, { question }]) => question))
         })
         const [{ question: first }] = lane.values() as unknown as [Waiting<Q, A, E>]
+        const asking = lane.size
         const found = yield* Effect.exit(this.#admit(first, run))
         this.#admitted.delete(name)
-        // Those that were not admitted.
-        if (batch.length === 0) batch = this.#take(lane)
+        // Those that were not admitted; who came since asks for themselves.
+        if (batch.length === 0) batch = this.#take(lane, asking)
         for (const [name, { tell }] of batch) for (const one of tell) one(Exit.map(found, (all) => all.get(name)))
       }
       this.#lanes.delete(name)

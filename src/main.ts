@@ -18,6 +18,7 @@ import { type Config, ConfigProblem } from "./config/Config.ts"
 import { readConfig } from "./config/readConfig.ts"
 import { purgeReplaced } from "./credential/credentials.ts"
 import { databaseUrl, poolLayer } from "./db/database.ts"
+import { MayWait } from "./db/held.ts"
 import { migrate } from "./db/migrate.ts"
 import { TenantDatabase } from "./db/TenantDatabase.ts"
 import { Deletions } from "./deletion/Deletions.ts"
@@ -93,7 +94,7 @@ const serve = Effect.fnUntraced(function* (
   demoKey: string | undefined,
 ) {
   const { address, origin, serve, stop } = yield* listen(config)
-  yield* every("recovery", MINUTE_MS, recoverCharges({}))
+  yield* every("recovery", MINUTE_MS, Effect.provideService(recoverCharges({}), MayWait, false))
   yield* every("idempotency records", PURGE_EVERY_MS, purge)
   const requests = yield* Layer.build(
     Layer.mergeAll(

@@ -75,4 +75,32 @@ describe("a run that is not let in", () => {
     })
     await Effect.runPromise(asking)
   })
+
+  it("does not fail for who came while it waited", async () => {
+    const asking = Effect.gen(function* () {
+      const [asked, refused] = [yield* Deferred.make<void>(), yield* Deferred.make<void, string>()]
+      let isFirst = true
+      const admit = <A, R>(_: string, run: Effect.Effect<A, string, R>) => {
+        if (!isFirst) return run
+        isFirst = false
+        return Effect.andThen(Effect.andThen(Deferred.succeed(asked, undefined), Deferred.await(refused)), run)
+      }
+      const together = new Together<string, number, string, never>(
+        Context.empty(),
+        (name: string) => name,
+        (names: ReadonlyArray<string>) => Effect.succeed(new Map(names.map((name) => [name, name.length]))),
+        { admit },
+      )
+      const late = Effect.andThen(Deferred.await(asked), Effect.exit(together.ask("late")))
+      const refuse = Effect.andThen(
+        Effect.andThen(Deferred.await(asked), Effect.yieldNow),
+        Deferred.fail(refused, "full"),
+      )
+      const [first, second] = yield* Effect.all([Effect.exit(together.ask("a")), late, refuse], {
+        concurrency: "unbounded",
+      })
+      expect([first, second]).toEqual([Exit.fail("full"), Exit.succeed(4)])
+    })
+    await Effect.runPromise(asking)
+  })
 })

@@ -3,8 +3,8 @@
  * the first open day's books (ledger.ts). What closed months come to is kept, so that nobody sums years again.
  */
 import { Effect, Schedule } from "effect"
-import { SqlClient, SqlError } from "effect/sql"
-import { sqlStateOf } from "../db/sqlState.ts"
+import { SqlClient } from "effect/sql"
+import { isLockTimeout } from "../db/held.ts"
 import { HOUR_MS } from "../time.ts"
 import { recogniseThrough } from "./recognition.ts"
 import { dayOf } from "./schedule.ts"
@@ -48,8 +48,6 @@ export const booksState = Effect.gen(function* () {
   } satisfies BooksState
 })
 
-const isLockTimeout = (error: SqlError.SqlError): boolean => sqlStateOf(error) === "55P03"
-
 /** Does `work` in a transaction in which nobody posts; what waits for it waits for a moment. */
 const alone = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
   Effect.gen(function* () {
@@ -61,7 +59,7 @@ const alone = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
     })
     return yield* sql.withTransaction(held).pipe(
       Effect.retry({
-        while: (error) => error instanceof SqlError.SqlError && isLockTimeout(error),
+        while: (error) => isLockTimeout(error),
         schedule: Schedule.spaced(AGAIN_MS),
         times: TRIES,
       }),

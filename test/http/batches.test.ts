@@ -1,9 +1,9 @@
 /** Requests that come together are begun together, and answered each for itself (docs/performance.md). */
 import { describe, expect, it } from "vitest"
 import type { Answer } from "../support/api.ts"
-import { hold } from "../support/checkout.ts"
+import { hold, holdTable } from "../support/checkout.ts"
 import { useOwnInstance } from "../support/instance.ts"
-import { createClock, createCustomer, createPlan, data } from "../support/story.ts"
+import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
 
 const { api, live, database, accountId } = useOwnInstance()
@@ -297,6 +297,31 @@ describe("what is asked of an object that somebody holds", () => {
     await held.release()
     await heldClock.release()
     expect(new Set((await Promise.all(waiting)).map(outcome))).toEqual(new Set(["made"]))
+  })
+
+  it("keeps no payment of another customer, and is answered as it stands where it stays held", async () => {
+    const plan = await createPlan(api)
+    const [payer, ...others] = await Promise.all(Array.from({ length: 6 }, () => createCustomer(api)))
+    const subscribing = api.post("/subscriptions", { customer: payer, plan, payment_method: "pm_test_success" })
+    // At its rail, so that what it is settled in is held by then.
+    const rail = await holdTable(database, "simulator_attempt")
+    await rail.stands(1)
+    const [made] = await api.all(`/subscriptions?customer=${payer}`)
+    const held = await holdRow("subscription", made!.id)
+    await rail.release()
+    const free = await Promise.all(
+      others.map((customer) =>
+        api.post("/charges", { customer, amount: 5000, currency: "NGN", payment_method: "pm_test_success" }),
+      ),
+    )
+    expect(free.map((answer) => data(answer, 201).status)).toEqual(others.map(() => "succeeded"))
+    expect(data(await subscribing, 201).status).toBe("incomplete")
+    await held.release()
+    await eventually(async () =>
+      data(await api.get(`/subscriptions/${made!.id}`)).status === "active" ? true : undefined,
+    )
+    const charges = await api.all(`/charges?customer=${payer}`)
+    expect(charges.map(({ status }) => status)).toEqual(["succeeded"])
   })
 })
 
