@@ -8,7 +8,9 @@ import { SqlClient } from "effect/sql"
 import type { CheckoutEvent, checkoutMachine } from "../../machines/checkout.ts"
 import { waitsForCheckout } from "../../machines/status.ts"
 import { standingTime } from "../clock/clocks.ts"
-import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import type { LockMode } from "../db/table.ts"
+import type { Ref, Tenant } from "../db/tenant.ts"
 import { problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
@@ -77,20 +79,33 @@ export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Ten
   return yield* sessions.get(tenant, id)
 })
 
+/** The open sessions of subscriptions, locked in the order of their own IDs. */
+const lockOpen = (of: ReadonlyArray<Ref>, mode: LockMode = "UPDATE", only = "true") =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql<SessionRow>`
+      SELECT s.* FROM (
+        SELECT o.* FROM ${records(sql, of, REF_COLUMNS)} r CROSS JOIN LATERAL (
+          SELECT account_id, livemode, id FROM checkout_session
+          WHERE (account_id, livemode, subscription_id) = (r.account_id, r.livemode, r.id) AND status = 'open' OFFSET 0
+        ) o ORDER BY o.id
+      ) k CROSS JOIN LATERAL (
+        SELECT * FROM checkout_session
+        WHERE (account_id, livemode, id) = (k.account_id, k.livemode, k.id) AND status = 'open' AND ${sql.literal(only)}
+        FOR ${sql.literal(mode)}
+      ) s`,
+  )
+
 /** A subscription that is cancelled while it waits takes its session with it. */
 export const checkoutsLayer = Layer.effect(
   Checkouts,
   Effect.map(Effect.context<MoveServices>(), (context) =>
     Checkouts.of({
-      lock: Effect.fnUntraced(function* (subscription: Ref) {
-        const sql = yield* SqlClient.SqlClient
-        const rows = yield* sql<SessionRow>`
-          SELECT * FROM checkout_session WHERE ${ofTenant(sql, subscription)} AND subscription_id = ${subscription.id} FOR UPDATE`
-        return (now) =>
-          closeSessions(
-            rows.map((row) => ({ row, event: { type: "expire", at: now } })),
-            sameForAll(now),
-          ).pipe(Effect.provideContext(context), Effect.asVoid)
+      lock: (...which) => Effect.map(lockOpen(...which), (rows) => rows.map((row) => row.subscription_id!)),
+      close: Effect.fnUntraced(function* (of, nowOf) {
+        const rows = yield* lockOpen(of)
+        const closing = rows.map((row) => ({ row, event: { type: "expire" as const, at: nowOf(row) } }))
+        yield* Effect.provideContext(closeSessions(closing, nowOf), context)
       }),
     }),
   ),

@@ -2,6 +2,8 @@
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Ref } from "../db/tenant.ts"
+import type { NowOf } from "../time.ts"
+import type { subscriptions } from "./subscription.ts"
 
 type Sql<A> = Effect.Effect<A, SqlError.SqlError, SqlClient.SqlClient>
 
@@ -9,9 +11,11 @@ export class Checkouts extends Context.Service<
   Checkouts,
   {
     /**
-     * Locks the session of a subscription, which is to be locked after it. What it returns closes the session, for when
-     * the subscription is cancelled. `now` is the customer's.
+     * Locks the open sessions of subscriptions, which are to be locked after them, by one statement; returns the subscriptions that have
+     * one.
      */
-    readonly lock: (subscription: Ref) => Sql<(now: number) => Sql<void>>
+    readonly lock: (...which: Parameters<typeof subscriptions.lock>) => Sql<ReadonlyArray<string>>
+    /** Closes the locked sessions of subscriptions that are cancelled. */
+    readonly close: (cancelled: ReadonlyArray<Ref>, nowOf: NowOf) => Sql<void>
   }
 >()("billing/subscription/Checkouts") {}

@@ -1,8 +1,10 @@
 /** Events from the API on subscriptions that exist: locks what they name, decides, commits; many together, or one. */
 import { Effect, Exit } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
 import type { SubscriptionEvent } from "../../machines/events.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { standingTime, standingTimes } from "../clock/clocks.ts"
+import { attachNew, type Paying } from "../collecting/buyers.ts"
 import { customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
@@ -26,21 +28,32 @@ export interface Found extends Locked {
   readonly terms: Terms
 }
 
-const lockWithTerms = (refs: ReadonlyArray<Ref>, waits: boolean, only?: string) =>
-  Effect.map(
-    Effect.all([subscriptions.lock(refs, waits ? "UPDATE" : "UPDATE SKIP LOCKED", only), readTerms(refs)], IN_ONE_GO),
-    ([rows, terms]) => rows.map((row) => ({ row, terms: terms.get(row.id)! })),
+/** Locks, by one statement, what is locked before subscriptions; the same ones. */
+type LockBefore<R> = (
+  ...which: Parameters<typeof subscriptions.lock>
+) => Effect.Effect<void, SqlError.SqlError, R | SqlClient.SqlClient>
+
+const lockWithTerms = <R>(before: LockBefore<R>, refs: ReadonlyArray<Ref>, waits: boolean, only = "true") => {
+  const mode = waits ? "UPDATE" : "UPDATE SKIP LOCKED"
+  const locking = [before(refs, mode, only), subscriptions.lock(refs, mode, only), readTerms(refs)] as const
+  return Effect.map(Effect.all(locking, IN_ONE_GO), ([, rows, terms]) =>
+    rows.map((row) => ({ row, terms: terms.get(row.id)! })),
   )
+}
 
 /**
  * Locks subscriptions for events from the API; for each ID what is found. Those of a clock are locked once that is held, and
  * refused while it moves (422). Where it is not to be waited for what somebody else holds, that is `lock_timeout`.
  */
-const lockForEvents = Effect.fnUntraced(function* (tenant: Tenant, ids: ReadonlyArray<string>) {
+const lockForEvents = Effect.fnUntraced(function* <R>(
+  tenant: Tenant,
+  ids: ReadonlyArray<string>,
+  before: LockBefore<R>,
+) {
   const waits = yield* MayWait
   const refsTo = (some: ReadonlyArray<string>) => some.map((id): Ref => ({ ...tenantOf(tenant), id }))
   const found = new Map<string, Exit.Exit<Found, Problem>>()
-  const free = yield* lockWithTerms(refsTo(ids), waits, "test_clock_id IS NULL")
+  const free = yield* lockWithTerms(before, refsTo(ids), waits, "test_clock_id IS NULL")
   const wall = Date.now()
   for (const one of free) found.set(one.row.id, Exit.succeed({ ...one, now: wall }))
   const others = ids.filter((id) => !found.has(id))
@@ -61,7 +74,7 @@ const lockForEvents = Effect.fnUntraced(function* (tenant: Tenant, ids: Readonly
   }
   const standing = others.filter((id) => !found.has(id))
   for (const id of standing) found.set(id, Exit.fail(waits ? noSuch("subscription", id) : HELD))
-  for (const one of yield* lockWithTerms(refsTo(standing), waits)) {
+  for (const one of yield* lockWithTerms(before, refsTo(standing), waits)) {
     const time = times.get(one.row.test_clock_id ?? "") ?? Exit.succeed(wall)
     found.set(
       one.row.id,
@@ -79,6 +92,9 @@ export interface Applied extends Locked {
 /** What a request does to the subscription that it names, if anything, and what it answers then. */
 export interface Verdict<A> {
   readonly event: SubscriptionEvent | undefined
+  readonly details?: Details
+  /** What the details pay by, which may have to be attached first. */
+  readonly paying?: Paying | undefined
   readonly answer: (applied: Applied) => A
 }
 
@@ -105,19 +121,28 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
   const accepted = decided.filter(Exit.isSuccess).map(({ value }) => value)
   // A customer has one clock.
   const nows = new Map(accepted.map(({ found: { row, now } }) => [row.customer_id, now]))
+  yield* attachNew(accepted.flatMap(({ verdict: { paying } }) => (paying === undefined ? [] : [paying])))
   const { rows, attempts } = yield* moveRows(
     accepted.flatMap(({ found: { row }, verdict: { event } }) => (event === undefined ? [] : [{ row, event }])),
     {
       nowOf: ({ customer_id }) => nows.get(customer_id!)!,
       terms: new Map(accepted.map(({ found }) => [found.row.id, found.terms])),
+      details: new Map(
+        accepted.flatMap(({ found, verdict: { details } }) => (details === undefined ? [] : [[found.row.id, details]])),
+      ),
     },
   )
   const attemptsOf = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
+  const paidBy = yield* readTerms(
+    accepted.flatMap(({ found: { row } }) =>
+      (rows.get(row.id) ?? row).payment_method_id === row.payment_method_id ? [] : [refOf(row)],
+    ),
+  )
   return decided.map(
     Exit.map(({ found, verdict }): Outcome<A> => {
       const row = rows.get(found.row.id) ?? found.row
       const answer = verdict.answer({ row, now: found.now, attempts: attemptsOf.get(row.id) ?? [] })
-      return { answer, found: { ...found, row } }
+      return { answer, found: { ...found, row, terms: paidBy.get(row.id) ?? found.terms } }
     }),
   )
 })
@@ -126,12 +151,13 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
  * Applies requests that came together, each to the subscription that it names: for each what it comes to. Those that name the same one
  * follow each other, each finding what the one before it has left.
  */
-export const applyAll = Effect.fnUntraced(function* <Q extends { readonly id: string }, A>(
+export const applyAll = Effect.fnUntraced(function* <Q extends { readonly id: string }, A, R = never>(
   tenant: Tenant,
   requests: ReadonlyArray<Q>,
   decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
+  before: LockBefore<R> = () => Effect.void,
 ) {
-  const found = yield* lockForEvents(tenant, [...new Set(requests.map(({ id }) => id))])
+  const found = yield* lockForEvents(tenant, [...new Set(requests.map(({ id }) => id))], before)
   const answers = new Map<Q, Exit.Exit<A, Problem>>()
   for (let left = requests; left.length > 0; left = left.filter((one) => !answers.has(one))) {
     const firsts = [...Map.groupBy(left, ({ id }) => id).values()].map(([first]) => first!)

@@ -6,7 +6,7 @@ import { equals, listOf } from "../http/lists.ts"
 import { subscriptionApi } from "./api.ts"
 import { createSubscriptions } from "./create.ts"
 import { renderSubscription, subscriptions } from "./subscription.ts"
-import { cancelSubscription, pauseSubscriptions, resumeSubscriptions, updateSubscription } from "./subscriptions.ts"
+import { cancelSubscriptions, pauseSubscriptions, resumeSubscriptions, updateSubscriptions } from "./subscriptions.ts"
 import { finishReport, renderUnitRecord, reportAllUnits, unitRecords } from "./units.ts"
 
 /** How a request that charges a subscription is finished after a crash, and what is returned. */
@@ -46,7 +46,8 @@ export const subscriptionEndpoints = [
   }),
   bind(subscriptionApi.update, {
     ...staged,
-    begin: (request) => updateSubscription(request, request.id, request.body),
+    ...byId,
+    beginAll: (requests) => updateSubscriptions(requests[0]!, requests),
   }),
   bind(subscriptionApi.pause, {
     kind: "write",
@@ -61,7 +62,9 @@ export const subscriptionEndpoints = [
   }),
   bind(subscriptionApi.cancel, {
     kind: "write",
-    run: (request) => Effect.map(cancelSubscription(request, request.id, request.body), renderSubscription),
+    ...byId,
+    runAll: (requests) =>
+      Effect.map(cancelSubscriptions(requests[0]!, requests), (all) => all.map(Exit.map(renderSubscription))),
   }),
   bind(subscriptionApi.reportUnits, {
     kind: "staged",

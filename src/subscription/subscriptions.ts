@@ -1,8 +1,10 @@
 /** Subscriptions: the verbs of the API on one that exists (decisions E9 to E15). */
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { isCharging, waitsForCheckout } from "../../machines/status.ts"
-import { standingTime } from "../clock/clocks.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+import { type Buyer, readBuyers } from "../collecting/buyers.ts"
 import { pay } from "../collecting/pay.ts"
+import { HELD, MayWait } from "../db/held.ts"
 import { refOf, type Tenant } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
@@ -10,7 +12,7 @@ import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
 import { invalid, problem } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
-import { type Applied, apply, applyAll, type Found, lockWithMethod } from "./apply.ts"
+import { type Applied, applyAll, type Found } from "./apply.ts"
 import { Checkouts } from "./Checkouts.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 
@@ -33,29 +35,54 @@ export const refuseWhileCharging = ({ state, latest_charge_id }: SubscriptionRow
       )
     : Effect.void
 
-/** Cancels now or at period end (decision E12); repeating the latter changes nothing. */
-export const cancelSubscription = Effect.fn("subscription.cancel")(function* (
-  tenant: Tenant,
-  id: string,
-  input: SubscriptionCancel,
-) {
-  const { at_period_end: atPeriodEnd = false, reason = "merchant_request" } = input
-  const found = yield* subscriptions.get(tenant, id)
-  const now = yield* standingTime(tenant, found.test_clock_id)
-  const checkouts = yield* Checkouts
-  const closeCheckout = waitsForCheckout(found.state) ? yield* checkouts.lock(refOf(found)) : undefined
-  const row = yield* subscriptions.lockOne(tenant, id)
-  if (row.status === "cancelled") return yield* stateInvalid(row, "cancelled")
-  yield* apply({ row, now }, { type: "cancel", at: now, atPeriodEnd, reason })
-  if (closeCheckout !== undefined && !atPeriodEnd) yield* closeCheckout(now)
-  return yield* subscriptions.get(tenant, id)
-})
-
 /** A request on the subscription that its path names. */
 interface On<Body> {
   readonly id: string
   readonly body: Body
 }
+
+/** Cancels now or at period end (decision E12); repeating the latter changes nothing. */
+const cancel = Effect.fnUntraced(function* ({ row, now }: Found, { body }: On<SubscriptionCancel>) {
+  const { at_period_end: atPeriodEnd = false, reason = "merchant_request" } = body
+  if (row.status === "cancelled") return yield* stateInvalid(row, "cancelled")
+  const event = { type: "cancel" as const, at: now, atPeriodEnd, reason }
+  return { event, answer: (applied: Applied) => applied }
+})
+
+/** Cancels those that requests name which came together: for each what it comes to. Those that wait for a checkout end it. */
+export const cancelSubscriptions = Effect.fn("subscription.cancel")(function* (
+  tenant: Tenant,
+  requests: ReadonlyArray<On<SubscriptionCancel>>,
+) {
+  const checkouts = yield* Checkouts
+  const waits = yield* MayWait
+  const open = new Set<string>()
+  const ending = new Set<string>()
+  const decide = (found: Found, request: On<SubscriptionCancel>) => {
+    const { id, state } = found.row
+    if (!waitsForCheckout(state)) return cancel(found, request)
+    if (open.has(id)) ending.add(id)
+    // Somebody holds its session.
+    else if (!waits) return HELD
+    return cancel(found, request)
+  }
+  const cancelled = yield* applyAll(tenant, requests, decide, (...which) =>
+    Effect.map(checkouts.lock(...which), (ids) => {
+      for (const id of ids) open.add(id)
+    }),
+  )
+  const ended = cancelled
+    .filter(Exit.isSuccess)
+    .flatMap(({ value }) => (value.row.status === "cancelled" && ending.has(value.row.id) ? [value] : []))
+  if (ended.length > 0) {
+    const nows = new Map(ended.map(({ row, now }) => [row.customer_id, now]))
+    yield* checkouts.close(
+      ended.map(({ row }) => refOf(row)),
+      ({ customer_id }) => nows.get(customer_id!)!,
+    )
+  }
+  return cancelled.map(Exit.map(({ row }) => row))
+})
 
 /** Pauses an active subscription until it is resumed, or until `resumes_at` (decision E10). */
 const pause = Effect.fnUntraced(function* ({ row, now, terms }: Found, { body }: On<SubscriptionPause>) {
@@ -92,33 +119,84 @@ export const resumeSubscriptions = Effect.fn("subscription.resume")(
   (tenant: Tenant, requests: ReadonlyArray<{ readonly id: string }>) => applyAll(tenant, requests, resume),
 )
 
-/** Changes what the merchant may change (decision E14). A new payment method for what is overdue is tried at once. */
-export const updateSubscription = Effect.fn("subscription.update")(function* (
-  tenant: Tenant,
-  id: string,
-  patch: SubscriptionPatch,
+/** What it is paid by from now on: its own payment method, if any, and which one that makes it. */
+const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Buyer | undefined) {
+  if (buyer === undefined) return { own: row.payment_method_id, isAnother: false, paying: undefined }
+  const customer = yield* buyer.found
+  const now = yield* buyer.now
+  const named = yield* buyer.named
+  const own = named?.method.id ?? null
+  const [before, after] = [row.payment_method_id, own].map((mine) => mine ?? customer.default_payment_method_id)
+  return {
+    own,
+    isAnother: after !== null && after !== before,
+    paying: named === undefined ? undefined : { ...named, customer, now },
+  }
+})
+
+/** Changes what the merchant may change (decision E14); `buyer`: of one that names a payment method, or none any more. */
+const update = Effect.fnUntraced(function* (
+  { row, now }: Found,
+  { body: patch }: On<SubscriptionPatch>,
+  buyer: Buyer | undefined,
 ) {
-  const { customer, method, ...locked } = yield* lockWithMethod(tenant, id, patch.payment_method)
-  const { row, now } = locked
+  const { own, isAnother, paying } = yield* payingFrom(row, buyer)
   const { quantity = row.quantity, cancel_at_period_end: cancelAtPeriodEnd = row.cancel_at_period_end } = patch
   yield* checkAmount(row.price_kobo, quantity)
   const metadata = yield* mergeMetadata(row.metadata, patch.metadata)
   if (row.status === "cancelled") return yield* stateInvalid(row, "updated")
-  const own = patch.payment_method === undefined ? row.payment_method_id : (method?.id ?? null)
-  const details = { metadata, payment_method_id: own }
   const changes = {
     ...(quantity === row.quantity ? {} : { quantity }),
     ...(cancelAtPeriodEnd === row.cancel_at_period_end ? {} : { cancelAtPeriodEnd }),
   }
   const same = own === row.payment_method_id && canonical(metadata) === canonical(row.metadata)
-  if (same && Object.keys(changes).length === 0) return { id, after: Effect.void }
-  yield* apply(locked, { type: "update", at: now, ...changes }, details)
+  return {
+    event: same && Object.keys(changes).length === 0 ? undefined : { type: "update" as const, at: now, ...changes },
+    details: { metadata, payment_method_id: own },
+    paying,
+    answer: (applied: Applied) => ({ ...applied, isAnother }),
+  }
+})
 
-  const [before, after] = [row.payment_method_id, own].map((mine) => mine ?? customer.default_payment_method_id)
-  if (after === before || after === null) return { id, after: Effect.void }
-  const updated = yield* subscriptions.lockOne(tenant, id)
-  // Of what is paid up nothing is to be tried; a first payment that fails ends the subscription anyway (decision D5).
-  if (updated.bill === null || updated.status === "incomplete") return { id, after: Effect.void }
-  const attempts = yield* apply({ row: updated, now }, { type: "method", at: now, methodId: null })
-  return { id, after: pay(attempts, now) }
+/** A payment method for what is overdue is tried at once. A first payment that fails ends the subscription anyway (decision D5). */
+const tryMethod = ({ row, now }: Found) =>
+  Effect.succeed({
+    event:
+      row.bill === null || row.status === "incomplete"
+        ? undefined
+        : { type: "method" as const, at: now, methodId: null },
+    answer: ({ attempts }: Applied) => attempts,
+  })
+
+/** Changes those that requests name which came together: for each what it comes to. */
+export const updateSubscriptions = Effect.fn("subscription.update")(function* (
+  tenant: Tenant,
+  requests: ReadonlyArray<On<SubscriptionPatch>>,
+) {
+  const naming = requests.filter(({ body }) => body.payment_method !== undefined)
+  const known =
+    naming.length === 0 ? undefined : yield* subscriptions.find(tenant, [...new Set(naming.map(({ id }) => id))])
+  const named = naming.flatMap((request) => {
+    const row = known!.get(request.id)
+    return row === undefined
+      ? []
+      : [{ request, customer: row.customer_id, payment_method: request.body.payment_method ?? undefined }]
+  })
+  const buyers = yield* readBuyers(tenant, named)
+  const buyerOf = new Map(named.map(({ request }, at) => [request, buyers[at]!]))
+  const updated = yield* applyAll(tenant, requests, (found, request) => update(found, request, buyerOf.get(request)))
+  const others = updated.filter(Exit.isSuccess).flatMap(({ value }) => (value.isAnother ? [value.row] : []))
+  const tried = new Map<string, ReadonlyArray<ChargeRow>>()
+  if (others.length > 0) {
+    const once = [...new Map(others.map((row) => [row.id, row])).values()]
+    for (const [at, attempts] of (yield* applyAll(tenant, once, tryMethod)).entries())
+      tried.set(once[at]!.id, yield* attempts)
+  }
+  // Of several requests the first sees to what is tried.
+  const takeTried = (id: string) => {
+    const attempts = tried.get(id) ?? []
+    tried.delete(id)
+    return attempts
+  }
+  return updated.map(Exit.map(({ row: { id }, now }) => ({ id, after: pay(takeTried(id), now) })))
 })

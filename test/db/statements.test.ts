@@ -138,6 +138,8 @@ it("take as many statements and round trips as this table says", async () => {
     ),
     "POST /subscriptions/{id}/pause": await costOf((n) => sandbox.post(`/subscriptions/${ids[n]}/pause`, {})),
     "POST /subscriptions/{id}/resume": await costOf((n) => sandbox.post(`/subscriptions/${ids[n]}/resume`, {})),
+    "PATCH /subscriptions/{id}": await costOf((n) => sandbox.patch(`/subscriptions/${ids[n]}`, { quantity: 2 })),
+    "POST /subscriptions/{id}/cancel": await costOf((n) => sandbox.post(`/subscriptions/${ids[n]}/cancel`, {})),
   }
   const table = Object.entries(costs).map(([what, { statements, trips }]) => `${what}: ${statements} in ${trips}`)
   expect(table).toEqual([
@@ -152,5 +154,7 @@ it("take as many statements and round trips as this table says", async () => {
     "POST /subscriptions/{id}/pause: 13 in 3",
     // With a charge for what was used before.
     "POST /subscriptions/{id}/resume: 30 in 8",
+    "PATCH /subscriptions/{id}: 9 in 3",
+    "POST /subscriptions/{id}/cancel: 14 in 3",
   ])
 })

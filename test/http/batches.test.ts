@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest"
 import type { Answer } from "../support/api.ts"
 import { hold, holdTable } from "../support/checkout.ts"
 import { useOwnInstance } from "../support/instance.ts"
-import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
+import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
 
 const { api, live, database, accountId } = useOwnInstance()
@@ -322,6 +322,118 @@ describe("what is asked of an object that somebody holds", () => {
     )
     const charges = await api.all(`/charges?customer=${payer}`)
     expect(charges.map(({ status }) => status)).toEqual(["succeeded"])
+  })
+})
+
+describe("subscriptions that are changed at once", () => {
+  const patch = (id: string, body: object) => api.patch(`/subscriptions/${id}`, body)
+
+  it("are so one after the other where it is the same, and are answered each for itself", async () => {
+    const plan = await createPlan(api)
+    const clock = await createClock(api, "2026-01-31T00:00:00Z")
+    const [one, onClock, over] = [
+      await subscribe(plan),
+      await subscribe(plan, { test_clock: clock }),
+      await subscribe(plan),
+    ]
+    data(await verb(over, "cancel"))
+    const kinds = [
+      { id: one, body: { metadata: { a: "1" } }, says: "made" },
+      { id: onClock, body: { quantity: 3 }, says: "made" },
+      { id: one, body: { payment_method: "pm_test_insufficient_funds" }, says: "made" },
+      { id: "sub_none", body: { quantity: 1 }, says: "404 resource_missing null" },
+      { id: over, body: { quantity: 2 }, says: "422 subscription_state_invalid null" },
+      { id: over, body: { payment_method: "pm_test_expired_card" }, says: "422 subscription_state_invalid null" },
+      { id: one, body: { payment_method: "pm_none" }, says: "400 resource_missing payment_method" },
+      { id: onClock, body: { quantity: 9_000_000_000 }, says: "400 parameter_invalid quantity" },
+      { id: onClock, body: { payment_method: null, metadata: { b: "2" } }, says: "made" },
+      { id: one, body: { quantity: 2 }, says: "made" },
+    ]
+    const asked = mixed(kinds, 40)
+    const all = await Promise.all(asked.map(({ id, body }) => patch(id, body)))
+    expect(
+      all.map(({ status, body }) => (status === 200 ? "made" : `${status} ${body.error.code} ${body.error.param}`)),
+    ).toEqual(asked.map(({ says }) => says))
+    const [changed, changedOnClock] = [one, onClock].map(async (id) => data(await api.get(`/subscriptions/${id}`)))
+    const { payment_method: method, ...now } = (await changed)!
+    expect(now).toMatchObject({ metadata: { a: "1" }, quantity: 2 })
+    const methods = await api.all(`/customers/${now.customer}/payment-methods`)
+    expect(methods.map(({ id }) => id)).toContain(method)
+    // What was named where it was refused is attached to nobody.
+    const { customer } = data(await api.get(`/subscriptions/${over}`))
+    expect((await api.all(`/customers/${customer}/payment-methods`)).length).toBe(1)
+    expect(await changedOnClock).toMatchObject({ metadata: { b: "2" }, quantity: 3, payment_method: null })
+    const updates = (await api.all("/events?type=subscription.updated")).filter(({ data: of }) => of.object.id === one)
+    // What changes nothing is no event.
+    expect(updates.length).toBe(3)
+  })
+
+  it("try a method for what is overdue once each", async () => {
+    const clock = await createClock(api, "2026-01-31T00:00:00Z")
+    const plan = await createPlan(api)
+    const ids = []
+    for (let n = 0; n < 4; n++) {
+      const id = await subscribe(plan, { test_clock: clock })
+      data(await patch(id, { payment_method: "pm_test_insufficient_funds" }))
+      ids.push(id)
+    }
+    await advance(api, clock, "2026-02-28T00:00:00Z")
+    const all = await Promise.all(ids.map((id) => patch(id, { payment_method: "pm_test_success" })))
+    expect(all.map((answer) => data(answer).status)).toEqual(ids.map(() => "active"))
+    for (const id of ids) {
+      const charges = (await api.all("/charges")).filter(({ subscription }) => subscription === id)
+      expect(charges.map(({ status }) => status).sort()).toEqual(["failed", "succeeded", "succeeded"])
+    }
+  })
+})
+
+describe("subscriptions that are cancelled at once", () => {
+  const checkout = async (plan: string) => {
+    const body = {
+      mode: "subscription",
+      plan,
+      success_url: "https://shop.example/a",
+      cancel_url: "https://shop.example/b",
+    }
+    const customer = await createCustomer(api)
+    return data(await api.post("/checkout-sessions", { ...body, customer }), 201)
+  }
+  const statusOf = async (session: string) => data(await api.get(`/checkout-sessions/${session}`)).status
+
+  it("are so once each, and take their checkouts with them", async () => {
+    const plan = await createPlan(api)
+    const clock = await createClock(api, "2026-01-31T00:00:00Z")
+    const sessions = await Promise.all(Array.from({ length: 3 }, () => checkout(plan)))
+    const waiting = sessions.map(({ subscription }) => subscription)
+    const later = await subscribe(plan)
+    const ids = [await subscribe(plan), await subscribe(plan, { test_clock: clock }), later, ...waiting]
+    const all = await Promise.all([...ids, ...ids].map((id) => verb(id, "cancel", { at_period_end: id === later })))
+    for (const [at, id] of ids.entries()) {
+      const [first, second] = [all[at]!, all[at + ids.length]!]
+      if (id === later) {
+        expect([data(first).cancel_at_period_end, data(second).cancel_at_period_end]).toEqual([true, true])
+        continue
+      }
+      expect([first.status, second.status].sort()).toEqual([200, 422])
+      expect([first, second].map(({ body }) => body.data?.status ?? body.error.code).sort()).toEqual([
+        "cancelled",
+        "subscription_state_invalid",
+      ])
+    }
+    expect(await Promise.all(sessions.map(({ id }) => statusOf(id)))).toEqual(["expired", "expired", "expired"])
+  })
+
+  it("wait for a checkout that somebody holds, and keep nobody else", async () => {
+    const plan = await createPlan(api)
+    const session = await checkout(plan)
+    const held = await hold(database, (sql) => sql`SELECT 1 FROM checkout_session WHERE id = ${session.id} FOR UPDATE`)
+    const waiting = verb(session.subscription, "cancel")
+    const others = await Promise.all([await subscribe(plan), await subscribe(plan)].map((id) => verb(id, "cancel")))
+    expect(others.map((answer) => data(answer).status)).toEqual(["cancelled", "cancelled"])
+    await held.stands(1)
+    await held.release()
+    expect(data(await waiting).status).toBe("cancelled")
+    expect(await statusOf(session.id)).toBe("expired")
   })
 })
 

@@ -19,7 +19,7 @@ import { detach } from "../../src/payment_method/paymentMethods.ts"
 import type { Problem } from "../../src/problem.ts"
 import type { OutsideRail } from "../../src/rail/Rail.ts"
 import { createSubscriptions } from "../../src/subscription/create.ts"
-import { cancelSubscription, pauseSubscriptions, resumeSubscriptions } from "../../src/subscription/subscriptions.ts"
+import { cancelSubscriptions, pauseSubscriptions, resumeSubscriptions } from "../../src/subscription/subscriptions.ts"
 import type { Services } from "./service.ts"
 
 /** Returns the code of the refusal; undefined: it was done. */
@@ -100,7 +100,7 @@ export const verbs = {
       }),
     ),
   cancel: (tenant: Tenant, id: string, atPeriodEnd: boolean) =>
-    asked(Effect.as(cancelSubscription(tenant, id, { at_period_end: atPeriodEnd }), {})),
+    asked(Effect.as(only(cancelSubscriptions(tenant, [{ id, body: { at_period_end: atPeriodEnd } }])), {})),
   pause: (tenant: Tenant, id: string) => asked(Effect.as(only(pauseSubscriptions(tenant, [{ id, body: {} }])), {})),
   resume: (tenant: Tenant, id: string) => asked(only(resumeSubscriptions(tenant, [{ id }]))),
   setCard: (tenant: Tenant, id: string, card: string) =>
