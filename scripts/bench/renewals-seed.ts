@@ -62,6 +62,12 @@ export const seedPast = (charges: number, subscriptions: number, account = "acct
         yield* sql`SET LOCAL session_replication_role = replica`.unprepared
         yield* sql`SET LOCAL synchronous_commit = off`.unprepared
         yield* sql`SET LOCAL statement_timeout = 0`.unprepared
+        // Indexes are made at the end, in a go.
+        yield* sql`SET LOCAL maintenance_work_mem = '1GB'`.unprepared
+        const indexes = yield* sql<{ name: string; definition: string }>`
+          SELECT indexrelid::regclass::text AS name, pg_get_indexdef(indexrelid) AS definition
+          FROM pg_index WHERE indrelid = ANY('{charge,lifecycle_journal,event}'::regclass[]) AND NOT indisunique`
+        for (const { name } of indexes) yield* sql.unsafe(`DROP INDEX ${name}`)
         yield* sql`
           INSERT INTO charge (account_id, livemode, id, customer_id, subscription_id, bill_no, attempt_number, amount_kobo, period_start_at, period_end_at, lines, payment_method, rail, state, status, version,
             sent_at, created_at, paid_at)
@@ -79,6 +85,7 @@ export const seedPast = (charges: number, subscriptions: number, account = "acct
           SELECT account_id, livemode, (${sql.literal(idsByDay)})[1 + n * 28 / (${charges}::int + 1)] || k || lpad((${charges}::int - n)::text, 15, '0'), CASE k WHEN 1 THEN 'charge.succeeded' ELSE 'subscription.renewed' END, subscription_id,
             '{"object": "' || repeat(md5(n::text), 26) || '", "previous_attributes": {}}', at, now() - interval '1 day' - (n / ${charges}::float8) * interval '28 days'
           FROM (${past}) p, generate_series(1, 2) k`
+        for (const { definition } of indexes) yield* sql.unsafe(definition)
       }),
     )
     yield* sql`SET statement_timeout = 0`.unprepared

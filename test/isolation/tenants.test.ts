@@ -6,7 +6,7 @@ import { generateKey } from "../../src/key/key.ts"
 import { createApi } from "../support/api.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { type Server, startServer } from "../support/server.ts"
-import { createCustomer, createPlan, data, eventually, refusal } from "../support/story.ts"
+import { createCustomer, data, eventually, refusal } from "../support/story.ts"
 
 const { api, stranger, database, keys, accountId, server } = useOwnInstance()
 
@@ -26,17 +26,11 @@ const codes = (answers: ReadonlyArray<{ readonly status: number; readonly body: 
 
 describe("writes that wait for a row", () => {
   it("are refused in time, and leave others their connections", async () => {
-    const customer = await createCustomer(api)
-    const subscription = {
-      customer,
-      plan: await createPlan(api),
-      payment_method: "pm_test_success",
-    }
-    const { id } = data(await api.post("/subscriptions", subscription), 201)
-    const { first, patches } = await holding(`SELECT 1 FROM subscription WHERE id = '${id}' FOR UPDATE`, async () => {
+    const id = await createCustomer(api)
+    const { first, patches } = await holding(`SELECT 1 FROM customer WHERE id = '${id}' FOR UPDATE`, async () => {
       let answered = 0
       const patches = Array.from({ length: 20 }, async (_, n) => {
-        const answer = await api.patch(`/subscriptions/${id}`, { metadata: { n: String(n) } })
+        const answer = await api.patch(`/customers/${id}`, { metadata: { n: String(n) } })
         answered++
         return answer
       })
