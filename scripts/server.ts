@@ -1,10 +1,11 @@
 /** A server process of one's own: for the demo, the benchmarks and the tests. */
 import { type ChildProcess, spawn } from "node:child_process"
+import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { Redacted } from "effect"
 import type { EncryptionKey } from "../src/config/Config.ts"
 
-const MAIN = join(import.meta.dirname, "../src/main.ts")
+export const ROOT = join(import.meta.dirname, "..")
 /** A start takes a second; on a machine that has much else to do, many. */
 const START_LIMIT_MS = 180_000
 
@@ -22,9 +23,18 @@ const KEY = Buffer.alloc(32, "of databases for an hour")
 export const KEYS: ReadonlyArray<EncryptionKey> = [Redacted.make(KEY)]
 export const ENCRYPTION_KEY = KEY.toString("base64")
 
-/** Where Node keeps what it has compiled, if the parent has such a place: a start takes two thirds of the time. */
+/** Where Node keeps what it has compiled, if the parent has such a place. */
 export const compileCache = (): Readonly<Record<string, string>> =>
   process.env.NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }
+
+/** What an entry point is called in a bundle: `src/main.ts` is `src/main`. */
+export const entryName = (entry: string): string => entry.replace(/\.ts$/, "")
+
+/** The file of an entry point: in the parent's bundle, where it has one with it (scripts/bundle.ts), else its source. */
+export const fileOf = (entry: string): string => {
+  const bundled = join(process.env.SERVICE_BUNDLE ?? "", `${entryName(entry)}.mjs`)
+  return process.env.SERVICE_BUNDLE !== undefined && existsSync(bundled) ? bundled : join(ROOT, entry)
+}
 
 export interface Server {
   /** Where it listens, whatever stands before it. */
@@ -43,14 +53,14 @@ const exited = (child: ChildProcess): Promise<number | null> =>
     ? Promise.resolve(child.exitCode)
     : new Promise((resolve) => child.once("exit", (code) => resolve(code)))
 
-/** Starts `entry` with nothing but `env` and `args`, and waits until it says where it listens. */
+/** Starts the entry point with nothing but `env` and `args`, and waits until it says where it listens. */
 export const startServer = (
   env: Readonly<Record<string, string>>,
-  entry = MAIN,
+  entry = "src/main.ts",
   args: ReadonlyArray<string> = [],
 ): Promise<Server> =>
   new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry, ...args], {
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", fileOf(entry), ...args], {
       env: {
         PATH: process.env.PATH,
         PORT: "0",

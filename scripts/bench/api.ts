@@ -3,7 +3,6 @@
  *
  *   npm run bench:api -- --seconds 10 --connections 32
  */
-import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount } from "../../src/account/accounts.ts"
@@ -41,7 +40,7 @@ const { keys } = await Effect.runPromise(
 const key = keys.sk_test
 const env = { DATABASE_URL: Redacted.value(url) }
 const ours = await startServer(env)
-const bare = await startServer(env, join(import.meta.dirname, "bare-server.ts"))
+const bare = await startServer(env, "scripts/bench/bare-server.ts")
 
 const body = JSON.stringify({
   name: "Ada Obi",

@@ -1,7 +1,6 @@
 /**
  * What hostile tenants do: one load for each thing by which one could reach others. A further load is an entry of `loads`.
  */
-import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { Effect, Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -145,7 +144,7 @@ export const loads: ReadonlyArray<Load> = [
     name: "deliveries",
     what: "H2: 300 events as large as allowed, and ever more, to 16 endpoints that answer late or never",
     start: async ({ origin, hostile, run, post }) => {
-      const receiver = await startServer({}, join(import.meta.dirname, "webhook-receiver.ts"))
+      const receiver = await startServer({}, "scripts/bench/webhook-receiver.ts")
       for (const n of range(ENDPOINTS)) {
         const url = `${receiver.origin}/${n % 2 === 0 ? "slow" : "hang"}`
         await created(post("/webhook-endpoints", { url, enabled_events: ["*"] }))

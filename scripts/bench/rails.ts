@@ -4,7 +4,6 @@
  *
  *   npm run bench:rails -- --renewals 2000 --due 20000 --waiting 20000
  */
-import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { poolLayer } from "../../src/db/database.ts"
@@ -32,7 +31,7 @@ const LOOK_EVERY_MS = 100
 const instance = await startInstance()
 const standIn = await startServer(
   { DELAY_MS: String(DELAY_MS), HANG_MS: String(HANG_MS) },
-  join(import.meta.dirname, "rails-standin.ts"),
+  "scripts/bench/rails-standin.ts",
 )
 
 const run = <A, E>(url: Redacted.Redacted<string>, program: Effect.Effect<A, E, SqlClient.SqlClient>): Promise<A> =>

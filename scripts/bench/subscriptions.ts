@@ -6,7 +6,6 @@
  *   npm run bench:subscriptions -- --seconds 8 --connections 32
  */
 import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { createAccount } from "../../src/account/accounts.ts"
@@ -30,7 +29,7 @@ const run = <A, E>(program: Effect.Effect<A, E, SqlClient.SqlClient>): Promise<A
 const { keys } = await run(createAccount({ businessName: "Bench" }))
 const env = { DATABASE_URL: Redacted.value(url) }
 const ours = await startServer(env)
-const bare = await startServer(env, join(import.meta.dirname, "bare-server.ts"))
+const bare = await startServer(env, "scripts/bench/bare-server.ts")
 const api = createApi(ours.origin, keys.sk_test)
 
 const made = async (path: string, body: object): Promise<string> => {

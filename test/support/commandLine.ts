@@ -1,13 +1,10 @@
 /** The operator's command line for many commands one after the other. */
 import { fork } from "node:child_process"
-import { join } from "node:path"
 import { Redacted } from "effect"
 import { afterAll } from "vitest"
-import { compileCache, ENCRYPTION_KEY } from "../../scripts/server.ts"
+import { compileCache, ENCRYPTION_KEY, fileOf } from "../../scripts/server.ts"
 import type { TestDatabase } from "./database.ts"
 import type { Finished } from "./server.ts"
-
-const HOST = join(import.meta.dirname, "commandLineHost.ts")
 
 /** Call at the top of a test file. One command at a time. */
 export const useCommandLine = (database: TestDatabase, env: Readonly<Record<string, string>> = {}) => {
@@ -15,7 +12,7 @@ export const useCommandLine = (database: TestDatabase, env: Readonly<Record<stri
   let last: Promise<unknown> = Promise.resolve()
   afterAll(() => void host?.disconnect())
   const start = () =>
-    fork(HOST, [], {
+    fork(fileOf("test/support/commandLineHost.ts"), [], {
       env: {
         PATH: process.env.PATH,
         ENCRYPTION_KEY,

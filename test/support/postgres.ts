@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { TestProject } from "vitest/node"
+import { bundle } from "../../scripts/bundle.ts"
 import { temporaryDataDir } from "../../scripts/dataDir.ts"
 import { onDatabase, poolLayer } from "../../src/db/database.ts"
 import { useEmbeddedServer } from "../../src/db/embedded.ts"
@@ -44,7 +45,8 @@ const prepare = async (url: Redacted.Redacted<string>): Promise<Redacted.Redacte
   return admin
 }
 
-const COMPILED = join(import.meta.dirname, "../../node_modules/.cache/recurring-billing-tests")
+/** What tests start as processes. */
+const PROCESSES = ["src/main.ts", "src/cli.ts", "test/support/commandLineHost.ts", "test/support/mover.ts"]
 
 /** The server, on its `postgres` database, and what ends it. */
 export const startPostgres = async () => {
@@ -63,9 +65,14 @@ export const startPostgres = async () => {
 }
 
 export default async (project: TestProject) => {
+  const { folder, remove } = await bundle(PROCESSES)
   // For the workers and whatever they start.
-  process.env.NODE_COMPILE_CACHE ??= COMPILED
+  process.env.SERVICE_BUNDLE = folder
+  process.env.NODE_COMPILE_CACHE = join(folder, "compiled")
   const { url, end } = await startPostgres()
   project.provide("postgres", Redacted.value(url))
-  return end
+  return () => {
+    end()
+    remove()
+  }
 }

@@ -1,8 +1,7 @@
 /** Processes of a test's own, as an operator would run them. */
 import { spawn } from "node:child_process"
-import { join } from "node:path"
 import { Redacted } from "effect"
-import { compileCache, ENCRYPTION_KEY, startServer as start } from "../../scripts/server.ts"
+import { compileCache, ENCRYPTION_KEY, fileOf, startServer as start } from "../../scripts/server.ts"
 
 export type { Server } from "../../scripts/server.ts"
 
@@ -23,14 +22,10 @@ export const runToEnd = (
   input = "",
 ): Promise<Finished> =>
   new Promise((resolve) => {
-    const child = spawn(
-      process.execPath,
-      ["--disable-warning=ExperimentalWarning", join(import.meta.dirname, "../..", entry), ...args],
-      {
-        env: { PATH: process.env.PATH, ENCRYPTION_KEY, ...compileCache(), ...env },
-        stdio: ["pipe", "pipe", "pipe"],
-      },
-    )
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", fileOf(entry), ...args], {
+      env: { PATH: process.env.PATH, ENCRYPTION_KEY, ...compileCache(), ...env },
+      stdio: ["pipe", "pipe", "pipe"],
+    })
     // It may end without having read it.
     child.stdin.on("error", () => {})
     child.stdin.end(input)

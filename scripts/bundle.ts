@@ -1,0 +1,48 @@
+/**
+ * Entry points as a few files of plain JavaScript, made of the same sources. A process loads them in a third of the time that 1,300 modules take:
+ * for tests, which start it hundreds of times.
+ */
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { pathToFileURL } from "node:url"
+import { type Plugin, rolldown } from "rolldown"
+import { entryName, ROOT } from "./server.ts"
+
+/** Of the service's own sources: what they read beside them lies where it lay. */
+const inPlace: Plugin = {
+  name: "in-place",
+  transform: {
+    filter: { code: "import.meta.", id: { exclude: /node_modules/ } },
+    handler: (code, id) =>
+      code
+        .replaceAll("import.meta.dirname", JSON.stringify(dirname(id)))
+        .replaceAll("import.meta.url", JSON.stringify(pathToFileURL(id).href)),
+  },
+}
+
+export interface Bundle {
+  readonly folder: string
+  readonly remove: () => void
+}
+
+/** Bundles entry points, such as `src/main.ts`, in a folder of its own where what they import from outside is found. */
+export const bundle = async (entries: ReadonlyArray<string>): Promise<Bundle> => {
+  const parent = join(ROOT, "node_modules/.cache")
+  mkdirSync(parent, { recursive: true })
+  const folder = mkdtempSync(join(parent, "recurring-billing-"))
+  const remove = () => rmSync(folder, { recursive: true, force: true })
+  try {
+    const build = await rolldown({
+      cwd: ROOT,
+      platform: "node",
+      input: Object.fromEntries(entries.map((entry) => [entryName(entry), join(ROOT, entry)])),
+      plugins: [inPlace],
+    })
+    await build.write({ dir: folder, entryFileNames: "[name].mjs" })
+    await build.close()
+    return { folder, remove }
+  } catch (error) {
+    remove()
+    throw error
+  }
+}
