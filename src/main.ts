@@ -12,13 +12,12 @@ import { checkoutTimers } from "./checkout/closing.ts"
 import { clockWorker } from "./clock/clockWorker.ts"
 import { CLOCK_STEPS, expiryWorker } from "./clock/deletion.ts"
 import { railCallbackWorker } from "./collecting/callbacks.ts"
-import { chargeTimers, recoverCharges } from "./collecting/collect.ts"
+import { chargeTimers, recoverAll, recoverCharges } from "./collecting/collect.ts"
 import { type RailServices, railAttempts, railQuestions } from "./collecting/railCharges.ts"
 import { type Config, ConfigProblem } from "./config/Config.ts"
 import { readConfig } from "./config/readConfig.ts"
 import { purgeReplaced } from "./credential/credentials.ts"
 import { databaseUrl, poolLayer } from "./db/database.ts"
-import { MayWait } from "./db/held.ts"
 import { migrate } from "./db/migrate.ts"
 import { TenantDatabase } from "./db/TenantDatabase.ts"
 import { Deletions } from "./deletion/Deletions.ts"
@@ -94,7 +93,7 @@ const serve = Effect.fnUntraced(function* (
   demoKey: string | undefined,
 ) {
   const { address, origin, serve, stop } = yield* listen(config)
-  yield* every("recovery", MINUTE_MS, Effect.provideService(recoverCharges({}), MayWait, false))
+  yield* every("recovery", MINUTE_MS, recoverAll)
   yield* every("idempotency records", PURGE_EVERY_MS, purge)
   const requests = yield* Layer.build(
     Layer.mergeAll(

@@ -3,15 +3,25 @@
  * are settled, together. One that cannot be settled fails for whoever asked for it, and for nobody else; one whose rows somebody
  * else holds is settled behind the others, by its customer, and is answered as it stands where that takes long.
  */
-import { Cause, Context, Effect, Exit, Layer } from "effect"
-import type { SqlError } from "effect/sql"
-import type { ChargeRow } from "../charge/charge.ts"
-import { isLockTimeout, MayWait } from "../db/held.ts"
+import { Context, Effect, Exit, Layer } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { type ChargeRow, charges } from "../charge/charge.ts"
+import { MayWait } from "../db/held.ts"
 import { Places } from "../db/Places.ts"
+import { refOf } from "../db/tenant.ts"
+import { waitingLimit } from "../http/ArrivedAt.ts"
 import type { Problem } from "../problem.ts"
 import { Together } from "../Together.ts"
 import { sameForAll } from "../time.ts"
-import { type Codes, type CollectServices, collect, NO_CODES, recoverCharges, type Unsettled } from "./collect.ts"
+import {
+  type Codes,
+  type CollectServices,
+  collect,
+  isHeld,
+  NO_CODES,
+  recoverCharges,
+  type Unsettled,
+} from "./collect.ts"
 
 /** Charges of one request, at least one, and when they are attempted, in their customers' clock. */
 interface Payment {
@@ -23,11 +33,9 @@ interface Payment {
 /** Charges at their rail at once: few, so that their settlement keeps neither the loop nor their customers' rows for long. */
 const MAX_CHARGES = 100
 
-/** Payments that are settled behind the others at once, and of one account: most connections are left to those. */
+/** Charges that are settled behind the others at once, and of one account: most connections are left to those. */
 const BEHIND_AT_ONCE = 4
 const BEHIND_SHARE = 2
-/** For how long a request waits for one that is settled behind the others; it goes on without it (decision P11). */
-const MAX_WAIT_MS = 3_000
 
 const nameOf = ({ of }: Payment): string => of[0]!.id
 
@@ -35,14 +43,11 @@ const nameOf = ({ of }: Payment): string => of[0]!.id
 const laneOf = ({ of: [first] }: Payment): string =>
   `${first!.account_id} ${first!.livemode} ${first!.test_clock_id ?? ""}`
 
-const customerOf = ({ of: [first] }: Payment): string => `${first!.account_id} ${first!.customer_id}`
-
-type Collected = Exit.Exit<void, SqlError.SqlError>
-
-/** Whether all that went wrong with a payment is that somebody else holds what it needs. */
-const isHeld = (collected: Collected): boolean =>
-  Exit.isFailure(collected) &&
-  collected.cause.reasons.every((reason) => Cause.isFailReason(reason) && isLockTimeout(reason.error))
+/** What a payment comes to: what went wrong with it, and the charges, those that followed among them, whose rows somebody else holds. */
+interface Collected {
+  readonly outcome: Exit.Exit<void, SqlError.SqlError>
+  readonly held: ReadonlyArray<ChargeRow>
+}
 
 const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>) {
   const unsettled: Unsettled = new Map()
@@ -53,23 +58,42 @@ const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>
     sameForAll(now),
     { codes: new Map(payments.flatMap(({ codes }) => [...codes])), unsettled },
   )
-  return new Map<string, Collected>(
-    payments.map((payment) => {
-      const cause = payment.of.map(({ id }) => unsettled.get(id)).find((found) => found !== undefined)
-      return [nameOf(payment), cause === undefined ? Exit.void : Exit.failCause(cause)]
+  const all = [...unsettled.values()]
+  return new Map(
+    payments.map((payment): [string, Collected] => {
+      const broken = payment.of
+        .map(({ id }) => unsettled.get(id))
+        .find((one) => one !== undefined && !isHeld(one.cause))
+      const customerId = payment.of[0]!.customer_id
+      return [
+        nameOf(payment),
+        {
+          outcome: broken === undefined ? Exit.void : Exit.failCause(broken.cause),
+          held: all.flatMap(({ charge, cause }) =>
+            charge.customer_id === customerId && isHeld(cause) ? [charge] : [],
+          ),
+        },
+      ]
     }),
   )
 })
 
-/** Finishes what others hold, once it is free: their rail has answered. */
-const finishAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>) {
-  const finishing = ({ of }: Payment) =>
-    Effect.exit(Effect.forEach(of, ({ id }) => recoverCharges({ chargeId: id }), { discard: true }))
-  return new Map(
-    yield* Effect.forEach(payments, (payment) =>
-      Effect.map(finishing(payment), (collected): [string, Collected] => [nameOf(payment), collected]),
+/** Finishes charges that somebody holds, one after the other, each once it is free: their rail has answered. */
+const finishAll = Effect.fnUntraced(function* (held: ReadonlyArray<ChargeRow>) {
+  const sql = yield* SqlClient.SqlClient
+  const finishing = Effect.fnUntraced(function* (charge: ChargeRow) {
+    // Who takes charges over passes by those that are locked.
+    yield* sql.withTransaction(charges.lock([refOf(charge)]))
+    yield* recoverCharges({ chargeId: charge.id })
+  })
+  const finished = yield* Effect.forEach(held, (charge) =>
+    Effect.exit(
+      Effect.tapCause(finishing(charge), (cause) =>
+        Effect.logError("a charge cannot be settled", { charge: charge.id }, cause),
+      ),
     ),
   )
+  return new Map(held.map(({ id }, at) => [id, finished[at]!]))
 })
 
 export class Payments extends Context.Service<
@@ -93,20 +117,31 @@ export class Payments extends Context.Service<
         most: MAX_CHARGES,
       })
       const places = new Places(BEHIND_AT_ONCE, BEHIND_SHARE)
-      const behind = new Together<Payment, Collected, Problem, CollectServices>(context, nameOf, finishAll, {
-        laneOf: customerOf,
-        admit: ({ of: [first] }, run) => places.within(first!.account_id, run),
-      })
-      const finish = (payment: Payment) =>
-        Effect.flatMap(behind.ask(payment), (collected) => collected!).pipe(
+      const behind = new Together<ChargeRow, Exit.Exit<void, SqlError.SqlError>, Problem, CollectServices>(
+        context,
+        ({ id }) => id,
+        finishAll,
+        {
+          laneOf: ({ account_id, customer_id }) => `${account_id} ${customer_id}`,
+          admit: ({ account_id }, run) => places.within(account_id, run),
+        },
+      )
+      const finish = Effect.fnUntraced(function* (held: ReadonlyArray<ChargeRow>) {
+        const left = (yield* waitingLimit) - performance.now()
+        const finishing = Effect.forEach(held, (charge) => Effect.flatMap(behind.ask(charge), (exit) => exit!), {
+          concurrency: "unbounded",
+          discard: true,
+        })
+        yield* finishing.pipe(
           // Those that find no place are left to the recovery.
           Effect.catchTag("Problem", () => Effect.void),
-          Effect.timeoutOption(MAX_WAIT_MS),
-          Effect.asVoid,
+          Effect.timeoutOption(Math.max(left, 0)),
         )
+      })
       const collectOne = Effect.fnUntraced(function* (payment: Payment) {
-        const collected = (yield* atOnce.ask(payment))!
-        yield* isHeld(collected) ? finish(payment) : collected
+        const { outcome, held } = (yield* atOnce.ask(payment))!
+        yield* outcome
+        if (held.length > 0) yield* finish(held)
       })
       return Payments.of({
         collect: (of, now, codes = NO_CODES) => (of.length === 0 ? Effect.void : collectOne({ of, now, codes })),

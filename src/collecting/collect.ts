@@ -3,11 +3,12 @@
  * come back in (settle.ts). Charges of the rails outside wait for their turn in a queue (railCharges.ts); here they are passed
  * over.
  */
-import { type Cause, Effect } from "effect"
+import { Cause, Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
 import { standingAt } from "../clock/clocks.ts"
+import { isLockTimeout, MayWait } from "../db/held.ts"
 import { staysHere } from "../db/tenant.ts"
 import { releasing, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
@@ -30,8 +31,16 @@ export type Codes = ReadonlyMap<string, string>
 
 export const NO_CODES: Codes = new Map()
 
-/** Charges that could not be settled, with what went wrong. */
-export type Unsettled = Map<string, Cause.Cause<SqlError.SqlError>>
+/** For how long what somebody else holds is waited for where others would wait along with it; and once that was in vain. */
+const PATIENCE_MS = 500
+const LAST_PATIENCE_MS = 50
+
+/** Charges that could not be settled, by ID, with what went wrong. */
+export type Unsettled = Map<string, { readonly charge: ChargeRow; readonly cause: Cause.Cause<SqlError.SqlError> }>
+
+/** Whether all that went wrong is that somebody else holds what is needed. */
+export const isHeld = (cause: Cause.Cause<SqlError.SqlError>): boolean =>
+  cause.reasons.every((reason) => Cause.isFailReason(reason) && isLockTimeout(reason.error))
 
 const toRail = (charge: ChargeRow, now: number, codes = NO_CODES): RailCharge => ({
   account_id: charge.account_id,
@@ -55,17 +64,28 @@ const NO_METHOD: RailAnswer = {
 /**
  * Settles answers in one transaction; where that fails, each in one of its own, so that one which cannot be settled holds
  * nobody else's up: it stays in hand, and is tried again by the recovery. `unsettled` is told of those; without it, one answer that
- * cannot be settled is a failure.
+ * cannot be settled is a failure. What somebody else holds is not waited for by several for long, nor by one that may not wait.
  */
 const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, unsettled?: Unsettled) {
-  if (answers.length < 2 && unsettled === undefined) return yield* settle(answers, nowOf)
-  const alone = (answer: Answer) =>
-    Effect.catchCause(settle([answer], nowOf), (cause) => {
-      unsettled?.set(answer.charge.id, cause)
-      return Effect.as(Effect.logError("a charge cannot be settled", { charge: answer.charge.id }, cause), [])
+  const waits = yield* MayWait
+  const only = waits ? undefined : PATIENCE_MS
+  if (answers.length < 2 && unsettled === undefined) return yield* settle(answers, nowOf, only)
+  const alone = (answer: Answer, waitsMs: number | undefined) =>
+    Effect.catchCause(settle([answer], nowOf, waitsMs), (cause) => {
+      const { charge } = answer
+      unsettled?.set(charge.id, { charge, cause })
+      const log = !waits && isHeld(cause) ? Effect.logDebug : Effect.logError
+      return Effect.as(log("a charge cannot be settled", { charge: charge.id }, cause), [])
     })
-  const eachAlone = Effect.map(Effect.forEach(answers, alone), (attempts) => attempts.flat())
-  return yield* answers.length < 2 ? eachAlone : Effect.catchCause(settle(answers, nowOf), () => eachAlone)
+  const eachAlone = (waitsMs: number | undefined) =>
+    Effect.map(
+      Effect.forEach(answers, (answer) => alone(answer, waitsMs)),
+      (attempts) => attempts.flat(),
+    )
+  if (answers.length < 2) return yield* eachAlone(only)
+  return yield* Effect.catchCause(settle(answers, nowOf, PATIENCE_MS), () =>
+    eachAlone(waits ? undefined : LAST_PATIENCE_MS),
+  )
 })
 
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
@@ -89,8 +109,8 @@ const attempt = Effect.fnUntraced(function* (
 
 /** Fails with what went wrong first, if anything. */
 const failOf = (unsettled: Unsettled | undefined) => {
-  const [cause] = unsettled?.values() ?? []
-  return cause === undefined ? Effect.void : Effect.failCause(cause)
+  const [first] = unsettled?.values() ?? []
+  return first === undefined ? Effect.void : Effect.failCause(first.cause)
 }
 
 /**
@@ -132,7 +152,7 @@ const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now
 })
 
 /** Asks about dropped charges; one that the rail has never heard of is sent, under the same reference. */
-const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, unsettled?: Unsettled) {
+const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, unsettled: Unsettled) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
   const known = yield* rail.ask(payable.map((charge) => toRail(charge, nowOf(charge))))
@@ -184,15 +204,20 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)
       RETURNING charge.*, dropped.clock_at`,
   )
-  // A clock does not go on as long as one of its charges cannot be settled.
-  const unsettled: Unsettled | undefined = only.testClockId === undefined ? undefined : new Map()
+  const unsettled: Unsettled = new Map()
   const finishing = (its: typeof dropped) => {
     const now = Date.now()
     const clockOf = new Map(its.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
-    return finish(its, ({ customer_id }) => clockOf.get(customer_id!) ?? now, unsettled)
+    // What is not settled may be taken again.
+    return releasing(
+      chargeLease,
+      its,
+      finish(its, ({ customer_id }) => clockOf.get(customer_id!) ?? now, unsettled),
+    )
   }
   const groups = [...Map.groupBy(dropped, ({ test_clock_id }) => test_clock_id).values()]
-  if (groups.length < 2) {
+  // Who asks for some waits for them: a clock does not go on as long as one of its charges cannot be settled.
+  if (conditions.length > 0) {
     yield* Effect.forEach(groups, finishing, { discard: true })
     return yield* failOf(unsettled)
   }
@@ -202,6 +227,9 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
     { discard: true },
   )
 })
+
+/** Finishes whatever was dropped: what somebody holds keeps nothing else from it, and is tried again the next time. */
+export const recoverAll = Effect.provideService(recoverCharges({}), MayWait, false)
 
 /** The rail is asked about charges that it has not decided. */
 export const chargeTimers = timerHandler(

@@ -4,11 +4,9 @@ import { SqlClient } from "effect/sql"
 import { type ChargeRow, isQueued } from "../charge/charge.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { refOf } from "../db/tenant.ts"
-import { ArrivedAt } from "../http/ArrivedAt.ts"
+import { waitingLimit } from "../http/ArrivedAt.ts"
 import { Payments } from "./Payments.ts"
 
-/** A request is answered within 5 s of its arrival, whatever the rail does (decision P11). */
-const MAX_WAIT_MS = 4_400
 /** Most rails answer at once; of one that does not, hundreds of requests may wait, and leave the database to others. */
 const FIRST_LOOK_MS = 50
 const LONGEST_LOOK_MS = 500
@@ -17,7 +15,7 @@ const LONGEST_LOOK_MS = 500
 const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
   if (of.length === 0) return
   const sql = yield* SqlClient.SqlClient
-  const limit = ((yield* ArrivedAt) ?? performance.now()) + MAX_WAIT_MS
+  const limit = yield* waitingLimit
   for (let look = FIRST_LOOK_MS; ; look = Math.min(look * 1.25, LONGEST_LOOK_MS)) {
     const sending = yield* sql`
       SELECT 1 FROM ${records(sql, of.map(refOf), REF_COLUMNS)} r

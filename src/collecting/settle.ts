@@ -8,7 +8,6 @@ import { paramsOf } from "../../machines/decide.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, charges, isQueued } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
-import { MayWait } from "../db/held.ts"
 import { IN_ONE_GO, readingFirst, sent } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { refOf } from "../db/tenant.ts"
@@ -219,20 +218,12 @@ const applyTo = Effect.fnUntraced(function* (locked: Locked, answers: ReadonlyAr
 export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf))
 
-/** For how long what somebody else holds is waited for where others would wait along with it. */
-const PATIENCE_MS = 500
+const limitWaiting = (waitsMs: number) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sent(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`))
 
-const limitWaiting = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-  sent(sql`SELECT set_config('lock_timeout', ${String(PATIENCE_MS)}, true)`),
-)
-
-/**
- * Applies answers in a transaction of their own. Several at once do not wait long for what somebody else holds, which one of them may
- * need; nor does one that may not wait: that fails as a lock's time-out does.
- */
-export const settle = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
-  Effect.flatMap(MayWait, (waits) => {
-    const locking = lockAnswered(answers)
-    const reads = waits && answers.length === 1 ? locking : Effect.andThen(limitWaiting, locking)
-    return retryingDeadlocks(readingFirst(reads, (locked) => applyTo(locked, answers, nowOf)))
-  })
+/** Applies answers in a transaction of their own, which waits for `waitsMs` at most for each thing that somebody else holds, where that is said. */
+export const settle = (answers: ReadonlyArray<Answer>, nowOf: NowOf, waitsMs?: number) => {
+  const locking = lockAnswered(answers)
+  const reads = waitsMs === undefined ? locking : Effect.andThen(limitWaiting(waitsMs), locking)
+  return retryingDeadlocks(readingFirst(reads, (locked) => applyTo(locked, answers, nowOf)))
+}

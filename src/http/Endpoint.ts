@@ -61,9 +61,9 @@ export type Handler<Body, Query, A, R> =
    * to do; `reply` reads what is returned. A try that a crash cut short in between is ended by `finish`.
    */
   | ({ readonly kind: "staged" } & (
-      | { readonly begin: (request: Request<Body, Query>) => Result<Begun<R>, R> }
+      | { readonly begin: (request: Request<Body, Query>) => Result<Begun<A, R>, R> }
       | ({
-          readonly beginAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<Begun<R>, R>
+          readonly beginAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<Begun<A, R>, R>
         } & Needed<Body, Query>)
     ) & {
         readonly finish: (tenant: Tenant, id: string) => Result<void, R>
@@ -71,9 +71,11 @@ export type Handler<Body, Query, A, R> =
       })
 
 /** What the first stage made, by ID, and what is to be done once it is committed. */
-export interface Begun<R> {
+export interface Begun<A, R> {
   readonly id: string
   readonly after: Result<void, R>
+  /** What is returned where nothing is left to do. */
+  readonly returned?: A
 }
 
 export interface Declaration<

@@ -146,7 +146,7 @@ const writeAll =
     )
 
 /** Notes what a request has begun, so that another try finishes it. */
-const note = <R, A extends Begun<R>>({ request, held }: Run<R>, begun: A) =>
+const note = <R, A extends Begun<Returned, R>>({ request, held }: Run<R>, begun: A) =>
   Effect.as(held === undefined ? Effect.void : noteResource(request, held, begun.id), begun)
 
 const beginAll =
@@ -154,7 +154,7 @@ const beginAll =
   (runs: ReadonlyArray<Run<R>>) =>
     Effect.flatMap(beginAll(runs.map(({ request }) => request)), (decided) =>
       // What charges is counted before it does: a write that cannot be counted takes no money.
-      finishAll(runs, decided, note<R, Begun<R>>),
+      finishAll(runs, decided, note<R, Begun<Returned, R>>),
     )
 
 const begin = <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) => {
@@ -169,17 +169,17 @@ const begin = <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) => 
 
 const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) {
   const { request, held } = run
-  const respond = (id: string) => {
-    const work = reply(run, handler.reply(request, id))
+  const respond = (id: string, returned?: Returned) => {
+    const work = reply(run, returned === undefined ? handler.reply(request, id) : Effect.succeed(returned))
     return held === undefined ? reading(run, work) : writing(run, work)
   }
   if (held?.resourceId != null) {
     yield* handler.finish(request, held.resourceId)
     return yield* respond(held.resourceId)
   }
-  const { id, after, headers } = yield* begin(run, handler, batches)
+  const { id, after, headers, returned } = yield* begin(run, handler, batches)
   yield* after
-  return { ...(yield* respond(id)), headers }
+  return { ...(yield* respond(id, returned)), headers }
 })
 
 /** Runs the handler; returns its response. */

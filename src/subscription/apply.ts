@@ -133,16 +133,11 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
     },
   )
   const attemptsOf = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
-  const paidBy = yield* readTerms(
-    accepted.flatMap(({ found: { row } }) =>
-      (rows.get(row.id) ?? row).payment_method_id === row.payment_method_id ? [] : [refOf(row)],
-    ),
-  )
   return decided.map(
     Exit.map(({ found, verdict }): Outcome<A> => {
       const row = rows.get(found.row.id) ?? found.row
       const answer = verdict.answer({ row, now: found.now, attempts: attemptsOf.get(row.id) ?? [] })
-      return { answer, found: { ...found, row, terms: paidBy.get(row.id) ?? found.terms } }
+      return { answer, found: { ...found, row } }
     }),
   )
 })

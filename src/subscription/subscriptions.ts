@@ -9,12 +9,12 @@ import { refOf, type Tenant } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
-import { invalid, problem } from "../problem.ts"
+import { invalid, type Problem, problem } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
 import { type Applied, applyAll, type Found } from "./apply.ts"
 import { Checkouts } from "./Checkouts.ts"
-import { type SubscriptionRow, subscriptions } from "./subscription.ts"
+import { renderSubscription, type SubscriptionRow, subscriptions } from "./subscription.ts"
 
 /** What one period comes to must be chargeable (decision B4). */
 export const checkAmount = (priceKobo: number, quantity: number) =>
@@ -134,6 +134,13 @@ const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Buy
   }
 })
 
+/** A change that is made, and the charges to attempt that it brings about. */
+interface Begun {
+  readonly row: SubscriptionRow
+  readonly attempts: ReadonlyArray<ChargeRow>
+  readonly now: number
+}
+
 /** Changes what the merchant may change (decision E14); `buyer`: of one that names a payment method, or none any more. */
 const update = Effect.fnUntraced(function* (
   { row, now }: Found,
@@ -168,35 +175,49 @@ const tryMethod = ({ row, now }: Found) =>
     answer: ({ attempts }: Applied) => attempts,
   })
 
-/** Changes those that requests name which came together: for each what it comes to. */
-export const updateSubscriptions = Effect.fn("subscription.update")(function* (
-  tenant: Tenant,
-  requests: ReadonlyArray<On<SubscriptionPatch>>,
-) {
+/** What each of several requests that name a payment method, or none any more, pays by, locked. */
+const buyersOf = Effect.fnUntraced(function* (tenant: Tenant, requests: ReadonlyArray<On<SubscriptionPatch>>) {
   const naming = requests.filter(({ body }) => body.payment_method !== undefined)
-  const known =
-    naming.length === 0 ? undefined : yield* subscriptions.find(tenant, [...new Set(naming.map(({ id }) => id))])
+  if (naming.length === 0) return new Map<On<SubscriptionPatch>, Buyer>()
+  const known = yield* subscriptions.find(tenant, [...new Set(naming.map(({ id }) => id))])
   const named = naming.flatMap((request) => {
-    const row = known!.get(request.id)
+    const row = known.get(request.id)
     return row === undefined
       ? []
       : [{ request, customer: row.customer_id, payment_method: request.body.payment_method ?? undefined }]
   })
   const buyers = yield* readBuyers(tenant, named)
-  const buyerOf = new Map(named.map(({ request }, at) => [request, buyers[at]!]))
-  const updated = yield* applyAll(tenant, requests, (found, request) => update(found, request, buyerOf.get(request)))
-  const others = updated.filter(Exit.isSuccess).flatMap(({ value }) => (value.isAnother ? [value.row] : []))
-  const tried = new Map<string, ReadonlyArray<ChargeRow>>()
-  if (others.length > 0) {
-    const once = [...new Map(others.map((row) => [row.id, row])).values()]
-    for (const [at, attempts] of (yield* applyAll(tenant, once, tryMethod)).entries())
-      tried.set(once[at]!.id, yield* attempts)
+  return new Map(named.map(({ request }, at) => [request, buyers[at]!]))
+})
+
+/** Changes those that requests name which came together: for each what it comes to. */
+export const updateSubscriptions = Effect.fn("subscription.update")(function* (
+  tenant: Tenant,
+  requests: ReadonlyArray<On<SubscriptionPatch>>,
+) {
+  const buyers = yield* buyersOf(tenant, requests)
+  const begun = new Map<On<SubscriptionPatch>, Exit.Exit<Begun, Problem>>()
+  // Those of one subscription follow each other, each with the payment that it brings about.
+  for (let left = requests; left.length > 0; left = left.filter((one) => !begun.has(one))) {
+    const firsts = [...Map.groupBy(left, ({ id }) => id).values()].map(([first]) => first!)
+    const updated = yield* applyAll(tenant, firsts, (found, request) => update(found, request, buyers.get(request)))
+    const others = updated.flatMap((one) => (Exit.isSuccess(one) && one.value.isAnother ? [one.value.row] : []))
+    const attempts = new Map<string, ReadonlyArray<ChargeRow>>()
+    // One that failed would fail what is written of it already.
+    if (others.length > 0)
+      for (const [at, tried] of (yield* applyAll(tenant, others, tryMethod)).entries())
+        attempts.set(others[at]!.id, yield* tried)
+    for (const [at, request] of firsts.entries())
+      begun.set(
+        request,
+        Exit.map(updated[at]!, ({ row, now }) => ({ row, now, attempts: attempts.get(row.id) ?? [] })),
+      )
   }
-  // Of several requests the first sees to what is tried.
-  const takeTried = (id: string) => {
-    const attempts = tried.get(id) ?? []
-    tried.delete(id)
-    return attempts
-  }
-  return updated.map(Exit.map(({ row: { id }, now }) => ({ id, after: pay(takeTried(id), now) })))
+  return requests.map((request) =>
+    Exit.map(begun.get(request)!, ({ row, attempts, now }) => ({
+      id: row.id,
+      after: pay(attempts, now),
+      ...(attempts.length === 0 ? { returned: renderSubscription(row) } : {}),
+    })),
+  )
 })

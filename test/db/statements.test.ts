@@ -154,7 +154,7 @@ it("take as many statements and round trips as this table says", async () => {
     "POST /subscriptions/{id}/pause: 13 in 3",
     // With a charge for what was used before.
     "POST /subscriptions/{id}/resume: 30 in 8",
-    "PATCH /subscriptions/{id}: 9 in 3",
+    "PATCH /subscriptions/{id}: 8 in 2",
     "POST /subscriptions/{id}/cancel: 14 in 3",
   ])
 })

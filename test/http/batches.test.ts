@@ -368,6 +368,40 @@ describe("subscriptions that are changed at once", () => {
     expect(updates.length).toBe(3)
   })
 
+  it("try the method that one of them names for it, whatever the others change", async () => {
+    const clock = await createClock(api, "2026-01-31T00:00:00Z")
+    const plan = await createPlan(api)
+    const ids = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const id = await subscribe(plan, { test_clock: clock })
+        data(await patch(id, { payment_method: "pm_test_insufficient_funds" }))
+        return id
+      }),
+    )
+    await advance(api, clock, "2026-02-28T00:00:00Z")
+    const others = [{ metadata: { a: "1" } }, { payment_method: null }]
+    const all = await Promise.all(
+      ids.flatMap((id, at) => {
+        const other = patch(id, others[at % 2]!)
+        const naming = patch(id, { payment_method: "pm_test_success" })
+        return at < 2 ? [naming, other] : [other, naming]
+      }),
+    )
+    const named = [all[0]!, all[2]!, all[5]!, all[7]!]
+    expect(named.map((answer) => data(answer).status)).toEqual(ids.map(() => "active"))
+    for (const id of ids) {
+      const charges = (await api.all("/charges")).filter(({ subscription }) => subscription === id)
+      expect(charges.map(({ status }) => status).sort()).toEqual(["failed", "succeeded", "succeeded"])
+    }
+  })
+
+  it("are answered each as it left it", async () => {
+    const id = await subscribe(await createPlan(api))
+    const quantities = Array.from({ length: 20 }, (_, n) => n + 2)
+    const all = await Promise.all(quantities.map((quantity) => patch(id, { quantity })))
+    expect(all.map((answer) => data(answer).quantity)).toEqual(quantities)
+  })
+
   it("try a method for what is overdue once each", async () => {
     const clock = await createClock(api, "2026-01-31T00:00:00Z")
     const plan = await createPlan(api)
@@ -434,6 +468,31 @@ describe("subscriptions that are cancelled at once", () => {
     await held.release()
     expect(data(await waiting).status).toBe("cancelled")
     expect(await statusOf(session.id)).toBe("expired")
+  })
+})
+
+describe("a charge that somebody holds", () => {
+  it("keeps no other, is answered as it stands where it stays held, and settles once it is free", async () => {
+    const [payer, ...others] = await Promise.all(Array.from({ length: 4 }, () => createCustomer(api)))
+    const charge = (customer: string) =>
+      api.post("/charges", { customer, amount: 5000, currency: "NGN", payment_method: "pm_test_success" })
+    const paying = charge(payer!)
+    const rail = await holdTable(database, "simulator_attempt")
+    await rail.stands(1)
+    const [made] = await api.all(`/charges?customer=${payer}`)
+    const held = await hold(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${made!.id} FOR UPDATE`)
+    await rail.release()
+    const free = await Promise.all(others.map(charge))
+    expect(free.map((answer) => data(answer, 201).status)).toEqual(others.map(() => "succeeded"))
+    expect(data(await paying, 201).status).toBe("pending")
+    await held.release()
+    await eventually(async () =>
+      data(await api.get(`/charges/${made!.id}`)).status === "succeeded" ? true : undefined,
+    )
+    const [row] = await database.run(
+      (sql) => sql<{ attempts: number }>`SELECT attempts FROM simulator_attempt WHERE reference = ${made!.id}`,
+    )
+    expect(row!.attempts).toBe(1)
   })
 })
 

@@ -8,7 +8,7 @@ import { KEYS } from "../../scripts/server.ts"
 import { CheckoutLinks } from "../../src/checkout/CheckoutLinks.ts"
 import { checkoutTimers } from "../../src/checkout/closing.ts"
 import { railCallbackWorker } from "../../src/collecting/callbacks.ts"
-import { chargeTimers, recoverCharges } from "../../src/collecting/collect.ts"
+import { chargeTimers, recoverAll } from "../../src/collecting/collect.ts"
 import { type RailServices, railAttempts, railQuestions } from "../../src/collecting/railCharges.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import { Origin } from "../../src/http/Origin.ts"
@@ -48,7 +48,7 @@ export interface Complaint {
 const fireTimers = sweep([chargeTimers, subscriptionTimers, checkoutTimers, refundTimers])
 
 const startWorkers = Effect.gen(function* () {
-  yield* every("recovery", RECOVER_EVERY_MS, recoverCharges({}))
+  yield* every("recovery", RECOVER_EVERY_MS, recoverAll)
   yield* railCallWorker<RailServices>([railAttempts, railQuestions, railRefunds])
   yield* railCallbackWorker
 })
