@@ -97,28 +97,33 @@ const PARENT = 1
 /** CPU that a process has taken so far, in milliseconds. */
 const cpuOf = (pid: number): number => (ticks(statOf(pid), OWN) / TICKS_A_SECOND) * 1000
 
-/** Of Postgres with its processes, but for those that vacuum what the loads before have written. */
-const cpuOfPostgres = async (): Promise<number> => {
+/** Of Postgres and its processes, each by its number, but for those that vacuum what the loads before have written. */
+const cpuOfPostgres = async (): Promise<ReadonlyMap<number, number>> => {
   const postmaster = await run(
     Effect.flatMap(SqlClient.SqlClient, (sql) =>
       Effect.map(sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`, ([row]) => Number(statOf(row!.pid)[PARENT])),
     ),
   )
-  const children = readdirSync("/proc").flatMap((name) => {
-    if (!/^\d+$/.test(name)) return []
-    try {
-      const fields = statOf(Number(name))
-      const isCounted =
-        Number(fields[PARENT]) === postmaster && !readFileSync(`/proc/${name}/cmdline`, "utf8").includes("autovacuum")
-      return isCounted ? [ticks(fields, OWN)] : []
-    } catch {
-      // It has ended meanwhile.
-      return []
-    }
-  })
-  const all = children.reduce((sum, one) => sum + one, ticks(statOf(postmaster), OWN))
-  return (all / TICKS_A_SECOND) * 1000
+  const isCounted = (pid: number): boolean =>
+    pid === postmaster ||
+    (Number(statOf(pid)[PARENT]) === postmaster && !readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("autovacuum"))
+  return new Map(
+    readdirSync("/proc").flatMap((name): ReadonlyArray<[number, number]> => {
+      const pid = Number(name)
+      if (!Number.isInteger(pid)) return []
+      try {
+        return isCounted(pid) ? [[pid, cpuOf(pid)]] : []
+      } catch {
+        // It has ended meanwhile.
+        return []
+      }
+    }),
+  )
 }
+
+/** What they have taken since, in milliseconds; one that ended meanwhile is not known any more. */
+const spent = (before: ReadonlyMap<number, number>, after: ReadonlyMap<number, number>): number =>
+  [...after].reduce((sum, [pid, ms]) => sum + ms - (before.get(pid) ?? 0), 0)
 
 for (const { name, path, body } of CASES) {
   const requests = buyers.map((buyer) => ({ path: PREFIX + path(buyer), body: JSON.stringify(body(buyer)) }))
@@ -138,7 +143,7 @@ for (const { name, path, body } of CASES) {
   const [nodeAfter, postgresAfter] = [cpuOf(ours.process.pid!), await cpuOfPostgres()]
   console.log(
     `${name.padEnd(36)} ${Math.round(median(pairs.map(([a]) => a)))} a second (99 % in ${median(pairs.map(([, , p]) => p))} ms), bare node:http ${Math.round(median(pairs.map(([, b]) => b)))}: ${median(pairs.map(([a, b]) => a / b)).toFixed(3)}; ` +
-      `alone ${alone.p50} ms, ${((nodeAfter - node) / ALONE).toFixed(1)} ms of CPU in Node and ${((postgresAfter - postgres) / ALONE).toFixed(1)} in Postgres`,
+      `alone ${alone.p50} ms, ${((nodeAfter - node) / ALONE).toFixed(1)} ms of CPU in Node and ${(spent(postgres, postgresAfter) / ALONE).toFixed(1)} in Postgres`,
   )
 }
 await ours.stop()
