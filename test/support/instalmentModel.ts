@@ -80,6 +80,16 @@ export const EXAMPLES: Array<[InstalmentInput, Array<Move>]> = (
     [{ type: "pay", share: 0.9, declined: false, meanwhile: { type: "cancel" } }],
     [{ type: "pay", share: 0.9, declined: false, meanwhile: { type: "wait", days: 2 } }],
     [{ type: "wait", days: 0 }],
+    // The last instalment is missed while it is being paid: its fee alone is left.
+    [
+      { type: "pay", share: 0, declined: false },
+      { type: "wait", days: 28 },
+      { type: "pay", share: 0, declined: false },
+      { type: "wait", days: 31 },
+      { type: "pay", share: 0, declined: false, meanwhile: { type: "wait", days: 2 } },
+      { type: "wait", days: 20 },
+      { type: "pay", share: 0, declined: false },
+    ],
   ] satisfies Array<Array<Move>>
 ).map((moves) => [
   {
