@@ -82,9 +82,9 @@ export class Together<Q, A, E, R> {
           this.#admitted.add(name)
           return this.#work(batch.map(([, { question }]) => question))
         })
-        const [{ question: first }] = lane.values() as unknown as [Waiting<Q, A, E>]
+        const [first] = lane.values()
         const asking = lane.size
-        const found = yield* Effect.exit(this.#admit(first, run))
+        const found = yield* Effect.exit(this.#admit(first!.question, run))
         this.#admitted.delete(name)
         // Those that were not admitted; who came since asks for themselves.
         if (batch.length === 0) batch = this.#take(lane, asking)

@@ -80,10 +80,10 @@ export const expireSession = Effect.fn("checkout.expire")(function* (tenant: Ten
 })
 
 /** The open sessions of subscriptions, locked in the order of their own IDs. */
-const lockOpen = (of: ReadonlyArray<Ref>, mode: LockMode = "UPDATE", only = "true") =>
-  Effect.flatMap(
-    SqlClient.SqlClient,
-    (sql) => sql<SessionRow>`
+const lockOpen = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>, mode: LockMode = "UPDATE", only = "true") {
+  if (of.length === 0) return []
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<SessionRow>`
       SELECT s.* FROM (
         SELECT o.* FROM ${records(sql, of, REF_COLUMNS)} r CROSS JOIN LATERAL (
           SELECT account_id, livemode, id FROM checkout_session
@@ -93,8 +93,8 @@ const lockOpen = (of: ReadonlyArray<Ref>, mode: LockMode = "UPDATE", only = "tru
         SELECT * FROM checkout_session
         WHERE (account_id, livemode, id) = (k.account_id, k.livemode, k.id) AND status = 'open' AND ${sql.literal(only)}
         FOR ${sql.literal(mode)}
-      ) s`,
-  )
+      ) s`
+})
 
 /** A subscription that is cancelled while it waits takes its session with it. */
 export const checkoutsLayer = Layer.effect(

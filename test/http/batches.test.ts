@@ -142,16 +142,21 @@ const subscribe = async (plan: string, on: Readonly<Record<string, unknown>> = {
 
 const verb = (id: string, name: string, body: object = {}) => api.post(`/subscriptions/${id}/${name}`, body)
 
+/** One on the wall clock, one on a test clock, and one that is cancelled. */
+const subscribeToEach = async (plan: string) => {
+  const clock = await createClock(api, "2026-01-31T00:00:00Z")
+  const [one, onClock, over] = [
+    await subscribe(plan),
+    await subscribe(plan, { test_clock: clock }),
+    await subscribe(plan),
+  ]
+  data(await verb(over, "cancel"))
+  return { one, onClock, over }
+}
+
 describe("reports of units that come at once", () => {
   it("count one after the other, and are answered each for itself", async () => {
-    const clock = await createClock(api, "2026-01-31T00:00:00Z")
-    const plan = await createPlan(api, { overage_per_unit: 1_000 })
-    const [one, onClock, over] = [
-      await subscribe(plan),
-      await subscribe(plan, { test_clock: clock }),
-      await subscribe(plan),
-    ]
-    data(await verb(over, "cancel"))
+    const { one, onClock, over } = await subscribeToEach(await createPlan(api, { overage_per_unit: 1_000 }))
     const kinds = [
       { id: one, body: { quantity: 1 }, says: "made" },
       { id: onClock, body: { quantity: 2 }, says: "made" },
@@ -329,14 +334,7 @@ describe("subscriptions that are changed at once", () => {
   const patch = (id: string, body: object) => api.patch(`/subscriptions/${id}`, body)
 
   it("are so one after the other where it is the same, and are answered each for itself", async () => {
-    const plan = await createPlan(api)
-    const clock = await createClock(api, "2026-01-31T00:00:00Z")
-    const [one, onClock, over] = [
-      await subscribe(plan),
-      await subscribe(plan, { test_clock: clock }),
-      await subscribe(plan),
-    ]
-    data(await verb(over, "cancel"))
+    const { one, onClock, over } = await subscribeToEach(await createPlan(api))
     const kinds = [
       { id: one, body: { metadata: { a: "1" } }, says: "made" },
       { id: onClock, body: { quantity: 3 }, says: "made" },
