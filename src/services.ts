@@ -16,6 +16,7 @@ import { Keys } from "./key/Keys.ts"
 import { VatRate } from "./ledger/VatRate.ts"
 import { Nudging } from "./nudge/Nudging.ts"
 import { paymentLinkOwner } from "./payment_link/owner.ts"
+import { Lookout } from "./process/Lookout.ts"
 import { Runner } from "./process/Runner.ts"
 import { simulatorLayer } from "./rail/simulator/simulator.ts"
 import { RailCallbacks } from "./rail_callback/RailCallbacks.ts"
@@ -70,6 +71,7 @@ export const servicesLayer = (
     Layer.provideMerge(
       Layer.mergeAll(
         Keys.layer,
+        Lookout.layer,
         meteringLayer,
         Nudging.layer(quietHours),
         RailCallbacks.layer,

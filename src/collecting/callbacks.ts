@@ -1,15 +1,15 @@
 /** Acts on what callbacks of rails named: the rail is asked about it, and nothing else of a callback counts (decision P13). */
-import { Effect } from "effect"
+import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { records } from "../db/records.ts"
 import { type Ref, staysHere } from "../db/tenant.ts"
-import { every } from "../process/workers.ts"
+import { Lookout } from "../process/Lookout.ts"
+import { whenWoken } from "../process/workers.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { askAboutRefunds } from "../refund/requests.ts"
 import { askNow } from "./asking.ts"
 
-const LOOK_EVERY_MS = 100
 const MAX_BATCH = 200
 /** However often a reference is named, this process follows it up so seldom: whoever has the keys may name it without end. */
 const AGAIN_AFTER_MS = 250
@@ -75,5 +75,8 @@ export const railCallbackWorker = Effect.gen(function* () {
       found = named.length
     }
   })
-  yield* every("rail callbacks", LOOK_EVERY_MS, Effect.uninterruptible(work))
+  const wake = yield* Queue.sliding<void>(1)
+  const named = sql`SELECT FROM rail_callback ORDER BY account_id, livemode, rail, reference LIMIT 1`
+  yield* (yield* Lookout).watch(named, () => Queue.offerUnsafe(wake, undefined))
+  yield* whenWoken("rail callbacks", wake, Effect.uninterruptible(work))
 })

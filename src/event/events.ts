@@ -2,10 +2,11 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as Kind from "../db/Kind.ts"
-import { carriedOut, type OneStatement } from "../db/pipelining.ts"
+import { carriedOut } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { inOneStatement, type Write } from "../db/writes.ts"
 import { newId } from "../ids.ts"
 import type { Json } from "../json.ts"
 import { formatInstant } from "../time.ts"
@@ -70,35 +71,42 @@ const rowOf = (event: NewEvent<string>): EventRow => ({
   created_at: event.at,
 })
 
-const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<EventRow>, deliver: boolean): OneStatement =>
+const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<EventRow>, deliver: boolean): ReadonlyArray<Write> =>
   rows.length === 0
-    ? undefined
-    : sql`
-      WITH made AS (
-        INSERT INTO event (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r
-        RETURNING account_id, livemode, id, type, object_id
-      )
-      INSERT INTO webhook_delivery (account_id, livemode, id, event_id, webhook_endpoint_id, object_id)
-      SELECT m.account_id, m.livemode, 'dlv' || substr(m.id, 4) || substr(w.id, 3), m.id, w.id, m.object_id
-      FROM made m CROSS JOIN LATERAL (
-        SELECT e.id FROM webhook_endpoint e
-        WHERE e.account_id = m.account_id AND e.livemode = m.livemode AND e.state = 'enabled' AND e.enabled_events && event_patterns(m.type)
-        -- An account has few endpoints, and all accounts together many: always looked up by account.
-        OFFSET 0
-      ) w
-      WHERE ${deliver} ORDER BY m.id, w.id`
+    ? []
+    : [
+        [
+          "events",
+          sql`
+            INSERT INTO event (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r
+            RETURNING account_id, livemode, id, type, object_id`,
+        ],
+        [
+          "deliveries",
+          sql`
+            INSERT INTO webhook_delivery (account_id, livemode, id, event_id, webhook_endpoint_id, object_id)
+            SELECT m.account_id, m.livemode, 'dlv' || substr(m.id, 4) || substr(w.id, 3), m.id, w.id, m.object_id
+            FROM events m CROSS JOIN LATERAL (
+              SELECT e.id FROM webhook_endpoint e
+              WHERE e.account_id = m.account_id AND e.livemode = m.livemode AND e.state = 'enabled' AND e.enabled_events && event_patterns(m.type)
+              -- An account has few endpoints, and all accounts together many: always looked up by account.
+              OFFSET 0
+            ) w
+            WHERE ${deliver} ORDER BY m.id, w.id`,
+        ],
+      ]
 
 /**
  * Appends events in the given order. With each goes a delivery to every endpoint that wants it; its ID follows from both, so that
  * there is one.
  */
-export const appendingEvents = (sql: SqlClient.SqlClient, appended: ReadonlyArray<NewEvent>): OneStatement =>
+export const appendingEvents = (sql: SqlClient.SqlClient, appended: ReadonlyArray<NewEvent>): ReadonlyArray<Write> =>
   inserting(sql, appended.map(rowOf), true)
 
 const append = (appended: ReadonlyArray<NewEvent<string>>, deliver: boolean) => {
   const rows = appended.map(rowOf)
   return Effect.as(
-    carriedOut((sql) => inserting(sql, rows, deliver)),
+    carriedOut((sql) => inOneStatement(sql, inserting(sql, rows, deliver))),
     rows,
   )
 }

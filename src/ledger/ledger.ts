@@ -1,9 +1,10 @@
 /** Writing the books, and checking them. */
 import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import { carriedOut, type OneStatement } from "../db/pipelining.ts"
+import { carriedOut } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { ofTenant, type Tenant } from "../db/tenant.ts"
+import { inOneStatement, type Write } from "../db/writes.ts"
 import { newId } from "../ids.ts"
 import { CURRENCY } from "../money.ts"
 import type { ExportedLine } from "./export.ts"
@@ -82,12 +83,12 @@ const assertBalanced = (entries: ReadonlyArray<NewEntry>): void => {
 }
 
 /**
- * Posts entries with all their lines in one statement. They balance: asserted here, and by the database when it commits. What
+ * Posts entries with all their lines. They balance: asserted here, and by the database when it commits. What
  * happened in a month that is closed stands in the first open day's books, as a correction of the newest closed entry about
  * the same bill, charge or plan.
  */
-export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<NewEntry>): OneStatement => {
-  if (entries.length === 0) return undefined
+export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<NewEntry>): ReadonlyArray<Write> => {
+  if (entries.length === 0) return []
   assertBalanced(entries)
   const withIds = entries.map((entry) => ({ ...entry, id: newId("ledger_entry"), occurred_on: formatDay(entry.day) }))
   const entryRows = withIds.map((entry) => ({
@@ -119,8 +120,7 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
       occurred_on: entry.occurred_on,
     })),
   )
-  return sql`
-    WITH books AS MATERIALIZED (SELECT ledger_open_from() AS open_from), entries AS (
+  const posting = sql`
       INSERT INTO ledger_entry (${names(sql, ENTRY)}, effective_on, corrects)
       SELECT e.*, greatest(e.occurred_on, b.open_from), CASE WHEN e.occurred_on < b.open_from THEN coalesce(
         (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.subscription_id, c.bill_no) = (e.account_id, e.livemode, e.subscription_id, e.bill_no)
@@ -130,8 +130,8 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
         (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.plan_id) = (e.account_id, e.livemode, e.plan_id) AND c.event = 'recognised'
           AND c.effective_on < b.open_from AND e.event = 'recognised' ORDER BY c.effective_on DESC, c.id DESC LIMIT 1)
       ) END
-      FROM ${records(sql, entryRows, ENTRY)} e CROSS JOIN books b
-    )
+      FROM ${records(sql, entryRows, ENTRY)} e CROSS JOIN books b`
+  const postingLines = sql`
     INSERT INTO ledger_line (${names(sql, LINE)}, effective_on)
     SELECT ${sql.literal(
       Object.keys(LINE)
@@ -139,10 +139,16 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
         .join(", "),
     )}, greatest(l.occurred_on, b.open_from)
     FROM ${records(sql, lineRows, DATED_LINE)} l CROSS JOIN books b`
+  return [
+    ["books", sql`SELECT ledger_open_from() AS open_from`],
+    ["entries", posting],
+    ["lines", postingLines],
+  ]
 }
 
 /** Posts entries. */
-export const postEntries = (entries: ReadonlyArray<NewEntry>) => carriedOut((sql) => postingEntries(sql, entries))
+export const postEntries = (entries: ReadonlyArray<NewEntry>) =>
+  carriedOut((sql) => inOneStatement(sql, postingEntries(sql, entries)))
 
 /** The entry that was posted under a key, for one that reverses it. */
 export const reverseOf = Effect.fnUntraced(function* (tenant: Tenant, idempotencyKey: string) {

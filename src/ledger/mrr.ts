@@ -1,8 +1,8 @@
 /** Movements of monthly recurring revenue, as they are kept; src/subscription/mrr.ts says what moves. */
 import type { SqlClient } from "effect/sql"
-import type { OneStatement } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
+import type { Write } from "../db/writes.ts"
 import { formatDay } from "./schedule.ts"
 
 export const MRR_KINDS = ["new", "expansion", "contraction", "churn", "reactivation"] as const
@@ -34,8 +34,16 @@ const MOVEMENT = {
 } as const
 
 /** Writes movements. */
-export const writingMovements = (sql: SqlClient.SqlClient, movements: ReadonlyArray<MrrMovement>): OneStatement => {
-  if (movements.length === 0) return undefined
+export const writingMovements = (
+  sql: SqlClient.SqlClient,
+  movements: ReadonlyArray<MrrMovement>,
+): ReadonlyArray<Write> => {
+  if (movements.length === 0) return []
   const rows = movements.map((movement) => ({ ...movement, moved_on: formatDay(movement.day) }))
-  return sql`INSERT INTO mrr_movement (${names(sql, MOVEMENT)}) SELECT * FROM ${records(sql, rows, MOVEMENT)} m`
+  return [
+    [
+      "movements",
+      sql`INSERT INTO mrr_movement (${names(sql, MOVEMENT)}) SELECT * FROM ${records(sql, rows, MOVEMENT)} m`,
+    ],
+  ]
 }

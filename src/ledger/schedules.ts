@@ -1,9 +1,9 @@
 /** The schedules of recognition in the database (schedule.ts has their arithmetic). Their subscriptions are locked by whoever changes them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { OneStatement } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
+import type { Write } from "../db/writes.ts"
 import { formatDay, type NewSchedule, type Schedule } from "./schedule.ts"
 
 /** What becomes of a schedule. */
@@ -36,9 +36,12 @@ const BEGUN = {
 const CHANGED = { ...KEY, until_on: "date", adjusted_kobo: "bigint", moved_kobo: "bigint", state: "text" } as const
 
 /** Begins the schedules that are new. */
-export const beginningSchedules = (sql: SqlClient.SqlClient, changes: ReadonlyArray<ScheduleChange>): OneStatement => {
+export const beginningSchedules = (
+  sql: SqlClient.SqlClient,
+  changes: ReadonlyArray<ScheduleChange>,
+): ReadonlyArray<Write> => {
   const schedules = changes.flatMap((one) => (one.type === "begin" ? [one.schedule] : []))
-  if (schedules.length === 0) return undefined
+  if (schedules.length === 0) return []
   const rows = schedules.map((schedule) => ({
     ...schedule,
     start_on: formatDay(schedule.start_day),
@@ -46,7 +49,7 @@ export const beginningSchedules = (sql: SqlClient.SqlClient, changes: ReadonlyAr
     posted_on: formatDay(schedule.posted_day),
   }))
   // What was served before the posting is recognised on its day, or on the first that is open. Each book is asked for it once.
-  return sql`
+  const beginning = sql`
     INSERT INTO revenue_schedule (${names(sql, BEGUN)}, from_on, until_on)
     SELECT ${sql.literal(Object.keys(BEGUN).join(", "))}, from_on,
       CASE WHEN end_on IS NULL OR state = 'stopped' THEN from_on ELSE greatest(end_on, from_on + 1) END
@@ -57,18 +60,23 @@ export const beginningSchedules = (sql: SqlClient.SqlClient, changes: ReadonlyAr
         FROM ${records(sql, rows, { ...BEGUN, posted_on: "date" })} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
       ) s WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
     ) s`
+  return [["schedules_begun", beginning]]
 }
 
 /** Writes how schedules change that are there. */
-export const changingSchedules = (sql: SqlClient.SqlClient, changes: ReadonlyArray<ScheduleChange>): OneStatement => {
+export const changingSchedules = (
+  sql: SqlClient.SqlClient,
+  changes: ReadonlyArray<ScheduleChange>,
+): ReadonlyArray<Write> => {
   const schedules = changes.flatMap((one) => (one.type === "change" ? [one.schedule] : []))
-  if (schedules.length === 0) return undefined
+  if (schedules.length === 0) return []
   const rows = schedules.map((schedule) => ({ ...schedule, until_on: formatDay(schedule.until_day) }))
-  return sql`
+  const changing = sql`
     UPDATE revenue_schedule SET until_on = c.until_on, adjusted_kobo = c.adjusted_kobo, moved_kobo = c.moved_kobo, state = c.state
     FROM ${records(sql, rows, CHANGED)} c
     WHERE (revenue_schedule.account_id, revenue_schedule.livemode, revenue_schedule.subscription_id, revenue_schedule.bill_no, revenue_schedule.part)
       = (c.account_id, c.livemode, c.subscription_id, c.bill_no, c.part)`
+  return [["schedules_changed", changing]]
 }
 
 /** The newest schedule of a subscription, and the day from which on it can be changed: it stays so until the transaction ends. */

@@ -3,7 +3,7 @@
  * in as the nudge's next event. What a process that died had in hand is taken over: sent again where that is harmless,
  * else taken for unanswered, so that nobody is written to twice on one channel.
  */
-import { Effect, Schedule } from "effect"
+import { Effect, Queue, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { CHANNELS, type Channel, type MessengerAnswer, type NudgeEvent } from "../../machines/nudge.ts"
@@ -12,9 +12,10 @@ import { standingAt } from "../clock/clocks.ts"
 import { records } from "../db/records.ts"
 import { refOf, staysHere } from "../db/tenant.ts"
 import { type Accepted, type Message, Messenger, type SendError } from "../messenger/Messenger.ts"
+import { Lookout } from "../process/Lookout.ts"
 import { releasing, type Taking, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
-import { every } from "../process/workers.ts"
+import { every, whenWoken } from "../process/workers.ts"
 import { isInLane, type Lane } from "../runtime/rounds.ts"
 import { HOUR_MS, type NowOf } from "../time.ts"
 import { moveNudges } from "./move.ts"
@@ -24,8 +25,7 @@ import { type NudgeRow, nudgeLease, nudges } from "./nudge.ts"
 /** Messages of a clock given to messengers at once, and taken in one go. */
 const MAX_AT_ONCE = 32
 const MAX_BATCH = 500
-/** How often a process looks for nudges to send, and for those that were dropped. */
-const LOOK_EVERY_MS = 200
+/** How often a process looks for nudges that were dropped. */
 const LOOK_FOR_DROPPED_EVERY_MS = 2_000
 /** Writing an answer down is tried again so often: it is known only here. */
 const MAX_RECORD_TRIES = 6
@@ -209,6 +209,12 @@ export const sendOnClock = Effect.fn("nudge.sendOnClock")(function* (testClockId
   }
 })
 
+/** Some nudge that may be to be sent, on the wall clock or on a test clock: by the indexes of those. */
+const firstWaiting = (sql: SqlClient.SqlClient) => sql`
+  (SELECT FROM nudge WHERE state = 'sending' AND runner IS NULL AND test_clock_id IS NULL ORDER BY livemode, channel, id LIMIT 1)
+  UNION ALL
+  (SELECT FROM nudge WHERE state = 'sending' AND runner IS NULL AND test_clock_id IS NOT NULL ORDER BY test_clock_id, id LIMIT 1)`
+
 /** Every messenger there is. */
 const MESSENGERS = [true, false].flatMap((livemode) => CHANNELS.map((channel) => ({ livemode, channel })))
 
@@ -239,7 +245,9 @@ export const nudgeWorker = Effect.gen(function* () {
     yield* sendAll(yield* takeOnStandingClocks)
   })
   // What is taken is begun: a process that stops leaves nothing that looks as if it had been sent.
-  yield* every("nudges", LOOK_EVERY_MS, Effect.uninterruptible(look))
+  const wake = yield* Queue.sliding<void>(1)
+  yield* (yield* Lookout).watch(firstWaiting(yield* SqlClient.SqlClient), () => Queue.offerUnsafe(wake, undefined))
+  yield* whenWoken("nudges", wake, Effect.uninterruptible(look))
   yield* every(
     "dropped nudges",
     LOOK_FOR_DROPPED_EVERY_MS,

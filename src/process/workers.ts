@@ -47,15 +47,21 @@ const observed = (name: string) => {
     })
 }
 
-/** Does `work` now and, each time it is over, again after the interval. */
-export const every = <A, E, R>(name: string, intervalMs: number | (() => number), work: Effect.Effect<A, E, R>) => {
-  const wait = (ok: boolean) =>
-    Effect.suspend(() => {
-      const interval = typeof intervalMs === "number" ? intervalMs : intervalMs()
-      return Effect.sleep(ok ? interval : Math.max(interval, AFTER_FAILURE_MS))
-    })
+/** Does `work` now and, each time it is over, again after a pause: so many milliseconds, or until that effect ends. */
+export const every = <A, E, R, B, R2 = never>(
+  name: string,
+  pause: number | Effect.Effect<B, never, R2>,
+  work: Effect.Effect<A, E, R>,
+) => {
+  const pausing = typeof pause === "number" ? Effect.sleep(pause) : Effect.asVoid(pause)
+  const afterFailure = Effect.all([pausing, Effect.sleep(AFTER_FAILURE_MS)], { concurrency: 2 })
+  const wait = (ok: boolean): Effect.Effect<unknown, never, R2> => (ok ? pausing : afterFailure)
   return Effect.forkScoped(Effect.forever(Effect.flatMap(observed(name)(work), wait)))
 }
+
+/** Does `work` now and each time it is woken. What wakes it while it is under way is one more run. */
+export const whenWoken = <A, E, R>(name: string, wake: Queue.Dequeue<void>, work: Effect.Effect<A, E, R>) =>
+  every(name, Queue.take(wake), work)
 
 /** How often a line is tried, and how long it may be silent: a connection that died without a word shows by that. */
 const BEAT_EVERY_MS = SECOND_MS
@@ -97,7 +103,7 @@ export const listen = Effect.fnUntraced(function* (channel: string, { notice, be
   yield* Effect.forkScoped(Effect.repeat(Effect.ignore(pg.notify(channel, BEAT)), Schedule.spaced(BEAT_EVERY_MS)))
 })
 
-/** Does `work` whenever the channel is notified, and every `fallbackMs` in case a notice was lost; by `fibers` at once. */
+/** Does `work` now, whenever the channel is notified, and every `fallbackMs` in case a notice was lost; by `fibers` at once. */
 export const onNotify = Effect.fnUntraced(function* <A, E, R>(
   name: string,
   channel: string,
@@ -109,6 +115,5 @@ export const onNotify = Effect.fnUntraced(function* <A, E, R>(
   const wake = yield* Queue.sliding<void>(1)
   yield* listen(channel, { notice: () => Queue.offerUnsafe(wake, undefined) })
   yield* Effect.forkScoped(Effect.repeat(Queue.offer(wake, undefined), Schedule.spaced(fallbackMs)))
-  const attend = Effect.andThen(Queue.take(wake), observed(name)(work))
-  for (let n = 0; n < fibers; n++) yield* Effect.forkScoped(Effect.forever(attend))
+  for (let n = 0; n < fibers; n++) yield* whenWoken(name, wake, work)
 })

@@ -6,8 +6,9 @@
 import { Effect, Metric, Queue, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
+import { Lookout } from "../process/Lookout.ts"
 import { release } from "../process/lease.ts"
-import { every } from "../process/workers.ts"
+import { whenWoken } from "../process/workers.ts"
 import { type Heard, OUTSIDE_RAILS, type OutsideRail } from "../rail/Rail.ts"
 import { SECOND_MS } from "../time.ts"
 import {
@@ -24,13 +25,12 @@ import { isAnswered, recordReach } from "./throttle.ts"
 
 const MAX_OF_RAIL = 20
 const MAX_OF_ACCOUNT = 5
-/** How often a process looks for calls that others queued. */
-const LOOK_EVERY_MS = 100
 /** What was heard is written in batches of so many; more than this unwritten, and no further calls are taken. */
 const MAX_BATCH = 50
 const MAX_UNWRITTEN = 500
 /** How long a process that stops waits for the calls that are under way. */
 const FINISH_WITHIN_MS = 10 * SECOND_MS
+const FINISH_AGAIN_MS = 100
 
 /** A call, and the conversation that it is. It never fails: what went wrong is what was heard. */
 export interface Prepared {
@@ -223,11 +223,14 @@ export const railCallWorker = Effect.fnUntraced(function* <R>(callers: ReadonlyA
   // Opened before the two below, so closed after them: nothing new is taken any more.
   yield* Effect.addFinalizer(() =>
     Effect.ignore(writing).pipe(
-      Effect.repeat({ until: () => conversations.isIdle, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
+      Effect.repeat({ until: () => conversations.isIdle, schedule: Schedule.spaced(FINISH_AGAIN_MS) }),
       Effect.timeoutOption(FINISH_WITHIN_MS),
     ),
   )
-  yield* Effect.forkScoped(Effect.repeat(Queue.offer(takeNow, undefined), Schedule.spaced(LOOK_EVERY_MS)))
-  yield* every("rail calls", 0, Effect.andThen(Queue.take(takeNow), Effect.uninterruptible(taking)))
-  yield* every("rail answers", 0, Effect.andThen(Queue.take(writeNow), Effect.uninterruptible(writing)))
+  // Calls that others queued, too.
+  const sql = yield* SqlClient.SqlClient
+  const queued = sql`SELECT FROM rail_call ORDER BY rail, account_id LIMIT 1`
+  yield* (yield* Lookout).watch(queued, () => Queue.offerUnsafe(takeNow, undefined))
+  yield* whenWoken("rail calls", takeNow, Effect.uninterruptible(taking))
+  yield* whenWoken("rail answers", writeNow, Effect.uninterruptible(writing))
 })

@@ -1,8 +1,9 @@
-/** Writes what transitions leave behind, of any actors, in the running transaction: one set-based statement for each kind of row. */
+/** Writes what transitions leave behind, of any actors, in the running transaction: set-based, a statement for all that goes with the rows. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { inOneGo, type OneStatement, sent } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
+import { inOneStatement, type Write } from "../db/writes.ts"
 import { appendingEvents } from "../event/events.ts"
 import { postingEntries } from "../ledger/ledger.ts"
 import { writingMovements } from "../ledger/mrr.ts"
@@ -25,10 +26,15 @@ const JOURNAL = {
   machine_version: "integer",
 } as const
 
-const writingJournal = (sql: SqlClient.SqlClient, rows: ReadonlyArray<JournalRow>): OneStatement =>
+const writingJournal = (sql: SqlClient.SqlClient, rows: ReadonlyArray<JournalRow>): ReadonlyArray<Write> =>
   rows.length === 0
-    ? undefined
-    : sql`INSERT INTO lifecycle_journal (${names(sql, JOURNAL)}) SELECT * FROM ${records(sql, rows, JOURNAL)} r`
+    ? []
+    : [
+        [
+          "journal",
+          sql`INSERT INTO lifecycle_journal (${names(sql, JOURNAL)}) SELECT * FROM ${records(sql, rows, JOURNAL)} r`,
+        ],
+      ]
 
 /** The outcomes with those of the actors they bring about, parents first. */
 const withBorn = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Outcome> => {
@@ -50,43 +56,31 @@ const rowsOf = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Rows> =>
     created: of.filter(({ before }) => before === undefined).map(({ row }) => row),
   }))
 
-/** What writes all that goes with the rows. */
-const writingParts = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<OneStatement> => {
+/** What writes all that goes with the rows: timers, ledger entries, events and so on, each in tables of its own. */
+const writingParts = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>): OneStatement => {
   const set = outcomes.flatMap(({ timers }) => timers.set)
   const isSet = new Set(set.map(({ actor_id, name }) => `${actor_id} ${name}`))
   // A new actor has none.
   const clear = outcomes.flatMap(({ before, timers }) => (before === undefined ? [] : timers.clear))
   const schedules = outcomes.flatMap((outcome) => outcome.schedules)
-  return [
-    writingJournal(
-      sql,
-      outcomes.flatMap(({ journal }) => (journal === undefined ? [] : [journal])),
-    ),
-    clearingTimers(
-      sql,
-      clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`)),
-    ),
-    settingTimers(sql, set),
-    // On the wall clock, timers have jobs that wake them.
-    waking(
-      sql,
-      set.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : [])),
-    ),
-    postingEntries(
-      sql,
-      outcomes.flatMap(({ entries }) => entries),
-    ),
-    changingSchedules(sql, schedules),
-    beginningSchedules(sql, schedules),
-    writingMovements(
-      sql,
-      outcomes.flatMap(({ movements }) => movements),
-    ),
-    appendingEvents(
-      sql,
-      outcomes.flatMap(({ events }) => events),
-    ),
+  const journal = outcomes.flatMap((outcome) => (outcome.journal === undefined ? [] : [outcome.journal]))
+  const entries = outcomes.flatMap((outcome) => outcome.entries)
+  const movements = outcomes.flatMap((outcome) => outcome.movements)
+  const events = outcomes.flatMap((outcome) => outcome.events)
+  const unset = clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`))
+  const writes = [
+    ...writingJournal(sql, journal),
+    ...clearingTimers(sql, unset),
+    ...settingTimers(sql, set),
+    ...postingEntries(sql, entries),
+    ...changingSchedules(sql, schedules),
+    ...beginningSchedules(sql, schedules),
+    ...writingMovements(sql, movements),
+    ...appendingEvents(sql, events),
   ]
+  // On the wall clock, timers have jobs that wake them.
+  const wallClock = set.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : []))
+  return inOneStatement(sql, writes, waking(sql, wallClock))
 }
 
 /** Inserts rows of which some may be there already; returns the IDs of those. */
@@ -114,11 +108,11 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
   // What is over makes room: for the next attempt at a bill, and for the next paid period.
   yield* sent(...rows.map(({ table, changed }) => table.updating(sql, changed)))
   if (!rows.some(({ table, created }) => table.refuses && created.length > 0)) {
-    yield* sent(...rows.map(({ table, created }) => table.inserting(sql, created)), ...writingParts(sql, all))
+    yield* sent(...rows.map(({ table, created }) => table.inserting(sql, created)), writingParts(sql, all))
     return all
   }
   const refused = yield* insertNew(rows)
   const written = refused.size === 0 ? all : all.filter(({ row }) => !refused.has(row.id))
-  yield* sent(...writingParts(sql, written))
+  yield* sent(writingParts(sql, written))
   return written
 })

@@ -42,5 +42,6 @@ export const timerWorker = Effect.fnUntraced(function* <R>(handlers: ReadonlyArr
     yield* once
     due = yield* nextDue(kinds, since)
   })
-  yield* every("timer sweep", () => pauseMs(due, Date.now()), ahead)
+  const pause = Effect.suspend(() => Effect.sleep(pauseMs(due, Date.now())))
+  yield* every("timer sweep", pause, ahead)
 })

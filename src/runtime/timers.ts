@@ -2,9 +2,9 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { OneStatement } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
+import type { Write } from "../db/writes.ts"
 
 export interface TimerRow extends Tenant {
   readonly actor_id: string
@@ -36,21 +36,31 @@ const TIMER = {
 } as const
 
 /** Sets timers; one that an actor already has under the name is replaced. */
-export const settingTimers = (sql: SqlClient.SqlClient, timers: ReadonlyArray<TimerRow>): OneStatement =>
+export const settingTimers = (sql: SqlClient.SqlClient, timers: ReadonlyArray<TimerRow>): ReadonlyArray<Write> =>
   timers.length === 0
-    ? undefined
-    : sql`
-      INSERT INTO timer (${names(sql, TIMER)}) SELECT * FROM ${records(sql, timers, TIMER)} r
-      ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
-        SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`
+    ? []
+    : [
+        [
+          "timers_set",
+          sql`
+            INSERT INTO timer (${names(sql, TIMER)}) SELECT * FROM ${records(sql, timers, TIMER)} r
+            ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
+              SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`,
+        ],
+      ]
 
 /** Removes timers; ones that are not there are no matter. */
-export const clearingTimers = (sql: SqlClient.SqlClient, timers: ReadonlyArray<TimerKey>): OneStatement =>
+export const clearingTimers = (sql: SqlClient.SqlClient, timers: ReadonlyArray<TimerKey>): ReadonlyArray<Write> =>
   timers.length === 0
-    ? undefined
-    : sql`
-      DELETE FROM timer t USING ${records(sql, timers, KEY)} r
-      WHERE (t.account_id, t.livemode, t.actor_id, t.name) = (r.account_id, r.livemode, r.actor_id, r.name)`
+    ? []
+    : [
+        [
+          "timers_cleared",
+          sql`
+            DELETE FROM timer t USING ${records(sql, timers, KEY)} r
+            WHERE (t.account_id, t.livemode, t.actor_id, t.name) = (r.account_id, r.livemode, r.actor_id, r.name)`,
+        ],
+      ]
 
 /**
  * Takes the first timer of each of these actors that is due by `until`: what fires next. A timer is gone once it fires,

@@ -4,9 +4,10 @@
  * database is read and written together (queue.ts), once each round. A process that dies leaves its lanes to the others,
  * which repeat what it had not recorded yet, with the same webhook-id.
  */
-import { Effect } from "effect"
+import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { refOf } from "../db/tenant.ts"
+import { Lookout } from "../process/Lookout.ts"
 import { release, releasing } from "../process/lease.ts"
 import { every } from "../process/workers.ts"
 import { DAY_MS, MINUTE_MS } from "../time.ts"
@@ -19,10 +20,11 @@ import { Lanes, type Tried } from "./Lanes.ts"
 import { leaveEndpoints, readTargets, readWaiting, recordHealth, takeEndpoints } from "./queue.ts"
 import { Sender } from "./Sender.ts"
 import { reportUnopened } from "./secrets.ts"
+import { firstWaiting } from "./waiting.ts"
 
 /** How often outcomes are written, and lanes that got emptier are filled. */
 const ROUND_MS = 20
-/** How often a process looks for what is new; less often where looking takes long, since very many endpoints are behind. */
+/** How often a process that delivers looks for what is new; less often where looking takes long, since very many endpoints are behind. */
 const LOOK_EVERY_MS = 100
 const MAX_TIME_LOOKING = 0.1
 const GIVE_UP_EVERY_MS = 1_000
@@ -89,7 +91,12 @@ class Rounds {
   }
 
   get looksNow(): boolean {
-    return Date.now() >= this.#lookAt
+    return this.pauseMs <= 0
+  }
+
+  /** How long until it may look again. */
+  get pauseMs(): number {
+    return this.#lookAt - Date.now()
   }
 
   /** A look that began then is over. One slow one is nothing: the database may have stalled. */
@@ -213,7 +220,12 @@ export const deliveryWorker = Effect.gen(function* () {
   yield* Effect.addFinalizer(() =>
     finish(rounds).pipe(Effect.catchCause((cause) => Effect.logWarning("webhooks under way", cause))),
   )
-  yield* every("webhooks", () => (rounds.lanes.isIdle ? LOOK_EVERY_MS : ROUND_MS), round(rounds))
+  const wake = yield* Queue.sliding<void>(1)
+  yield* (yield* Lookout).watch(firstWaiting(yield* SqlClient.SqlClient), () => Queue.offerUnsafe(wake, undefined))
+  const untilLook = Effect.suspend(() => Effect.sleep(Math.max(rounds.pauseMs, 0)))
+  const woken = Effect.andThen(Queue.take(wake), untilLook)
+  const pause = Effect.suspend(() => (rounds.lanes.isIdle ? woken : Effect.sleep(ROUND_MS)))
+  yield* every("webhooks", pause, round(rounds))
   yield* every("webhooks given up", GIVE_UP_EVERY_MS, giveUpEnded)
   yield* every("events purged", MINUTE_MS, purgeEvents())
   yield* every("webhook secrets", MINUTE_MS, reportUnopened)
