@@ -18,7 +18,7 @@ import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { countTries, methodOf, verify, withEmail } from "../paying/hosted.ts"
-import { waitForCharge, waitingLimit } from "../paying/settled.ts"
+import { pageWaitingLimit, waitForCharge } from "../paying/settled.ts"
 import type { Details, Submission } from "../paying/submission.ts"
 import { plans } from "../plan/plan.ts"
 import { noSuch } from "../problem.ts"
@@ -227,7 +227,7 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
 ) {
   const { reading, writing } = yield* TenantDatabase
   const tenant = tenantOf(found)
-  const limit = waitingLimit()
+  const limit = pageWaitingLimit()
   const read = (chargeId?: string) => reading(tenant, readCompleted(tenant, found.id, chargeId))
   for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
     const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(latest, submitted, hostedBy)))

@@ -43,7 +43,7 @@ const nameOf = ({ of }: Payment): string => of[0]!.id
 const laneOf = ({ of: [first] }: Payment): string =>
   `${first!.account_id} ${first!.livemode} ${first!.test_clock_id ?? ""}`
 
-/** What a payment comes to: what went wrong with it, and the charges, those that followed among them, whose rows somebody else holds. */
+/** What a payment comes to: what went wrong with it, and the charges whose rows somebody else holds, those that followed among them. */
 interface Collected {
   readonly outcome: Exit.Exit<void, SqlError.SqlError>
   readonly held: ReadonlyArray<ChargeRow>
@@ -51,27 +51,28 @@ interface Collected {
 
 const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>) {
   const unsettled: Unsettled = new Map()
+  const asked = payments.flatMap(({ of }) => of)
   // The wall clock has gone on while they waited; a test clock stands.
   const now = Math.max(...payments.map((payment) => payment.now))
-  yield* collect(
-    payments.flatMap(({ of }) => of),
-    sameForAll(now),
-    { codes: new Map(payments.flatMap(({ codes }) => [...codes])), unsettled },
-  )
-  const all = [...unsettled.values()]
+  yield* collect(asked, sameForAll(now), {
+    codes: new Map(payments.flatMap(({ codes }) => [...codes])),
+    unsettled,
+  })
+  const isAsked = new Set(asked.map(({ id }) => id))
+  const held = [...unsettled.values()].flatMap(({ charge, cause }) => (isHeld(cause) ? [charge] : []))
   return new Map(
     payments.map((payment): [string, Collected] => {
+      const own = new Set(payment.of.map(({ id }) => id))
       const broken = payment.of
         .map(({ id }) => unsettled.get(id))
         .find((one) => one !== undefined && !isHeld(one.cause))
-      const customerId = payment.of[0]!.customer_id
+      // What follows from a payment is its customer's.
+      const follows = ({ id, customer_id }: ChargeRow) => !isAsked.has(id) && customer_id === payment.of[0]!.customer_id
       return [
         nameOf(payment),
         {
           outcome: broken === undefined ? Exit.void : Exit.failCause(broken.cause),
-          held: all.flatMap(({ charge, cause }) =>
-            charge.customer_id === customerId && isHeld(cause) ? [charge] : [],
-          ),
+          held: held.filter((charge) => own.has(charge.id) || follows(charge)),
         },
       ]
     }),
@@ -99,7 +100,10 @@ const finishAll = Effect.fnUntraced(function* (held: ReadonlyArray<ChargeRow>) {
 export class Payments extends Context.Service<
   Payments,
   {
-    /** Attempts charges, those of one customer's clock at its now; returns once all that follows is settled. */
+    /**
+     * Attempts charges, those of one customer's clock at its now; returns once all that follows is settled, or stands for as long as
+     * a request waits for what somebody else holds.
+     */
     readonly collect: (
       of: ReadonlyArray<ChargeRow>,
       now: number,
@@ -123,15 +127,19 @@ export class Payments extends Context.Service<
         finishAll,
         {
           laneOf: ({ account_id, customer_id }) => `${account_id} ${customer_id}`,
-          admit: ({ account_id }, run) => places.within(account_id, run),
+          admit: ({ account_id, livemode }, run) => places.within(`${account_id} ${livemode}`, run),
         },
       )
-      const finish = Effect.fnUntraced(function* (held: ReadonlyArray<ChargeRow>) {
+      /** Waits until held charges are settled, as long as their request may; fails as the first of its own did. */
+      const finish = Effect.fnUntraced(function* ({ of }: Payment, held: ReadonlyArray<ChargeRow>) {
+        if (held.length === 0) return
+        const own = new Set(of.map(({ id }) => id))
         const left = (yield* waitingLimit) - performance.now()
-        const finishing = Effect.forEach(held, (charge) => Effect.flatMap(behind.ask(charge), (exit) => exit!), {
-          concurrency: "unbounded",
-          discard: true,
-        })
+        const finishing = Effect.forEach(
+          held,
+          (charge) => Effect.flatMap(behind.ask(charge), (exit) => (own.has(charge.id) ? exit! : Effect.void)),
+          { concurrency: "unbounded", discard: true },
+        )
         yield* finishing.pipe(
           // Those that find no place are left to the recovery.
           Effect.catchTag("Problem", () => Effect.void),
@@ -140,8 +148,9 @@ export class Payments extends Context.Service<
       })
       const collectOne = Effect.fnUntraced(function* (payment: Payment) {
         const { outcome, held } = (yield* atOnce.ask(payment))!
+        const finished = yield* Effect.exit(finish(payment, held))
         yield* outcome
-        if (held.length > 0) yield* finish(held)
+        yield* finished
       })
       return Payments.of({
         collect: (of, now, codes = NO_CODES) => (of.length === 0 ? Effect.void : collectOne({ of, now, codes })),

@@ -3,7 +3,7 @@
  * come back in (settle.ts). Charges of the rails outside wait for their turn in a queue (railCharges.ts); here they are passed
  * over.
  */
-import { Cause, Effect } from "effect"
+import { Cause, Effect, Exit } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
@@ -33,7 +33,7 @@ export const NO_CODES: Codes = new Map()
 
 /** For how long what somebody else holds is waited for where others would wait along with it; and once that was in vain. */
 const PATIENCE_MS = 500
-const LAST_PATIENCE_MS = 50
+const LAST_PATIENCE_MS = 10
 
 /** Charges that could not be settled, by ID, with what went wrong. */
 export type Unsettled = Map<string, { readonly charge: ChargeRow; readonly cause: Cause.Cause<SqlError.SqlError> }>
@@ -221,11 +221,13 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
     yield* Effect.forEach(groups, finishing, { discard: true })
     return yield* failOf(unsettled)
   }
-  yield* Effect.forEach(
-    groups,
-    (group) => Effect.catchCause(finishing(group), (cause) => Effect.logError("charges cannot be finished", cause)),
-    { discard: true },
-  )
+  const finished = yield* Effect.forEach(groups, (group) => Effect.exit(finishing(group)))
+  const left = [...unsettled.values()]
+  const held = left.flatMap(({ charge, cause }) => (isHeld(cause) ? [charge.id] : []))
+  if (held.length > 0) yield* Effect.logWarning("somebody holds what charges need that are to be settled", { held })
+  yield* finished.find(Exit.isFailure) ?? Effect.void
+  const broken = left.find(({ cause }) => !isHeld(cause))
+  if (broken !== undefined) return yield* Effect.failCause(broken.cause)
 })
 
 /** Finishes whatever was dropped: what somebody holds keeps nothing else from it, and is tried again the next time. */

@@ -168,10 +168,12 @@ const begin = <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) => 
 }
 
 const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) {
-  const { request, held } = run
+  const { request, held, fields } = run
   const respond = (id: string, returned?: Returned) => {
     const work = reply(run, returned === undefined ? handler.reply(request, id) : Effect.succeed(returned))
-    return held === undefined ? reading(run, work) : writing(run, work)
+    if (held !== undefined) return writing(run, work)
+    // What is known already, and shows nothing else, takes no look at the database.
+    return returned !== undefined && fields.length === 0 ? work : reading(run, work)
   }
   if (held?.resourceId != null) {
     yield* handler.finish(request, held.resourceId)

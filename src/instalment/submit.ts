@@ -20,7 +20,7 @@ import { ArrivedAt } from "../http/ArrivedAt.ts"
 import { formatKobo } from "../money.ts"
 import { checkCode, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { methodOf, withEmail } from "../paying/hosted.ts"
-import { waitForCharge, waitingLimit } from "../paying/settled.ts"
+import { pageWaitingLimit, waitForCharge } from "../paying/settled.ts"
 import type { Submission } from "../paying/submission.ts"
 import { findPaymentMethods, methodKey, summaryOf } from "../payment_method/paymentMethods.ts"
 import { invalid, type Problem, problem } from "../problem.ts"
@@ -213,7 +213,7 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
   const tenant = tenantOf(found)
   const begunAt = performance.now()
   const arrivedAt = Date.now() - (begunAt - ((yield* ArrivedAt) ?? begunAt))
-  const limit = waitingLimit()
+  const limit = pageWaitingLimit()
   const tried = (id: string) =>
     Effect.map(waitForCharge(tenant, id, limit), (charge): Paid => ({ kind: "tried", charge }))
   for (;;) {

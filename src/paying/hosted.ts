@@ -17,7 +17,7 @@ import { Runner } from "../process/Runner.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { Rails } from "../rail/Rails.ts"
 import { born } from "../runtime/outcome.ts"
-import { waitForCharge, waitingLimit } from "./settled.ts"
+import { pageWaitingLimit, waitForCharge } from "./settled.ts"
 import type { Submission } from "./submission.ts"
 
 interface Verified {
@@ -123,5 +123,5 @@ export const lookInto = Effect.fnUntraced(function* (tenant: Tenant, charge: Cha
   if (!isTime(charge.id) && !isBack) return
   const { writing } = yield* TenantDatabase
   yield* writing(tenant, askForBuyer(refOf(charge), returned))
-  yield* waitForCharge(tenant, charge.id, waitingLimit())
+  yield* waitForCharge(tenant, charge.id, pageWaitingLimit())
 })

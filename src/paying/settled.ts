@@ -10,8 +10,8 @@ import { formatInstant } from "../time.ts"
 const MAX_WAIT_MS = 8_000
 const LOOK_AGAIN_MS = 100
 
-/** When a request that begins now stops waiting. */
-export const waitingLimit = (): number => performance.now() + MAX_WAIT_MS
+/** When a request from a page that begins now stops waiting. */
+export const pageWaitingLimit = (): number => performance.now() + MAX_WAIT_MS
 
 /** The rail is being talked to at this moment; of what it takes its time over, nobody waits for the outcome. */
 const isBeingTalkedOf = ({ state }: ChargeRow): boolean => state === "pending.sending" || state === "pending.asking"

@@ -15,7 +15,7 @@ import type { NudgeRow } from "../nudge/nudge.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { methodOf, verify, withEmail } from "../paying/hosted.ts"
 import { lockOwing } from "../paying/owing.ts"
-import { paymentInWords, waitForCharge, waitingLimit } from "../paying/settled.ts"
+import { pageWaitingLimit, paymentInWords, waitForCharge } from "../paying/settled.ts"
 import type { Submission } from "../paying/submission.ts"
 import { type Problem, problem } from "../problem.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
@@ -169,7 +169,7 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
 ) {
   const { reading, writing } = yield* TenantDatabase
   const tenant = tenantOf(nudge)
-  const limit = waitingLimit()
+  const limit = pageWaitingLimit()
   const read = (ids: ReadonlyArray<string>) =>
     Effect.map(reading(tenant, charges.find(tenant, ids)), (found) => [...found.values()])
   for (;;) {

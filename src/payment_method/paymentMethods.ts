@@ -142,8 +142,10 @@ export const attachMethods = (
     created_at: at,
     ...method,
   }))
-  const once = [...new Map(rows.map((row) => [methodKey(row.customer_id, row.id), row])).values()]
-  return Effect.flatMap(SqlClient.SqlClient, (sql) => sent(paymentMethods.inserting(sql, once)))
+  const once = new Map(rows.map((row) => [methodKey(row.customer_id, row.id), row]))
+  // In the order of their keys, so that no two who attach the same wait for each other.
+  const ordered = [...once].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row)
+  return Effect.flatMap(SqlClient.SqlClient, (sql) => sent(paymentMethods.inserting(sql, ordered)))
 }
 
 /**

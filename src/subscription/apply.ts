@@ -143,30 +143,53 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
 })
 
 /**
- * Applies requests that came together, each to the subscription that it names: for each what it comes to. Those that name the same one
- * follow each other, each finding what the one before it has left.
+ * Locks the subscriptions that requests name, and returns what applies requests to them of which no two name the same one: for each what
+ * it comes to. Whatever is applied finds what was applied before has left.
  */
+export const lockAll = Effect.fnUntraced(function* <R = never>(
+  tenant: Tenant,
+  requests: ReadonlyArray<{ readonly id: string }>,
+  before: LockBefore<R> = () => Effect.void,
+) {
+  const found = yield* lockForEvents(tenant, [...new Set(requests.map(({ id }) => id))], before)
+  return Effect.fnUntraced(function* <Q extends { readonly id: string }, A>(
+    distinct: ReadonlyArray<Q>,
+    decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
+  ) {
+    const outcomes = yield* applyDistinct(distinct, (id) => found.get(id)!, decide)
+    const left = outcomes.filter(Exit.isSuccess).map(({ value }) => value.found)
+    const paysAnew = left.filter(({ row }) => {
+      const known = found.get(row.id)!
+      return Exit.isSuccess(known) && known.value.row.payment_method_id !== row.payment_method_id
+    })
+    const terms = yield* readTerms(paysAnew.map(({ row }) => refOf(row)))
+    for (const one of left) found.set(one.row.id, Exit.succeed({ ...one, terms: terms.get(one.row.id) ?? one.terms }))
+    return outcomes.map(Exit.map(({ answer }) => answer))
+  })
+})
+
+/** What requests come to, of which those that name the same subscription follow each other: a round has one of each. */
+export const inTurns = Effect.fnUntraced(function* <Q extends { readonly id: string }, A, E, R>(
+  requests: ReadonlyArray<Q>,
+  round: (distinct: ReadonlyArray<Q>) => Effect.Effect<ReadonlyArray<A>, E, R>,
+) {
+  const answers = new Map<Q, A>()
+  for (let left = requests; left.length > 0; left = left.filter((one) => !answers.has(one))) {
+    const firsts = [...Map.groupBy(left, ({ id }) => id).values()].map(([first]) => first!)
+    for (const [at, answer] of (yield* round(firsts)).entries()) answers.set(firsts[at]!, answer)
+  }
+  return requests.map((one) => answers.get(one)!)
+})
+
+/** Applies requests that came together, each to the subscription that it names: for each what it comes to. */
 export const applyAll = Effect.fnUntraced(function* <Q extends { readonly id: string }, A, R = never>(
   tenant: Tenant,
   requests: ReadonlyArray<Q>,
   decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
-  before: LockBefore<R> = () => Effect.void,
+  before?: LockBefore<R>,
 ) {
-  const found = yield* lockForEvents(tenant, [...new Set(requests.map(({ id }) => id))], before)
-  const answers = new Map<Q, Exit.Exit<A, Problem>>()
-  for (let left = requests; left.length > 0; left = left.filter((one) => !answers.has(one))) {
-    const firsts = [...Map.groupBy(left, ({ id }) => id).values()].map(([first]) => first!)
-    const outcomes = yield* applyDistinct(firsts, (id) => found.get(id)!, decide)
-    for (const [at, outcome] of outcomes.entries()) {
-      const request = firsts[at]!
-      if (Exit.isSuccess(outcome)) found.set(request.id, Exit.succeed(outcome.value.found))
-      answers.set(
-        request,
-        Exit.map(outcome, ({ answer }) => answer),
-      )
-    }
-  }
-  return requests.map((one) => answers.get(one)!)
+  const applyDecided = yield* lockAll(tenant, requests, before)
+  return yield* inTurns(requests, (distinct) => applyDecided(distinct, decide))
 })
 
 /**

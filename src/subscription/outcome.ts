@@ -70,9 +70,9 @@ export interface Facts {
 
 export interface SubscriptionOutcome {
   readonly outcome: Outcome
-  /** The charge that it brings about. */
   /** The subscription as it is now. */
   readonly row: SubscriptionRow
+  /** The charge that it brings about. */
   readonly attempt: ChargeRow | undefined
   /** The charge whose answer moved it, with what was decided on it. */
   readonly settled: ChargeRow | undefined

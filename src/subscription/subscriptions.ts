@@ -9,10 +9,10 @@ import { refOf, type Tenant } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
-import { invalid, type Problem, problem } from "../problem.ts"
+import { invalid, problem } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
-import { type Applied, applyAll, type Found } from "./apply.ts"
+import { type Applied, applyAll, type Found, inTurns, lockAll } from "./apply.ts"
 import { Checkouts } from "./Checkouts.ts"
 import { renderSubscription, type SubscriptionRow, subscriptions } from "./subscription.ts"
 
@@ -134,13 +134,6 @@ const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Buy
   }
 })
 
-/** A change that is made, and the charges to attempt that it brings about. */
-interface Begun {
-  readonly row: SubscriptionRow
-  readonly attempts: ReadonlyArray<ChargeRow>
-  readonly now: number
-}
-
 /** Changes what the merchant may change (decision E14); `buyer`: of one that names a payment method, or none any more. */
 const update = Effect.fnUntraced(function* (
   { row, now }: Found,
@@ -196,28 +189,27 @@ export const updateSubscriptions = Effect.fn("subscription.update")(function* (
   requests: ReadonlyArray<On<SubscriptionPatch>>,
 ) {
   const buyers = yield* buyersOf(tenant, requests)
-  const begun = new Map<On<SubscriptionPatch>, Exit.Exit<Begun, Problem>>()
+  const applyDecided = yield* lockAll(tenant, requests)
   // Those of one subscription follow each other, each with the payment that it brings about.
-  for (let left = requests; left.length > 0; left = left.filter((one) => !begun.has(one))) {
-    const firsts = [...Map.groupBy(left, ({ id }) => id).values()].map(([first]) => first!)
-    const updated = yield* applyAll(tenant, firsts, (found, request) => update(found, request, buyers.get(request)))
-    const others = updated.flatMap((one) => (Exit.isSuccess(one) && one.value.isAnother ? [one.value.row] : []))
-    const attempts = new Map<string, ReadonlyArray<ChargeRow>>()
-    // One that failed would fail what is written of it already.
-    if (others.length > 0)
-      for (const [at, tried] of (yield* applyAll(tenant, others, tryMethod)).entries())
+  return yield* inTurns(
+    requests,
+    Effect.fnUntraced(function* (distinct) {
+      const updated = yield* applyDecided(distinct, (found, request) => update(found, request, buyers.get(request)))
+      const others = updated.flatMap((one) => (Exit.isSuccess(one) && one.value.isAnother ? [one.value.row] : []))
+      const attempts = new Map<string, ReadonlyArray<ChargeRow>>()
+      // One that failed would fail what is written of it already.
+      for (const [at, tried] of (yield* applyDecided(others, tryMethod)).entries())
         attempts.set(others[at]!.id, yield* tried)
-    for (const [at, request] of firsts.entries())
-      begun.set(
-        request,
-        Exit.map(updated[at]!, ({ row, now }) => ({ row, now, attempts: attempts.get(row.id) ?? [] })),
+      return updated.map(
+        Exit.map(({ row, now }) => {
+          const its = attempts.get(row.id) ?? []
+          return {
+            id: row.id,
+            after: pay(its, now),
+            ...(its.length === 0 ? { returned: renderSubscription(row) } : {}),
+          }
+        }),
       )
-  }
-  return requests.map((request) =>
-    Exit.map(begun.get(request)!, ({ row, attempts, now }) => ({
-      id: row.id,
-      after: pay(attempts, now),
-      ...(attempts.length === 0 ? { returned: renderSubscription(row) } : {}),
-    })),
+    }),
   )
 })

@@ -1,14 +1,19 @@
+import { Effect, Logger } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
+import { recoverAll } from "../../src/collecting/collect.ts"
 import { createApi } from "../support/api.ts"
+import { hold } from "../support/checkout.ts"
 import { type TestDatabase, useDatabase } from "../support/database.ts"
 import { rewind } from "../support/rewind.ts"
 import { type Server, startServer } from "../support/server.ts"
+import { useServices } from "../support/services.ts"
 import { createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
 /** One for each test: they go on side by side, and a server works on whatever its database holds. */
-const [ADVANCING, APART, FIRING, LEFT, PAIR] = [
+const [ADVANCING, APART, FIRING, LEFT, HELD, PAIR] = [
+  useDatabase(),
   useDatabase(),
   useDatabase(),
   useDatabase(),
@@ -159,6 +164,42 @@ describe.concurrent("a charge that a dead process left", () => {
       status: "succeeded",
       paid_at: "2025-01-31T00:00:00.000Z",
     })
+    expect(await server.stop()).toBe(0)
+  })
+})
+
+const recovering = useServices(HELD)
+
+describe("charges that a dead process left", () => {
+  it("are finished though somebody holds what one of them needs, and that one once it is free", async () => {
+    const { keys } = await HELD.run(() => createAccount({ businessName: "Held" }))
+    const server = await startServer(HELD.url(), { WORKERS: "0" })
+    const api = createApi(server.origin, keys.sk_test)
+    const plan = await createPlan(api)
+    const subscribe = async () => {
+      const customer = await createCustomer(api)
+      return data(await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_bank_account" }), 201).id
+    }
+    // The one that is held comes first.
+    const [held, free] = [await subscribe(), await subscribe()]
+    await HELD.run((sql) => sql`UPDATE charge SET runner = 424242`)
+    await HELD.run((sql) => sql`UPDATE simulator_attempt SET known_at = NULL`)
+    const statusOf = async (id: string) => data(await api.get(`/subscriptions/${id}`)).status
+    const told: Array<unknown> = []
+    const logger = Logger.layer([Logger.make(({ logLevel, message }) => void told.push([logLevel, message]))])
+    const recover = () => recovering(Effect.provide(recoverAll, logger))
+    const { release } = await hold(HELD, (sql) => sql`SELECT 1 FROM subscription WHERE id = ${held} FOR UPDATE`)
+    await recover()
+    expect([await statusOf(held), await statusOf(free)]).toEqual(["incomplete", "active"])
+    const [charge] = await api.all(`/charges?subscription=${held}`)
+    expect(told).toContainEqual([
+      "Warn",
+      ["somebody holds what charges need that are to be settled", { held: [charge!.id] }],
+    ])
+    await release()
+    await recover()
+    expect(await statusOf(held)).toBe("active")
+    expect((await api.all("/charges")).map(({ status }) => status)).toEqual(["succeeded", "succeeded"])
     expect(await server.stop()).toBe(0)
   })
 })

@@ -201,10 +201,11 @@ describe("reports of units that come at once", () => {
   })
 })
 
+const holdRow = (table: string, id: string) =>
+  hold(database, (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`)
+
 describe("what is asked of an object that somebody holds", () => {
   const report = (id: string) => verb(id, "unit-records", { quantity: 1 })
-  const holdRow = (table: string, id: string) =>
-    hold(database, (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`)
 
   it("waits for that together, and nobody else for it", async () => {
     const plan = await createPlan(api, { overage_per_unit: 100 })
@@ -491,6 +492,40 @@ describe("a charge that somebody holds", () => {
       (sql) => sql<{ attempts: number }>`SELECT attempts FROM simulator_attempt WHERE reference = ${made!.id}`,
     )
     expect(row!.attempts).toBe(1)
+  })
+
+  it("keeps no other of its customer, which is asked for beside it", async () => {
+    const plan = await createPlan(api)
+    const [first, payer] = [await createCustomer(api), await createCustomer(api)]
+    const charge = (customer: string) =>
+      api.post("/charges", { customer, amount: 5000, currency: "NGN", payment_method: "pm_test_success" })
+    const rail = await holdTable(database, "simulator_attempt")
+    const ahead = charge(first)
+    await rail.stands(1)
+    // Both wait for the one before them, and go to their rail together.
+    const answered: Array<string> = []
+    const subscribing = api
+      .post("/subscriptions", { customer: payer, plan, payment_method: "pm_test_success" })
+      .then((answer) => {
+        answered.push("subscription")
+        return answer
+      })
+    const [made] = await eventually(async () => {
+      const found = await api.all(`/subscriptions?customer=${payer}`)
+      return found.length === 1 ? found : undefined
+    })
+    const held = await holdRow("subscription", made!.id)
+    const charging = charge(payer)
+    await eventually(async () => ((await api.all(`/charges?customer=${payer}`)).length === 2 ? true : undefined))
+    await rail.release()
+    expect(data(await charging, 201).status).toBe("succeeded")
+    expect(answered).toEqual([])
+    expect(data(await subscribing, 201).status).toBe("incomplete")
+    await held.release()
+    await eventually(async () =>
+      data(await api.get(`/subscriptions/${made!.id}`)).status === "active" ? true : undefined,
+    )
+    data(await ahead, 201)
   })
 })
 
