@@ -8,6 +8,8 @@ import type { Fragment } from "effect/sql/Statement"
 import { every } from "./workers.ts"
 
 const LOOK_EVERY_MS = 100
+/** A look that takes longer (a table is locked, say) keeps nobody: each is told that something may wait, and looks for itself. */
+const SLOW_MS = 1_000
 
 interface Watched {
   /** A query of one row, which an index answers with its first entry; none, where nothing waits. */
@@ -19,10 +21,15 @@ const look = Effect.fnUntraced(function* (watched: ReadonlySet<Watched>) {
   if (watched.size === 0) return
   const sql = yield* SqlClient.SqlClient
   const all = [...watched]
+  const tellAll = Effect.sync(() => {
+    for (const { found } of all) found()
+  })
+  const meanwhile = Effect.forever(Effect.andThen(Effect.sleep(SLOW_MS), tellAll))
   const waits = all.map(
     ({ firstWaiting }, at) => sql`EXISTS (SELECT FROM (${firstWaiting}) w) AS ${sql.literal(`q${at}`)}`,
   )
-  const [row] = yield* sql<Record<string, boolean>>`SELECT ${sql.csv(waits)}`
+  const asked = Effect.raceFirst(sql<Record<string, boolean>>`SELECT ${sql.csv(waits)}`, meanwhile)
+  const [row] = yield* Effect.tapError(asked, () => tellAll)
   for (const [at, one] of all.entries()) if (row![`q${at}`] && watched.has(one)) one.found()
 })
 

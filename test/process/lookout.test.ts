@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
 import { Lookout } from "../../src/process/Lookout.ts"
+import { hold } from "../support/checkout.ts"
 import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()
@@ -58,4 +59,21 @@ it("looks again where a look fails", async () => {
     }),
   )
   expect(told).toBe("late_queue")
+})
+
+it("keeps no queue for another that cannot be looked at", async () => {
+  await database.run((sql) => sql`CREATE TABLE locked_queue AS SELECT 1 AS id LIMIT 0`)
+  await database.run((sql) => sql`CREATE TABLE other_queue AS SELECT 1 AS id`)
+  const { release } = await hold(database, (sql) => sql`LOCK TABLE locked_queue IN ACCESS EXCLUSIVE MODE`)
+  const told = await run(
+    Effect.gen(function* () {
+      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* Lookout, yield* Queue.unbounded<string>()]
+      for (const name of ["locked_queue", "other_queue"])
+        yield* lookout.watch(sql`SELECT FROM ${sql(name)} LIMIT 1`, () => Queue.offerUnsafe(found, name))
+      const first = yield* Effect.forEach([1, 2], () => Queue.take(found))
+      yield* Effect.promise(release)
+      return first
+    }),
+  )
+  expect(told).toEqual(["locked_queue", "other_queue"])
 })
