@@ -23,6 +23,7 @@ import { TenantDatabase } from "./db/TenantDatabase.ts"
 import { Deletions } from "./deletion/Deletions.ts"
 import { SANDBOX } from "./deletion/deletion.ts"
 import { deletionWorker } from "./deletion/worker.ts"
+import { Batches } from "./http/batches.ts"
 import { PURGE_EVERY_MS, purge } from "./http/idempotency.ts"
 import { listen } from "./http/listener.ts"
 import { Origin } from "./http/Origin.ts"
@@ -97,6 +98,7 @@ const serve = Effect.fnUntraced(function* (
   yield* every("idempotency records", PURGE_EVERY_MS, purge)
   const requests = yield* Layer.build(
     Layer.mergeAll(
+      Batches.layer,
       CheckoutLinks.layer,
       Creations.layer(config.rateLimits.instalmentPlans),
       Deletions.layer,

@@ -9,6 +9,7 @@ import type { ChargeRow } from "../charge/charge.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { IN_ONE_GO, sent } from "../db/pipelining.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
+import type { LockMode } from "../db/table.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
 import { findPaymentMethods, methodKey } from "../payment_method/paymentMethods.ts"
 import { tryMethods } from "../subscription/methodUsers.ts"
@@ -115,21 +116,22 @@ export interface Wanted extends Ref {
 const WANTED = { ...REF_COLUMNS, customer_id: "text" } as const
 
 /**
- * Locks sessions, and those that their customers have open, in ID order, as everybody does; by ID. Their customers are locked
- * before.
+ * Locks sessions, and those that their customers have open, in ID order, as everybody does; by ID, with those that are `left`: they are
+ * gone, or somebody holds them. Their customers are locked before.
  */
-export const lockSessions = Effect.fnUntraced(function* (wanted: ReadonlyArray<Wanted>) {
+export const lockSessions = Effect.fnUntraced(function* (wanted: ReadonlyArray<Wanted>, mode: LockMode = "UPDATE") {
   const sql = yield* SqlClient.SqlClient
   const known = wanted.filter(({ customer_id }) => customer_id !== null)
   const open =
     known.length === 0
       ? []
-      : yield* sql<Ref>`
-          SELECT s.account_id, s.livemode, s.id FROM ${records(sql, known, WANTED)} r
+      : yield* sql<Wanted>`
+          SELECT s.account_id, s.livemode, s.id, s.customer_id FROM ${records(sql, known, WANTED)} r
           JOIN checkout_session s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.customer_id) AND s.status = 'open'`
-  const refs = new Map([...open, ...wanted].map((ref) => [ref.id, refOf(ref)]))
-  const rows = yield* sessions.lock([...refs.values()])
-  return new Map(rows.map((row) => [row.id, row]))
+  const all = new Map([...wanted, ...open].map((one) => [one.id, one]))
+  const locked = yield* sessions.lock([...all.values()].map(refOf), mode)
+  const rows = new Map(locked.map((row) => [row.id, row]))
+  return { rows, left: [...all.values()].filter(({ id }) => !rows.has(id)) }
 })
 
 /** The other sessions among locked ones that the customer of `session` has open for the same plan. */

@@ -35,7 +35,7 @@ const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
   const wanted = of.map(
     ({ account_id, livemode, customer_id, page_id }): Wanted => ({ account_id, livemode, id: page_id!, customer_id }),
   )
-  const locked = yield* lockSessions(wanted)
+  const { rows: locked } = yield* lockSessions(wanted)
   const subscriptionRows = yield* subscriptions.lock(subscriptionRefs([...locked.values()]))
   return { sessions: locked, subscriptionRows }
 })

@@ -17,8 +17,8 @@ import { plans } from "../plan/plan.ts"
 import { subscriptions } from "../subscription/subscription.ts"
 import { DAY_MS } from "../time.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
+import { dueNow } from "./carryOut.ts"
 import type { SessionRow } from "./checkout.ts"
-import { dueNow } from "./submit.ts"
 import { successUrl } from "./urls.ts"
 
 /** The payment that is under way, on this page or on another of the customer's for the same plan. */

@@ -74,7 +74,8 @@ type SnapshotCells<Cols extends Columns> = { readonly state: string } & {
   readonly [K in keyof Cols as [SourceOf<Cols[K]>] extends [never] ? never : K]: Cells<Cols>[K]
 }
 
-export type LockMode = "UPDATE" | "UPDATE SKIP LOCKED" | "NO KEY UPDATE" | "SHARE" | "SHARE SKIP LOCKED"
+type RowLock = "UPDATE" | "NO KEY UPDATE" | "SHARE"
+export type LockMode = RowLock | `${RowLock} SKIP LOCKED`
 
 type Sql<A, E = never> = Effect.Effect<A, SqlError.SqlError | E, SqlClient.SqlClient>
 

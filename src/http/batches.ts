@@ -5,7 +5,7 @@
  * own, and whoever else needs it meanwhile joins them. A batch that fails is begun again one by one, so that nobody fails for
  * another; not one of which nobody knows whether it was committed.
  */
-import { Cause, Context, Effect, Exit, Tracer } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Tracer } from "effect"
 import { MayWait } from "../db/held.ts"
 import { Places } from "../db/Places.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
@@ -130,28 +130,36 @@ class Batch<Q, A, R> {
   }
 }
 
-/** Those of a server, by endpoint. */
-export class Batches {
-  readonly #byEndpoint = new Map<object, unknown>()
-  readonly #places = new Places(WAITING_AT_ONCE, WAITING_SHARE)
-
-  /** Begins a request with those of its tenant and endpoint that come with it; `needed` is the object that it may have to wait for. */
-  begin<Q extends { readonly endpoint: object }, A, R>(
-    tenant: Tenant,
-    needed: string,
-    request: Q,
-    beginAll: BeginAll<Q, A, R>,
-  ): Effect.Effect<A, Failure, R | TenantDatabase> {
-    return Effect.flatMap(Effect.context<R | TenantDatabase>(), (context) => {
-      // An endpoint's requests are all of one kind.
-      let batch = this.#byEndpoint.get(request.endpoint) as Batch<Q, A, R> | undefined
-      if (batch === undefined) {
-        // A batch is no part of the trace of whoever came first.
-        const own = Context.omit(Tracer.ParentSpan)(context) as Context.Context<R | TenantDatabase>
-        batch = new Batch(this.#places, own)
-        this.#byEndpoint.set(request.endpoint, batch)
-      }
-      return batch.begin(tenant, needed, request, beginAll)
-    })
+/** Those of a server, by what is asked for: an endpoint, say. They share the places to wait in. */
+export class Batches extends Context.Service<
+  Batches,
+  {
+    /** Begins a request with those of its tenant and kind that come with it; `needed` is the object that it may have to wait for. */
+    readonly begin: <Q, A, R>(
+      kind: object,
+      tenant: Tenant,
+      needed: string,
+      request: Q,
+      beginAll: BeginAll<Q, A, R>,
+    ) => Effect.Effect<A, Failure, R | TenantDatabase>
   }
+>()("billing/http/Batches") {
+  static readonly layer = Layer.sync(Batches, () => {
+    const byKind = new Map<object, unknown>()
+    const places = new Places(WAITING_AT_ONCE, WAITING_SHARE)
+    return {
+      begin: <Q, A, R>(kind: object, tenant: Tenant, needed: string, request: Q, beginAll: BeginAll<Q, A, R>) =>
+        Effect.flatMap(Effect.context<R | TenantDatabase>(), (context) => {
+          // Requests of a kind are of one type.
+          let batch = byKind.get(kind) as Batch<Q, A, R> | undefined
+          if (batch === undefined) {
+            // A batch is no part of the trace of whoever came first.
+            const own = Context.omit(Tracer.ParentSpan)(context) as Context.Context<R | TenantDatabase>
+            batch = new Batch(places, own)
+            byKind.set(kind, batch)
+          }
+          return batch.begin(tenant, needed, request, beginAll)
+        }),
+    }
+  })
 }

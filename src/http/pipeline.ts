@@ -9,7 +9,6 @@ import type { Json } from "../json.ts"
 import { Keys, type KnownKey } from "../key/Keys.ts"
 import { noSuch, type Problem, problem } from "../problem.ts"
 import { allow, crossOrigin, OPEN_TO_ALL, requireVertical } from "./access.ts"
-import { Batches } from "./batches.ts"
 import { readJson } from "./body.ts"
 import type { Declaration, Endpoint } from "./Endpoint.ts"
 import { allowExpansions, type Expanders, expansions } from "./expand.ts"
@@ -189,7 +188,6 @@ export const createPipeline = <R>(
   limits: Limits,
 ) => {
   const routes = { live: createRoutes(endpoints, true), sandbox: createRoutes(endpoints, false) }
-  const batches = new Batches()
 
   /** The endpoint that a request is for, who asks, and whose objects it is about. */
   const enter = Effect.fnUntraced(function* (call: Call, place: Place) {
@@ -221,7 +219,7 @@ export const createPipeline = <R>(
     const run = (held: Claim | undefined) =>
       Effect.flatMap(decode(call, match, raw), ({ body, query, fields }) => {
         const request = { ...tenant, caller: { name: nameOf(asker) }, id: params.id ?? "", params, body, query }
-        return runHandler({ endpoint, request, asker, held, fields, expanders }, batches)
+        return runHandler({ endpoint, request, asker, held, fields, expanders })
       })
     const again = (stored: Stored) =>
       Effect.flatMap(expansions(url.searchParams.getAll("expand[]"), endpoint.declaration), (fields) =>

@@ -6,7 +6,7 @@ import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
 import type { Problem } from "../problem.ts"
-import type { Batches } from "./batches.ts"
+import { Batches, type BeginAll } from "./batches.ts"
 import type { Begun, Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
@@ -157,8 +157,12 @@ const beginAll =
       finishAll(runs, decided, note<R, Begun<Returned, R>>),
     )
 
-const begin = <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) => {
-  if ("beginAll" in handler) return batches.begin(run.request, handler.needed(run.request), run, beginAll(handler))
+/** Begins a run with those of its endpoint that come with it. */
+const withOthers = <R, A, R2>(run: Run<R>, needed: string, work: BeginAll<Run<R>, A, R2>) =>
+  Effect.flatMap(Batches, (batches) => batches.begin(run.endpoint, run.request, needed, run, work))
+
+const begin = <R>(run: Run<R>, handler: Kind<R, "staged">) => {
+  if ("beginAll" in handler) return withOthers(run, handler.needed(run.request), beginAll(handler))
   const work = Effect.gen(function* () {
     const begun = yield* note(run, yield* handler.begin(run.request))
     const [headers] = yield* count([run as Run<never>])
@@ -167,7 +171,7 @@ const begin = <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) => 
   return writing(run, work)
 }
 
-const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "staged">, batches: Batches) {
+const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "staged">) {
   const { request, held, fields } = run
   const respond = (id: string, returned?: Returned) => {
     const work = reply(run, returned === undefined ? handler.reply(request, id) : Effect.succeed(returned))
@@ -179,13 +183,13 @@ const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, 
     yield* handler.finish(request, held.resourceId)
     return yield* respond(held.resourceId)
   }
-  const { id, after, headers, returned } = yield* begin(run, handler, batches)
+  const { id, after, headers, returned } = yield* begin(run, handler)
   yield* after
   return { ...(yield* respond(id, returned)), headers }
 })
 
 /** Runs the handler; returns its response. */
-export const runHandler = <R>(run: Run<R>, batches: Batches) => {
+export const runHandler = <R>(run: Run<R>) => {
   const { handler } = run.endpoint
   switch (handler.kind) {
     case "read":
@@ -195,9 +199,9 @@ export const runHandler = <R>(run: Run<R>, batches: Batches) => {
       )
     case "write":
       return "runAll" in handler
-        ? batches.begin(run.request, handler.needed(run.request), run, writeAll(handler))
+        ? withOthers(run, handler.needed(run.request), writeAll(handler))
         : runWrite(run, handler)
     case "staged":
-      return runStaged(run, handler, batches)
+      return runStaged(run, handler)
   }
 }

@@ -9,8 +9,9 @@ import { askForBuyer } from "../collecting/asking.ts"
 import { commitAttempts } from "../collecting/settle.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { sent } from "../db/pipelining.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { ofTenant, type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { VERIFICATION_KOBO } from "../money.ts"
 import { nameMethod } from "../payment_method/paymentMethods.ts"
 import { Runner } from "../process/Runner.ts"
@@ -30,10 +31,10 @@ interface Verified {
   readonly now: number
 }
 
-/** Begins a payment by which the rail saves a payment method, and which is sent back at once (decision P8). */
-export const verify = Effect.fnUntraced(function* ({ customer, rail, pageId, submission, now }: Verified) {
+/** A payment by which the rail saves a payment method, and which is sent back at once (decision P8). */
+export const newVerification = Effect.fnUntraced(function* ({ customer, rail, pageId, submission, now }: Verified) {
   const { id: runner } = yield* Runner
-  const charge = newCharge({
+  return newCharge({
     ...tenantOf(customer),
     customer_id: customer.id,
     subscription_id: null,
@@ -58,16 +59,24 @@ export const verify = Effect.fnUntraced(function* ({ customer, rail, pageId, sub
     metadata: {},
     created_at: now,
   })
+})
+
+/** Begins {@link newVerification}. */
+export const verify = Effect.fnUntraced(function* (verified: Verified) {
+  const charge = yield* newVerification(verified)
   yield* commitAttempts([born(chargeLifecycle, undefined, charge)], [charge])
   return charge
 })
 
-/** How many payments were begun on a page. */
-export const countTries = Effect.fnUntraced(function* (page: Ref) {
+/** How many payments were begun on each of these pages, by their IDs. */
+export const countTries = Effect.fnUntraced(function* (pages: ReadonlyArray<Ref>) {
+  if (pages.length === 0) return new Map<string, number>()
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{ n: number }>`
-    SELECT count(*) AS n FROM charge WHERE ${ofTenant(sql, page)} AND page_id = ${page.id}`
-  return row!.n
+  const rows = yield* sql<{ id: string; n: number }>`
+    SELECT r.id, c.n FROM ${records(sql, pages, REF_COLUMNS)} r CROSS JOIN LATERAL (
+      SELECT count(*) AS n FROM charge WHERE (account_id, livemode, page_id) = (r.account_id, r.livemode, r.id)
+    ) c`
+  return new Map(rows.map(({ id, n }) => [id, n]))
 })
 
 /** A known customer's e-mail address, which the rail needs and the buyer has typed. The customer is locked. */

@@ -18,6 +18,7 @@ import {
   nudge,
   open,
   pay,
+  submit,
   submitForm,
   tally,
 } from "../support/checkout.ts"
@@ -232,6 +233,59 @@ describe("one session", () => {
     )
     await expectPaidOnce([subscription], { failed: card_declined })
     await expectWhole(database)
+  })
+})
+
+describe("sessions of different buyers that are submitted at once", () => {
+  it("are claimed together, and answered each for itself", async () => {
+    const plan = await createPlan(api)
+    const over = await createSession(api, { plan })
+    data(await api.post(`/checkout-sessions/${over.id}/expire`))
+    const kinds = [
+      { fields: { payment_method: "pm_test_success", ...ADA }, says: "completed" },
+      { fields: { payment_method: "pm_test_insufficient_funds", ...ADA }, says: "card_declined" },
+      { fields: { payment_method: "pm_none", ...ADA }, says: "resource_missing" },
+      { fields: { payment_method: "pm_test_success", amount: 1, ...ADA }, says: "amount_changed" },
+    ]
+    const sessions = await times(40, () => createSession(api, { plan }))
+    const answers = await Promise.all([
+      ...sessions.map(({ url }, n) => submit(url, kinds[n % kinds.length]!.fields)),
+      submit(over.url, { payment_method: "pm_test_success", ...ADA }),
+    ])
+    expect(answers.map(({ body }) => body.error?.code ?? body.data.status)).toEqual([
+      ...sessions.map((_, n) => kinds[n % kinds.length]!.says),
+      "checkout_session_not_open",
+    ])
+    const statuses = await Promise.all(sessions.map(({ id }) => sessionOf(id)))
+    expect(statuses.map(({ status, customer }) => [status, customer === null])).toEqual(
+      sessions.map((_, n) => [n % 4 === 0 ? "completed" : "open", n % 4 > 1]),
+    )
+    const [claims] = await database.run(
+      (sql) => sql<{ made: number; of: number }>`
+        SELECT count(DISTINCT xmin::text) AS made, count(*) AS of FROM lifecycle_journal
+        WHERE actor_id = ANY(${sessions.map(({ id }) => id)}::text[]) AND to_state = 'open.paying'`,
+    )
+    expect(claims!.of).toBe(20)
+    expect(claims!.made).toBeLessThan(20)
+    await expectWhole(database)
+  })
+
+  it("do not wait for one whose customer somebody holds", async () => {
+    const [held, ...others] = await times(5, () => checkout(api))
+    const { release } = await hold(
+      database,
+      (sql) => sql`SELECT 1 FROM customer WHERE id = ${held!.customer} FOR UPDATE`,
+    )
+    let waits = true
+    const waiting = pay(held!.url, "pm_test_success").finally(() => {
+      waits = false
+    })
+    const free = await Promise.all(others.map(({ url }) => pay(url, "pm_test_success")))
+    expect(tally(free)).toEqual({ completed: 4 })
+    expect(waits).toBe(true)
+    await release()
+    expect(tally([await waiting])).toEqual({ completed: 1 })
+    for (const { subscription } of [held!, ...others]) await expectPaidOnce([subscription])
   })
 })
 

@@ -66,7 +66,6 @@ beforeEach(() => {
 })
 
 interface Request {
-  readonly endpoint: object
   readonly name: string
 }
 
@@ -80,14 +79,17 @@ const beginAll = (requests: ReadonlyArray<Request>) =>
   })
 
 /** The first goes alone; the others come while it is under way, and are the next batch. */
-const ask = (names: ReadonlyArray<string>) => {
-  const batches = new Batches()
-  return runtime.runPromise(
-    Effect.forEach(names, (name) => Effect.exit(batches.begin(TENANT, "", { endpoint: ENDPOINT, name }, beginAll)), {
-      concurrency: "unbounded",
-    }),
+const ask = (names: ReadonlyArray<string>) =>
+  runtime.runPromise(
+    Effect.provide(
+      Effect.flatMap(Batches, (batches) =>
+        Effect.forEach(names, (name) => Effect.exit(batches.begin(ENDPOINT, TENANT, "", { name }, beginAll)), {
+          concurrency: "unbounded",
+        }),
+      ),
+      Batches.layer,
+    ),
   )
-}
 
 const written = () =>
   database.run((sql) =>

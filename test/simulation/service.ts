@@ -11,6 +11,7 @@ import { railCallbackWorker } from "../../src/collecting/callbacks.ts"
 import { chargeTimers, recoverAll } from "../../src/collecting/collect.ts"
 import { type RailServices, railAttempts, railQuestions } from "../../src/collecting/railCharges.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
+import { Batches } from "../../src/http/batches.ts"
 import { Origin } from "../../src/http/Origin.ts"
 import { InstalmentLinks } from "../../src/instalment/InstalmentLinks.ts"
 import { pageUrlsLayer } from "../../src/pageUrls.ts"
@@ -88,6 +89,7 @@ const whileAlive = (isDead: () => boolean, calls: Place["calls"]) =>
 const layerOf = (url: Redacted.Redacted<string>, { rails, calls }: Place, isDead: () => boolean) => {
   const services = servicesLayer(url, KEYS)
   const requests = Layer.mergeAll(
+    Batches.layer,
     CheckoutLinks.layer,
     TenantDatabase.layer(url),
     whileAlive(isDead, calls).pipe(Layer.provide(Rails.layer({ urls: rails, timeoutMs: RAIL_TIMEOUT_MS }))),

@@ -1,0 +1,122 @@
+/**
+ * The first transaction of submissions of one tenant that come together: their sessions are claimed, and what is to be attempted is
+ * committed, for all of them at once. Locked in the order of closing.ts.
+ */
+import { Effect, Exit } from "effect"
+import { standingTimes } from "../clock/clocks.ts"
+import { customers } from "../customer/customer.ts"
+import { HELD, MayWait } from "../db/held.ts"
+import { type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
+import { noSuch, type Problem } from "../problem.ts"
+import { hashOf } from "../secret/linkTokens.ts"
+import { type Carried, type Claim, carryOut, type Locked } from "./carryOut.ts"
+import type { SessionRow } from "./checkout.ts"
+import { closeSessions } from "./closing.ts"
+import { lockSessions, siblingsOf } from "./completion.ts"
+
+/** What the transaction finds or makes. */
+export type Begun =
+  /** The session is over, or this very form was decided before. */
+  | { readonly kind: "over"; readonly again: boolean }
+  /** A payment is under way. `own`: it is what this very form was submitted for. */
+  | { readonly kind: "under_way"; readonly chargeId: string; readonly own: boolean }
+  /** The customer was made by another submission this instant. */
+  | { readonly kind: "once_more" }
+  | ({ readonly kind: "begun" } & Carried)
+
+/** Those whose submissions follow each other: a customer, or one who is not known yet. */
+export const buyerOf = ({ customer_id, id }: SessionRow): string => customer_id ?? id
+
+/** Locks what claims are about; for each what is found, or `lock_timeout` where somebody holds what is not to be waited for. */
+const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: ReadonlyArray<Claim>) {
+  const waits = yield* MayWait
+  const times = yield* standingTimes(
+    tenant,
+    claims.flatMap(({ found }) => found.test_clock_id ?? []),
+  )
+  const wall = Exit.succeed(Date.now())
+  const timeOf = ({ test_clock_id: clock }: SessionRow) => (clock === null ? wall : times.get(clock)!)
+  const standing = claims.map(({ found }) => found).filter((found) => Exit.isSuccess(timeOf(found)))
+  const buyers = [...new Set(standing.flatMap(({ customer_id }) => customer_id ?? []))]
+  const known = new Map(
+    (yield* customers.lock(
+      buyers.map((id): Ref => ({ ...tenantOf(tenant), id })),
+      waits ? "NO KEY UPDATE" : "NO KEY UPDATE SKIP LOCKED",
+    )).map((row) => [row.id, row]),
+  )
+  const { rows, left } = yield* lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED")
+  const holdsSome = new Set(left.map(({ customer_id }) => customer_id))
+  return (claim: Claim) =>
+    Effect.gen(function* () {
+      const { found } = claim
+      const now = yield* timeOf(found)
+      const { customer_id: buyer } = found
+      const [customer, session] = [buyer === null ? undefined : known.get(buyer), rows.get(found.id)]
+      if (!waits && ((buyer !== null && (customer === undefined || holdsSome.has(buyer))) || session === undefined))
+        return yield* HELD
+      if (buyer !== null && customer === undefined) return yield* noSuch("customer", buyer)
+      // Deleted with its clock, or with its sandbox.
+      if (session === undefined) return yield* noSuch("checkout session", found.id)
+      const siblings = (of: SessionRow) => siblingsOf(of, rows.values())
+      return { claim, session, known: customer, siblings, now } satisfies Locked
+    })
+})
+
+/** How a session stands, where that leaves nothing to carry out. */
+const standingOf = ({ claim: { found, submitted }, session, siblings, now }: Locked): Begun | undefined => {
+  if (session.customer_id !== found.customer_id) return { kind: "once_more" }
+  const again = submitted.submission !== null && session.submission === hashOf(submitted.submission)
+  if (session.status !== "open" || session.expires_at <= now) return { kind: "over", again }
+  const paying = [session, ...siblings(session)].find(({ state }) => state === "open.paying")
+  if (paying !== undefined)
+    return { kind: "under_way", chargeId: paying.charge_id!, own: again && paying.id === session.id }
+  return again ? { kind: "over", again } : undefined
+}
+
+/** Closes the sessions among these that are over by now. */
+const closeExpired = Effect.fnUntraced(function* (all: ReadonlyArray<Locked>) {
+  const over = all.filter(({ session, now }) => session.status === "open" && session.expires_at <= now)
+  const byId = new Map(over.map((one) => [one.session.id, one]))
+  if (byId.size === 0) return
+  const nows = new Map(over.map(({ session, now }) => [session.customer_id, now]))
+  yield* closeSessions(
+    [...byId.values()].map(({ session }) => ({ row: session, event: { type: "expire", at: session.expires_at } })),
+    ({ customer_id }) => nows.get(customer_id)!,
+  )
+})
+
+/** Claims the sessions of submissions; for each what it finds or makes. */
+export const claimAll = Effect.fn("checkout.claim")(function* (tenant: Tenant, claims: ReadonlyArray<Claim>) {
+  const answers = new Map<Claim, Exit.Exit<Begun, Problem>>()
+  // Those of one buyer follow each other, each finding what the one before it has left.
+  for (let left = claims; left.length > 0; left = left.filter((claim) => !answers.has(claim))) {
+    const lockedOf = yield* lockClaims(tenant, left)
+    const taken = new Set<string>()
+    const next: Array<Locked> = []
+    const over: Array<Locked> = []
+    for (const claim of left) {
+      if (taken.has(buyerOf(claim.found))) continue
+      const exit = yield* Effect.exit(lockedOf(claim))
+      if (Exit.isFailure(exit)) {
+        answers.set(claim, Exit.failCause(exit.cause))
+        continue
+      }
+      const standing = standingOf(exit.value)
+      if (standing === undefined) {
+        taken.add(buyerOf(claim.found))
+        next.push(exit.value)
+      } else {
+        answers.set(claim, Exit.succeed(standing))
+        if (standing.kind === "over") over.push(exit.value)
+      }
+    }
+    yield* closeExpired(over)
+    const carried = yield* carryOut(tenant, next)
+    for (const [at, { claim }] of next.entries())
+      answers.set(
+        claim,
+        Exit.map(carried[at]!, (its) => ({ kind: "begun", ...its })),
+      )
+  }
+  return claims.map((claim) => answers.get(claim)!)
+})
