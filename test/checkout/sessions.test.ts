@@ -520,9 +520,17 @@ describe("what buyers type", () => {
     expect(data(await submit(url, { ...card, card_number: "4242424242424242" })).status).toBe("completed")
     const rows = await dump(database)
     const said = server().output()
-    for (const typed of ["5060 6666 6666", "50606666", "4242424242424242", "11/39", '9471"', "80417735"]) {
-      expect(rows.filter((row) => row.includes(typed)).map((row) => row.split(" ")[0])).toEqual([])
-      expect(said).not.toContain(typed)
+    // Four digits alone are part of many a hash.
+    for (const typed of [
+      /5060 6666 6666/,
+      /50606666/,
+      /4242424242424242/,
+      /11\/39/,
+      /(?<![\w.])9471(?!\w)/,
+      /80417735/,
+    ]) {
+      expect(rows.filter((row) => typed.test(row)).map((row) => row.split(" ")[0])).toEqual([])
+      expect(said).not.toMatch(typed)
     }
     expect(said).not.toContain(url.split("/").at(-1))
     expect(rows.filter((row) => row.includes(subscription)).length).toBeGreaterThan(5)
