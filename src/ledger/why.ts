@@ -39,6 +39,8 @@ interface Told {
   readonly charge_id: string | null
   readonly plan_id: string | null
   readonly corrects: string | null
+  /** Whose deposit it is about. */
+  readonly instalment_plan_id: string | null
   /** Of the charge, where there is one. */
   readonly status: string | null
   readonly amount_kobo: number | null
@@ -53,6 +55,8 @@ interface Step {
   readonly version: number
   readonly at: number
   readonly event: string
+  /** The charge that its event is about, where that names one. */
+  readonly charge_id: string | null
   readonly from_state: string
   readonly to_state: string
   readonly effects: ReadonlyArray<string>
@@ -80,7 +84,8 @@ const readTold = (question: Question) =>
   Effect.flatMap(
     SqlClient.SqlClient,
     (sql) => sql<Told>`
-      SELECT n.*, c.status, c.amount_kobo, c.rail, c.failure_code
+      SELECT n.*, c.status, c.amount_kobo, c.rail, c.failure_code,
+        CASE WHEN c.purpose = 'instalment' THEN c.page_id ELSE d.plan_id END AS instalment_plan_id
       FROM (
         SELECT e.livemode, e.id, e.effective_on::text AS effective_on, e.occurred_on - date '1970-01-01' AS occurred_day, e.event, sum(l.amount_kobo)::bigint AS kobo,
           e.customer_id, e.subscription_id, e.bill_no, e.charge_id, e.plan_id, e.corrects
@@ -89,6 +94,11 @@ const readTold = (question: Question) =>
         GROUP BY e.account_id, e.livemode, e.id ORDER BY e.id DESC LIMIT ${MAX_TOLD}
       ) n
       LEFT JOIN charge c ON (c.account_id, c.livemode, c.id) = (${question.account}, n.livemode, n.charge_id)
+      LEFT JOIN LATERAL (
+        SELECT l.detail AS plan_id FROM ledger_line l
+        WHERE (l.account_id, l.livemode, l.entry_id) = (${question.account}, n.livemode, n.id) AND l.ledger_account = 'buyer_deposits'
+        LIMIT 1
+      ) d ON true
       ORDER BY n.id DESC`,
   )
 
@@ -96,7 +106,7 @@ const readTold = (question: Question) =>
 const readSteps = Effect.fnUntraced(function* (account: string, actors: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Step>`
-    SELECT actor_id, version, at, event->>'type' AS event, from_state, to_state, effects FROM lifecycle_journal
+    SELECT actor_id, version, at, event->>'type' AS event, event->>'chargeId' AS charge_id, from_state, to_state, effects FROM lifecycle_journal
     WHERE account_id = ${account} AND actor_id = ANY(${actors}::text[]) ORDER BY actor_id, version`
   return Map.groupBy(rows, ({ actor_id }) => actor_id)
 })
@@ -111,7 +121,7 @@ const stepShown = ({ actor_id, version, at, event, from_state, to_state, effects
   effects,
 })
 
-/** The effects by which a subscription's machine asks for an entry (machines/subscription.ts). */
+/** The effects by which a subscription's or an instalment plan's machine asks for an entry (machines/). */
 const ASKED_BY: Readonly<Partial<Record<EntryEvent, string>>> = {
   paid: "post paid",
   owed: "post owed",
@@ -121,17 +131,24 @@ const ASKED_BY: Readonly<Partial<Record<EntryEvent, string>>> = {
   service_ended: "endService cancelled",
   service_paused: "endService paused",
   service_delivered: "endService delivered",
+  deposit_paid: "post deposit_paid",
+  goods_delivered: "post goods_delivered",
+  deposit_cancelled: "post deposit_cancelled",
+  refund_due: "post refund_due",
 }
 
-/** The transitions that made an entry: of its charge, and the one of its subscription that asked for it. */
+/** The transitions that made an entry: of its charge, and the one of its subscription or instalment plan that asked for it. */
 const stepsOf = (told: Told, journals: ReadonlyMap<string, ReadonlyArray<Step>>) => {
   const charge = told.charge_id === null ? [] : (journals.get(told.charge_id) ?? [])
   const wanted = ASKED_BY[told.event]
+  const asker = told.subscription_id ?? told.instalment_plan_id
   const asking =
-    told.subscription_id === null || wanted === undefined
+    asker === null || wanted === undefined
       ? []
-      : (journals.get(told.subscription_id) ?? []).filter(({ effects }) => effects.includes(wanted))
-  const its = asking.findLast(({ at }) => dayOf(at) <= told.occurred_day)
+      : (journals.get(asker) ?? []).filter(({ effects }) => effects.includes(wanted))
+  const its =
+    asking.find(({ charge_id }) => charge_id !== null && charge_id === told.charge_id) ??
+    asking.findLast(({ at }) => dayOf(at) <= told.occurred_day)
   return [...charge, ...(its === undefined ? [] : [its])].map(stepShown)
 }
 
@@ -154,8 +171,8 @@ const isOfDays = (code: LedgerAccount): boolean => code === "deferred_revenue" |
 export const why = Effect.fn("ledger.why")(function* (question: Question) {
   const sums = yield* readSums(question)
   const told = yield* readTold(question)
-  const actors = told.flatMap(({ charge_id, subscription_id }) =>
-    [charge_id, subscription_id].filter((id) => id !== null),
+  const actors = told.flatMap(({ charge_id, subscription_id, instalment_plan_id }) =>
+    [charge_id, subscription_id, instalment_plan_id].filter((id) => id !== null),
   )
   const journals = yield* readSteps(question.account, [...new Set(actors)])
   const environments = [...Map.groupBy(sums, ({ livemode }) => livemode)].map(([livemode, its]) => {
@@ -176,6 +193,7 @@ export const why = Effect.fn("ledger.why")(function* (question: Question) {
           subscription: one.subscription_id,
           bill_no: one.bill_no,
           plan: one.plan_id,
+          instalment_plan: one.instalment_plan_id,
           corrects: one.corrects,
           charge:
             one.charge_id === null

@@ -81,8 +81,8 @@ class Conversations {
   /** Accounts behind which to look for calls next, by rail. */
   readonly cursors = new Map<OutsideRail, string>()
   unwritten: ReadonlyArray<HeardCall> = []
-  /** Calls that their rail did not answer, until everybody can see that. */
-  #unanswered: ReadonlyArray<HeardCall> = []
+  /** Calls of which nobody else can see yet how their rail was reached. */
+  unrecorded: ReadonlyArray<HeardCall> = []
 
   began(call: TakenCall): void {
     this.#underWay.set(call.id, call)
@@ -91,12 +91,7 @@ class Conversations {
   ended(heard: HeardCall): void {
     this.#underWay.delete(heard.call.id)
     this.unwritten = [...this.unwritten, heard]
-    if (!isAnswered(heard.heard)) this.#unanswered = [...this.#unanswered, heard]
-  }
-
-  /** How these were reached is written, or not to be waited for. */
-  recorded(all: ReadonlyArray<HeardCall>): void {
-    this.#unanswered = this.#unanswered.filter((one) => !all.includes(one))
+    this.unrecorded = [...this.unrecorded, heard]
   }
 
   get isIdle(): boolean {
@@ -109,7 +104,8 @@ class Conversations {
 
   /** Accounts with what counts towards their limit; one that was not answered gets no call until that is written. */
   busy(rail: OutsideRail): ReadonlyArray<Busy> {
-    const silent = new Set(this.#unanswered.filter(({ call }) => call.rail === rail).map(({ call }) => call.account_id))
+    const unanswered = this.unrecorded.filter(({ call, heard }) => call.rail === rail && !isAnswered(heard))
+    const silent = new Set(unanswered.map(({ call }) => call.account_id))
     const byAccount = Map.groupBy(this.of(rail), ({ account_id }) => account_id)
     return [...new Set([...silent, ...byAccount.keys()])].map((account_id) => ({
       account_id,
@@ -169,10 +165,25 @@ const writeBatch = Effect.fnUntraced(function* <R>(
   yield* after
 })
 
-/** Writes what was heard so far. What cannot be written stays, and holds nothing else up. */
+/** Writes how rails were reached. What cannot be written is not tried again: it would hold up what was heard. */
+const record = Effect.fnUntraced(function* (conversations: Conversations) {
+  const all = conversations.unrecorded
+  yield* Effect.ensuring(
+    retryingDeadlocks(recordReach(all.map(({ call, heard }) => ({ ...call, heard })))),
+    Effect.sync(() => {
+      conversations.unrecorded = conversations.unrecorded.filter((one) => !all.includes(one))
+    }),
+  )
+})
+
+/**
+ * Writes what was heard so far. What cannot be written stays, and holds nothing else up. How the rails were reached comes first: whoever
+ * sees what came of a call sees whether its rail wants less, too.
+ */
 const write = Effect.fnUntraced(function* <R>(conversations: Conversations, callers: ReadonlyArray<Caller<R>>) {
   const batch = conversations.unwritten.slice(0, MAX_BATCH)
   if (batch.length === 0) return
+  yield* record(conversations)
   const done = new Set<HeardCall>()
   for (const caller of callers) {
     const its = batch.filter(({ call }) => caller.kinds.includes(call.kind))
@@ -186,15 +197,9 @@ const write = Effect.fnUntraced(function* <R>(conversations: Conversations, call
       onFailure: () => Effect.forEach(its, alone, { discard: true }),
     })
   }
-  const written = batch.filter((one) => done.has(one))
   // What failed goes behind the others.
   const failed = batch.filter((one) => !done.has(one))
   conversations.unwritten = [...conversations.unwritten.filter((one) => !batch.includes(one)), ...failed]
-  yield* Effect.ensuring(
-    recordReach(written.map(({ call, heard }) => ({ ...call, heard }))),
-    // What cannot be written holds its account up no longer.
-    Effect.sync(() => conversations.recorded(batch)),
-  )
   if (failed.length > 0) return yield* Effect.die(new Error(`${failed.length} answers of rails could not be written.`))
 })
 

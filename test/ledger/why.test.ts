@@ -1,10 +1,12 @@
 /** `ledger why`: a balance, down to entries, charges and the transitions that made them. */
 import { expect, it } from "vitest"
 import { useCommandLine } from "../support/commandLine.ts"
+import { beginPlan, cancel, createProduct, pay, useShop } from "../support/instalments.ts"
 import { useInstance } from "../support/instance.ts"
 import { advance, createCustomer, data, subscribe } from "../support/story.ts"
 
-const { api, database, accountId } = useInstance()
+const { api, database, accountId, server } = useInstance()
+const { buyers } = useShop({ api, server })
 
 const command = useCommandLine(database)
 const why = async (...args: ReadonlyArray<string>) => {
@@ -74,6 +76,33 @@ it("tells how much of what was deferred the days have recognised by a day, bill 
     event: "cancel",
     effects: expect.arrayContaining(["endService cancelled"]),
   })
+})
+
+it("tells whose deposits a shop holds, and which step of which instalment plan brought each about", async () => {
+  const product = await createProduct(api)
+  const [kept, left] = [await beginPlan(buyers(), product), await beginPlan(buyers(), product)]
+  for (const plan of [kept, kept, left]) await pay(plan)
+  data(await cancel(buyers(), left))
+  const { document } = await why(accountId(), "buyer_deposits")
+  const [environment] = document.environments
+  expect(environment).toMatchObject({ livemode: false, balance_kobo: -200_000 })
+  type Entry = {
+    readonly event: string
+    readonly instalment_plan: string
+    readonly transitions: ReadonlyArray<{ readonly actor: string; readonly version: number }>
+  }
+  const told = environment.entries.map(({ event, instalment_plan, transitions }: Entry) => ({
+    event,
+    plan: instalment_plan,
+    steps: transitions.filter(({ actor }) => actor === instalment_plan).map(({ version }) => version),
+  }))
+  // Version 0 is the plan's beginning; each payment is begun, then made.
+  expect(told).toEqual([
+    { event: "deposit_cancelled", plan: left.id, steps: [4] },
+    { event: "deposit_paid", plan: left.id, steps: [3] },
+    { event: "deposit_paid", plan: kept.id, steps: [5] },
+    { event: "deposit_paid", plan: kept.id, steps: [3] },
+  ])
 })
 
 it("says what it does not know", async () => {

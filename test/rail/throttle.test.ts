@@ -90,7 +90,11 @@ describe.each(BOTH)("%s", (name) => {
     // What was under way when the first answer came; the rest waits, not sent.
     expect(callsOf(account, "charge").length).toBe(called)
     expect(called - 12).toBeLessThanOrEqual(5)
-    const waiting = await Promise.all(ids.map(account.see))
+    // Each answer is written, as is what it says of the rail.
+    const waiting = await eventually(async () => {
+      const seen = await Promise.all(ids.map(account.see))
+      return seen.filter(({ state }) => state !== "pending.sending").length === called - 12 ? seen : undefined
+    })
     expect(waiting.filter(({ state }) => state === "pending.sending").length).toBeGreaterThanOrEqual(7)
     await account.pass(HOUR_MS)
     const settled = await Promise.all(ids.map(account.settled))
