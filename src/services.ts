@@ -71,7 +71,7 @@ export const servicesLayer = (
     Layer.provideMerge(
       Layer.mergeAll(
         Keys.layer,
-        Lookout.layer,
+        Lookout.layer(url),
         meteringLayer,
         Nudging.layer(quietHours),
         RailCallbacks.layer,

@@ -4,7 +4,6 @@
  *
  *   npm run bench:webhooks -- --events 20000 --endpoints 20 --backlog 200000
  */
-import { join } from "node:path"
 import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Agent, request } from "undici"
@@ -28,7 +27,7 @@ const TIMED_EVERY_MS = 50
 
 const instance = await startInstance()
 const url = await instance.database("webhooks")
-const receiver = await startServer({}, join(import.meta.dirname, "webhook-receiver.ts"))
+const receiver = await startServer({}, "scripts/bench/webhook-receiver.ts")
 
 const charge = {
   id: "chg_01m7yyp0a6e08v7r97jkyz1pj0",

@@ -11,7 +11,7 @@ import { commitAttempts } from "../collecting/settle.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { IN_ONE_GO, sent } from "../db/pipelining.ts"
-import { refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { countTries, newVerification } from "../paying/hosted.ts"
@@ -58,6 +58,8 @@ export interface Locked {
   readonly session: SessionRow
   readonly known: CustomerRow | undefined
   readonly siblings: (of: SessionRow) => ReadonlyArray<SessionRow>
+  /** The subscriptions that it may change: the session's own, those of sessions that are closed by it, those on which the method is tried. */
+  readonly concerned: ReadonlyArray<Ref>
   /** In the customer's clock. */
   readonly now: number
 }
@@ -116,7 +118,7 @@ const subscriptionFor = (session: SessionRow, plan: PlanRow, customer: CustomerR
 /** What is read before submissions are decided on. */
 interface Facts {
   /** Locked. */
-  readonly waiting: ReadonlyMap<string, SubscriptionRow>
+  readonly subscriptions: ReadonlyMap<string, SubscriptionRow>
   readonly methods: ReadonlyMap<string, AttachedMethod>
   readonly plans: ReadonlyMap<string, PlanRow>
   /** Payments that were begun on a session's page, by its ID. */
@@ -125,6 +127,9 @@ interface Facts {
 
 const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Locked>) {
   const waits = yield* MayWait
+  // Where nobody is waited for, all that may be needed is had at once; else what is needed later is locked then.
+  const needed = all.flatMap(({ session, concerned }) => (waits ? subscriptionRefs([session]) : concerned))
+  const byId = new Map(needed.map((ref) => [ref.id, ref]))
   const planIds = all.flatMap(({ session }) => (session.subscription_id === null ? (session.plan_id ?? []) : []))
   const named = all.flatMap(({ known, claim: { submitted } }) =>
     known === undefined || submitted.methodId === null ? [] : [{ ...refOf(known), method: submitted.methodId }],
@@ -132,14 +137,14 @@ const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArra
   const onRail = all.filter(({ claim: { submitted, hostedBy } }) => submitted.methodId === null && hostedBy !== null)
   const [rows, methods, known, tries] = yield* Effect.all(
     [
-      subscriptions.lock(subscriptionRefs(all.map(({ session }) => session)), waits ? "UPDATE" : "UPDATE SKIP LOCKED"),
+      subscriptions.lock([...byId.values()], waits ? "UPDATE" : "UPDATE SKIP LOCKED"),
       findPaymentMethods(named),
       planIds.length === 0 ? Effect.succeed(new Map<string, PlanRow>()) : plans.find(tenant, [...new Set(planIds)]),
       countTries(onRail.map(({ session }) => session)),
     ],
     IN_ONE_GO,
   )
-  return { waiting: new Map(rows.map((row) => [row.id, row])), methods, plans: known, tries } satisfies Facts
+  return { subscriptions: new Map(rows.map((row) => [row.id, row])), methods, plans: known, tries } satisfies Facts
 })
 
 /** What a submission comes to, of which nothing is written yet. */
@@ -147,9 +152,9 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   const { claim, session, known, now } = locked
   const { submitted, hostedBy } = claim
   const { subscription_id: waitingId, plan_id: planId } = session
-  const waiting = waitingId === null ? undefined : facts.waiting.get(waitingId)
-  if (waitingId !== null && waiting === undefined)
-    return yield* (yield* MayWait) ? noSuch("subscription", waitingId) : HELD
+  const waiting = waitingId === null ? undefined : facts.subscriptions.get(waitingId)
+  if (!(yield* MayWait) && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* HELD
+  if (waitingId !== null && waiting === undefined) return yield* noSuch("subscription", waitingId)
   const dueKobo = dueNow(session, waiting)
   yield* checkShown(submitted.amountKobo, dueKobo)
   yield* checkCode(submitted, dueKobo)

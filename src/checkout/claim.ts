@@ -6,12 +6,15 @@ import { Effect, Exit } from "effect"
 import { standingTimes } from "../clock/clocks.ts"
 import { customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
+import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { noSuch, type Problem } from "../problem.ts"
 import { hashOf } from "../secret/linkTokens.ts"
+import { findTried } from "../subscription/methodUsers.ts"
+import { subscriptions } from "../subscription/subscription.ts"
 import { type Carried, type Claim, carryOut, type Locked } from "./carryOut.ts"
 import type { SessionRow } from "./checkout.ts"
-import { closeSessions } from "./closing.ts"
+import { closeSessions, subscriptionRefs } from "./closing.ts"
 import { lockSessions, siblingsOf } from "./completion.ts"
 
 /** What the transaction finds or makes. */
@@ -44,7 +47,15 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       waits ? "NO KEY UPDATE" : "NO KEY UPDATE SKIP LOCKED",
     )).map((row) => [row.id, row]),
   )
-  const { rows, left } = yield* lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED")
+  const offered = claims.flatMap(({ found: { customer_id: buyer }, submitted: { methodId } }) =>
+    buyer === null || methodId === null || !known.has(buyer)
+      ? []
+      : [{ ...tenantOf(tenant), id: buyer, method_id: methodId }],
+  )
+  const [{ rows, left }, tried] = yield* Effect.all(
+    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findTried(offered)],
+    IN_ONE_GO,
+  )
   const holdsSome = new Set(left.map(({ customer_id }) => customer_id))
   return (claim: Claim) =>
     Effect.gen(function* () {
@@ -58,7 +69,11 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       // Deleted with its clock, or with its sandbox.
       if (session === undefined) return yield* noSuch("checkout session", found.id)
       const siblings = (of: SessionRow) => siblingsOf(of, rows.values())
-      return { claim, session, known: customer, siblings, now } satisfies Locked
+      const concerned = [
+        ...subscriptionRefs([session, ...siblings(session)]),
+        ...tried.filter(({ customer_id }) => customer_id === buyer),
+      ]
+      return { claim, session, known: customer, siblings, concerned, now } satisfies Locked
     })
 })
 
@@ -73,11 +88,15 @@ const standingOf = ({ claim: { found, submitted }, session, siblings, now }: Loc
   return again ? { kind: "over", again } : undefined
 }
 
-/** Closes the sessions among these that are over by now. */
+/** Closes the sessions among these that are over by now; of one whose subscription somebody holds, which is not to be waited for, its timer does. */
 const closeExpired = Effect.fnUntraced(function* (all: ReadonlyArray<Locked>) {
-  const over = all.filter(({ session, now }) => session.status === "open" && session.expires_at <= now)
+  const expired = all.filter(({ session, now }) => session.status === "open" && session.expires_at <= now)
+  if (expired.length === 0) return
+  const refs = subscriptionRefs(expired.map(({ session }) => session))
+  const free = (yield* MayWait) ? refs : yield* subscriptions.lock(refs, "UPDATE SKIP LOCKED")
+  const ids = new Set<string | null>([null, ...free.map(({ id }) => id)])
+  const over = expired.filter(({ session }) => ids.has(session.subscription_id))
   const byId = new Map(over.map((one) => [one.session.id, one]))
-  if (byId.size === 0) return
   const nows = new Map(over.map(({ session, now }) => [session.customer_id, now]))
   yield* closeSessions(
     [...byId.values()].map(({ session }) => ({ row: session, event: { type: "expire", at: session.expires_at } })),
@@ -85,11 +104,19 @@ const closeExpired = Effect.fnUntraced(function* (all: ReadonlyArray<Locked>) {
   )
 })
 
+/**
+ * How often a batch of many buyers looks at those of one buyer that follow each other. What is left goes on in a batch of its own: nobody
+ * waits for the hundredth submission of somebody else.
+ */
+const MAX_ROUNDS = 4
+
 /** Claims the sessions of submissions; for each what it finds or makes. */
 export const claimAll = Effect.fn("checkout.claim")(function* (tenant: Tenant, claims: ReadonlyArray<Claim>) {
   const answers = new Map<Claim, Exit.Exit<Begun, Problem>>()
+  const rounds = (yield* MayWait) ? Number.POSITIVE_INFINITY : MAX_ROUNDS
+  const open = () => claims.filter((claim) => !answers.has(claim))
   // Those of one buyer follow each other, each finding what the one before it has left.
-  for (let left = claims; left.length > 0; left = left.filter((claim) => !answers.has(claim))) {
+  for (let left = claims, round = 0; left.length > 0 && round < rounds; left = open(), round++) {
     const lockedOf = yield* lockClaims(tenant, left)
     const taken = new Set<string>()
     const next: Array<Locked> = []
@@ -118,5 +145,5 @@ export const claimAll = Effect.fn("checkout.claim")(function* (tenant: Tenant, c
         Exit.map(carried[at]!, (its) => ({ kind: "begun", ...its })),
       )
   }
-  return claims.map((claim) => answers.get(claim)!)
+  return claims.map((claim) => answers.get(claim) ?? Exit.fail(HELD))
 })

@@ -26,21 +26,34 @@ interface NewDefault {
   readonly now: number
 }
 
+/** A customer, and a payment method of theirs. */
+interface Offered extends Ref {
+  readonly method_id: string
+}
+
+interface OfCustomer extends Ref {
+  readonly customer_id: string
+}
+
+/** The subscriptions on which payment methods of customers would be tried, were they the default: those that have a bill which another is for. */
+export const findTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Offered>) {
+  if (offered.length === 0) return []
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<OfCustomer>`
+    SELECT s.account_id, s.livemode, s.id, r.id AS customer_id FROM ${records(sql, offered, { ...REF_COLUMNS, method_id: "text" })} r
+    CROSS JOIN LATERAL (
+      SELECT account_id, livemode, id, payment_method_id FROM subscription
+      WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND bill IS NOT NULL OFFSET 0
+    ) s WHERE s.payment_method_id IS DISTINCT FROM r.method_id`
+})
+
 /**
  * A new default payment method is tried at once on whatever is overdue, or once the attempt under way fails; where a
  * subscription has a method of its own, that one has failed, so the new one stands in for it and becomes its own if it
  * pays (decision E16). Of different customers; returns the charges to attempt after the commit.
  */
 export const tryMethods = Effect.fn("subscription.tryMethods")(function* (all: ReadonlyArray<NewDefault>) {
-  if (all.length === 0) return []
-  const sql = yield* SqlClient.SqlClient
-  const tried = all.map(({ customer, methodId }) => ({ ...refOf(customer), method_id: methodId }))
-  const refs = yield* sql<Ref>`
-    SELECT s.account_id, s.livemode, s.id FROM ${records(sql, tried, { ...REF_COLUMNS, method_id: "text" })} r
-    CROSS JOIN LATERAL (
-      SELECT account_id, livemode, id, payment_method_id FROM subscription
-      WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND bill IS NOT NULL OFFSET 0
-    ) s WHERE s.payment_method_id IS DISTINCT FROM r.method_id`
+  const refs = yield* findTried(all.map(({ customer, methodId }) => ({ ...refOf(customer), method_id: methodId })))
   const byCustomer = new Map(all.map((one) => [one.customer.id, one]))
   const commands = (yield* subscriptions.lock(refs)).flatMap((row): ReadonlyArray<SubscriptionCommand> => {
     const { methodId, now } = byCustomer.get(row.customer_id)!

@@ -18,6 +18,7 @@ import {
   nudge,
   open,
   pay,
+  START,
   submit,
   submitForm,
   tally,
@@ -270,22 +271,49 @@ describe("sessions of different buyers that are submitted at once", () => {
     await expectWhole(database)
   })
 
-  it("do not wait for one whose customer somebody holds", async () => {
-    const [held, ...others] = await times(5, () => checkout(api))
-    const { release } = await hold(
-      database,
-      (sql) => sql`SELECT 1 FROM customer WHERE id = ${held!.customer} FOR UPDATE`,
-    )
-    let waits = true
-    const waiting = pay(held!.url, "pm_test_success").finally(() => {
-      waits = false
-    })
-    const free = await Promise.all(others.map(({ url }) => pay(url, "pm_test_success")))
+  it.each(["customer", "subscription", "other session's subscription", "overdue subscription"] as const)(
+    "do not wait for one whose %s somebody holds",
+    async (what) => {
+      const others = await times(4, () => checkout(api, { plan: { trial_days: 7 } }))
+      const clock = await createClock(api, START)
+      const customer = await createCustomer(api, { test_clock: clock })
+      const owing = { customer, plan: await createPlan(api), payment_method: "pm_test_success_then_insufficient_funds" }
+      const overdue = data(await api.post("/subscriptions", owing), 201).id
+      await advance(api, clock, "2026-03-01T16:00:00Z")
+      // A trial is complete once it is submitted: the other session is closed, and what is overdue is tried with its method.
+      const wanted = { customer, plan: await createPlan(api, { trial_days: 7 }) }
+      const [held, other] = [await createSession(api, wanted), await createSession(api, wanted)]
+      const row = {
+        customer: ["customer", customer],
+        subscription: ["subscription", held.subscription],
+        "other session's subscription": ["subscription", other.subscription],
+        "overdue subscription": ["subscription", overdue],
+      } as const
+      const [table, id] = row[what]
+      const { release } = await hold(database, (sql) => sql`SELECT 1 FROM ${sql(table)} WHERE id = ${id} FOR UPDATE`)
+      let waits = true
+      const waiting = pay(held.url, "pm_test_success").finally(() => {
+        waits = false
+      })
+      const free = await Promise.all(others.map(({ url }) => pay(url, "pm_test_success")))
+      expect(tally(free)).toEqual({ completed: 4 })
+      expect(waits).toBe(true)
+      await release()
+      expect(tally([await waiting])).toEqual({ completed: 1 })
+      expect((await sessionOf(other.id)).status).toBe("expired")
+      expect((await subscriptionOf(overdue)).status).toBe("active")
+      await expectWhole(database)
+    },
+  )
+
+  it("wait for no more than a few submissions of one and the same buyer", async () => {
+    const [busy, ...others] = await times(5, () => checkout(api))
+    const [refusals, free] = await Promise.all([
+      times(20, () => pay(busy!.url, "pm_none")),
+      Promise.all(others.map(({ url }) => pay(url, "pm_test_success"))),
+    ])
+    expect(tally(refusals)).toEqual({ resource_missing: 20 })
     expect(tally(free)).toEqual({ completed: 4 })
-    expect(waits).toBe(true)
-    await release()
-    expect(tally([await waiting])).toEqual({ completed: 1 })
-    for (const { subscription } of [held!, ...others]) await expectPaidOnce([subscription])
   })
 })
 

@@ -13,7 +13,7 @@ const run = <A, E>(program: Effect.Effect<A, E, Lookout | SqlClient.SqlClient | 
   Effect.runPromise(
     Effect.scoped(program).pipe(
       Effect.provide(
-        Lookout.layer.pipe(Layer.provideMerge(poolLayer(database.url(), 1)), Layer.provide(Logger.layer([]))),
+        Layer.merge(Lookout.layer(database.url()), poolLayer(database.url(), 1)).pipe(Layer.provide(Logger.layer([]))),
       ),
     ),
   )
@@ -70,7 +70,10 @@ it("keeps no queue for another that cannot be looked at", async () => {
       const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* Lookout, yield* Queue.unbounded<string>()]
       for (const name of ["locked_queue", "other_queue"])
         yield* lookout.watch(sql`SELECT FROM ${sql(name)} LIMIT 1`, () => Queue.offerUnsafe(found, name))
-      const first = yield* Effect.forEach([1, 2], () => Queue.take(found))
+      // Whoever is told looks for itself while the look is still under way.
+      const first = yield* Effect.forEach([1, 2], () =>
+        Effect.tap(Queue.take(found), () => sql`SELECT id FROM other_queue`),
+      )
       yield* Effect.promise(release)
       return first
     }),

@@ -27,6 +27,9 @@ it("holds no connection while it waits for its turn to take", async () => {
     return yield* runner.taking(Effect.andThen(sql`SELECT pg_sleep(0.4)`, sql`SELECT 1 AS one`))
   }).pipe(Effect.scoped)
   // One connection is what says that this process lives, which leaves one.
-  const pool = Layer.provideMerge(Layer.mergeAll(Runner.layer, Lookout.layer), poolLayer(database.url(), 2))
+  const pool = Layer.provideMerge(
+    Layer.mergeAll(Runner.layer, Lookout.layer(database.url())),
+    poolLayer(database.url(), 2),
+  )
   expect(await Effect.runPromise(Effect.provide(takes, pool))).toEqual([{ one: 1 }])
 })
