@@ -51,10 +51,10 @@ const readParts = Effect.fnUntraced(function* (book: Book) {
   const [closed, posted] = [formatDay(book.closed_day), formatDay(book.posted_day)]
   // Years may lie between the last advance and the first subscription.
   const [first] = yield* sql<{ day: number | null }>`
-    SELECT greatest(min(s.from_on), ${posted}::date + 1) - date '1970-01-01' AS day
+    SELECT min(s.from_on) - date '1970-01-01' AS day
     FROM revenue_schedule s WHERE ${its} AND s.until_on > ${posted}::date + 1 AND s.from_on < s.until_on AND s.from_on <= ${closed}::date`
-  const from = first!.day
-  if (from === null) return { parts: [], through: book.closed_day }
+  if (first!.day === null) return { parts: [], through: book.closed_day }
+  const from = Math.max(first!.day, book.posted_day + 1)
   const through = Math.min(book.closed_day, from + MAX_DAYS - 1)
   const parts = yield* sql<Part>`
     SELECT ${book.account_id} AS account_id, ${book.livemode} AS livemode, s.plan_id, d.day - date '1970-01-01' AS day,

@@ -2,11 +2,11 @@
 import { Deferred, Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
-import { recogniseThrough } from "../../src/ledger/recognition.ts"
+import { recogniseOnClock, recogniseThrough } from "../../src/ledger/recognition.ts"
 import { dayOf, formatDay } from "../../src/ledger/schedule.ts"
 import { type Api, createApi } from "../support/api.ts"
 import { useOwnInstance } from "../support/instance.ts"
-import { createCustomer, createPlan, data } from "../support/story.ts"
+import { createCustomer, createPlan, data, subscribe as subscribeOnClock } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
 
 const { database, server } = useOwnInstance()
@@ -83,6 +83,20 @@ describe("a day", () => {
     await recognise(TODAY + 10)
     const caughtUp = (await entries(id)).filter(({ day }) => day === formatDay(TODAY + 10))
     expect(caughtUp.map(({ kobo }) => kobo)).toContain(70_000)
+  })
+
+  it("of a book in which nothing is recognised yet is over in one step, and so is a time without any service", async () => {
+    const { id, api } = await open()
+    const { clock } = await subscribeOnClock(api, "2025-01-31T09:00:00Z", "pm_test_success")
+    const arrivesAt = (at: string) =>
+      database.run(() => recogniseOnClock({ account_id: id, livemode: false, id: clock }, Date.parse(at)))
+    // The first day's part is due once the day is over; before, all days since 1969 are to be closed.
+    expect(await arrivesAt("2025-01-31T10:00:00Z")).toBe(false)
+    expect(await entries(id)).toEqual([])
+    expect(await arrivesAt("2025-02-28T00:00:00Z")).toBe(false)
+    expect(await entries(id)).toHaveLength(28)
+    expect(await arrivesAt("2035-02-28T00:00:00Z")).toBe(false)
+    expect(await entries(id)).toHaveLength(28)
   })
 
   it("is left open while somebody is writing to its book, and nobody waits for that", async () => {
