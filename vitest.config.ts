@@ -7,8 +7,13 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
  * what is short, so that both workers are busy until then.
  */
 const ORDER = [
+  "checkout/races",
+  "http/batches",
   "isolation/tenants",
+  "cells/routes",
   "faults/crash",
+  "cells/move",
+  "cells/guards",
   "nudge/faults",
   "nudge/messengers",
   "isolation/deletion",
@@ -16,7 +21,6 @@ const ORDER = [
   "webhook/delivery",
   "webhook/backlog",
   "faults/idempotency",
-  "checkout/races",
   "checkout/crash",
   "rail/throttle",
   "rail/asking",
@@ -67,7 +71,7 @@ export default defineConfig({
     globalSetup: ["test/support/postgres.ts"],
     // Two cores: a server and a database beside each file.
     maxWorkers: 2,
-    // Of the tests of a file that wait more than they work. Each has servers, and Postgres has 120 connections.
+    // Of the tests of a file that wait more than they work. Each has servers, and Postgres has 240 connections.
     maxConcurrency: 2,
     // A worker imports the service once, and shares a server among its files (test/support/instance.ts).
     isolate: false,

@@ -50,10 +50,11 @@ export const listAccounts = Effect.gen(function* () {
   return yield* sql<AccountRow>`SELECT * FROM account a WHERE id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")} ORDER BY id`
 })
 
-/** The account, locked; undefined where there is none. */
+/** The account, locked, though not against what is written of it meanwhile; undefined where there is none. */
 export const lockAccount = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT} FOR UPDATE`
+  const [row] =
+    yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT} FOR NO KEY UPDATE`
   return row
 })
 

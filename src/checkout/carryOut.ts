@@ -58,7 +58,7 @@ export interface Locked {
   readonly session: SessionRow
   readonly known: CustomerRow | undefined
   readonly siblings: (of: SessionRow) => ReadonlyArray<SessionRow>
-  /** The subscriptions that it may change: the session's own, those of sessions that are closed by it, those on which the method is tried. */
+  /** The subscriptions that completing it may change: its own, those of sessions that are closed by it, those on which the method is tried. */
   readonly concerned: ReadonlyArray<Ref>
   /** In the customer's clock. */
   readonly now: number
@@ -153,8 +153,8 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   const { submitted, hostedBy } = claim
   const { subscription_id: waitingId, plan_id: planId } = session
   const waiting = waitingId === null ? undefined : facts.subscriptions.get(waitingId)
-  if (!(yield* MayWait) && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* HELD
-  if (waitingId !== null && waiting === undefined) return yield* noSuch("subscription", waitingId)
+  const waits = yield* MayWait
+  if (waitingId !== null && waiting === undefined) return yield* waits ? noSuch("subscription", waitingId) : HELD
   const dueKobo = dueNow(session, waiting)
   yield* checkShown(submitted.amountKobo, dueKobo)
   yield* checkCode(submitted, dueKobo)
@@ -173,6 +173,9 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   const made = plan === undefined ? undefined : subscriptionFor(session, plan, customer, now)
   const subscription = waiting ?? made?.row
   if (verifiedBy === null && (subscription?.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
+  // It completes at once, which changes the others, too.
+  const completes = dueKobo === 0 && verifiedBy === null
+  if (!waits && completes && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* HELD
   const notes: Notes = {
     customer_id: customer.id,
     customer_is_new: session.customer_is_new || known === undefined,

@@ -88,20 +88,22 @@ const standingOf = ({ claim: { found, submitted }, session, siblings, now }: Loc
   return again ? { kind: "over", again } : undefined
 }
 
-/** Closes the sessions among these that are over by now; of one whose subscription somebody holds, which is not to be waited for, its timer does. */
+/** Closes the sessions among these that are over by now; returns those whose subscription somebody holds, which is not to be waited for. */
 const closeExpired = Effect.fnUntraced(function* (all: ReadonlyArray<Locked>) {
   const expired = all.filter(({ session, now }) => session.status === "open" && session.expires_at <= now)
-  if (expired.length === 0) return
+  if (expired.length === 0) return []
   const refs = subscriptionRefs(expired.map(({ session }) => session))
   const free = (yield* MayWait) ? refs : yield* subscriptions.lock(refs, "UPDATE SKIP LOCKED")
   const ids = new Set<string | null>([null, ...free.map(({ id }) => id)])
-  const over = expired.filter(({ session }) => ids.has(session.subscription_id))
+  const isFree = ({ session }: Locked) => ids.has(session.subscription_id)
+  const over = expired.filter(isFree)
   const byId = new Map(over.map((one) => [one.session.id, one]))
   const nows = new Map(over.map(({ session, now }) => [session.customer_id, now]))
   yield* closeSessions(
     [...byId.values()].map(({ session }) => ({ row: session, event: { type: "expire", at: session.expires_at } })),
     ({ customer_id }) => nows.get(customer_id)!,
   )
+  return expired.filter((one) => !isFree(one))
 })
 
 /**
@@ -113,7 +115,8 @@ const MAX_ROUNDS = 4
 /** Claims the sessions of submissions; for each what it finds or makes. */
 export const claimAll = Effect.fn("checkout.claim")(function* (tenant: Tenant, claims: ReadonlyArray<Claim>) {
   const answers = new Map<Claim, Exit.Exit<Begun, Problem>>()
-  const rounds = (yield* MayWait) ? Number.POSITIVE_INFINITY : MAX_ROUNDS
+  const isOfMany = new Set(claims.map(({ found }) => buyerOf(found))).size > 1
+  const rounds = isOfMany && !(yield* MayWait) ? MAX_ROUNDS : Number.POSITIVE_INFINITY
   const open = () => claims.filter((claim) => !answers.has(claim))
   // Those of one buyer follow each other, each finding what the one before it has left.
   for (let left = claims, round = 0; left.length > 0 && round < rounds; left = open(), round++) {
@@ -137,7 +140,7 @@ export const claimAll = Effect.fn("checkout.claim")(function* (tenant: Tenant, c
         if (standing.kind === "over") over.push(exit.value)
       }
     }
-    yield* closeExpired(over)
+    for (const { claim } of yield* closeExpired(over)) answers.set(claim, Exit.fail(HELD))
     const carried = yield* carryOut(tenant, next)
     for (const [at, { claim }] of next.entries())
       answers.set(

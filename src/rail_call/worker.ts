@@ -81,8 +81,8 @@ class Conversations {
   /** Accounts behind which to look for calls next, by rail. */
   readonly cursors = new Map<OutsideRail, string>()
   unwritten: ReadonlyArray<HeardCall> = []
-  /** Calls of which nobody else can see yet how their rail was reached. */
-  unrecorded: ReadonlyArray<HeardCall> = []
+  /** Those among them of which nobody else can see yet how their rail was reached. */
+  readonly unrecorded = new Set<HeardCall>()
 
   began(call: TakenCall): void {
     this.#underWay.set(call.id, call)
@@ -91,7 +91,7 @@ class Conversations {
   ended(heard: HeardCall): void {
     this.#underWay.delete(heard.call.id)
     this.unwritten = [...this.unwritten, heard]
-    this.unrecorded = [...this.unrecorded, heard]
+    this.unrecorded.add(heard)
   }
 
   get isIdle(): boolean {
@@ -104,7 +104,7 @@ class Conversations {
 
   /** Accounts with what counts towards their limit; one that was not answered gets no call until that is written. */
   busy(rail: OutsideRail): ReadonlyArray<Busy> {
-    const unanswered = this.unrecorded.filter(({ call, heard }) => call.rail === rail && !isAnswered(heard))
+    const unanswered = [...this.unrecorded].filter(({ call, heard }) => call.rail === rail && !isAnswered(heard))
     const silent = new Set(unanswered.map(({ call }) => call.account_id))
     const byAccount = Map.groupBy(this.of(rail), ({ account_id }) => account_id)
     return [...new Set([...silent, ...byAccount.keys()])].map((account_id) => ({
@@ -144,13 +144,8 @@ const begin = Effect.fnUntraced(function* <R>(
 })
 
 /** Writes what was heard, with all that follows from it, and ends the calls, in one transaction. */
-const writeBatch = Effect.fnUntraced(function* <R>(
-  { kinds, write, askAgain }: Caller<R>,
-  all: ReadonlyArray<HeardCall>,
-) {
+const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R>, batch: ReadonlyArray<HeardCall>) {
   const sql = yield* SqlClient.SqlClient
-  const batch = all.filter(({ call }) => kinds.includes(call.kind))
-  if (batch.length === 0) return
   const calls = batch.map(({ call }) => call)
   const work = Effect.gen(function* () {
     const { again, later, after } = yield* write(batch)
@@ -165,15 +160,37 @@ const writeBatch = Effect.fnUntraced(function* <R>(
   yield* after
 })
 
-/** Writes how rails were reached. What cannot be written is not tried again: it would hold up what was heard. */
-const record = Effect.fnUntraced(function* (conversations: Conversations) {
-  const all = conversations.unrecorded
-  yield* Effect.ensuring(
-    retryingDeadlocks(recordReach(all.map(({ call, heard }) => ({ ...call, heard })))),
-    Effect.sync(() => {
-      conversations.unrecorded = conversations.unrecorded.filter((one) => !all.includes(one))
-    }),
+/**
+ * Writes these together; where that fails each group of them by itself, so that what cannot be written holds nothing else up. Returns
+ * what was written.
+ */
+const writeEach = Effect.fnUntraced(function* <E, R>(
+  all: ReadonlyArray<HeardCall>,
+  groupOf: (one: HeardCall) => string,
+  write: (its: ReadonlyArray<HeardCall>) => Effect.Effect<void, E, R>,
+) {
+  if (all.length === 0) return []
+  const done: Array<HeardCall> = []
+  const tried = (its: ReadonlyArray<HeardCall>) =>
+    Effect.tap(write(its), () => Effect.sync(() => void done.push(...its)))
+  const alone = (its: ReadonlyArray<HeardCall>) =>
+    Effect.catchCause(tried(its), (cause) =>
+      Effect.logError("what a rail said cannot be written", { about: its.map(({ call }) => call.id) }, cause),
+    )
+  yield* Effect.catchCause(tried(all), () =>
+    Effect.forEach(Map.groupBy(all, groupOf).values(), alone, { discard: true }),
   )
+  return done
+})
+
+/** Writes how the rails of these were reached. */
+const record = Effect.fnUntraced(function* (conversations: Conversations, all: ReadonlyArray<HeardCall>) {
+  const recorded = yield* writeEach(
+    all.filter((one) => conversations.unrecorded.has(one)),
+    ({ call }) => call.account_id,
+    (its) => retryingDeadlocks(recordReach(its.map(({ call, heard }) => ({ ...call, heard })))),
+  )
+  for (const one of recorded) conversations.unrecorded.delete(one)
 })
 
 /**
@@ -183,20 +200,16 @@ const record = Effect.fnUntraced(function* (conversations: Conversations) {
 const write = Effect.fnUntraced(function* <R>(conversations: Conversations, callers: ReadonlyArray<Caller<R>>) {
   const batch = conversations.unwritten.slice(0, MAX_BATCH)
   if (batch.length === 0) return
-  yield* record(conversations)
-  const done = new Set<HeardCall>()
-  for (const caller of callers) {
-    const its = batch.filter(({ call }) => caller.kinds.includes(call.kind))
-    const alone = (one: HeardCall) =>
-      Effect.matchCauseEffect(writeBatch(caller, [one]), {
-        onSuccess: () => Effect.sync(() => void done.add(one)),
-        onFailure: (cause) => Effect.logError("what a rail said cannot be written", { about: one.call.id }, cause),
-      })
-    yield* Effect.matchCauseEffect(writeBatch(caller, its), {
-      onSuccess: () => Effect.sync(() => its.forEach((one) => void done.add(one))),
-      onFailure: () => Effect.forEach(its, alone, { discard: true }),
-    })
-  }
+  yield* record(conversations, batch)
+  const recorded = batch.filter((one) => !conversations.unrecorded.has(one))
+  const written = yield* Effect.forEach(callers, (caller) =>
+    writeEach(
+      recorded.filter(({ call }) => caller.kinds.includes(call.kind)),
+      ({ call }) => call.id,
+      (its) => writeBatch(caller, its),
+    ),
+  )
+  const done = new Set(written.flat())
   // What failed goes behind the others.
   const failed = batch.filter((one) => !done.has(one))
   conversations.unwritten = [...conversations.unwritten.filter((one) => !batch.includes(one)), ...failed]

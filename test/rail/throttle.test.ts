@@ -189,6 +189,35 @@ describe.concurrent("a rail", () => {
   })
 })
 
+it("an answer is not written before how its rail was reached is, which holds nobody else up", async () => {
+  const [account, other] = [await open("paystack"), await open("paystack")]
+  const [buyer, others] = [await account.buyer(), await other.buyer()]
+  const statement = (text: string) => database.run((sql) => sql.unsafe(text).unprepared)
+  await statement(
+    "CREATE FUNCTION refuse_reach() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused by the test'; END $$",
+  )
+  await statement(
+    `CREATE TRIGGER refuse_reach BEFORE INSERT ON rail_throttle FOR EACH ROW WHEN (new.account_id = '${account.id}') EXECUTE FUNCTION refuse_reach()`,
+  )
+  for (const { plan } of [account, other]) plan("charge", faults.tooMany(3_600))
+  const answered = async (charge: { readonly id: string }, its: LiveAccount) => {
+    const seen = await eventually(async () => {
+      const { state } = await its.see(charge.id)
+      return state === "pending.waiting" ? [state, await throttleOf(its)] : undefined
+    })
+    expect(seen[1]).toMatchObject({ ms: expect.closeTo(HOUR_MS, -6) })
+  }
+  const posted = account.charge(PRICE, buyer)
+  await eventually(async () => (callsOf(account, "charge").length === 1 ? true : undefined))
+  await answered(await other.charge(PRICE, others), other)
+  // It is answered with what is known, once it has waited for as long as anybody does.
+  const charge = await posted
+  expect((await account.see(charge.id)).state).toBe("pending.sending")
+  await statement("DROP TRIGGER refuse_reach ON rail_throttle")
+  await answered(charge, account)
+  expect([callsOf(account, "charge").length, callsOf(other, "charge").length]).toEqual([1, 1])
+})
+
 it("an answer that cannot be written holds nobody up, and is written once it can be", async () => {
   const account = await open("paystack")
   const buyer = await account.buyer()
