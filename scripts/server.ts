@@ -76,10 +76,10 @@ export const startServer = (
     child.channel?.unref()
     let output = ""
     const limit = setTimeout(() => reject(new Error(`No start: ${output}`)), START_LIMIT_MS)
-    child.stderr!.on("data", (chunk) => {
+    child.stderr!.setEncoding("utf8").on("data", (chunk) => {
       output += chunk
     })
-    child.stdout!.on("data", (chunk) => {
+    child.stdout!.setEncoding("utf8").on("data", (chunk) => {
       output += chunk
       const origin = /(?:Listens: +(\S+)|Live: +(\S+)\/v1)/.exec(output)?.slice(1).find(Boolean)
       if (origin === undefined) return

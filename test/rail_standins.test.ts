@@ -129,7 +129,7 @@ const merchantServer = async () => {
   const shop = { received, url: "", isDown: false, during: async () => {} }
   const server = createServer(async (request, response) => {
     let text = ""
-    for await (const part of request) text += part
+    for await (const part of request.setEncoding("utf8")) text += part
     received.push({ headers: request.headers, text })
     await shop.during()
     response.writeHead(shop.isDown ? 503 : 200).end()

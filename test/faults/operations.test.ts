@@ -18,7 +18,7 @@ const startCollector = async () => {
   const received: Array<{ readonly path: string; readonly body: string }> = []
   const server = createServer((request, response) => {
     let body = ""
-    request.on("data", (chunk) => {
+    request.setEncoding("utf8").on("data", (chunk) => {
       body += chunk
     })
     request.on("end", () => {

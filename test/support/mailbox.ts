@@ -26,8 +26,8 @@ export const useMailbox = () => {
     },
     onData: (stream, session, callback) => {
       let text = ""
-      stream.on("data", (part: Buffer) => {
-        text += part.toString("utf8")
+      stream.setEncoding("utf8").on("data", (part: string) => {
+        text += part
       })
       stream.on("end", () => {
         const plain = text.replaceAll(/=\r\n/g, "").replaceAll("=3D", "=")

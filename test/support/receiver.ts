@@ -24,7 +24,8 @@ export const useReceiver = () => {
   const answers = new Map<string, Answering>()
   const server = createServer((request, response) => {
     let body = ""
-    request.on("data", (chunk) => {
+    // A character may come in two parts.
+    request.setEncoding("utf8").on("data", (chunk) => {
       body += chunk
     })
     request.on("end", () => {

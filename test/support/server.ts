@@ -31,10 +31,10 @@ export const runToEnd = (
     child.stdin.end(input)
     let output = ""
     let errors = ""
-    child.stdout.on("data", (chunk) => {
+    child.stdout.setEncoding("utf8").on("data", (chunk) => {
       output += chunk
     })
-    child.stderr.on("data", (chunk) => {
+    child.stderr.setEncoding("utf8").on("data", (chunk) => {
       errors += chunk
     })
     child.once("close", (code) => resolve({ code, output, errors }))
