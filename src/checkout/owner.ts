@@ -8,8 +8,8 @@ import { refOf } from "../db/tenant.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import type { Outcome } from "../runtime/outcome.ts"
 import { type MoveServices, outcomesOf } from "../subscription/move.ts"
-import { retryBill, settleWith } from "../subscription/owner.ts"
-import { subscriptionLifecycle, subscriptions } from "../subscription/subscription.ts"
+import { lockToSettle, retryBill } from "../subscription/owner.ts"
+import { subscriptionLifecycle } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
 import type { NowOf } from "../time.ts"
 import { checkoutLifecycle, type SessionRow } from "./checkout.ts"
@@ -36,8 +36,8 @@ const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
     ({ account_id, livemode, customer_id, page_id }): Wanted => ({ account_id, livemode, id: page_id!, customer_id }),
   )
   const { rows: locked } = yield* lockSessions(wanted)
-  const subscriptionRows = yield* subscriptions.lock(subscriptionRefs([...locked.values()]))
-  return { sessions: locked, subscriptionRows }
+  const { rows, settle } = yield* lockToSettle(subscriptionRefs([...locked.values()]))
+  return { sessions: locked, subscriptionRows: rows, settle }
 })
 
 type Locked = Effect.Success<ReturnType<typeof lockAll>>
@@ -84,7 +84,7 @@ export const checkoutOwner = Effect.map(
     locksAtOnce: false,
     lock: (charges) =>
       Effect.map(lockAll(charges), (locked) => {
-        const settle = settleWith(locked.subscriptionRows)
+        const { settle } = locked
         return (answered, nowOf) =>
           Effect.gen(function* () {
             const { outcomes, completions } = settleSessions(locked, answered, nowOf)

@@ -47,7 +47,7 @@ export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, 
   yield* refuseAdvancing(clock)
   yield* markDeleted([clock])
   yield* requestDeletions([clock])
-  return { id, after: whenDeleted(clock) }
+  return { id, after: Effect.as(whenDeleted(clock), undefined) }
 })
 
 /** Waits until a clock is deleted, or for some seconds. */

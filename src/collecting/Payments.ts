@@ -11,17 +11,10 @@ import { Places } from "../db/Places.ts"
 import { refOf } from "../db/tenant.ts"
 import { waitingLimit } from "../http/ArrivedAt.ts"
 import type { Problem } from "../problem.ts"
+import { RowsLeft } from "../runtime/outcome.ts"
 import { Together } from "../Together.ts"
 import { sameForAll } from "../time.ts"
-import {
-  type Codes,
-  type CollectServices,
-  collect,
-  isHeld,
-  NO_CODES,
-  recoverCharges,
-  type Unsettled,
-} from "./collect.ts"
+import { type Codes, type CollectServices, collect, isHeld, NO_CODES, nothingTold, recoverCharges } from "./collect.ts"
 
 /** Charges of one request, at least one, and when they are attempted, in their customers' clock. */
 interface Payment {
@@ -47,16 +40,19 @@ const laneOf = ({ of: [first] }: Payment): string =>
 interface Collected {
   readonly outcome: Exit.Exit<void, SqlError.SqlError>
   readonly held: ReadonlyArray<ChargeRow>
+  /** Rows as it has left them, with those of others. */
+  readonly left: RowsLeft
 }
 
 const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>) {
-  const unsettled: Unsettled = new Map()
+  const told = nothingTold()
+  const { unsettled, left } = told
   const asked = payments.flatMap(({ of }) => of)
   // The wall clock has gone on while they waited; a test clock stands.
   const now = Math.max(...payments.map((payment) => payment.now))
   yield* collect(asked, sameForAll(now), {
     codes: new Map(payments.flatMap(({ codes }) => [...codes])),
-    unsettled,
+    told,
   })
   const isAsked = new Set(asked.map(({ id }) => id))
   const held = [...unsettled.values()].flatMap(({ charge, cause }) => (isHeld(cause) ? [charge] : []))
@@ -73,6 +69,7 @@ const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>
         {
           outcome: broken === undefined ? Exit.void : Exit.failCause(broken.cause),
           held: held.filter((charge) => own.has(charge.id) || follows(charge)),
+          left,
         },
       ]
     }),
@@ -102,13 +99,13 @@ export class Payments extends Context.Service<
   {
     /**
      * Attempts charges, those of one customer's clock at its now; returns once all that follows is settled, or stands for as long as
-     * a request waits for what somebody else holds.
+     * a request waits for what somebody else holds. Returns the rows that it has left, where nobody held any.
      */
     readonly collect: (
       of: ReadonlyArray<ChargeRow>,
       now: number,
       codes?: Codes,
-    ) => Effect.Effect<void, SqlError.SqlError>
+    ) => Effect.Effect<RowsLeft, SqlError.SqlError>
   }
 >()("billing/collecting/Payments") {
   static readonly layer = Layer.effect(
@@ -147,13 +144,15 @@ export class Payments extends Context.Service<
         )
       })
       const collectOne = Effect.fnUntraced(function* (payment: Payment) {
-        const { outcome, held } = (yield* atOnce.ask(payment))!
+        const { outcome, held, left } = (yield* atOnce.ask(payment))!
         const finished = yield* Effect.exit(finish(payment, held))
         yield* outcome
         yield* finished
+        return held.length === 0 ? left : new RowsLeft()
       })
       return Payments.of({
-        collect: (of, now, codes = NO_CODES) => (of.length === 0 ? Effect.void : collectOne({ of, now, codes })),
+        collect: (of, now, codes = NO_CODES) =>
+          of.length === 0 ? Effect.succeed(new RowsLeft()) : collectOne({ of, now, codes }),
       })
     }),
   )

@@ -15,7 +15,7 @@ import { Runner } from "../process/Runner.ts"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../rail/PaymentRail.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
-import { moved } from "../runtime/outcome.ts"
+import { moved, RowsLeft } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
 import { queueAsks } from "./asking.ts"
 import { type Answer, commitAttempts, rowAfter, settle } from "./settle.ts"
@@ -35,8 +35,15 @@ export const NO_CODES: Codes = new Map()
 const PATIENCE_MS = 500
 const LAST_PATIENCE_MS = 10
 
-/** Charges that could not be settled, by ID, with what went wrong. */
-export type Unsettled = Map<string, { readonly charge: ChargeRow; readonly cause: Cause.Cause<SqlError.SqlError> }>
+/** What is told of charges that are collected. */
+export interface Told {
+  /** Those that could not be settled, by ID, with what went wrong. */
+  readonly unsettled: Map<string, { readonly charge: ChargeRow; readonly cause: Cause.Cause<SqlError.SqlError> }>
+  /** Rows as their settlements have left them. */
+  readonly left: RowsLeft
+}
+
+export const nothingTold = (): Told => ({ unsettled: new Map(), left: new RowsLeft() })
 
 /** Whether all that went wrong is that somebody else holds what is needed. */
 export const isHeld = (cause: Cause.Cause<SqlError.SqlError>): boolean =>
@@ -63,17 +70,23 @@ const NO_METHOD: RailAnswer = {
 
 /**
  * Settles answers in one transaction; where that fails, each in one of its own, so that one which cannot be settled holds
- * nobody else's up: it stays in hand, and is tried again by the recovery. `unsettled` is told of those; without it, one answer that
+ * nobody else's up: it stays in hand, and is tried again by the recovery. `told` is told of those; without it, one answer that
  * cannot be settled is a failure. What somebody else holds is not waited for by several for long, nor by one that may not wait.
+ * Returns the charges to attempt next.
  */
-const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, unsettled?: Unsettled) {
+const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, told?: Told) {
   const waits = yield* MayWait
   const only = waits ? undefined : PATIENCE_MS
-  if (answers.length < 2 && unsettled === undefined) return yield* settle(answers, nowOf, only)
+  const settling = (of: ReadonlyArray<Answer>, waitsMs: number | undefined) =>
+    Effect.map(settle(of, nowOf, waitsMs), ({ attempts, outcomes }) => {
+      told?.left.note(outcomes)
+      return attempts
+    })
+  if (answers.length < 2 && told === undefined) return yield* settling(answers, only)
   const alone = (answer: Answer, waitsMs: number | undefined) =>
-    Effect.catchCause(settle([answer], nowOf, waitsMs), (cause) => {
+    Effect.catchCause(settling([answer], waitsMs), (cause) => {
       const { charge } = answer
-      unsettled?.set(charge.id, { charge, cause })
+      told?.unsettled.set(charge.id, { charge, cause })
       const log = !waits && isHeld(cause) ? Effect.logDebug : Effect.logError
       return Effect.as(log("a charge cannot be settled", { charge: charge.id }, cause), [])
     })
@@ -83,9 +96,7 @@ const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, 
       (attempts) => attempts.flat(),
     )
   if (answers.length < 2) return yield* eachAlone(only)
-  return yield* Effect.catchCause(settle(answers, nowOf, PATIENCE_MS), () =>
-    eachAlone(waits ? undefined : LAST_PATIENCE_MS),
-  )
+  return yield* Effect.catchCause(settling(answers, PATIENCE_MS), () => eachAlone(waits ? undefined : LAST_PATIENCE_MS))
 })
 
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
@@ -93,7 +104,7 @@ const attempt = Effect.fnUntraced(function* (
   of: ReadonlyArray<ChargeRow>,
   nowOf: NowOf,
   codes: Codes,
-  unsettled: Unsettled | undefined,
+  told: Told | undefined,
 ) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
@@ -103,13 +114,13 @@ const attempt = Effect.fnUntraced(function* (
   return yield* settleEach(
     of.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })),
     nowOf,
-    unsettled,
+    told,
   )
 })
 
 /** Fails with what went wrong first, if anything. */
-const failOf = (unsettled: Unsettled | undefined) => {
-  const [first] = unsettled?.values() ?? []
+const failOf = (told: Told | undefined) => {
+  const [first] = told?.unsettled.values() ?? []
   return first === undefined ? Effect.void : Effect.failCause(first.cause)
 }
 
@@ -120,10 +131,10 @@ const failOf = (unsettled: Unsettled | undefined) => {
 export const collect = Effect.fn("charge.collect")(function* (
   of: ReadonlyArray<ChargeRow>,
   nowOf: NowOf,
-  { codes = NO_CODES, unsettled }: { readonly codes?: Codes; readonly unsettled?: Unsettled | undefined } = {},
+  { codes = NO_CODES, told }: { readonly codes?: Codes; readonly told?: Told } = {},
 ) {
   const isOnClock = of.some(({ test_clock_id }) => test_clock_id !== null)
-  const noted: Unsettled | undefined = unsettled ?? (isOnClock ? new Map() : undefined)
+  const noted = told ?? (isOnClock ? nothingTold() : undefined)
   let next: ReadonlyArray<ChargeRow> = of.filter((charge) => !isQueued(charge))
   for (let round = 0; next.length > 0; round++) {
     if (round === MAX_ROUNDS) {
@@ -133,7 +144,7 @@ export const collect = Effect.fn("charge.collect")(function* (
     const following = yield* releasing(chargeLease, next, attempt(next, nowOf, codes, noted))
     next = following.filter((charge) => !isQueued(charge))
   }
-  if (unsettled === undefined) yield* failOf(noted)
+  if (told === undefined) yield* failOf(noted)
 })
 
 export type CollectServices = Effect.Services<ReturnType<typeof collect>>
@@ -152,7 +163,7 @@ const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now
 })
 
 /** Asks about dropped charges; one that the rail has never heard of is sent, under the same reference. */
-const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, unsettled: Unsettled) {
+const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, told: Told) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
   const known = yield* rail.ask(payable.map((charge) => toRail(charge, nowOf(charge))))
@@ -165,9 +176,9 @@ const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf:
       const answer = answers.get(charge.id) ?? NO_METHOD
       return { charge, answer, at: Math.max(charge.sent_at, nowOf(charge)) }
     })
-    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, nowOf, unsettled)), nowOf, { unsettled })
+    yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, nowOf, told)), nowOf, { told })
   }
-  yield* collect(of.filter(isUnheard), nowOf, { unsettled })
+  yield* collect(of.filter(isUnheard), nowOf, { told })
 })
 
 /** Whose charges are meant; all of them where nothing is given. */
@@ -204,7 +215,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)
       RETURNING charge.*, dropped.clock_at`,
   )
-  const unsettled: Unsettled = new Map()
+  const told = nothingTold()
   const finishing = (its: typeof dropped) => {
     const now = Date.now()
     const clockOf = new Map(its.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
@@ -212,17 +223,17 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
     return releasing(
       chargeLease,
       its,
-      finish(its, ({ customer_id }) => clockOf.get(customer_id!) ?? now, unsettled),
+      finish(its, ({ customer_id }) => clockOf.get(customer_id!) ?? now, told),
     )
   }
   const groups = [...Map.groupBy(dropped, ({ test_clock_id }) => test_clock_id).values()]
   // Who asks for some waits for them: a clock does not go on as long as one of its charges cannot be settled.
   if (conditions.length > 0) {
     yield* Effect.forEach(groups, finishing, { discard: true })
-    return yield* failOf(unsettled)
+    return yield* failOf(told)
   }
   const finished = yield* Effect.forEach(groups, (group) => Effect.exit(finishing(group)))
-  const left = [...unsettled.values()]
+  const left = [...told.unsettled.values()]
   const held = left.flatMap(({ charge, cause }) => (isHeld(cause) ? [charge.id] : []))
   if (held.length > 0) yield* Effect.logWarning("somebody holds what charges need that are to be settled", { held })
   yield* finished.find(Exit.isFailure) ?? Effect.void

@@ -15,7 +15,13 @@ const staged = {
   reply: (tenant: Tenant, id: string) => Effect.map(charges.get(tenant, id), renderCharge),
 } as const
 
-const begun = ({ charge, now }: Attempt) => ({ id: charge.id, after: pay([charge], now) })
+const begun = ({ charge: { id, ...charge }, now }: Attempt) => ({
+  id,
+  after: Effect.map(pay([{ ...charge, id }], now), (left) => {
+    const row = left.get(charges, id)
+    return row === undefined ? undefined : renderCharge(row)
+  }),
+})
 
 export const collectingEndpoints = [
   bind(chargeApi.create, {

@@ -26,8 +26,12 @@ const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
   }
 })
 
-/** Attempts charges; those that queue for their rail are waited for, for some seconds. */
+/**
+ * Attempts charges; those that queue for their rail are waited for, for some seconds. Returns the rows that the payments have left, as
+ * far as they were settled here.
+ */
 export const pay = Effect.fn("charge.pay")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
-  yield* (yield* Payments).collect(of, now)
+  const left = yield* (yield* Payments).collect(of, now)
   yield* waitFor(of.filter(isQueued))
+  return left
 })

@@ -177,7 +177,7 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
   })
   yield* alertMisconfigured(all)
   const now = sameForAll(Date.now())
-  const attempts = yield* applyAnswers(answers, now)
+  const { attempts } = yield* applyAnswers(answers, now)
   return { again, later, after: collect(attempts, now) }
 })
 

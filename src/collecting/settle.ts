@@ -207,13 +207,13 @@ const applyTo = Effect.fnUntraced(function* (locked: Locked, answers: ReadonlyAr
         : [],
     ),
   )
-  return [...attempts, ...following.flat()]
+  return { attempts: [...attempts, ...following.flat()], outcomes }
 })
 
 /**
  * Applies answers in the running transaction: charges settle or wait, and what they are for moves on. Answers to charges
- * that are settled already change nothing but are kept where they contradict. Returns the charges that are to be attempted
- * next.
+ * that are settled already change nothing but are kept where they contradict. Returns what was written of them, and the charges
+ * that are to be attempted next.
  */
 export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf))

@@ -53,7 +53,7 @@ export const customerEndpoints = [
       const { customer, now, newMethod } = yield* updateCustomer(request, request.id, request.body)
       const users = yield* MethodUsers
       const after = newMethod === undefined ? Effect.void : yield* users.methodSet(customer, newMethod, now)
-      return { id: customer.id, after }
+      return { id: customer.id, after: Effect.as(after, undefined) }
     }),
     finish: (_, id) => Effect.flatMap(MethodUsers, (users) => users.recover(id)),
     reply: (tenant, id) => Effect.flatMap(customers.get(tenant, id), one),

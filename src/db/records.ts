@@ -2,7 +2,7 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Result } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { Fragment } from "effect/sql/Statement"
+import { type Fragment, fragment, literal, parameter } from "effect/sql/Statement"
 import { types } from "./types.ts"
 
 const { OID } = PgTypes
@@ -62,17 +62,40 @@ export const columnParameter = (rows: ReadonlyArray<object>, name: string, type:
 export const readColumn = (name: string, type: ColumnType): string =>
   ELEMENTS[type] === OID.text && type !== "text" ? `${name}::${type}` : name
 
+/** Parameters, one behind the other. */
+export const listed = (parameters: ReadonlyArray<unknown>): Fragment =>
+  fragment(parameters.flatMap((value, index) => (index === 0 ? [parameter(value)] : [literal(", "), parameter(value)])))
+
+/** How columns stand in a statement. */
+interface Spelt {
+  readonly entries: ReadonlyArray<readonly [string, ColumnType]>
+  readonly names: string
+  readonly read: string
+}
+
+/** By the declarations of columns, of which there are a few dozen. */
+const spellings = new WeakMap<ColumnTypes, Spelt>()
+
+const spelt = (columns: ColumnTypes): Spelt => {
+  const known = spellings.get(columns)
+  if (known !== undefined) return known
+  const entries = Object.entries(columns)
+  const names = entries.map(([name]) => name).join(", ")
+  const read = entries.map(([name, type]) => readColumn(name, type)).join(", ")
+  const fresh = { entries, names, read }
+  spellings.set(columns, fresh)
+  return fresh
+}
+
 /** `rows` as a table expression with these columns, in this order; give it an alias. */
 export const records = (sql: SqlClient.SqlClient, rows: ReadonlyArray<object>, columns: ColumnTypes): Fragment => {
-  const entries = Object.entries(columns)
-  const read = entries.map(([name, type]) => readColumn(name, type)).join(", ")
-  const parameters = sql.csv(entries.map(([name, type]) => sql`${columnParameter(rows, name, type)}`))
-  return sql`(SELECT ${sql.literal(read)} FROM unnest(${parameters}) AS u (${sql.literal(entries.map(([name]) => name).join(", "))}))`
+  const { entries, names, read } = spelt(columns)
+  const parameters = entries.map(([name, type]) => columnParameter(rows, name, type))
+  return sql`(SELECT ${sql.literal(read)} FROM unnest(${listed(parameters)}) AS u (${sql.literal(names)}))`
 }
 
 /** The names of columns, for an INSERT. */
-export const names = (sql: SqlClient.SqlClient, columns: ColumnTypes): Fragment =>
-  sql.literal(Object.keys(columns).join(", "))
+export const names = (sql: SqlClient.SqlClient, columns: ColumnTypes): Fragment => sql.literal(spelt(columns).names)
 
 /** Columns that identify a row. */
 export const REF_COLUMNS = { account_id: "text", livemode: "boolean", id: "text" } as const

@@ -10,7 +10,7 @@ import type { Fragment, Statement } from "effect/sql/Statement"
 import { noSuch, type Problem } from "../problem.ts"
 import * as Kind from "./Kind.ts"
 import { carriedOut, type OneStatement } from "./pipelining.ts"
-import { type ColumnType, columnParameter, REF_COLUMNS, readColumn } from "./records.ts"
+import { type ColumnType, columnParameter, listed, REF_COLUMNS, readColumn } from "./records.ts"
 import { CurrentLookUps } from "./SharedLookUps.ts"
 import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
 
@@ -139,11 +139,14 @@ interface Options {
 const KEY = columnsOf().fixed
 const REF = { account_id: KEY(Kind.text), livemode: KEY(Kind.flag), id: KEY(Kind.text) }
 
+/** A statement's text before and behind its parameters, which follow each other. */
+type Around = readonly [before: string, behind: string]
+
 interface StatementTexts {
   /** Of some columns. */
-  readonly insert: (columns: Typed) => string
+  readonly insert: (columns: Typed) => Around
   /** Of some columns. */
-  readonly update: (columns: Typed) => string
+  readonly update: (columns: Typed) => Around
   readonly find: string
   readonly lock: (mode: LockMode, only: string) => string
 }
@@ -156,16 +159,21 @@ const typed = (columns: Readonly<Record<string, AnyColumn>>, ...lives: ReadonlyA
 const KEY_COLUMNS: Typed = Object.entries(REF_COLUMNS)
 
 /** `columns` of the rows that a statement is given, as a table expression. */
-const given = (columns: Typed): string => {
+const given = (columns: Typed): Around => {
   const read = columns.map(([name, type]) => readColumn(name, type)).join(", ")
-  const parameters = columns.map((_, index) => `$${index + 1}`).join(", ")
-  return `(SELECT ${read} FROM unnest(${parameters}) AS u (${columns.map(([name]) => name).join(", ")})) r`
+  return [`(SELECT ${read} FROM unnest(`, `) AS u (${columns.map(([name]) => name).join(", ")})) r`]
 }
 
-const updateText = (table: string, columns: Typed): string => {
+const updateText = (table: string, columns: Typed): Around => {
   const set = columns.map(([name]) => `${name} = r.${name}`).join(", ")
-  return `UPDATE ${table} t SET ${set} FROM ${given([...KEY_COLUMNS, ...columns])} WHERE (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id)`
+  const [before, behind] = given([...KEY_COLUMNS, ...columns])
+  return [
+    `UPDATE ${table} t SET ${set} FROM ${before}`,
+    `${behind} WHERE (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id)`,
+  ]
 }
+
+const KEYS_GIVEN = given(KEY_COLUMNS).join(KEY_COLUMNS.map((_, index) => `$${index + 1}`).join(", "))
 
 /** The columns of `alias`, in the order in which they are declared. */
 const selected = (columns: Typed, alias: string): string => columns.map(([name]) => `${alias}.${name}`).join(", ")
@@ -178,7 +186,7 @@ const lockText =
   (table: string, all: Typed) =>
   (mode: LockMode, only: string): string =>
     `
-  SELECT ${selected(all, "t")} FROM (SELECT * FROM ${given(KEY_COLUMNS)} ORDER BY id COLLATE "C") r
+  SELECT ${selected(all, "t")} FROM (SELECT * FROM ${KEYS_GIVEN} ORDER BY id COLLATE "C") r
   CROSS JOIN LATERAL (
     SELECT * FROM ${table} WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) AND ${only} FOR ${mode}
   ) t`
@@ -186,8 +194,13 @@ const lockText =
 const textsOf = (table: string, all: Typed, once: string | undefined): StatementTexts => {
   const unless = once === undefined ? "" : ` ON CONFLICT ${once} DO NOTHING RETURNING id`
   return {
-    insert: (columns) =>
-      `INSERT INTO ${table} (${columns.map(([name]) => name).join(", ")}) SELECT * FROM ${given(columns)}${unless}`,
+    insert: (columns) => {
+      const [before, behind] = given(columns)
+      return [
+        `INSERT INTO ${table} (${columns.map(([name]) => name).join(", ")}) SELECT * FROM ${before}`,
+        `${behind}${unless}`,
+      ]
+    },
     update: (columns) => updateText(table, columns),
     find: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = ANY($3::text[])`,
     lock: lockText(table, all),
@@ -213,14 +226,14 @@ const MAX_SHAPES = 12
 /** What writes some columns of a table. */
 interface Shape {
   readonly columns: Typed
-  readonly text: string
+  readonly text: Around
 }
 
 /**
  * Statements that write only what has to be written: of a new charge half the columns are empty, of a renewed subscription a
  * third differ. The combinations that come first have a statement each, others write all `columns`.
  */
-const shapesOf = (columns: Typed, textOf: (columns: Typed) => string) => {
+const shapesOf = (columns: Typed, textOf: (columns: Typed) => Around) => {
   const whole: Shape = { columns, text: textOf(columns) }
   const known = new Map<string, Shape>()
   return (isWritten: (name: string) => boolean): Shape => {
@@ -234,6 +247,13 @@ const shapesOf = (columns: Typed, textOf: (columns: Typed) => string) => {
     return fresh
   }
 }
+
+/** A statement that may be part of another. */
+const writing = <A extends object>(
+  sql: SqlClient.SqlClient,
+  [before, behind]: Around,
+  parameters: ReadonlyArray<unknown>,
+) => sql<A>`${sql.literal(before)}${listed(parameters)}${sql.literal(behind)}`
 
 const statements = <Row extends Ref>(
   name: string,
@@ -279,7 +299,7 @@ const statements = <Row extends Ref>(
     if (rows.length === 0) return undefined
     // What is null in all of them is so by itself.
     const { columns, text } = insertOf((column) => rows.some((row) => cellOf(row, column) !== null))
-    return sql.unsafe(text, parametersOf(rows, columns))
+    return writing(sql, text, parametersOf(rows, columns))
   }
   const updating = (sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>): OneStatement => {
     if (changes.length === 0) return undefined
@@ -290,7 +310,7 @@ const statements = <Row extends Ref>(
     const { columns, text } = updateOf((column) =>
       changes.some(({ before, after }) => cellOf(before, column) !== cellOf(after, column)),
     )
-    return columns.length === 0 ? undefined : sql.unsafe(text, parametersOf(rows, [...KEY_COLUMNS, ...columns]))
+    return columns.length === 0 ? undefined : writing(sql, text, parametersOf(rows, [...KEY_COLUMNS, ...columns]))
   }
   const orMissing = (id: string, row: Row | undefined): Effect.Effect<Row, Problem> =>
     row === undefined ? Effect.fail(noSuch(noun, id)) : Effect.succeed(row)

@@ -58,7 +58,7 @@ export type Handler<Body, Query, A, R> =
     } & Needed<Body, Query>)
   /**
    * Work that has to leave the transaction in the middle: `begin` commits what is decided, names it and says what is left
-   * to do; `reply` reads what is returned. A try that a crash cut short in between is ended by `finish`.
+   * to do; `reply` reads what is returned, where that does not say it. A try that a crash cut short in between is ended by `finish`.
    */
   | ({ readonly kind: "staged" } & (
       | { readonly begin: (request: Request<Body, Query>) => Result<Begun<A, R>, R> }
@@ -70,12 +70,10 @@ export type Handler<Body, Query, A, R> =
         readonly reply: (tenant: Tenant, id: string) => Result<A, R>
       })
 
-/** What the first stage made, by ID, and what is to be done once it is committed. */
+/** What the first stage made, by ID, and what is to be done once it is committed; that says what is returned, where it knows. */
 export interface Begun<A, R> {
   readonly id: string
-  readonly after: Result<void, R>
-  /** What is returned where nothing is left to do. */
-  readonly returned?: A
+  readonly after: Result<A | undefined, R>
 }
 
 export interface Declaration<

@@ -183,9 +183,8 @@ const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, 
     yield* handler.finish(request, held.resourceId)
     return yield* respond(held.resourceId)
   }
-  const { id, after, headers, returned } = yield* begin(run, handler)
-  yield* after
-  return { ...(yield* respond(id, returned)), headers }
+  const { id, after, headers } = yield* begin(run, handler)
+  return { ...(yield* respond(id, yield* after)), headers }
 })
 
 /** Runs the handler; returns its response. */

@@ -12,7 +12,7 @@ import { type NudgeRow, nudges } from "../nudge/nudge.ts"
 import { lockOwing } from "../paying/owing.ts"
 import { type MoveServices, move } from "../subscription/move.ts"
 import type { Page } from "../subscription/outcome.ts"
-import { refsOf, retryBill, settleWith } from "../subscription/owner.ts"
+import { lockToSettle, refsOf, retryBill } from "../subscription/owner.ts"
 import { subscriptions } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
 import { type NowOf, sameForAll } from "../time.ts"
@@ -23,7 +23,7 @@ const customerOf = (charge: ChargeRow): Ref => ({ ...refOf(charge), id: charge.c
 
 const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
   yield* customers.lock(of.map(customerOf), "NO KEY UPDATE")
-  return yield* subscriptions.lock(refsOf(of))
+  return yield* lockToSettle(refsOf(of))
 })
 
 interface SavedByLink {
@@ -76,17 +76,18 @@ export const paymentLinkOwner = Effect.map(
     owns: isHostedByLink,
     locksAtOnce: false,
     lock: (charges) =>
-      Effect.map(lockAll(charges), (locked) => {
-        const settle = settleWith(locked)
-        return (answered, nowOf) =>
-          Effect.gen(function* () {
-            const bills = answered.filter(({ after }) => after.purpose === "sale")
-            return {
-              ...(yield* settle(bills, nowOf)),
-              afterwards: Effect.provideContext(afterPayments(answered, nowOf), context),
-            } satisfies Settlement
-          }).pipe(Effect.provideContext(context))
-      }),
+      Effect.map(
+        lockAll(charges),
+        ({ settle }) =>
+          (answered, nowOf) =>
+            Effect.gen(function* () {
+              const bills = answered.filter(({ after }) => after.purpose === "sale")
+              return {
+                ...(yield* settle(bills, nowOf)),
+                afterwards: Effect.provideContext(afterPayments(answered, nowOf), context),
+              } satisfies Settlement
+            }).pipe(Effect.provideContext(context)),
+      ),
     retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
   }),
 )

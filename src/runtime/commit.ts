@@ -56,8 +56,8 @@ const rowsOf = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Rows> =>
     created: of.filter(({ before }) => before === undefined).map(({ row }) => row),
   }))
 
-/** What writes all that goes with the rows: timers, ledger entries, events and so on, each in tables of its own. */
-const writingParts = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>): OneStatement => {
+/** All that goes with the rows: timers, ledger entries, events and so on, each in tables of its own. */
+const writingParts = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Write> => {
   const set = outcomes.flatMap(({ timers }) => timers.set)
   const isSet = new Set(set.map(({ actor_id, name }) => `${actor_id} ${name}`))
   // A new actor has none.
@@ -68,7 +68,7 @@ const writingParts = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>
   const movements = outcomes.flatMap((outcome) => outcome.movements)
   const events = outcomes.flatMap((outcome) => outcome.events)
   const unset = clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`))
-  const writes = [
+  return [
     ...writingJournal(sql, journal),
     ...clearingTimers(sql, unset),
     ...settingTimers(sql, set),
@@ -78,10 +78,25 @@ const writingParts = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>
     ...writingMovements(sql, movements),
     ...appendingEvents(sql, events),
   ]
-  // On the wall clock, timers have jobs that wake them.
-  const wallClock = set.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : []))
-  return inOneStatement(sql, writes, waking(sql, wallClock))
 }
+
+/** On the wall clock, timers have jobs that wake them. */
+const wakingTimers = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>): OneStatement =>
+  waking(
+    sql,
+    outcomes.flatMap(({ timers }) =>
+      timers.set.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : [])),
+    ),
+  )
+
+const named = (name: string, statement: OneStatement): ReadonlyArray<Write> =>
+  statement === undefined ? [] : [[name, statement]]
+
+const changing = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Rows>): ReadonlyArray<Write> =>
+  rows.flatMap(({ table, changed }) => named(`${table.name}_changed`, table.updating(sql, changed)))
+
+const creating = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Rows>): ReadonlyArray<Write> =>
+  rows.flatMap(({ table, created }) => named(`${table.name}_created`, table.inserting(sql, created)))
 
 /** Inserts rows of which some may be there already; returns the IDs of those. */
 const insertNew = Effect.fnUntraced(function* (rows: ReadonlyArray<Rows>) {
@@ -97,22 +112,38 @@ const insertNew = Effect.fnUntraced(function* (rows: ReadonlyArray<Rows>) {
 })
 
 /**
+ * Whether rows change in a statement before the others: in one statement neither sees the other. What is over makes room for what is new
+ * in its table: for the next attempt at a bill, for the next paid period. And events go to endpoints as they are by now.
+ */
+const changeFirst = (rows: ReadonlyArray<Rows>): boolean =>
+  rows.some(
+    ({ table, changed, created }) => changed.length > 0 && (created.length > 0 || table.name === "webhook_endpoint"),
+  )
+
+/**
  * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events. The
- * rows must be locked. All of it is sent and not waited for, unless a row may be there already. Returns what was written, the actors
- * that were brought about among it; a new actor that was there already is left out with all that goes with it.
+ * rows must be locked. All of it is sent and not waited for, in one statement mostly, unless a row may be there already. Returns what
+ * was written, the actors that were brought about among it; a new actor that was there already is left out with all that goes with it.
  */
 export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
   const sql = yield* SqlClient.SqlClient
   const all = withBorn(outcomes)
   const rows = rowsOf(all)
-  // What is over makes room: for the next attempt at a bill, and for the next paid period.
-  yield* sent(...rows.map(({ table, changed }) => table.updating(sql, changed)))
+  const changes = changing(sql, rows)
+  const write = (before: ReadonlyArray<Write>, written: ReadonlyArray<Outcome>) =>
+    sent(inOneStatement(sql, [...before, ...writingParts(sql, written)], wakingTimers(sql, written)))
   if (!rows.some(({ table, created }) => table.refuses && created.length > 0)) {
-    yield* sent(...rows.map(({ table, created }) => table.inserting(sql, created)), writingParts(sql, all))
+    const creations = creating(sql, rows)
+    if (!changeFirst(rows)) yield* write([...changes, ...creations], all)
+    else {
+      yield* sent(inOneStatement(sql, changes))
+      yield* write(creations, all)
+    }
     return all
   }
+  yield* sent(inOneStatement(sql, changes))
   const refused = yield* insertNew(rows)
   const written = refused.size === 0 ? all : all.filter(({ row }) => !refused.has(row.id))
-  yield* sent(writingParts(sql, written))
+  yield* write([], written)
   return written
 })

@@ -31,6 +31,24 @@ export interface OwnTimers<Own extends string> {
   readonly clear?: ReadonlyArray<Own>
 }
 
+/** Rows as outcomes have left them: the newest of each. */
+export class RowsLeft {
+  readonly #tables = new Map<string, Map<string, ActorRow>>()
+
+  note(outcomes: ReadonlyArray<Outcome>): void {
+    for (const { table, row } of outcomes) {
+      const rows = this.#tables.get(table.name) ?? new Map()
+      this.#tables.set(table.name, rows.set(row.id, row))
+    }
+  }
+
+  /** The row of a table's with this ID; undefined where no outcome was about it. */
+  get<Row extends ActorRow>(table: Table<Row>, id: string): Row | undefined {
+    // A table's outcomes have its rows.
+    return this.#tables.get(table.name)?.get(id) as Row | undefined
+  }
+}
+
 /** What goes with an actor's row. */
 export interface Parts<Own extends string = never> {
   readonly timers?: OwnTimers<Own>

@@ -83,8 +83,10 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
           known_at: attempt.knownAt,
           test_clock_id: charge.testClockId,
         }))
+        // Nobody waits for the disk: the log is written in order, so what is settled by an attempt is never there without it.
         return sql`
-          INSERT INTO simulator_attempt AS a (${names(sql, ATTEMPT)}) SELECT * FROM ${records(sql, rows, ATTEMPT)} r
+          INSERT INTO simulator_attempt AS a (${names(sql, ATTEMPT)})
+          SELECT r.* FROM (SELECT set_config('synchronous_commit', 'off', true)) s CROSS JOIN ${records(sql, rows, ATTEMPT)} r
           ON CONFLICT (account_id, livemode, reference) DO UPDATE SET attempts = a.attempts + 1`.pipe(
           Effect.asVoid,
           Effect.orDie,

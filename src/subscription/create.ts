@@ -3,7 +3,6 @@ import { Effect, Exit } from "effect"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
 import { attachNew, type Buyer, payingBy, readBuyers } from "../collecting/buyers.ts"
-import { pay } from "../collecting/pay.ts"
 import { commitAttempts } from "../collecting/settle.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
@@ -17,6 +16,7 @@ import { beginLife } from "../runtime/lifecycle.ts"
 import { formatInstant, parseInstant, sameForAll } from "../time.ts"
 import type { SubscriptionCreate } from "./api.ts"
 import { outcomesOf } from "./move.ts"
+import { paidFor } from "./paidFor.ts"
 import { type SubscriptionRow, type SubscriptionTransition, subscriptions } from "./subscription.ts"
 import { checkAmount } from "./subscriptions.ts"
 import type { Terms } from "./terms.ts"
@@ -144,5 +144,6 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
     attempts,
   )
   const byOwner = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
-  return decided.map(Exit.map(({ id, now }) => ({ id, after: pay(byOwner.get(id) ?? [], now) })))
+  const rows = new Map(outcomes.flatMap((one) => one.rows.map((row) => [row.id, row])))
+  return decided.map(Exit.map(({ id, now }) => ({ id, after: paidFor(rows.get(id)!, byOwner.get(id) ?? [], now) })))
 })

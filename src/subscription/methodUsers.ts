@@ -108,7 +108,7 @@ export const methodUsersLayer = Layer.effect(
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
         Effect.map(tryMethods([{ customer, methodId, now }]), (attempts) =>
-          Effect.provideContext(pay(attempts, now), context),
+          Effect.provideContext(Effect.asVoid(pay(attempts, now)), context),
         ).pipe(Effect.provideContext(context)),
       methodRemoved: (customer, methodId, now) =>
         Effect.provideContext(methodRemoved(customer, methodId, now), context),

@@ -21,7 +21,7 @@ import { needsSchedule } from "./books.ts"
 import { type Details, type Facts, outcomeOf, type Page } from "./outcome.ts"
 import { asksForNudges, movesReminders } from "./reminders.ts"
 import { type SubscriptionRow, type SubscriptionTransition, subscriptionLifecycle } from "./subscription.ts"
-import { readRules, type Terms } from "./terms.ts"
+import { type RulesOfPlans, readRules, type Terms } from "./terms.ts"
 
 export type SubscriptionCommand = Command<typeof subscriptionMachine, SubscriptionRow>
 
@@ -32,6 +32,8 @@ export type MoveServices = Nudging | Runner | VatRate
 export interface Given {
   readonly nowOf: NowOf
   readonly terms: ReadonlyMap<string, Terms>
+  /** Of all the plans, where they are known. */
+  readonly rules?: RulesOfPlans
   readonly answered?: ReadonlyMap<string, Answered>
   readonly details?: ReadonlyMap<string, Details>
   /** The pages on which buyers do it, by subscription ID. */
@@ -86,7 +88,7 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
       closedCharges(transitions),
       namedMethods(transitions),
       openSchedules(transitions),
-      readRules(withRules(transitions)),
+      given.rules === undefined ? readRules(withRules(transitions)) : Effect.succeed(given.rules),
       readAddressees(asking.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id }))),
       quietHours,
     ],

@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { type ChargeRow, isHostedByLink, isOfCheckout } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settle } from "../collecting/ChargeOwners.ts"
+import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import { problem } from "../problem.ts"
 import { isRetryable } from "../rail/PaymentRail.ts"
@@ -10,7 +11,7 @@ import { apply, lockWithMethod } from "./apply.ts"
 import { type MoveServices, outcomesOf, type SubscriptionCommand } from "./move.ts"
 import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "./subscription.ts"
 import { refuseWhileCharging } from "./subscriptions.ts"
-import { policyOf, readTerms, type Terms } from "./terms.ts"
+import { policyOf, type RulesOfPlans, readRulesOf, readTerms, type Terms } from "./terms.ts"
 
 /** The subscription that a charge is for. */
 export const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
@@ -38,7 +39,7 @@ const eventOf = (
 }
 
 /** Moves locked subscriptions by what the rail said of their charges. */
-export const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<MoveServices> =>
+const settleWith = (locked: ReadonlyArray<SubscriptionRow>, rules: RulesOfPlans): Settle<MoveServices> =>
   Effect.fnUntraced(function* (all, nowOf) {
     const rows = new Map(locked.map((row) => [row.id, row]))
     const terms = yield* readTerms(refsOf(all.flatMap(({ after }) => (after.status === "failed" ? [after] : []))))
@@ -51,9 +52,16 @@ export const settleWith = (locked: ReadonlyArray<SubscriptionRow>): Settle<MoveS
       return [{ row, event }]
     })
     const transitions = advance(subscriptionLifecycle, commands)
-    const { outcomes, attempts, settled } = yield* outcomesOf(transitions, { nowOf, terms, answered })
+    const { outcomes, attempts, settled } = yield* outcomesOf(transitions, { nowOf, terms, rules, answered })
     return { charges: new Map(settled.map((row) => [row.id, { row }])), outcomes, attempts }
   })
+
+/** Locks subscriptions, by one statement, and reads behind it in one go what settling their charges takes. */
+export const lockToSettle = (refs: ReadonlyArray<Ref>) =>
+  Effect.map(Effect.all([subscriptions.lock(refs), readRulesOf(refs)], IN_ONE_GO), ([rows, rules]) => ({
+    rows,
+    settle: settleWith(rows, rules),
+  }))
 
 /** A further attempt at the bill of `charge`, its newest one, which failed. It uses up no automatic retry. */
 export const retryBill = Effect.fn("subscription.retry")(function* (
@@ -84,10 +92,12 @@ export const subscriptionOwner = Effect.map(
     owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge) && !isHostedByLink(charge),
     locksAtOnce: true,
     lock: (charges) =>
-      Effect.map(subscriptions.lock(refsOf(charges)), (locked) => {
-        const settle = settleWith(locked)
-        return (answered, nowOf) => Effect.provideContext(settle(answered, nowOf), context)
-      }),
+      Effect.map(
+        lockToSettle(refsOf(charges)),
+        ({ settle }) =>
+          (answered, nowOf) =>
+            Effect.provideContext(settle(answered, nowOf), context),
+      ),
     retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
   }),
 )

@@ -3,7 +3,6 @@ import { Effect, Exit } from "effect"
 import { isCharging, waitsForCheckout } from "../../machines/status.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { type Buyer, readBuyers } from "../collecting/buyers.ts"
-import { pay } from "../collecting/pay.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { refOf, type Tenant } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
@@ -14,7 +13,8 @@ import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
 import { type Applied, applyAll, type Found, inTurns, lockAll } from "./apply.ts"
 import { Checkouts } from "./Checkouts.ts"
-import { renderSubscription, type SubscriptionRow, subscriptions } from "./subscription.ts"
+import { paidFor } from "./paidFor.ts"
+import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 
 /** What one period comes to must be chargeable (decision B4). */
 export const checkAmount = (priceKobo: number, quantity: number) =>
@@ -111,7 +111,7 @@ const resume = Effect.fnUntraced(function* ({ row, now, terms }: Found) {
   if (row.status !== "paused") return yield* stateInvalid(row, "resumed")
   const unitKobo = terms.overage_per_unit_kobo ?? 0
   const event = { type: "resume" as const, at: now, unitKobo, proRate: terms.pro_rate }
-  return { event, answer: ({ attempts }: Applied) => ({ id: row.id, after: pay(attempts, now) }) }
+  return { event, answer: ({ row, attempts }: Applied) => ({ id: row.id, after: paidFor(row, attempts, now) }) }
 })
 
 /** Resumes those that requests name which came together: for each what it comes to. */
@@ -203,11 +203,7 @@ export const updateSubscriptions = Effect.fn("subscription.update")(function* (
       return updated.map(
         Exit.map(({ row, now }) => {
           const its = attempts.get(row.id) ?? []
-          return {
-            id: row.id,
-            after: pay(its, now),
-            ...(its.length === 0 ? { returned: renderSubscription(row) } : {}),
-          }
+          return { id: row.id, after: paidFor(row, its, now) }
         }),
       )
     }),

@@ -1,6 +1,7 @@
 /** What decisions on subscriptions need to know beside the subscriptions themselves, as it stands now (decision C3). */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
 import type { DunningPolicy } from "../../machines/dunning.ts"
 import type { ReminderRules } from "../../machines/reminders.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
@@ -85,16 +86,39 @@ export interface Rules {
   readonly unitKobo: number | null
 }
 
-/** The rules of these subscriptions' plans, by plan ID. */
+/** By plan ID. */
+export type RulesOfPlans = ReadonlyMap<string, Rules>
+
+/** The rules of the plans that `keys` says (a table expression with their keys). */
+const rulesOf = (sql: SqlClient.SqlClient, keys: Fragment): Effect.Effect<RulesOfPlans, SqlError.SqlError> =>
+  Effect.map(
+    sql<{ id: string; reminders: ReminderRules; overage_per_unit_kobo: number | null }>`
+      SELECT p.id, p.reminders, p.overage_per_unit_kobo FROM ${keys} k
+      CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (k.account_id, k.livemode, k.id) OFFSET 0) p`,
+    (found) =>
+      new Map(
+        found.map(({ id, reminders, overage_per_unit_kobo: unitKobo }) => [id, { reminders, unitKobo }] as const),
+      ),
+  )
+
+/** The rules of these subscriptions' plans. */
 export const readRules = Effect.fnUntraced(function* (rows: ReadonlyArray<SubscriptionRow>) {
   const plans = new Map(rows.map(({ account_id, livemode, plan_id: id }) => [id, { account_id, livemode, id }]))
-  if (plans.size === 0) return new Map<string, Rules>()
+  if (plans.size === 0) return new Map() as RulesOfPlans
   const sql = yield* SqlClient.SqlClient
-  const found = yield* sql<{ id: string; reminders: ReminderRules; overage_per_unit_kobo: number | null }>`
-    SELECT p.id, p.reminders, p.overage_per_unit_kobo
-    FROM ${records(sql, [...plans.values()], REF_COLUMNS)} r
-    CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) p`
-  return new Map(
-    found.map(({ id, reminders, overage_per_unit_kobo: unitKobo }): [string, Rules] => [id, { reminders, unitKobo }]),
+  return yield* rulesOf(sql, records(sql, [...plans.values()], REF_COLUMNS))
+})
+
+/** The same of subscriptions whose rows are not known yet. */
+export const readRulesOf = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
+  if (refs.length === 0) return new Map() as RulesOfPlans
+  const sql = yield* SqlClient.SqlClient
+  return yield* rulesOf(
+    sql,
+    sql`(
+      SELECT DISTINCT s.account_id, s.livemode, s.plan_id AS id FROM ${records(sql, refs, REF_COLUMNS)} r CROSS JOIN LATERAL (
+        SELECT account_id, livemode, plan_id FROM subscription WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0
+      ) s
+    )`,
   )
 })

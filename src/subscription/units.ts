@@ -140,7 +140,7 @@ const take = Effect.fnUntraced(function* (found: Found, { body: report }: Report
     description: report.description ?? null,
     created_at: now,
   }
-  return { event, answer: ({ attempts }: Applied) => ({ record, after: pay(attempts, now) }) }
+  return { event, answer: ({ attempts }: Applied) => ({ record, after: Effect.as(pay(attempts, now), record) }) }
 })
 
 /**
@@ -154,5 +154,5 @@ export const reportAllUnits = Effect.fn("subscription.reportUnits")(function* (
   const taken = yield* applyAll(tenant, reports, take)
   const records = taken.filter(Exit.isSuccess).map(({ value }) => value.record)
   yield* sent(unitRecords.inserting(yield* SqlClient.SqlClient, records))
-  return taken.map(Exit.map(({ record, after }) => ({ id: record.id, after })))
+  return taken.map(Exit.map(({ record, after }) => ({ id: record.id, after: Effect.map(after, renderUnitRecord) })))
 })

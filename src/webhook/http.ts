@@ -50,7 +50,7 @@ export const webhookEndpoints = [
     kind: "staged",
     begin: Effect.fnUntraced(function* (request) {
       const id = yield* beginTest(yield* endpoints.get(request, request.id))
-      return { id, after: sendTest(request, id) }
+      return { id, after: Effect.as(sendTest(request, id), undefined) }
     }),
     finish: sendTest,
     reply: (tenant, id) =>
