@@ -21,8 +21,14 @@ const MAX_BATCH_SERVING = 80
 
 const batchSize = (): number => (isServing() ? MAX_BATCH_SERVING : MAX_BATCH)
 
-/** Batches under way at once in a sweep: while one waits for the database, another decides. */
+/**
+ * Batches under way at once in a sweep: while one waits for the database, another decides. While requests are answered one less: they
+ * wait half as long on two cores, and as much is fired.
+ */
 const LANES = 3
+const LANES_SERVING = 2
+
+const lanes = (): number => (isServing() ? LANES_SERVING : LANES)
 
 /** Due timers that are looked at for a batch: more than other lanes and processes have in hand. */
 const MAX_LOOKED_AT = 20_000
@@ -134,14 +140,14 @@ export const sweep = Effect.fnUntraced(function* <R>(handlers: ReadonlyArray<Tim
   let fired = 0
   const setAside = new Set<string>()
   for (const handler of handlers) {
-    const lane = Effect.gen(function* () {
-      for (let found = -1; found !== 0; fired += found)
+    const goThrough = Effect.fnUntraced(function* (lane: number) {
+      for (let found = -1; found !== 0 && lane < lanes(); fired += found)
         found = yield* Effect.uninterruptible(handler.fireBatch(Date.now(), setAside))
     })
-    yield* Effect.all(
-      Array.from({ length: LANES }, () => lane),
-      { concurrency: "unbounded", discard: true },
-    )
+    yield* Effect.forEach(Array.from({ length: LANES }).keys(), goThrough, {
+      concurrency: "unbounded",
+      discard: true,
+    })
   }
   return fired
 })
