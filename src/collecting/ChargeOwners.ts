@@ -55,7 +55,7 @@ type RetryServices = SqlClient.SqlClient | Runner | VatRate
 
 export interface ChargeOwner {
   readonly owns: (charge: ChargeRow) => boolean
-  /** Whether `lock` is one statement at most. */
+  /** Whether what `lock` sends goes out in one go. */
   readonly locksAtOnce: boolean
   /** Locks what the charges are for, before they are locked themselves: so does everybody. */
   readonly lock: (charges: ReadonlyArray<ChargeRow>) => Effect.Effect<Settle, SqlError.SqlError, SqlClient.SqlClient>

@@ -11,10 +11,10 @@ import { Places } from "../db/Places.ts"
 import { refOf } from "../db/tenant.ts"
 import { waitingLimit } from "../http/ArrivedAt.ts"
 import type { Problem } from "../problem.ts"
-import { RowsLeft } from "../runtime/outcome.ts"
+import { NewestRows } from "../runtime/outcome.ts"
 import { Together } from "../Together.ts"
 import { sameForAll } from "../time.ts"
-import { type Codes, type CollectServices, collect, isHeld, NO_CODES, nothingTold, recoverCharges } from "./collect.ts"
+import { type Codes, type CollectServices, collect, isHeld, NO_CODES, recoverCharges, type Told } from "./collect.ts"
 
 /** Charges of one request, at least one, and when they are attempted, in their customers' clock. */
 interface Payment {
@@ -41,18 +41,18 @@ interface Collected {
   readonly outcome: Exit.Exit<void, SqlError.SqlError>
   readonly held: ReadonlyArray<ChargeRow>
   /** Rows as it has left them, with those of others. */
-  readonly left: RowsLeft
+  readonly rows: NewestRows
 }
 
 const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>) {
-  const told = nothingTold()
-  const { unsettled, left } = told
+  const unsettled: Told["unsettled"] = new Map()
+  const rows = new NewestRows()
   const asked = payments.flatMap(({ of }) => of)
   // The wall clock has gone on while they waited; a test clock stands.
   const now = Math.max(...payments.map((payment) => payment.now))
   yield* collect(asked, sameForAll(now), {
     codes: new Map(payments.flatMap(({ codes }) => [...codes])),
-    told,
+    told: { unsettled, rows },
   })
   const isAsked = new Set(asked.map(({ id }) => id))
   const held = [...unsettled.values()].flatMap(({ charge, cause }) => (isHeld(cause) ? [charge] : []))
@@ -69,7 +69,7 @@ const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>
         {
           outcome: broken === undefined ? Exit.void : Exit.failCause(broken.cause),
           held: held.filter((charge) => own.has(charge.id) || follows(charge)),
-          left,
+          rows,
         },
       ]
     }),
@@ -105,7 +105,7 @@ export class Payments extends Context.Service<
       of: ReadonlyArray<ChargeRow>,
       now: number,
       codes?: Codes,
-    ) => Effect.Effect<RowsLeft, SqlError.SqlError>
+    ) => Effect.Effect<NewestRows, SqlError.SqlError>
   }
 >()("billing/collecting/Payments") {
   static readonly layer = Layer.effect(
@@ -144,15 +144,15 @@ export class Payments extends Context.Service<
         )
       })
       const collectOne = Effect.fnUntraced(function* (payment: Payment) {
-        const { outcome, held, left } = (yield* atOnce.ask(payment))!
+        const { outcome, held, rows } = (yield* atOnce.ask(payment))!
         const finished = yield* Effect.exit(finish(payment, held))
         yield* outcome
         yield* finished
-        return held.length === 0 ? left : new RowsLeft()
+        return held.length === 0 ? rows : new NewestRows()
       })
       return Payments.of({
         collect: (of, now, codes = NO_CODES) =>
-          of.length === 0 ? Effect.succeed(new RowsLeft()) : collectOne({ of, now, codes }),
+          of.length === 0 ? Effect.succeed(new NewestRows()) : collectOne({ of, now, codes }),
       })
     }),
   )

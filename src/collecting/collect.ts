@@ -15,7 +15,7 @@ import { Runner } from "../process/Runner.ts"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../rail/PaymentRail.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
-import { moved, RowsLeft } from "../runtime/outcome.ts"
+import { moved, type NewestRows } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
 import { queueAsks } from "./asking.ts"
 import { type Answer, commitAttempts, rowAfter, settle } from "./settle.ts"
@@ -39,11 +39,9 @@ const LAST_PATIENCE_MS = 10
 export interface Told {
   /** Those that could not be settled, by ID, with what went wrong. */
   readonly unsettled: Map<string, { readonly charge: ChargeRow; readonly cause: Cause.Cause<SqlError.SqlError> }>
-  /** Rows as their settlements have left them. */
-  readonly left: RowsLeft
+  /** Rows as their settlements have left them, where somebody asks for those. */
+  readonly rows?: NewestRows
 }
-
-export const nothingTold = (): Told => ({ unsettled: new Map(), left: new RowsLeft() })
 
 /** Whether all that went wrong is that somebody else holds what is needed. */
 export const isHeld = (cause: Cause.Cause<SqlError.SqlError>): boolean =>
@@ -78,9 +76,10 @@ const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, 
   const waits = yield* MayWait
   const only = waits ? undefined : PATIENCE_MS
   const settling = (of: ReadonlyArray<Answer>, waitsMs: number | undefined) =>
-    Effect.map(settle(of, nowOf, waitsMs), ({ attempts, outcomes }) => {
-      told?.left.note(outcomes)
-      return attempts
+    Effect.map(settle(of, nowOf, waitsMs), ({ outcomes, attempts, following }) => {
+      told?.rows?.note(outcomes)
+      for (const { subscription_id } of following) if (subscription_id !== null) told?.rows?.forget(subscription_id)
+      return [...attempts, ...following]
     })
   if (answers.length < 2 && told === undefined) return yield* settling(answers, only)
   const alone = (answer: Answer, waitsMs: number | undefined) =>
@@ -134,7 +133,7 @@ export const collect = Effect.fn("charge.collect")(function* (
   { codes = NO_CODES, told }: { readonly codes?: Codes; readonly told?: Told } = {},
 ) {
   const isOnClock = of.some(({ test_clock_id }) => test_clock_id !== null)
-  const noted = told ?? (isOnClock ? nothingTold() : undefined)
+  const noted: Told | undefined = told ?? (isOnClock ? { unsettled: new Map() } : undefined)
   let next: ReadonlyArray<ChargeRow> = of.filter((charge) => !isQueued(charge))
   for (let round = 0; next.length > 0; round++) {
     if (round === MAX_ROUNDS) {
@@ -215,7 +214,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)
       RETURNING charge.*, dropped.clock_at`,
   )
-  const told = nothingTold()
+  const told: Told = { unsettled: new Map() }
   const finishing = (its: typeof dropped) => {
     const now = Date.now()
     const clockOf = new Map(its.map(({ customer_id, clock_at }) => [customer_id, clock_at]))

@@ -15,11 +15,11 @@ const staged = {
   reply: (tenant: Tenant, id: string) => Effect.map(charges.get(tenant, id), renderCharge),
 } as const
 
-const begun = ({ charge: { id, ...charge }, now }: Attempt) => ({
-  id,
-  after: Effect.map(pay([{ ...charge, id }], now), (left) => {
-    const row = left.get(charges, id)
-    return row === undefined ? undefined : renderCharge(row)
+const begun = ({ charge, now }: Attempt) => ({
+  id: charge.id,
+  after: Effect.map(pay([charge], now), (rows) => {
+    const paid = rows.get(charges, charge.id)
+    return paid === undefined ? undefined : renderCharge(paid)
   }),
 })
 

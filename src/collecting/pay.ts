@@ -31,7 +31,7 @@ const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
  * far as they were settled here.
  */
 export const pay = Effect.fn("charge.pay")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
-  const left = yield* (yield* Payments).collect(of, now)
+  const rows = yield* (yield* Payments).collect(of, now)
   yield* waitFor(of.filter(isQueued))
-  return left
+  return rows
 })

@@ -177,8 +177,8 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
   })
   yield* alertMisconfigured(all)
   const now = sameForAll(Date.now())
-  const { attempts } = yield* applyAnswers(answers, now)
-  return { again, later, after: collect(attempts, now) }
+  const { attempts, following } = yield* applyAnswers(answers, now)
+  return { again, later, after: collect([...attempts, ...following], now) }
 })
 
 /** Has charges sent to their rails, and rails' pages opened. */

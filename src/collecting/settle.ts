@@ -83,7 +83,7 @@ interface Locked {
 
 /**
  * Locks customers who may get a payment method by the answer, then what charges are for, each by its owner, then the charges. Whoever
- * locks by one statement does it in one go with the charges' own locks, which come behind.
+ * locks in one go does it in one with the charges' own locks, which come behind.
  */
 const lockAnswered = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>) {
   const of = answers.map(({ charge }) => charge)
@@ -207,13 +207,13 @@ const applyTo = Effect.fnUntraced(function* (locked: Locked, answers: ReadonlyAr
         : [],
     ),
   )
-  return { attempts: [...attempts, ...following.flat()], outcomes }
+  return { outcomes, attempts, following: following.flat() }
 })
 
 /**
  * Applies answers in the running transaction: charges settle or wait, and what they are for moves on. Answers to charges
  * that are settled already change nothing but are kept where they contradict. Returns what was written of them, and the charges
- * that are to be attempted next.
+ * that are to be attempted next; `following` are of actors that changed again once that was written.
  */
 export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf))

@@ -35,7 +35,7 @@ const WRITE_LIMIT_MS = 15_000
 
 /** A connection is of this role from its first moment: one that was lost and opened again is no other. */
 const REQUEST = { role: "billing_request" }
-const READING = { ...REQUEST, statement_timeout: String(READ_LIMIT_MS), ...PLANNED_ONCE }
+const READING = { ...REQUEST, statement_timeout: String(READ_LIMIT_MS) }
 const WRITING = {
   lock_timeout: String(LOCK_LIMIT_MS),
   statement_timeout: String(WRITE_LIMIT_MS),

@@ -1,8 +1,7 @@
 /**
  * A table, declared once: each column with its type, whether it changes, and what of a machine's context it mirrors or how
  * it follows from the state. The declaration gives the row's type, insert, update, look-ups and locks, and the machine's
- * context from a row and back. The texts of its statements are built when the declaration is read, so that they stay
- * prepared. test/schema.test.ts holds declarations to the database's catalogue.
+ * context from a row and back. The texts of its statements are built once, so that they stay prepared. test/schema.test.ts holds declarations to the database's catalogue.
  */
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -147,6 +146,8 @@ interface StatementTexts {
   readonly insert: (columns: Typed) => Around
   /** Of some columns. */
   readonly update: (columns: Typed) => Around
+  /** Of one ID, which is planned once, and of several. */
+  readonly findOne: string
   readonly find: string
   readonly lock: (mode: LockMode, only: string) => string
 }
@@ -202,6 +203,7 @@ const textsOf = (table: string, all: Typed, once: string | undefined): Statement
       ]
     },
     update: (columns) => updateText(table, columns),
+    findOne: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = $3`,
     find: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = ANY($3::text[])`,
     lock: lockText(table, all),
   }
@@ -220,7 +222,7 @@ const emptyOf = (fields: ReadonlyArray<string>): Readonly<Record<string, unknown
 /** Reads a cell, once the types have said that the name is one of the row's. */
 const cellOf = (row: object, name: string): unknown => (row as Readonly<Record<string, unknown>>)[name]
 
-/** Combinations of a table's columns that have a statement of their own, of each kind: so many are kept prepared. */
+/** Combinations of a table's columns that are written by themselves, of each kind: what each is part of is kept prepared. */
 const MAX_SHAPES = 12
 
 /** What writes some columns of a table. */
@@ -279,7 +281,11 @@ const statements = <Row extends Ref>(
   const find = (tenant: Tenant, ids: ReadonlyArray<string>): Sql<ReadonlyMap<string, Row>> =>
     Effect.flatMap(SqlClient.SqlClient, (sql) =>
       Effect.map(
-        rowsOf(sql.unsafe(texts.find, [tenant.account_id, tenant.livemode, ids])),
+        rowsOf(
+          ids.length === 1
+            ? sql.unsafe(texts.findOne, [tenant.account_id, tenant.livemode, ids[0]])
+            : sql.unsafe(texts.find, [tenant.account_id, tenant.livemode, ids]),
+        ),
         (rows) => new Map(rows.map((row) => [row.id, row])),
       ),
     )

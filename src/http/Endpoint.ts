@@ -58,7 +58,7 @@ export type Handler<Body, Query, A, R> =
     } & Needed<Body, Query>)
   /**
    * Work that has to leave the transaction in the middle: `begin` commits what is decided, names it and says what is left
-   * to do; `reply` reads what is returned, where that does not say it. A try that a crash cut short in between is ended by `finish`.
+   * to do; `reply` reads what is returned, where what was left to do has not said it. A try that a crash cut short in between is ended by `finish`.
    */
   | ({ readonly kind: "staged" } & (
       | { readonly begin: (request: Request<Body, Query>) => Result<Begun<A, R>, R> }

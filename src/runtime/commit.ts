@@ -1,4 +1,4 @@
-/** Writes what transitions leave behind, of any actors, in the running transaction: set-based, a statement for all that goes with the rows. */
+/** Writes what transitions leave behind, of any actors, in the running transaction: set-based, by one statement mostly. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { inOneGo, type OneStatement, sent } from "../db/pipelining.ts"
@@ -112,13 +112,11 @@ const insertNew = Effect.fnUntraced(function* (rows: ReadonlyArray<Rows>) {
 })
 
 /**
- * Whether rows change in a statement before the others: in one statement neither sees the other. What is over makes room for what is new
- * in its table: for the next attempt at a bill, for the next paid period. And events go to endpoints as they are by now.
+ * Whether rows change in a statement before the others, since in one statement neither sees the other: what is over makes room for what
+ * is new in its table, for the next attempt at a bill, say.
  */
 const changeFirst = (rows: ReadonlyArray<Rows>): boolean =>
-  rows.some(
-    ({ table, changed, created }) => changed.length > 0 && (created.length > 0 || table.name === "webhook_endpoint"),
-  )
+  rows.some(({ changed, created }) => changed.length > 0 && created.length > 0)
 
 /**
  * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events. The
@@ -130,8 +128,8 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
   const all = withBorn(outcomes)
   const rows = rowsOf(all)
   const changes = changing(sql, rows)
-  const write = (before: ReadonlyArray<Write>, written: ReadonlyArray<Outcome>) =>
-    sent(inOneStatement(sql, [...before, ...writingParts(sql, written)], wakingTimers(sql, written)))
+  const write = (own: ReadonlyArray<Write>, written: ReadonlyArray<Outcome>) =>
+    sent(inOneStatement(sql, [...own, ...writingParts(sql, written)], wakingTimers(sql, written)))
   if (!rows.some(({ table, created }) => table.refuses && created.length > 0)) {
     const creations = creating(sql, rows)
     if (!changeFirst(rows)) yield* write([...changes, ...creations], all)

@@ -22,8 +22,8 @@ const MAX_BATCH_SERVING = 80
 const batchSize = (): number => (isServing() ? MAX_BATCH_SERVING : MAX_BATCH)
 
 /**
- * Batches under way at once in a sweep: while one waits for the database, another decides. While requests are answered one less: they
- * wait half as long on two cores, and as much is fired.
+ * Batches under way at once in a sweep: while one waits for the database, another decides. While requests are answered one less: on two
+ * cores the requests then wait half as long, and as much is fired.
  */
 const LANES = 3
 const LANES_SERVING = 2

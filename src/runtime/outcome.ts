@@ -31,8 +31,8 @@ export interface OwnTimers<Own extends string> {
   readonly clear?: ReadonlyArray<Own>
 }
 
-/** Rows as outcomes have left them: the newest of each. */
-export class RowsLeft {
+/** Rows as outcomes about them have left them, by table and ID: the newest of each. */
+export class NewestRows {
   readonly #tables = new Map<string, Map<string, ActorRow>>()
 
   note(outcomes: ReadonlyArray<Outcome>): void {
@@ -42,10 +42,15 @@ export class RowsLeft {
     }
   }
 
-  /** The row of a table's with this ID; undefined where no outcome was about it. */
+  /** The row of a table's with this ID; undefined where it is not known. */
   get<Row extends ActorRow>(table: Table<Row>, id: string): Row | undefined {
     // A table's outcomes have its rows.
     return this.#tables.get(table.name)?.get(id) as Row | undefined
+  }
+
+  /** What is known of the row with this ID, which something else has changed. */
+  forget(id: string): void {
+    for (const rows of this.#tables.values()) rows.delete(id)
   }
 }
 

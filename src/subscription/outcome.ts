@@ -58,7 +58,7 @@ export interface Facts {
   readonly schedules: ReadonlyMap<string, OpenSchedule>
   /** VAT in basis points. */
   readonly vatBps: number
-  /** By plan ID; of those whose reminders move. */
+  /** By plan ID; of those whose reminders move, at least. */
   readonly rules: ReadonlyMap<string, Rules>
   readonly addressees: Addressees
   readonly quietOf: (tenant: Tenant) => QuietHours | null

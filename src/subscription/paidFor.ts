@@ -11,7 +11,7 @@ import { renderSubscription, type SubscriptionRow, subscriptions } from "./subsc
 export const paidFor = (row: SubscriptionRow, attempts: ReadonlyArray<ChargeRow>, now: number) =>
   attempts.length === 0
     ? Effect.succeed(renderSubscription(row))
-    : Effect.map(pay(attempts, now), (left) => {
-        const paid = left.get(subscriptions, row.id)
+    : Effect.map(pay(attempts, now), (rows) => {
+        const paid = rows.get(subscriptions, row.id)
         return paid === undefined ? undefined : renderSubscription(paid)
       })

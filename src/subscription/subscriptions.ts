@@ -111,7 +111,10 @@ const resume = Effect.fnUntraced(function* ({ row, now, terms }: Found) {
   if (row.status !== "paused") return yield* stateInvalid(row, "resumed")
   const unitKobo = terms.overage_per_unit_kobo ?? 0
   const event = { type: "resume" as const, at: now, unitKobo, proRate: terms.pro_rate }
-  return { event, answer: ({ row, attempts }: Applied) => ({ id: row.id, after: paidFor(row, attempts, now) }) }
+  return {
+    event,
+    answer: (applied: Applied) => ({ id: row.id, after: paidFor(applied.row, applied.attempts, now) }),
+  }
 })
 
 /** Resumes those that requests name which came together: for each what it comes to. */

@@ -89,6 +89,8 @@ export interface Rules {
 /** By plan ID. */
 export type RulesOfPlans = ReadonlyMap<string, Rules>
 
+const NO_RULES: RulesOfPlans = new Map()
+
 /** The rules of the plans that `keys` says (a table expression with their keys). */
 const rulesOf = (sql: SqlClient.SqlClient, keys: Fragment): Effect.Effect<RulesOfPlans, SqlError.SqlError> =>
   Effect.map(
@@ -104,14 +106,14 @@ const rulesOf = (sql: SqlClient.SqlClient, keys: Fragment): Effect.Effect<RulesO
 /** The rules of these subscriptions' plans. */
 export const readRules = Effect.fnUntraced(function* (rows: ReadonlyArray<SubscriptionRow>) {
   const plans = new Map(rows.map(({ account_id, livemode, plan_id: id }) => [id, { account_id, livemode, id }]))
-  if (plans.size === 0) return new Map() as RulesOfPlans
+  if (plans.size === 0) return NO_RULES
   const sql = yield* SqlClient.SqlClient
   return yield* rulesOf(sql, records(sql, [...plans.values()], REF_COLUMNS))
 })
 
 /** The same of subscriptions whose rows are not known yet. */
 export const readRulesOf = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
-  if (refs.length === 0) return new Map() as RulesOfPlans
+  if (refs.length === 0) return NO_RULES
   const sql = yield* SqlClient.SqlClient
   return yield* rulesOf(
     sql,

@@ -1,4 +1,4 @@
-/** What the simulator remembers of its attempts; it survives restarts. Kept in Postgres by src/sandbox/attempts.ts. */
+/** What the simulator remembers of its attempts; it survives restarts, though a crash of Postgres may take the last moments of it, with all that came after. Kept in Postgres by src/sandbox/attempts.ts. */
 import { Context, type Effect } from "effect"
 import type { FailureCode, RailCharge } from "../PaymentRail.ts"
 
