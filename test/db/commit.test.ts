@@ -1,30 +1,15 @@
 /** What a transaction leaves behind is one statement; what is over changes in one before, where something new takes its place. */
-import { Effect } from "effect"
 import { beforeAll, expect, it } from "vitest"
 import { type ChargeRow, chargeLifecycle, charges, newCharge } from "../../src/charge/charge.ts"
 import { commit } from "../../src/runtime/commit.ts"
 import { amended, born } from "../../src/runtime/outcome.ts"
 import { useDatabase } from "../support/database.ts"
+import { insertSubscribed } from "../support/subscribed.ts"
 
 const database = useDatabase()
 const TENANT = { account_id: "acct_1", livemode: false }
 
-beforeAll(() =>
-  database.run((sql) =>
-    Effect.gen(function* () {
-      yield* sql`INSERT INTO account (id, business_name, created_at) VALUES ('acct_1', 'Commit', now())`
-      yield* sql`
-        INSERT INTO plan (account_id, livemode, id, name, amount_kobo, currency, billing_cycle, trial_days, pause_enabled, pro_rate, service_config, retry_logic, reminders, metadata, created_at, updated_at)
-        VALUES ('acct_1', false, 'plan_1', 'Plan', 5000, 'NGN', 'monthly', 0, false, true, '{}', '{}', '{}', '{}', now(), now())`
-      yield* sql`INSERT INTO customer (account_id, livemode, id, name, metadata, created_at) VALUES ('acct_1', false, 'cus_1', 'Ada', '{}', now())`
-      yield* sql`
-        INSERT INTO subscription (account_id, livemode, id, customer_id, plan_id, state, status, version, billing_cycle, price_kobo, quantity, start_at,
-          anchor_at, period_no, period_start_at, period_end_at, period_quantity, cancel_at_period_end, bills_made, metadata, created_at)
-        SELECT 'acct_1', false, 'sub_1', 'cus_1', 'plan_1', 'active.current', 'active', 1, 'monthly', 5000, 1, t, t, 0, t, t + interval '1 month', 1, false, 1, '{}', t
-        FROM (SELECT timestamptz '2025-01-01Z' AS t) at`
-    }),
-  ),
-)
+beforeAll(() => database.run((sql) => insertSubscribed(sql, 1)))
 
 const attempt = (no: number): ChargeRow =>
   newCharge({
