@@ -6,8 +6,8 @@ import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import type { CheckoutEvent } from "../../machines/checkout.ts"
 import { type ChargeRow, chargeLifecycle } from "../charge/charge.ts"
+import { commitAttempts } from "../collecting/attempts.ts"
 import type { Codes } from "../collecting/collect.ts"
-import { commitAttempts } from "../collecting/settle.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { IN_ONE_GO, sent } from "../db/pipelining.ts"
@@ -23,7 +23,7 @@ import {
   methodKey,
   newTestMethod,
 } from "../payment_method/paymentMethods.ts"
-import { type PlanRow, plans } from "../plan/plan.ts"
+import { type PlanRow, plansToBegin } from "../plan/plan.ts"
 import { noSuch } from "../problem.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { commit } from "../runtime/commit.ts"
@@ -139,7 +139,7 @@ const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArra
     [
       subscriptions.lock([...byId.values()], waits ? "UPDATE" : "UPDATE SKIP LOCKED"),
       findPaymentMethods(named),
-      planIds.length === 0 ? Effect.succeed(new Map<string, PlanRow>()) : plans.find(tenant, [...new Set(planIds)]),
+      plansToBegin(tenant, planIds),
       countTries(onRail.map(({ session }) => session)),
     ],
     IN_ONE_GO,

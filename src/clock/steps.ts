@@ -4,7 +4,7 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import type { LockMode } from "../db/table.ts"
+import type { LockMode } from "../db/statementTexts.ts"
 import { ofTenant, type Ref, refOf } from "../db/tenant.ts"
 import { closeWindow, opensAt, openWindow } from "../ids.ts"
 import { Runner } from "../process/Runner.ts"

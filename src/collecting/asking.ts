@@ -8,7 +8,7 @@ import { queueCalls } from "../rail_call/queue.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
-import { rowAfter } from "./settle.ts"
+import { rowAfter } from "./answers.ts"
 
 /** Queues the questions about locked charges, in the running transaction. */
 export const queueAsks = (of: ReadonlyArray<ChargeRow>, urgent: boolean) =>

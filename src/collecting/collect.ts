@@ -17,8 +17,10 @@ import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { moved, type NewestRows } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
+import { type Answer, rowAfter } from "./answers.ts"
 import { queueAsks } from "./asking.ts"
-import { type Answer, commitAttempts, rowAfter, settle } from "./settle.ts"
+import { commitAttempts } from "./attempts.ts"
+import { settle } from "./settle.ts"
 
 /** Dropped charges finished in one go: a crash leaves at most a few batches. */
 const MAX_RECOVERED = 500

@@ -22,10 +22,10 @@ import {
 import { problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
 import { born } from "../runtime/outcome.ts"
+import { commitAttempts } from "./attempts.ts"
 import { aboutCharge } from "./books.ts"
 import { attachNew, type Buyer, payingBy, readBuyers } from "./buyers.ts"
-import type { Answered, ChargeOwner, Settlement } from "./ChargeOwners.ts"
-import { commitAttempts } from "./settle.ts"
+import type { Answered, ChargeOwner, Settle, Settlement } from "./ChargeOwners.ts"
 
 interface OneOff {
   readonly customer: CustomerRow
@@ -194,24 +194,27 @@ const settled = ({ before, after }: Answered, now: number, vatBps: number) => {
   return { entries: after.status === "succeeded" ? entries : [], events: [chargeEvent(before, after, now)] }
 }
 
+const settling =
+  (vatBps: number): Settle =>
+  (answered, nowOf) =>
+    Effect.succeed({
+      charges: new Map(
+        answered
+          .filter(({ before, after }) => before.status !== after.status)
+          .map((one) => [one.after.id, settled(one, nowOf(one.after), vatBps)]),
+      ),
+      outcomes: [],
+      attempts: [],
+    } satisfies Settlement)
+
 /** One-off charges are their own owners: nothing else moves with them. */
 export const oneOffOwner = Effect.map(
   VatRate,
   (vatBps): ChargeOwner => ({
     owns: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",
     locksAtOnce: true,
-    lock: () =>
-      Effect.succeed((answered, nowOf) =>
-        Effect.succeed({
-          charges: new Map(
-            answered
-              .filter(({ before, after }) => before.status !== after.status)
-              .map((one) => [one.after.id, settled(one, nowOf(one.after), vatBps)]),
-          ),
-          outcomes: [],
-          attempts: [],
-        } satisfies Settlement),
-      ),
+    lock: () => Effect.succeed(settling(vatBps)),
+    known: () => ({ settle: settling(vatBps), checks: [] }),
     retry: retryOneOff,
   }),
 )

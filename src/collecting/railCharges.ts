@@ -18,11 +18,12 @@ import type { TakenCall } from "../rail_call/queue.ts"
 import type { HeardCall, Prepared } from "../rail_call/worker.ts"
 import { Vault } from "../secret/Vault.ts"
 import { sameForAll } from "../time.ts"
+import type { Answer } from "./answers.ts"
 import { askNow } from "./asking.ts"
 import type { ChargeOwners } from "./ChargeOwners.ts"
 import { collect } from "./collect.ts"
 import { isAnswered, meaningOf } from "./heard.ts"
-import { type Answer, applyAnswers } from "./settle.ts"
+import { applyAnswers } from "./settle.ts"
 
 /** What it takes to have calls made about charges and their refunds. */
 export type RailServices =

@@ -1,85 +1,24 @@
 /**
- * What rails say comes back in as the next event of each charge and of what it is for, in one transaction with all that
- * follows from it: the books, what the rail saved, what cannot be right about the answer.
+ * What rails say comes back in, in one transaction with all that follows from it: the books, what the rail saved, what cannot be right
+ * about the answer.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { paramsOf } from "../../machines/decide.ts"
-import { type ChargeRow, chargeLease, chargeLifecycle, charges, isQueued } from "../charge/charge.ts"
+import { type ChargeRow, charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { IN_ONE_GO, readingFirst, sent } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { refOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
-import { hold } from "../process/lease.ts"
-import { isOutside } from "../rail/Rail.ts"
-import { type Call, queueCalls } from "../rail_call/queue.ts"
 import { newRefund, requestRefunds } from "../refund/refund.ts"
-import { commit } from "../runtime/commit.ts"
-import { advance } from "../runtime/lifecycle.ts"
-import { moved, type Outcome } from "../runtime/outcome.ts"
-import { formatInstant, type NowOf } from "../time.ts"
-import { booksOf, type ChargeTransition } from "./books.ts"
-import { type Answered, type ChargeOwner, ChargeOwners, type Settle } from "./ChargeOwners.ts"
-import type { AnswerWithoutTime, HeardException, Particulars } from "./heard.ts"
-import { saveMethod } from "./saving.ts"
-
-/** A rail's answer to a charge, with what else is known by it. */
-export interface Answer extends Particulars {
-  readonly charge: ChargeRow
-  readonly answer: AnswerWithoutTime
-  /** When the answer counts from: the attempt's own instant where the rail answered it at once, else now. */
-  readonly at: number
-}
-
-/** The charge's row after a transition; nobody has it in hand any more. */
-export const rowAfter = ({ row, to, version, decision }: ChargeTransition, now: number): ChargeRow => {
-  const settled = paramsOf(decision, "settled")
-  const contradicted = paramsOf(decision, "contradicted")
-  return {
-    ...charges.withSnapshot(row, to, decision.snapshot.context),
-    version,
-    runner: null,
-    status: settled?.status ?? row.status,
-    failure_code: settled?.code ?? row.failure_code,
-    failure_message: settled?.message ?? row.failure_message,
-    paid_at: settled?.status === "succeeded" ? now : row.paid_at,
-    contradictions:
-      contradicted === undefined
-        ? row.contradictions
-        : [...row.contradictions, { ...contradicted, at: formatInstant(contradicted.at) }],
-  }
-}
-
-/** The call that a charge goes out by. */
-const callOf = (charge: ChargeRow): ReadonlyArray<Call> =>
-  isOutside(charge.rail) && isQueued(charge)
-    ? [{ ...refOf(charge), rail: charge.rail, kind: charge.hosted ? "open_page" : "charge" }]
-    : []
-
-/**
- * Commits outcomes that bring about charges to attempt. Those that go at once are in hand before their rows say so, the
- * others queue for their turn; `urgent`: somebody waits for them.
- */
-export const commitAttempts = Effect.fnUntraced(function* (
-  outcomes: ReadonlyArray<Outcome>,
-  attempts: ReadonlyArray<ChargeRow>,
-  urgent = true,
-) {
-  yield* hold(
-    chargeLease,
-    attempts.filter((charge) => !isQueued(charge)),
-  )
-  yield* commit(outcomes)
-  yield* queueCalls(attempts.flatMap(callOf), urgent)
-})
-
-/** Charges that are answered, and what they are for, locked by its owners. */
-interface Locked {
-  readonly rows: ReadonlyArray<ChargeRow>
-  readonly owners: ReadonlyArray<{ readonly owns: ChargeOwner["owns"]; readonly settle: Settle }>
-}
+import type { Outcome } from "../runtime/outcome.ts"
+import type { NowOf } from "../time.ts"
+import { type Answer, decide, type Standing } from "./answers.ts"
+import { settleAsKnown } from "./asKnown.ts"
+import { commitAttempts } from "./attempts.ts"
+import { ChargeOwners } from "./ChargeOwners.ts"
+import type { HeardException } from "./heard.ts"
 
 /**
  * Locks customers who may get a payment method by the answer, then what charges are for, each by its owner, then the charges. Whoever
@@ -102,36 +41,7 @@ const lockAnswered = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>
     [Effect.all(lockings(true), IN_ONE_GO), charges.lock(of.map(refOf))],
     IN_ONE_GO,
   )
-  return { rows, owners: [...before, ...owners] } satisfies Locked
-})
-
-/** Whether it was noted before that the rail says it was paid after all: the money is booked once. */
-const isKnown = ({ status, contradictions }: ChargeRow, answer: AnswerWithoutTime): boolean =>
-  status === "failed" && answer.type === "rail.succeeded" && contradictions.some(({ answer }) => answer === "succeeded")
-
-/** A charge as an answer leaves it, with what the rail saved of a payment on its page. */
-const answeredBy = Effect.fnUntraced(function* (
-  transition: ChargeTransition,
-  { pageUrl, railId, saved, retryAt }: Particulars,
-  now: number,
-) {
-  const { row: before, event } = transition
-  const changed = rowAfter(transition, now)
-  const isPaidOnPage = before.hosted && before.status === "pending" && changed.status === "succeeded"
-  const method = isPaidOnPage && saved != null ? yield* saveMethod(before, saved, now) : null
-  const after: ChargeRow = {
-    ...changed,
-    page_url: pageUrl ?? changed.page_url,
-    rail_id: railId ?? changed.rail_id,
-    payment_method: method ?? changed.payment_method,
-  }
-  return {
-    before,
-    after,
-    at: event.at,
-    ...(isPaidOnPage ? { methodId: method?.id ?? null } : {}),
-    ...(retryAt == null ? {} : { retryNotBefore: retryAt }),
-  } satisfies Answered
+  return { rows, owners: [...before, ...owners] } satisfies Standing
 })
 
 const EXCEPTION = {
@@ -163,38 +73,21 @@ const noteExceptions = Effect.fnUntraced(function* (
     ON CONFLICT (charge_id, kind, account_id, livemode) DO NOTHING`
 })
 
-const applyTo = Effect.fnUntraced(function* (locked: Locked, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
-  const rows = new Map(locked.rows.map((row) => [row.id, row]))
-  const byCharge = new Map(answers.map((answer) => [answer.charge.id, answer]))
-  const transitions = advance(
-    chargeLifecycle,
-    answers.flatMap(({ charge, answer, at }) => {
-      const row = rows.get(charge.id)
-      return row === undefined || isKnown(row, answer) ? [] : [{ row, event: { ...answer, at } }]
-    }),
-  )
-  const answered = yield* Effect.forEach(transitions, (transition) =>
-    answeredBy(transition, byCharge.get(transition.row.id)!, nowOf(transition.row)),
-  )
-  const settlements = yield* Effect.forEach(locked.owners, ({ owns, settle }) =>
-    settle(
-      answered.filter(({ before }) => owns(before)),
-      nowOf,
-    ),
-  )
-  const outcomes = settlements.flatMap((settlement) => settlement.outcomes)
-  const attempts = settlements.flatMap((settlement) => settlement.attempts)
-  const settled = new Map(settlements.flatMap((settlement) => [...settlement.charges]))
-  for (const [index, transition] of transitions.entries()) {
-    const { after } = answered[index]!
-    const { row = after, entries = [], events } = settled.get(after.id) ?? {}
-    const books = booksOf(transition, byCharge.get(after.id)!.takenKobo)
-    outcomes.push(moved(chargeLifecycle, transition, row, { entries: [...entries, ...books], events: events ?? [] }))
-  }
+/** What was written of answers, and the charges that are to be attempted next. */
+interface Settled {
+  readonly outcomes: ReadonlyArray<Outcome>
+  readonly attempts: ReadonlyArray<ChargeRow>
+  readonly following: ReadonlyArray<ChargeRow>
+}
+
+const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
+  const { answered, settlements, outcomes, attempts } = yield* decide(locked, answers, nowOf)
+  const isLocked = new Set(locked.rows.map(({ id }) => id))
+  const takenKobo = new Map(answers.map((answer) => [answer.charge.id, answer.takenKobo]))
   yield* commitAttempts(outcomes, attempts)
   yield* noteExceptions(
     answers.flatMap(({ charge, exception, at }) =>
-      exception === undefined || !rows.has(charge.id) ? [] : [{ charge, exception, at }],
+      exception === undefined || !isLocked.has(charge.id) ? [] : [{ charge, exception, at }],
     ),
   )
   const following = yield* Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
@@ -203,11 +96,11 @@ const applyTo = Effect.fnUntraced(function* (locked: Locked, answers: ReadonlyAr
   yield* requestRefunds(
     answered.flatMap(({ before, after }) =>
       after.purpose === "verification" && before.status === "pending" && after.status === "succeeded"
-        ? [newRefund(after, byCharge.get(after.id)!.takenKobo ?? after.amount_kobo, nowOf(after))]
+        ? [newRefund(after, takenKobo.get(after.id) ?? after.amount_kobo, nowOf(after))]
         : [],
     ),
   )
-  return { outcomes, attempts, following: following.flat() }
+  return { outcomes, attempts, following: following.flat() } satisfies Settled
 })
 
 /**
@@ -221,9 +114,14 @@ export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
 const limitWaiting = (waitsMs: number) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sent(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`))
 
-/** Applies answers in a transaction of their own, which waits for `waitsMs` at most for each thing that somebody else holds, where that is said. */
-export const settle = (answers: ReadonlyArray<Answer>, nowOf: NowOf, waitsMs?: number) => {
+/**
+ * Applies answers in a transaction of their own, which waits for `waitsMs` at most for each thing that somebody else holds, where that is said:
+ * by what this process knows where that does, else behind locks.
+ */
+export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, waitsMs?: number) {
+  const outcomes = yield* settleAsKnown(answers, nowOf, waitsMs)
+  if (outcomes !== undefined) return { outcomes, attempts: [], following: [] } satisfies Settled
   const locking = lockAnswered(answers)
   const reads = waitsMs === undefined ? locking : Effect.andThen(limitWaiting(waitsMs), locking)
-  return retryingDeadlocks(readingFirst(reads, (locked) => applyTo(locked, answers, nowOf)))
-}
+  return yield* retryingDeadlocks(readingFirst(reads, (locked) => applyTo(locked, answers, nowOf)))
+})

@@ -5,7 +5,7 @@ import { sqlStateOf } from "./sqlState.ts"
 /** More than one in a row is rare. */
 const MAX_RETRIES = 3
 
-const isDeadlock = (error: unknown): boolean => sqlStateOf(error) === "40P01"
+export const isDeadlock = (error: unknown): boolean => sqlStateOf(error) === "40P01"
 
 /** Runs a transaction, again where a deadlock ended it. */
 export const retryingDeadlocks = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>

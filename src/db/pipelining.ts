@@ -162,12 +162,17 @@ type Opening = readonly [text: string, params: ReadonlyArray<unknown>]
 
 const BEGIN: Opening = ["BEGIN", []]
 
-/** Whether the transaction that begins has reads for its first statements, which go out with its BEGIN. */
-const BeginsByReading = Context.Reference<boolean>("billing/db/BeginsByReading", { defaultValue: () => false })
+/**
+ * How a transaction begins: by a BEGIN that is waited for, since what went out behind one that failed would be written by itself; by a
+ * BEGIN and reads that go out with it; or not at all, being one statement.
+ */
+type Beginning = "BEGIN" | "BEGIN and reads" | "one statement"
+
+const CurrentBeginning = Context.Reference<Beginning>("billing/db/Beginning", { defaultValue: () => "BEGIN" })
 
 /**
- * Transactions of the client `sql`, in which all its statements go to a connection of `take`. BEGIN is waited for: what went out behind
- * one that failed would be written by itself. With `opening`, statements without which nothing can be written, it is not.
+ * Transactions of the client `sql`, in which all its statements go to a connection of `take`. With `opening`, statements without which
+ * nothing can be written, each begins by BEGIN and those, which go out together.
  */
 export const transactionsOn = (
   sql: SqlClient.SqlClient,
@@ -181,9 +186,14 @@ export const transactionsOn = (
   const begin = (connection: Connection) =>
     opening !== undefined
       ? Effect.flatMap(opening, (statements) => open(connection, [BEGIN, ...statements]))
-      : Effect.flatMap(BeginsByReading, (isReading) =>
-          isReading ? open(connection, [BEGIN]) : run("BEGIN")(connection),
-        )
+      : Effect.flatMap(CurrentBeginning, (beginning) => {
+          if (beginning === "one statement") return Effect.void
+          return beginning === "BEGIN" ? run("BEGIN")(connection) : open(connection, [BEGIN])
+        })
+  const unlessOneStatement = <E>(end: Effect.Effect<void, E>) =>
+    Effect.flatMap(CurrentBeginning, (beginning) =>
+      opening === undefined && beginning === "one statement" ? Effect.void : end,
+    )
   const transaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,
     spanAttributes: [],
@@ -191,8 +201,8 @@ export const transactionsOn = (
     begin,
     savepoint: (connection, id) => run(`SAVEPOINT nested_${id}`)(connection),
     releaseSavepoint: (connection, id) => run(`RELEASE SAVEPOINT nested_${id}`)(connection),
-    commit: commitOn,
-    rollback: (connection) => Effect.asVoid((connection as PipeliningConnection).end("ROLLBACK")),
+    commit: (connection) => unlessOneStatement(commitOn(connection)),
+    rollback: (connection) => unlessOneStatement(Effect.asVoid((connection as PipeliningConnection).end("ROLLBACK"))),
     rollbackSavepoint: (connection, id) => run(`ROLLBACK TO SAVEPOINT nested_${id}`)(connection),
   })
   return <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
@@ -222,8 +232,48 @@ export const readingFirst = <A, E, R, B, E2, R2>(
       if (begun !== undefined) yield* Fiber.join(begun)
       return yield* work(found)
     })
-    return Effect.provideService(sql.withTransaction(whole), BeginsByReading, true)
+    return Effect.provideService(sql.withTransaction(whole), CurrentBeginning, "BEGIN and reads")
   })
+
+/**
+ * Carries a statement out that is a transaction by itself, on a connection of its own: whatever it waits for, nobody waits behind it. It is
+ * not abandoned half-way.
+ */
+export const byItself = (
+  build: (sql: SqlClient.SqlClient) => Statement<object>,
+): Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient> =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.asVoid(
+      Effect.provideService(sql.withTransaction(Effect.uninterruptible(build(sql))), CurrentBeginning, "one statement"),
+    ),
+  )
+
+/** What a decision fails with that was to be made without the database. */
+const ASKS = "ask the database"
+
+const refuse = (): Effect.Effect<never, SqlError.SqlError> =>
+  Effect.fail(unknownError(ASKS, new Error("This is decided without the database.")))
+
+const NOBODY: Connection = {
+  execute: refuse,
+  executeRaw: refuse,
+  executeUnprepared: refuse,
+  executeValues: refuse,
+  executeValuesUnprepared: refuse,
+  executeStream: () => Stream.fromEffect(refuse()),
+}
+
+/** Decides by what is known already; undefined where that takes a look at the database. */
+export const withoutAsking = <A, E, R>(
+  decision: Effect.Effect<A, E, R>,
+): Effect.Effect<A | undefined, E, R | SqlClient.SqlClient> =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.catchIf(
+      Effect.provideService(decision, sql.transactionService, [NOBODY, 0]),
+      (error) => SqlError.isSqlError(error) && error.reason._tag === "UnknownError" && error.reason.operation === ASKS,
+      () => Effect.succeed(undefined),
+    ),
+  )
 
 /** How effects are run whose statements go out in one go; the first that fails ends it. */
 export const IN_ONE_GO = { concurrency: "unbounded" } as const

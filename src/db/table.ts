@@ -1,7 +1,7 @@
 /**
  * A table, declared once: each column with its type, whether it changes, and what of a machine's context it mirrors or how
  * it follows from the state. The declaration gives the row's type, insert, update, look-ups and locks, and the machine's
- * context from a row and back. The texts of its statements are built once, so that they stay prepared. test/schema.test.ts holds declarations to the database's catalogue.
+ * context from a row and back. The texts of its statements are in statementTexts.ts. test/schema.test.ts holds declarations to the database's catalogue.
  */
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -9,8 +9,9 @@ import type { Fragment, Statement } from "effect/sql/Statement"
 import { noSuch, type Problem } from "../problem.ts"
 import * as Kind from "./Kind.ts"
 import { carriedOut, type OneStatement } from "./pipelining.ts"
-import { type ColumnType, columnParameter, listed, REF_COLUMNS, readColumn } from "./records.ts"
+import { columnParameter, listed } from "./records.ts"
 import { CurrentLookUps } from "./SharedLookUps.ts"
+import { type Around, KEY_COLUMNS, type LockMode, selected, shapesOf, type Typed, textsOf } from "./statementTexts.ts"
 import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
 
 /** What becomes of a column: `fixed` ones are written once, `moving` ones whenever they change. */
@@ -73,9 +74,6 @@ type SnapshotCells<Cols extends Columns> = { readonly state: string } & {
   readonly [K in keyof Cols as [SourceOf<Cols[K]>] extends [never] ? never : K]: Cells<Cols>[K]
 }
 
-type RowLock = "UPDATE" | "NO KEY UPDATE" | "SHARE"
-export type LockMode = RowLock | `${RowLock} SKIP LOCKED`
-
 type Sql<A, E = never> = Effect.Effect<A, SqlError.SqlError | E, SqlClient.SqlClient>
 
 /** A locked row as it was read, and as it is to be. */
@@ -94,8 +92,11 @@ export interface Table<Row extends Ref> {
   inserting(sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): OneStatement
   /** Inserts rows; returns the IDs of those that were not there already, where the table says what that is. */
   insert(rows: ReadonlyArray<Row>): Sql<ReadonlySet<string>>
-  /** What writes the moving columns that differ. */
-  updating(sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>): OneStatement
+  /**
+   * What writes the moving columns that differ, of locked rows. `asKnown`: of rows that are not locked, each of them a transition further;
+   * those that something else has moved since are left out, and the others returned.
+   */
+  updating(sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>, asKnown?: boolean): OneStatement
   /** Writes the moving columns that differ. */
   update(changes: ReadonlyArray<Change<Row>>): Sql<void>
   /** Rows that a statement of one's own finds: it selects `columns`, which are those of `alias`. */
@@ -138,76 +139,8 @@ interface Options {
 const KEY = columnsOf().fixed
 const REF = { account_id: KEY(Kind.text), livemode: KEY(Kind.flag), id: KEY(Kind.text) }
 
-/** A statement's text before and behind its parameters, which follow each other. */
-type Around = readonly [before: string, behind: string]
-
-interface StatementTexts {
-  /** Of some columns. */
-  readonly insert: (columns: Typed) => Around
-  /** Of some columns. */
-  readonly update: (columns: Typed) => Around
-  /** Of one ID, which is planned once, and of several. */
-  readonly findOne: string
-  readonly find: string
-  readonly lock: (mode: LockMode, only: string) => string
-}
-
-type Typed = ReadonlyArray<readonly [name: string, type: ColumnType]>
-
 const typed = (columns: Readonly<Record<string, AnyColumn>>, ...lives: ReadonlyArray<Life>): Typed =>
   Object.entries(columns).flatMap(([name, { life, kind }]) => (lives.includes(life) ? [[name, kind.sql] as const] : []))
-
-const KEY_COLUMNS: Typed = Object.entries(REF_COLUMNS)
-
-/** `columns` of the rows that a statement is given, as a table expression. */
-const given = (columns: Typed): Around => {
-  const read = columns.map(([name, type]) => readColumn(name, type)).join(", ")
-  return [`(SELECT ${read} FROM unnest(`, `) AS u (${columns.map(([name]) => name).join(", ")})) r`]
-}
-
-const updateText = (table: string, columns: Typed): Around => {
-  const set = columns.map(([name]) => `${name} = r.${name}`).join(", ")
-  const [before, behind] = given([...KEY_COLUMNS, ...columns])
-  return [
-    `UPDATE ${table} t SET ${set} FROM ${before}`,
-    `${behind} WHERE (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id)`,
-  ]
-}
-
-const KEYS_GIVEN = given(KEY_COLUMNS).join(KEY_COLUMNS.map((_, index) => `$${index + 1}`).join(", "))
-
-/** The columns of `alias`, in the order in which they are declared. */
-const selected = (columns: Typed, alias: string): string => columns.map(([name]) => `${alias}.${name}`).join(", ")
-
-/**
- * Locks rows in the order of their IDs, so that no two lockers wait for each other. Each is looked up by its key: a join that was
- * planned while the table was young would read all that the account has.
- */
-const lockText =
-  (table: string, all: Typed) =>
-  (mode: LockMode, only: string): string =>
-    `
-  SELECT ${selected(all, "t")} FROM (SELECT * FROM ${KEYS_GIVEN} ORDER BY id COLLATE "C") r
-  CROSS JOIN LATERAL (
-    SELECT * FROM ${table} WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) AND ${only} FOR ${mode}
-  ) t`
-
-const textsOf = (table: string, all: Typed, once: string | undefined): StatementTexts => {
-  const unless = once === undefined ? "" : ` ON CONFLICT ${once} DO NOTHING RETURNING id`
-  return {
-    insert: (columns) => {
-      const [before, behind] = given(columns)
-      return [
-        `INSERT INTO ${table} (${columns.map(([name]) => name).join(", ")}) SELECT * FROM ${before}`,
-        `${behind}${unless}`,
-      ]
-    },
-    update: (columns) => updateText(table, columns),
-    findOne: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = $3`,
-    find: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = ANY($3::text[])`,
-    lock: lockText(table, all),
-  }
-}
 
 const parametersOf = (rows: ReadonlyArray<object>, columns: Typed): ReadonlyArray<unknown> =>
   columns.map(([name, type]) => columnParameter(rows, name, type))
@@ -221,34 +154,6 @@ const emptyOf = (fields: ReadonlyArray<string>): Readonly<Record<string, unknown
 
 /** Reads a cell, once the types have said that the name is one of the row's. */
 const cellOf = (row: object, name: string): unknown => (row as Readonly<Record<string, unknown>>)[name]
-
-/** Combinations of a table's columns that are written by themselves, of each kind: what each is part of is kept prepared. */
-const MAX_SHAPES = 12
-
-/** What writes some columns of a table. */
-interface Shape {
-  readonly columns: Typed
-  readonly text: Around
-}
-
-/**
- * Statements that write only what has to be written: of a new charge half the columns are empty, of a renewed subscription a
- * third differ. The combinations that come first have a statement each, others write all `columns`.
- */
-const shapesOf = (columns: Typed, textOf: (columns: Typed) => Around) => {
-  const whole: Shape = { columns, text: textOf(columns) }
-  const known = new Map<string, Shape>()
-  return (isWritten: (name: string) => boolean): Shape => {
-    const written = columns.filter(([name]) => isWritten(name))
-    const key = written.map(([name]) => name).join()
-    const shape = known.get(key)
-    if (shape !== undefined) return shape
-    if (known.size >= MAX_SHAPES) return whole
-    const fresh = { columns: written, text: textOf(written) }
-    known.set(key, fresh)
-    return fresh
-  }
-}
 
 /** A statement that may be part of another. */
 const writing = <A extends object>(
@@ -265,7 +170,9 @@ const statements = <Row extends Ref>(
   const all = typed(columns, "fixed", "moving")
   const texts = textsOf(name, all, once)
   const insertOf = shapesOf(all, texts.insert)
-  const updateOf = shapesOf(typed(columns, "moving"), texts.update)
+  const moving = typed(columns, "moving")
+  const updateOf = shapesOf(moving, texts.update)
+  const updateAsKnownOf = shapesOf(moving, texts.updateAsKnown)
   const names = Object.keys(columns)
   const emptyRow = emptyOf(names)
   /** The rows of a result that has the columns in the order in which they are declared. */
@@ -307,13 +214,16 @@ const statements = <Row extends Ref>(
     const { columns, text } = insertOf((column) => rows.some((row) => cellOf(row, column) !== null))
     return writing(sql, text, parametersOf(rows, columns))
   }
-  const updating = (sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>): OneStatement => {
+  const updating = (sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>, asKnown = false): OneStatement => {
     if (changes.length === 0) return undefined
-    const rows = changes.map(({ after }) => after)
+    // What is not locked is locked by its update, in the order in which everybody locks.
+    const ordered = asKnown ? [...changes].sort((a, b) => (a.after.id < b.after.id ? -1 : 1)) : changes
+    const rows = ordered.map(({ after }) => after)
     // Of two changes of one row Postgres would write either.
     if (new Set(rows.map(({ account_id, livemode, id }) => `${account_id} ${livemode} ${id}`)).size < rows.length)
       throw new Error(`${name}: a row changes twice`)
-    const { columns, text } = updateOf((column) =>
+    const shapes = asKnown ? updateAsKnownOf : updateOf
+    const { columns, text } = shapes((column) =>
       changes.some(({ before, after }) => cellOf(before, column) !== cellOf(after, column)),
     )
     return columns.length === 0 ? undefined : writing(sql, text, parametersOf(rows, [...KEY_COLUMNS, ...columns]))

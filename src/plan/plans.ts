@@ -83,7 +83,10 @@ export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, in
   return row
 })
 
-/** Changes a plan; its subscriptions follow where its reminders change (decision C3). */
+/**
+ * Changes a plan; its subscriptions follow where its reminders change (decision C3). It is locked whole (FOR UPDATE) before: so it waits for
+ * those that are about to go by its rules (FOR KEY SHARE), and they for it.
+ */
 export const updatePlan = Effect.fn("plan.update")(function* (tenant: Tenant, id: string, patch: PlanPatch) {
   const before = yield* plans.lockOne(tenant, id)
   const given = <T>(value: T | null | undefined, kept: T, otherwise: T): T =>

@@ -1,8 +1,10 @@
 /** Writes what transitions leave behind, of any actors, in the running transaction: set-based, by one statement mostly. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { inOneGo, type OneStatement, sent } from "../db/pipelining.ts"
+import type { Statement } from "effect/sql/Statement"
+import { byItself, inOneGo, type OneStatement, sent } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
+import { sqlStateOf } from "../db/sqlState.ts"
 import { inOneStatement, type Write } from "../db/writes.ts"
 import { appendingEvents } from "../event/events.ts"
 import { postingEntries } from "../ledger/ledger.ts"
@@ -117,6 +119,47 @@ const insertNew = Effect.fnUntraced(function* (rows: ReadonlyArray<Rows>) {
  */
 const changeFirst = (rows: ReadonlyArray<Rows>): boolean =>
   rows.some(({ changed, created }) => changed.length > 0 && created.length > 0)
+
+/** What a write goes by beside its rows: reads that return so many rows if it is as it is known. */
+export interface Check {
+  readonly name: string
+  readonly read: (sql: SqlClient.SqlClient) => Statement<object>
+  readonly rows: number
+}
+
+const OUTDATED = "BK001"
+
+/** Whether what was written as it was known has changed. */
+export const isOutdated = (error: unknown): boolean => sqlStateOf(error) === OUTDATED
+
+/** What fails unless parts of a statement have so many rows. */
+const refusing = (sql: SqlClient.SqlClient, parts: ReadonlyArray<Write>, rows: number) =>
+  sql`refuse_outdated(${sql.join(" + ", false)(parts.map(([name]) => sql`(SELECT count(*) FROM ${sql.literal(name)})`))}, ${rows})`
+
+/**
+ * Writes transitions of actors whose rows are not locked, one at least, by one statement that is a transaction by itself: unless all of them,
+ * and what is checked, are as they were known, nothing is written, and it fails ({@link isOutdated}). A row that somebody else holds is
+ * waited for, `waitsMs` at most. Locks in the order in which everybody does: what is checked, then the tables in the order of their outcomes,
+ * each by ID; nothing else is done before all of that has been found unchanged.
+ */
+export const commitAsKnown = (outcomes: ReadonlyArray<Outcome>, checks: ReadonlyArray<Check>, waitsMs: number) =>
+  byItself((sql) => {
+    const changes = rowsOf(outcomes).flatMap(({ table, changed }) =>
+      named(`${table.name}_changed`, table.updating(sql, changed, true)),
+    )
+    const checking = checks.map(({ name, read }): Write => [name, read(sql)])
+    const waking = wakingTimers(sql, outcomes)
+    const last = [
+      ...checking.map((check, at) => refusing(sql, [check], checks[at]!.rows)),
+      refusing(sql, changes, outcomes.length),
+      ...(waking === undefined ? [] : [sql`(${waking})`]),
+    ]
+    return inOneStatement(
+      sql,
+      [...checking, ...changes, ...writingParts(sql, outcomes)],
+      sql`SELECT ${sql.csv(last)} FROM (SELECT set_config('lock_timeout', ${String(waitsMs)}, true) OFFSET 0) waiting`,
+    )!
+  })
 
 /**
  * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events. The

@@ -2,15 +2,15 @@
 import { Effect, Exit } from "effect"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
+import { commitAttempts } from "../collecting/attempts.ts"
 import { attachNew, type Buyer, payingBy, readBuyers } from "../collecting/buyers.ts"
-import { commitAttempts } from "../collecting/settle.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
 import { summaryOf } from "../payment_method/paymentMethods.ts"
-import { type PlanRow, plans } from "../plan/plan.ts"
+import { type PlanRow, plansToBegin } from "../plan/plan.ts"
 import { invalid, noSuchReference, problem } from "../problem.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { formatInstant, parseInstant, sameForAll } from "../time.ts"
@@ -122,8 +122,8 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   tenant: Tenant,
   inputs: ReadonlyArray<SubscriptionCreate>,
 ) {
-  const planIds = [...new Set(inputs.map(({ plan }) => plan))]
-  const [buyers, known] = yield* Effect.all([readBuyers(tenant, inputs), plans.find(tenant, planIds)], IN_ONE_GO)
+  const planIds = inputs.map(({ plan }) => plan)
+  const [buyers, known] = yield* Effect.all([readBuyers(tenant, inputs), plansToBegin(tenant, planIds)], IN_ONE_GO)
   const decided = yield* Effect.forEach(inputs, (input, at) =>
     Effect.exit(decide(tenant, input, buyers[at]!, known.get(input.plan))),
   )

@@ -11,7 +11,7 @@ import { apply, lockWithMethod } from "./apply.ts"
 import { type MoveServices, outcomesOf, type SubscriptionCommand } from "./move.ts"
 import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "./subscription.ts"
 import { refuseWhileCharging } from "./subscriptions.ts"
-import { policyOf, type RulesOfPlans, readRulesOf, readTerms, type Terms } from "./terms.ts"
+import { policyOf, RememberedRules, type RulesOfPlans, readRulesOf, readTerms, type Terms } from "./terms.ts"
 
 /** The subscription that a charge is for. */
 export const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
@@ -60,6 +60,7 @@ const settleWith = (locked: ReadonlyArray<SubscriptionRow>, rules: RulesOfPlans)
 export const lockToSettle = (refs: ReadonlyArray<Ref>) =>
   Effect.map(Effect.all([subscriptions.lock(refs), readRulesOf(refs)], IN_ONE_GO), ([rows, rules]) => ({
     rows,
+    rules,
     settle: settleWith(rows, rules),
   }))
 
@@ -86,18 +87,26 @@ export const retryBill = Effect.fn("subscription.retry")(function* (
   return { charge: attempt!, now }
 })
 
-export const subscriptionOwner = Effect.map(
-  Effect.context<MoveServices>(),
-  (context): ChargeOwner => ({
+export const subscriptionOwner = Effect.map(Effect.context<MoveServices>(), (context): ChargeOwner => {
+  const remembered = new RememberedRules()
+  const settling =
+    (settle: Settle<MoveServices>): Settle =>
+    (answered, nowOf) =>
+      Effect.provideContext(settle(answered, nowOf), context)
+  return {
     owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge) && !isHostedByLink(charge),
     locksAtOnce: true,
     lock: (charges) =>
-      Effect.map(
-        lockToSettle(refsOf(charges)),
-        ({ settle }) =>
-          (answered, nowOf) =>
-            Effect.provideContext(settle(answered, nowOf), context),
-      ),
+      Effect.map(lockToSettle(refsOf(charges)), ({ rules, settle }) => {
+        remembered.note(rules)
+        return settling(settle)
+      }),
+    known: (charges, parents) => {
+      // Only a subscription brings about charges that are for one.
+      const rows = parents as ReadonlyArray<SubscriptionRow>
+      const its = rows.length < charges.length ? undefined : remembered.of(rows)
+      return its === undefined ? undefined : { settle: settling(settleWith(rows, its.rules)), checks: [its.check] }
+    },
     retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
-  }),
-)
+  }
+})

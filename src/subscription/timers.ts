@@ -1,8 +1,8 @@
 /** What happens when timers of subscriptions fall due. */
 import { Effect } from "effect"
 import type { subscriptionMachine } from "../../machines/subscription.ts"
+import { commitAttempts } from "../collecting/attempts.ts"
 import { collect } from "../collecting/collect.ts"
-import { commitAttempts } from "../collecting/settle.ts"
 import { refOf } from "../db/tenant.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"

@@ -12,8 +12,6 @@ import {
   createSession,
   declined,
   hidden,
-  hold,
-  holdTable,
   moneyOf,
   nudge,
   open,
@@ -23,6 +21,7 @@ import {
   submitForm,
   tally,
 } from "../support/checkout.ts"
+import { hold, holdTable } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, refusal, timeline } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"

@@ -1,13 +1,15 @@
 /** What requests do in transactions: in one go, whole or not at all, and by key however much there is beside it. */
 import { PgTypes } from "@effect/sql-pg"
-import { Effect, Exit, Layer, ManagedRuntime } from "effect"
+import { Cause, Effect, Exit, Fiber, Layer, ManagedRuntime } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { type CustomerRow, customers } from "../../src/customer/customer.ts"
-import { poolLayer } from "../../src/db/database.ts"
-import { inOneGo, sent } from "../../src/db/pipelining.ts"
+import { poolLayer, serviceLayer } from "../../src/db/database.ts"
+import { byItself, inOneGo, sent } from "../../src/db/pipelining.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
+import { isOutdated } from "../../src/runtime/commit.ts"
 import { useDatabase } from "../support/database.ts"
+import { hold } from "../support/hold.ts"
 
 const database = useDatabase()
 
@@ -141,6 +143,60 @@ describe("a lock", () => {
   it("takes rows in the order of their IDs, and leaves out what is not there", async () => {
     const locked = await writing(customers.lock([customerOf(4_000), { ...LARGEST, id: "cus_none" }, customerOf(17)]))
     expect(locked.map(({ id }) => id)).toEqual(["cus_17", "cus_4000"])
+  })
+})
+
+describe("a statement by itself", () => {
+  let service: ManagedRuntime.ManagedRuntime<SqlClient.SqlClient, unknown>
+  beforeAll(() => {
+    service = ManagedRuntime.make(serviceLayer(database.url()))
+  })
+  afterAll(() => service.dispose())
+  const rename = (name: string, ...of: ReadonlyArray<number>) =>
+    byItself(
+      (sql) => sql`
+        UPDATE customer SET name = ${name} WHERE account_id = ${LARGEST.account_id} AND id IN ${sql.in(of.map((n) => customerOf(n).id))}`,
+    )
+  const nameOf = (n: number) =>
+    Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.map(names(sql, [customerOf(n).id]), ([name]) => name))
+
+  it("is written whole or not at all, and leaves a connection that serves the next", () =>
+    service.runPromise(
+      Effect.gen(function* () {
+        yield* rename("By itself", 11)
+        expect(yield* nameOf(11)).toBe("By itself")
+        const refused = yield* Effect.exit(
+          byItself(
+            (sql) => sql`
+              WITH renamed AS (UPDATE customer SET name = 'Half' WHERE account_id = ${LARGEST.account_id} AND id = 'cus_11' RETURNING 1)
+              SELECT refuse_outdated((SELECT count(*) FROM renamed), 2)`,
+          ),
+        )
+        expect(Exit.isFailure(refused) && isOutdated(Cause.squash(refused.cause))).toBe(true)
+        expect(yield* nameOf(11)).toBe("By itself")
+        const sql = yield* SqlClient.SqlClient
+        yield* sql.withTransaction(rename("Within", 11))
+        yield* rename("Again", 11)
+        expect(yield* nameOf(11)).toBe("Again")
+      }),
+    ))
+
+  it("is not abandoned by who is interrupted meanwhile", async () => {
+    const held = await hold(database, (sql) => sql`SELECT 1 FROM customer WHERE id = ${customerOf(12).id} FOR UPDATE`)
+    const interrupted = service.runPromise(
+      Effect.gen(function* () {
+        const renaming = yield* Effect.forkChild(rename("To its end", 12), { startImmediately: true })
+        yield* Effect.promise(() => held.stands())
+        const interrupting = yield* Effect.forkChild(Fiber.interrupt(renaming), { startImmediately: true })
+        // Long enough for whoever does not wait.
+        yield* nameOf(13)
+        expect(interrupting.pollUnsafe()).toBeUndefined()
+        yield* Effect.promise(() => held.release())
+        yield* Fiber.join(interrupting)
+        return yield* nameOf(12)
+      }),
+    )
+    expect(await interrupted).toBe("To its end")
   })
 })
 

@@ -1,7 +1,7 @@
 /** Requests that come together are begun together, and answered each for itself (docs/performance.md). */
 import { describe, expect, it } from "vitest"
 import type { Answer } from "../support/api.ts"
-import { hold, holdTable } from "../support/checkout.ts"
+import { hold, holdTable } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"

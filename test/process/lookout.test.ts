@@ -4,8 +4,8 @@ import { SqlClient } from "effect/sql"
 import { expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
 import { Lookout } from "../../src/process/Lookout.ts"
-import { hold } from "../support/checkout.ts"
 import { useDatabase } from "../support/database.ts"
+import { hold } from "../support/hold.ts"
 
 const database = useDatabase()
 

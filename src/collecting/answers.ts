@@ -1,0 +1,113 @@
+/** What rails' answers come to: the next event of each charge, and of what it is for. */
+import { Effect } from "effect"
+import { paramsOf } from "../../machines/decide.ts"
+import { type ChargeRow, chargeLifecycle, charges } from "../charge/charge.ts"
+import { advance } from "../runtime/lifecycle.ts"
+import { moved, type Outcome } from "../runtime/outcome.ts"
+import { formatInstant, type NowOf } from "../time.ts"
+import { booksOf, type ChargeTransition } from "./books.ts"
+import type { Answered, ChargeOwner, Settle, Settlement } from "./ChargeOwners.ts"
+import type { AnswerWithoutTime, Particulars } from "./heard.ts"
+import { saveMethod } from "./saving.ts"
+
+/** A rail's answer to a charge, with what else is known by it. */
+export interface Answer extends Particulars {
+  readonly charge: ChargeRow
+  readonly answer: AnswerWithoutTime
+  /** When the answer counts from: the attempt's own instant where the rail answered it at once, else now. */
+  readonly at: number
+}
+
+/** The charge's row after a transition; nobody has it in hand any more. */
+export const rowAfter = ({ row, to, version, decision }: ChargeTransition, now: number): ChargeRow => {
+  const settled = paramsOf(decision, "settled")
+  const contradicted = paramsOf(decision, "contradicted")
+  return {
+    ...charges.withSnapshot(row, to, decision.snapshot.context),
+    version,
+    runner: null,
+    status: settled?.status ?? row.status,
+    failure_code: settled?.code ?? row.failure_code,
+    failure_message: settled?.message ?? row.failure_message,
+    paid_at: settled?.status === "succeeded" ? now : row.paid_at,
+    contradictions:
+      contradicted === undefined
+        ? row.contradictions
+        : [...row.contradictions, { ...contradicted, at: formatInstant(contradicted.at) }],
+  }
+}
+
+/** Charges that are answered, and what that means to what they are for, by their owners: locked, or as they are known. */
+export interface Standing {
+  readonly rows: ReadonlyArray<ChargeRow>
+  readonly owners: ReadonlyArray<{ readonly owns: ChargeOwner["owns"]; readonly settle: Settle }>
+}
+
+/** Whether it was noted before that the rail says it was paid after all: the money is booked once. */
+const isKnown = ({ status, contradictions }: ChargeRow, answer: AnswerWithoutTime): boolean =>
+  status === "failed" && answer.type === "rail.succeeded" && contradictions.some(({ answer }) => answer === "succeeded")
+
+/** A charge as an answer leaves it, with what the rail saved of a payment on its page. */
+const answeredBy = Effect.fnUntraced(function* (
+  transition: ChargeTransition,
+  { pageUrl, railId, saved, retryAt }: Particulars,
+  now: number,
+) {
+  const { row: before, event } = transition
+  const changed = rowAfter(transition, now)
+  const isPaidOnPage = before.hosted && before.status === "pending" && changed.status === "succeeded"
+  const method = isPaidOnPage && saved != null ? yield* saveMethod(before, saved, now) : null
+  const after: ChargeRow = {
+    ...changed,
+    page_url: pageUrl ?? changed.page_url,
+    rail_id: railId ?? changed.rail_id,
+    payment_method: method ?? changed.payment_method,
+  }
+  return {
+    before,
+    after,
+    at: event.at,
+    ...(isPaidOnPage ? { methodId: method?.id ?? null } : {}),
+    ...(retryAt == null ? {} : { retryNotBefore: retryAt }),
+  } satisfies Answered
+})
+
+/** What answers come to. */
+interface Decided {
+  readonly answered: ReadonlyArray<Answered>
+  readonly settlements: ReadonlyArray<Settlement>
+  readonly outcomes: ReadonlyArray<Outcome>
+  readonly attempts: ReadonlyArray<ChargeRow>
+}
+
+/** Decides on charges as they stand; what it takes to know beside them is read as it decides. */
+export const decide = Effect.fnUntraced(function* (standing: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
+  const rows = new Map(standing.rows.map((row) => [row.id, row]))
+  const byCharge = new Map(answers.map((answer) => [answer.charge.id, answer]))
+  const transitions = advance(
+    chargeLifecycle,
+    answers.flatMap(({ charge, answer, at }) => {
+      const row = rows.get(charge.id)
+      return row === undefined || isKnown(row, answer) ? [] : [{ row, event: { ...answer, at } }]
+    }),
+  )
+  const answered = yield* Effect.forEach(transitions, (transition) =>
+    answeredBy(transition, byCharge.get(transition.row.id)!, nowOf(transition.row)),
+  )
+  const settlements = yield* Effect.forEach(standing.owners, ({ owns, settle }) =>
+    settle(
+      answered.filter(({ before }) => owns(before)),
+      nowOf,
+    ),
+  )
+  const outcomes = settlements.flatMap((settlement) => settlement.outcomes)
+  const settled = new Map(settlements.flatMap((settlement) => [...settlement.charges]))
+  for (const [index, transition] of transitions.entries()) {
+    const { after } = answered[index]!
+    const { row = after, entries = [], events } = settled.get(after.id) ?? {}
+    const books = booksOf(transition, byCharge.get(after.id)!.takenKobo)
+    outcomes.push(moved(chargeLifecycle, transition, row, { entries: [...entries, ...books], events: events ?? [] }))
+  }
+  const attempts = settlements.flatMap((settlement) => settlement.attempts)
+  return { answered, settlements, outcomes, attempts } satisfies Decided
+})

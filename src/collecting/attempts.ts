@@ -1,0 +1,50 @@
+/** Charges that are about to be sent: committed first, then in the hand of this process, or in the queue of their rail. */
+import { Effect } from "effect"
+import { type ChargeRow, chargeLease, isQueued } from "../charge/charge.ts"
+import { refOf } from "../db/tenant.ts"
+import { hold } from "../process/lease.ts"
+import { isOutside } from "../rail/Rail.ts"
+import { type Call, queueCalls } from "../rail_call/queue.ts"
+import { commit } from "../runtime/commit.ts"
+import type { ActorRow } from "../runtime/lifecycle.ts"
+import type { Outcome } from "../runtime/outcome.ts"
+
+/** The call that a charge goes out by. */
+const callOf = (charge: ChargeRow): ReadonlyArray<Call> =>
+  isOutside(charge.rail) && isQueued(charge)
+    ? [{ ...refOf(charge), rail: charge.rail, kind: charge.hosted ? "open_page" : "charge" }]
+    : []
+
+/**
+ * Charges that this process has committed to send them, each with the actor that brought it about, as it was committed with it; null: none
+ * did. Forgotten with the charges.
+ */
+const parents = new WeakMap<ChargeRow, ActorRow | null>()
+
+const noteParents = (outcomes: ReadonlyArray<Outcome>, attempts: ReadonlyArray<ChargeRow>): void => {
+  const byChild = new Map<ActorRow, ActorRow>(
+    outcomes.flatMap(({ row, born }) => born.map((child) => [child.row, row])),
+  )
+  for (const attempt of attempts) parents.set(attempt, byChild.get(attempt) ?? null)
+}
+
+/**
+ * Commits outcomes that bring about charges to attempt. Those that go at once are in hand before their rows say so, the
+ * others queue for their turn; `urgent`: somebody waits for them.
+ */
+export const commitAttempts = Effect.fnUntraced(function* (
+  outcomes: ReadonlyArray<Outcome>,
+  attempts: ReadonlyArray<ChargeRow>,
+  urgent = true,
+) {
+  yield* hold(
+    chargeLease,
+    attempts.filter((charge) => !isQueued(charge)),
+  )
+  yield* commit(outcomes)
+  noteParents(outcomes, attempts)
+  yield* queueCalls(attempts.flatMap(callOf), urgent)
+})
+
+/** The actor that brought about a charge which this process has committed; null: none did; undefined: it has not. */
+export const parentOf = (charge: ChargeRow): ActorRow | null | undefined => parents.get(charge)

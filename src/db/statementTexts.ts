@@ -1,0 +1,111 @@
+/** The texts of a table's statements, each built once, so that they stay prepared. Pure. */
+import { type ColumnType, REF_COLUMNS, readColumn } from "./records.ts"
+
+type RowLock = "UPDATE" | "NO KEY UPDATE" | "SHARE" | "KEY SHARE"
+export type LockMode = RowLock | `${RowLock} SKIP LOCKED`
+
+/** A statement's text before and behind its parameters, which follow each other. */
+export type Around = readonly [before: string, behind: string]
+
+export interface StatementTexts {
+  /** Of some columns. */
+  readonly insert: (columns: Typed) => Around
+  /** Of some columns: of locked rows, and of rows as they are known. */
+  readonly update: (columns: Typed) => Around
+  readonly updateAsKnown: (columns: Typed) => Around
+  /** Of one ID, which is planned once, and of several. */
+  readonly findOne: string
+  readonly find: string
+  readonly lock: (mode: LockMode, only: string) => string
+}
+
+/** Columns with their types. */
+export type Typed = ReadonlyArray<readonly [name: string, type: ColumnType]>
+
+export const KEY_COLUMNS: Typed = Object.entries(REF_COLUMNS)
+
+/** `columns` of the rows that a statement is given, as a table expression. */
+const given = (columns: Typed): Around => {
+  const read = columns.map(([name, type]) => readColumn(name, type)).join(", ")
+  return [`(SELECT ${read} FROM unnest(`, `) AS u (${columns.map(([name]) => name).join(", ")})) r`]
+}
+
+const updateText = (table: string, columns: Typed): Around => {
+  const set = columns.map(([name]) => `${name} = r.${name}`).join(", ")
+  const [before, behind] = given([...KEY_COLUMNS, ...columns])
+  return [
+    `UPDATE ${table} t SET ${set} FROM ${before}`,
+    `${behind} WHERE (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id)`,
+  ]
+}
+
+/** The rows come with the number of the transition that moves them. */
+const updateAsKnownText = (table: string, columns: Typed): Around => {
+  const [before, behind] = updateText(table, columns)
+  return [before, `${behind} AND t.version = r.version - 1 RETURNING t.id`]
+}
+
+const KEYS_GIVEN = given(KEY_COLUMNS).join(KEY_COLUMNS.map((_, index) => `$${index + 1}`).join(", "))
+
+/** The columns of `alias`, in the order in which they are declared. */
+export const selected = (columns: Typed, alias: string): string =>
+  columns.map(([name]) => `${alias}.${name}`).join(", ")
+
+/**
+ * Locks rows in the order of their IDs, so that no two lockers wait for each other. Each is looked up by its key: a join that was
+ * planned while the table was young would read all that the account has.
+ */
+const lockText =
+  (table: string, all: Typed) =>
+  (mode: LockMode, only: string): string =>
+    `
+  SELECT ${selected(all, "t")} FROM (SELECT * FROM ${KEYS_GIVEN} ORDER BY id COLLATE "C") r
+  CROSS JOIN LATERAL (
+    SELECT * FROM ${table} WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) AND ${only} FOR ${mode}
+  ) t`
+
+export const textsOf = (table: string, all: Typed, once: string | undefined): StatementTexts => {
+  const unless = once === undefined ? "" : ` ON CONFLICT ${once} DO NOTHING RETURNING id`
+  return {
+    insert: (columns) => {
+      const [before, behind] = given(columns)
+      return [
+        `INSERT INTO ${table} (${columns.map(([name]) => name).join(", ")}) SELECT * FROM ${before}`,
+        `${behind}${unless}`,
+      ]
+    },
+    update: (columns) => updateText(table, columns),
+    updateAsKnown: (columns) => updateAsKnownText(table, columns),
+    findOne: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = $3`,
+    find: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = ANY($3::text[])`,
+    lock: lockText(table, all),
+  }
+}
+
+/** Combinations of a table's columns that are written by themselves, of each kind: what each is part of is kept prepared. */
+const MAX_SHAPES = 12
+
+/** What writes some columns of a table. */
+export interface Shape {
+  readonly columns: Typed
+  readonly text: Around
+}
+
+/**
+ * Statements that write only what has to be written: of a new charge half the columns are empty, of a renewed subscription a
+ * third differ. The combinations that come first have a statement each, others write all `columns`.
+ */
+export const shapesOf = (columns: Typed, textOf: (columns: Typed) => Around) => {
+  const whole: Shape = { columns, text: textOf(columns) }
+  const known = new Map<string, Shape>()
+  return (isWritten: (name: string) => boolean): Shape => {
+    const written = columns.filter(([name]) => isWritten(name))
+    const key = written.map(([name]) => name).join()
+    const shape = known.get(key)
+    if (shape !== undefined) return shape
+    if (known.size >= MAX_SHAPES) return whole
+    const fresh = { columns: written, text: textOf(written) }
+    known.set(key, fresh)
+    return fresh
+  }
+}
