@@ -245,8 +245,6 @@ const SERVER_OPTIONS = {
   maintenance_work_mem: "128MB",
   max_wal_size: "4GB",
   checkpoint_timeout: "15min",
-  // A young server makes a file of its log after the other: they are written once, not filled with zeroes before.
-  wal_init_zero: "off",
   // Accounts can move to another cell, and so replicate (docs/scaling.md).
   wal_level: "logical",
   max_worker_processes: "16",
