@@ -1,4 +1,7 @@
-/** Writes what transitions leave behind, of any actors, in the running transaction: set-based, by one statement mostly. */
+/**
+ * Writes what transitions leave behind, of any actors: in the running transaction, by one statement mostly, or by a statement that is a
+ * transaction by itself.
+ */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Statement } from "effect/sql/Statement"
