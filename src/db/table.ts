@@ -60,7 +60,7 @@ export const columnsOf = <C extends object = object>() => ({
 type AnyColumn = Column<unknown, never, PropertyKey>
 
 interface Columns {
-  // biome-ignore lint/suspicious/noExplicitAny: a column of any value, context and mirror
+  // biome-ignore lint/suspicious/noExplicitAny: a column of any value, context and mirror; a column takes its context and gives its value, so no one type is above all of them
   readonly [name: string]: Column<any, any, any>
 }
 
