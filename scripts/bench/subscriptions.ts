@@ -17,10 +17,9 @@ import { load } from "./load.ts"
 
 const { seconds, connections, rounds, customers } = sizes({ seconds: 8, connections: 32, rounds: 3, customers: 200 })
 const WARM_UP_SECONDS = 3
-/** Requests one after the other, whose CPU is measured. */
-const ALONE = 200
-/** Of /proc/…/stat. */
-const TICKS_A_SECOND = 100
+/** Requests one after the other, whose CPU is measured: the median of so many windows of so many. */
+const WINDOWS = 9
+const ALONE = 100
 
 const instance = await startInstance()
 const url = await instance.database("subscriptions")
@@ -85,28 +84,31 @@ const post = (origin: string, requests: Requests, time: number, many = connectio
 const PREFIX = "/sandbox/v1"
 const REFERENCE: Requests = [{ path: `${PREFIX}/customers`, body: CUSTOMER }]
 
-/** Fields of /proc/…/stat, from the third on. */
-const statOf = (pid: number): ReadonlyArray<string> =>
-  readFileSync(`/proc/${pid}/stat`, "utf8")
-    .replace(/^.*\) /, "")
-    .split(" ")
-const ticks = (fields: ReadonlyArray<string>, from: number): number => Number(fields[from]) + Number(fields[from + 1])
-const OWN = 11
-const PARENT = 1
+/** The process that started another one. */
+const parentOf = (pid: number): number =>
+  Number(
+    readFileSync(`/proc/${pid}/stat`, "utf8")
+      .replace(/^.*\) /, "")
+      .split(" ")[1],
+  )
 
-/** CPU that a process has taken so far, in milliseconds. */
-const cpuOf = (pid: number): number => (ticks(statOf(pid), OWN) / TICKS_A_SECOND) * 1000
+/** CPU that a process and its threads have taken so far, in milliseconds. */
+const cpuOf = (pid: number): number =>
+  readdirSync(`/proc/${pid}/task`)
+    .map((task) => Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, "utf8").split(" ")[0]) / 1e6)
+    .reduce((sum, ms) => sum + ms, 0)
+
+const postmaster = await run(
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.map(sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`, ([row]) => parentOf(row!.pid)),
+  ),
+)
 
 /** Of Postgres and its processes, each by its number, but for those that vacuum. */
-const cpuOfPostgres = async (): Promise<ReadonlyMap<number, number>> => {
-  const postmaster = await run(
-    Effect.flatMap(SqlClient.SqlClient, (sql) =>
-      Effect.map(sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`, ([row]) => Number(statOf(row!.pid)[PARENT])),
-    ),
-  )
+const cpuOfPostgres = (): ReadonlyMap<number, number> => {
   const isCounted = (pid: number): boolean =>
     pid === postmaster ||
-    (Number(statOf(pid)[PARENT]) === postmaster && !readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("autovacuum"))
+    (parentOf(pid) === postmaster && !readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("autovacuum"))
   return new Map(
     readdirSync("/proc").flatMap((name): ReadonlyArray<[number, number]> => {
       const pid = Number(name)
@@ -137,15 +139,18 @@ for (const { name, path, body } of CASES) {
   // What the load has written is tidied up before, not beside: that may take longer than what is measured.
   await run(Effect.flatMap(SqlClient.SqlClient, (sql) => sql`VACUUM (ANALYZE)`.unprepared))
   const alone = await post(ours.origin, requests, seconds, 1)
-  const [node, postgres] = [cpuOf(ours.process.pid!), await cpuOfPostgres()]
-  for (let n = 0; n < ALONE; n++) {
-    const buyer = buyers[n % buyers.length]!
-    await made(path(buyer), body(buyer))
+  const windows: Array<readonly [number, number]> = []
+  for (let window = 0; window < WINDOWS; window++) {
+    const [node, postgres] = [cpuOf(ours.process.pid!), cpuOfPostgres()]
+    for (let n = 0; n < ALONE; n++) {
+      const buyer = buyers[n % buyers.length]!
+      await made(path(buyer), body(buyer))
+    }
+    windows.push([(cpuOf(ours.process.pid!) - node) / ALONE, spent(postgres, cpuOfPostgres()) / ALONE])
   }
-  const [nodeAfter, postgresAfter] = [cpuOf(ours.process.pid!), await cpuOfPostgres()]
   console.log(
     `${name.padEnd(36)} ${Math.round(median(pairs.map(([a]) => a)))} a second (99 % in ${median(pairs.map(([, , p]) => p))} ms), bare node:http ${Math.round(median(pairs.map(([, b]) => b)))}: ${median(pairs.map(([a, b]) => a / b)).toFixed(3)}; ` +
-      `alone ${alone.p50} ms, ${((nodeAfter - node) / ALONE).toFixed(1)} ms of CPU in Node and ${(spent(postgres, postgresAfter) / ALONE).toFixed(1)} in Postgres`,
+      `alone ${alone.p50} ms, ${median(windows.map(([node]) => node)).toFixed(1)} ms of CPU in Node and ${median(windows.map(([, postgres]) => postgres)).toFixed(1)} in Postgres`,
   )
 }
 await ours.stop()
