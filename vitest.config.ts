@@ -14,6 +14,7 @@ const ORDER = [
   "faults/crash",
   "cells/move",
   "cells/guards",
+  "cells/books",
   "nudge/faults",
   "nudge/messengers",
   "isolation/deletion",

@@ -184,7 +184,17 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
   const begun = yield* begin(account, cell, sides)
   const { here } = begun
   if (!hasOpened(here, begun.there))
-    yield* handOver(options, begun, sides).pipe(Effect.onError(() => Effect.ignore(takeBack(here, sides))))
+    yield* handOver(options, begun, sides).pipe(
+      Effect.onError(() =>
+        Effect.catchCause(takeBack(here, sides), (cause) =>
+          Effect.logError(
+            "the target does not say whether the account has opened there: its writes may be refused until this is run again, or given up by --abandon",
+            { account },
+            cause,
+          ),
+        ),
+      ),
+    )
   yield* progress("opened")
   if (here.state !== "left") {
     yield* at("target", wake(account))

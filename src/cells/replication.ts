@@ -6,7 +6,7 @@
 import { randomUUID } from "node:crypto"
 import { Effect, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { CellsApart } from "./CellsApart.ts"
+import { apart } from "./CellsApart.ts"
 import type { MovedTable } from "./tables.ts"
 
 const LOOK_EVERY_MS = 100
@@ -41,9 +41,9 @@ export const publish = Effect.fnUntraced(function* (
   const slots = yield* sql`
     SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id} AND wal_status IS DISTINCT FROM 'lost'`
   if (begun && slots.length === 0)
-    return yield* new CellsApart({
-      message: `The replication slot ${move_id} is gone: run the command with --abandon, and move the account anew.`,
-    })
+    return yield* apart(
+      `The replication slot ${move_id} is gone: run the command with --abandon, and move the account anew.`,
+    )
   const published = yield* sql`SELECT 1 FROM pg_publication WHERE pubname = ${move_id}`
   if (published.length === 0) {
     const rows = [...tables, { name: "account_mark", owner: "account_id" }].map(
@@ -69,35 +69,43 @@ export const subscribe = Effect.fnUntraced(function* ({ account_id, move_id }: M
 /** Failures after which somebody has to look why. */
 const MAX_FAILURES = 5
 
+/** How often the copying has failed, as the target counts. */
+const failuresOf = (sql: SqlClient.SqlClient, { move_id }: Move) => sql`
+  coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats WHERE subname = ${move_id}), 0)`
+
+const failing = () => apart("The copying fails again and again: the log of the target's Postgres says why.")
+
 /** At the target: waits until all rows that there were are copied. */
-export const copied = Effect.fnUntraced(function* ({ move_id }: Move) {
+export const copied = Effect.fnUntraced(function* (move: Move) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ left: number; failures: number }>`
-    SELECT count(*) FILTER (WHERE r.srsubstate <> 'r') AS left,
-      coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats WHERE subname = ${move_id}), 0) AS failures
-    FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = ${move_id}`.pipe(
+    SELECT count(*) FILTER (WHERE r.srsubstate <> 'r') AS left, ${failuresOf(sql, move)} AS failures
+    FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = ${move.move_id}`.pipe(
     Effect.repeat({
       until: ([row]) => row!.left === 0 || row!.failures > MAX_FAILURES,
       schedule: Schedule.spaced(LOOK_EVERY_MS),
     }),
   )
-  if (row!.left > 0)
-    return yield* new CellsApart({
-      message: "The copying fails again and again: the log of the target's Postgres says why.",
-    })
+  if (row!.left > 0) return yield* failing()
 })
 
 /** Waits until the target has all that is committed at the source so far; returns how long that took, ms. */
-export const catchUp = Effect.fnUntraced(function* ({ account_id }: Move, target: SqlClient.SqlClient) {
+export const catchUp = Effect.fnUntraced(function* (move: Move, target: SqlClient.SqlClient) {
   const sql = yield* SqlClient.SqlClient
   const mark = randomUUID()
   const beganAt = performance.now()
   yield* sql`
-    INSERT INTO account_mark (account_id, mark) VALUES (${account_id}, ${mark})
+    INSERT INTO account_mark (account_id, mark) VALUES (${move.account_id}, ${mark})
     ON CONFLICT (account_id) DO UPDATE SET mark = excluded.mark`
-  yield* target<{ mark: string }>`SELECT mark FROM account_mark WHERE account_id = ${account_id}`.pipe(
-    Effect.repeat({ until: ([row]) => row?.mark === mark, schedule: Schedule.spaced(LOOK_CLOSELY_MS) }),
+  const [row] = yield* target<{ arrived: boolean; failures: number }>`
+    SELECT EXISTS (SELECT 1 FROM account_mark WHERE account_id = ${move.account_id} AND mark = ${mark}) AS arrived,
+      ${failuresOf(target, move)} AS failures`.pipe(
+    Effect.repeat({
+      until: ([row]) => row!.arrived || row!.failures > MAX_FAILURES,
+      schedule: Schedule.spaced(LOOK_CLOSELY_MS),
+    }),
   )
+  if (!row!.arrived) return yield* failing()
   return performance.now() - beganAt
 })
 

@@ -77,6 +77,11 @@ const exportBooks = Command.make(
   }),
 )
 
+const areMoving = (accounts: ReadonlyArray<string>) =>
+  new Refused({
+    message: `${accounts.join(", ")} is on its way between cells, with its closed months: finish that move, or give it up by --abandon, and try again.`,
+  })
+
 const close = Command.make(
   "close",
   { through: month("through") },
@@ -89,6 +94,7 @@ const close = Command.make(
     if (through === now && config.production)
       return yield* new Refused({ message: `The month ${through} is running: production closes complete months only.` })
     const state = yield* closeThrough(through)
+    if ("moving" in state) return yield* areMoving(state.moving)
     if ("missed" in state)
       return yield* new Refused({
         message: `The revenue of ${state.missed.slice(0, 5).join(", ")} is not recognised yet: the log of the servers says why. Try again.`,
@@ -105,6 +111,7 @@ const open = Command.make(
       return yield* new BadUsage({ message: `YYYY-MM must be a month such as 2026-01, not ${month}.` })
     if (reason.length > 500) return yield* new Refused({ message: "--reason has more than 500 characters." })
     const state = yield* reopen(month, reason)
+    if (state !== undefined && "moving" in state) return yield* areMoving(state.moving)
     if (state === undefined) {
       const { closed_through } = yield* booksState
       const how = closed_through === null ? "no month is closed" : `the books are closed through ${closed_through}`

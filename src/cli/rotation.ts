@@ -1,5 +1,6 @@
 /** Secrets in the database, written anew under the newest key of this process. */
 import { Effect } from "effect"
+import { readMoving } from "../account/moving.ts"
 import { credentialSecrets } from "../credential/credential.ts"
 import { methodSecrets } from "../payment_method/paymentMethods.ts"
 import { rotate, type SecretTable } from "../secret/rotate.ts"
@@ -13,7 +14,7 @@ export const RAIL_SECRETS: ReadonlyArray<SecretTable<never>> = [credentialSecret
 
 export const ALL_SECRETS: ReadonlyArray<SecretTable<never>> = [serviceSecrets, webhookSecrets, ...RAIL_SECRETS]
 
-/** Writes all secrets of tables anew and returns how many; refuses where no key opens some. */
+/** Writes all secrets of tables anew and returns how many; refuses where no key opens some, or some may not be written. */
 export const rotateAll = Effect.fnUntraced(function* (tables: ReadonlyArray<SecretTable<never>>) {
   const results = yield* Effect.forEach(tables, (table) => rotate(table))
   const sum = (of: "rotated" | "unopened") => results.reduce((total, result) => total + result[of], 0)
@@ -22,6 +23,11 @@ export const rotateAll = Effect.fnUntraced(function* (tables: ReadonlyArray<Secr
   if (unopened > 0) {
     const such = results.flatMap(({ named }) => named.map((place) => place.join(" ")))
     const message = `No ENCRYPTION_KEY of this process opens ${unopened} secrets, such as ${such.join(", ")}; ${rotated} were written anew.`
+    return yield* new Refused({ message })
+  }
+  const moving = yield* readMoving(["copying", "opened"])
+  if (moving.length > 0) {
+    const message = `${rotated} secrets were written anew, but none of ${moving.join(", ")}, on its way between cells: keep the older keys, and run this again in both cells once it has moved.`
     return yield* new Refused({ message })
   }
   return rotated

@@ -5,7 +5,7 @@ import { findAccount } from "../account/accounts.ts"
 import { askNow } from "../collecting/asking.ts"
 import { type QuestionServices, railQuestions } from "../collecting/railCharges.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { type Ref, refOf } from "../db/tenant.ts"
+import { type Ref, refOf, staysHere } from "../db/tenant.ts"
 import { OUTSIDE_RAILS } from "../rail/Rail.ts"
 import { Rails } from "../rail/Rails.ts"
 import { railCallWorker } from "../rail_call/worker.ts"
@@ -34,7 +34,7 @@ const readUnsettled = Effect.fnUntraced(function* ({ accountId, since }: Wanted)
   const sql = yield* SqlClient.SqlClient
   return yield* sql<Unsettled>`
     SELECT account_id, livemode, id, state FROM charge
-    WHERE status = 'pending' AND livemode AND rail = ANY(${OUTSIDE_RAILS}::text[])
+    WHERE status = 'pending' AND livemode AND rail = ANY(${OUTSIDE_RAILS}::text[]) AND ${staysHere(sql, "charge")}
       AND ${accountId === undefined ? sql`true` : sql`account_id = ${accountId}`}
       AND ${since === undefined ? sql`true` : sql`created_at >= ${formatInstant(since)}::timestamptz`}
     ORDER BY account_id, id`

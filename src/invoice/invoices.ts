@@ -132,7 +132,7 @@ export const drawInvoices = Effect.fn("invoice.drawAll")(function* (period: Mont
       .pipe(Effect.catchCause((cause) => Effect.logError("invoice cannot be drawn up", { account: account.id }, cause)))
   }
   return yield* sql<InvoiceRow>`
-    SELECT * FROM invoice WHERE livemode AND period_start_at = ${PgTypes.timestamptz(period.start)}
+    SELECT * FROM invoice WHERE livemode AND period_start_at = ${PgTypes.timestamptz(period.start)} AND ${livesHere(sql, "invoice")}
       AND ${only === undefined ? sql`true` : sql`account_id = ${only}`} ORDER BY id`
 })
 

@@ -4,6 +4,7 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import { readMoving } from "../account/moving.ts"
 import { isLockTimeout } from "../db/held.ts"
 import { HOUR_MS } from "../time.ts"
 import { recogniseThrough } from "./recognition.ts"
@@ -103,11 +104,14 @@ const daysOf = (month: string): readonly [first: number, last: number] => {
 }
 
 /**
- * Closes the months up to `month`, once all revenue of theirs is recognised; `missed` are the accounts whose is not. Closing what
- * is closed changes nothing.
+ * Closes the months up to `month`, once all revenue of theirs is recognised; `missed` are the accounts whose is not. Does nothing while
+ * accounts move, and returns some of those: sums that are made of them here would be missing there. Closing what is closed changes
+ * nothing.
  */
 export const closeThrough = Effect.fn("ledger.close")(function* (month: string) {
   const sql = yield* SqlClient.SqlClient
+  const moving = yield* readMoving(["opened"])
+  if (moving.length > 0) return { moving }
   const [, last] = daysOf(month)
   const missed = yield* recogniseThrough(Math.min(last, dayOf(Date.now()) - 1))
   // Sandboxes are nobody's books: what is recognised there later is a correction.
@@ -121,9 +125,11 @@ export const closeThrough = Effect.fn("ledger.close")(function* (month: string) 
   return yield* booksState
 })
 
-/** Opens a closed month again, and those after it; undefined where it is not closed. */
+/** Opens a closed month again, and those after it; undefined where it is not closed. As closing, it does nothing while accounts move. */
 export const reopen = Effect.fn("ledger.reopen")(function* (month: string, reason: string) {
   const sql = yield* SqlClient.SqlClient
+  const moving = yield* readMoving(["opened"])
+  if (moving.length > 0) return { moving }
   const first = `${month}-01`
   const opened = yield* alone(
     Effect.gen(function* () {
@@ -134,7 +140,12 @@ export const reopen = Effect.fn("ledger.reopen")(function* (month: string, reaso
       if (rows.length === 0) return false
       yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 1)`
       yield* sql`DELETE FROM ledger_total WHERE month >= ${first}::date`
-      yield* sql`DELETE FROM ledger_totalled WHERE month >= ${first}::date`
+      // The months before stay summed, whether or not they were closed one by one here: accounts bring theirs from other cells.
+      yield* sql`
+        WITH opened AS (DELETE FROM ledger_totalled WHERE month >= ${first}::date RETURNING month)
+        INSERT INTO ledger_totalled (month)
+        SELECT (${first}::date - interval '1 month')::date WHERE EXISTS (SELECT 1 FROM opened)
+        ON CONFLICT (month) DO NOTHING`
       return true
     }),
   )

@@ -3,7 +3,7 @@ import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { carriedOut } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
-import { ofTenant, type Tenant } from "../db/tenant.ts"
+import { livesHere, ofTenant, type Tenant } from "../db/tenant.ts"
 import { inOneStatement, type Write } from "../db/writes.ts"
 import { newId } from "../ids.ts"
 import { CURRENCY } from "../money.ts"
@@ -174,7 +174,7 @@ export const checkLedger = Effect.fn("ledger.check")(function* (account?: string
         SELECT set_config('statement_timeout', '0', true), set_config('enable_hashjoin', 'on', true), set_config('enable_seqscan', 'on', true),
           set_config('billing.account', ${account ?? ""}, true)`
       const [count] = yield* sql<{ entries: number }>`
-        SELECT count(*) AS entries FROM ledger_entry WHERE ${account === undefined ? sql`true` : sql`account_id = ${account}`}`
+        SELECT count(*) AS entries FROM ledger_entry WHERE ${account === undefined ? livesHere(sql, "ledger_entry") : sql`account_id = ${account}`}`
       const breaches = yield* sql<{ problem: string }>`SELECT problem FROM finance.breaches LIMIT ${MAX_PROBLEMS}`
       return { ok: breaches.length === 0, entries: count!.entries, problems: breaches.map(({ problem }) => problem) }
     }),
@@ -202,7 +202,7 @@ interface Cursor {
 const START: Cursor = { account_id: "", livemode: false, entry_id: "" }
 
 const isRead = (sql: SqlClient.SqlClient, { account, livemode, month }: BooksFilter) => sql`
-  ${account === undefined ? sql`true` : sql`account_id = ${account}`}
+  ${livesHere(sql, "ledger_entry")} AND ${account === undefined ? sql`true` : sql`account_id = ${account}`}
   AND ${livemode === undefined ? sql`true` : sql`livemode = ${livemode}`}
   AND ${
     month === undefined

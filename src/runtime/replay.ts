@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import type { AnyMachineSnapshot, AnyStateMachine, EventFrom, InputFrom } from "xstate"
 import { create, decide, stateName, type TimedEvent } from "../../machines/decide.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
+import { livesHere } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./lifecycle.ts"
 
@@ -78,7 +79,7 @@ const replayAll = Effect.fnUntraced(function* (
   account: string | undefined,
 ) {
   const sql = yield* SqlClient.SqlClient
-  const ofAccount = account === undefined ? sql`true` : sql`account_id = ${account}`
+  const ofAccount = account === undefined ? livesHere(sql, "lifecycle_journal") : sql`account_id = ${account}`
   const only = actors.length === 0 ? ofAccount : sql`actor_id = ANY(${actors}::text[]) AND ${ofAccount}`
   const differing: Array<Difference> = []
   const seen = new Set<string>()

@@ -6,6 +6,7 @@
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ColumnTypes, names, records } from "../db/records.ts"
+import { staysHere } from "../db/tenant.ts"
 import { MARK_BYTES, type Place, Vault } from "./Vault.ts"
 
 /** Locked at once, for some ten milliseconds. */
@@ -42,9 +43,11 @@ const rotateBatch = Effect.fnUntraced(function* <Row extends object>(table: Secr
   const { value, isClear, erase } = clearIn(sql, table)
   const behind =
     after === undefined ? sql`` : sql`AND (${columns}) > (SELECT * FROM ${records(sql, [after], table.key)} a)`
+  // Of an account that moves nothing is written: its secrets go on as they are.
+  const isWritten = "account_id" in table.key ? staysHere(sql, table.name) : sql`true`
   const rows = yield* sql<Row & Stored>`
     SELECT ${columns}, ${value} AS clear, sealed FROM ${sql(table.name)}
-    WHERE (${isClear} OR encode(substring(sealed FROM 1 FOR ${MARK_BYTES}::integer), 'hex') <> ${vault.marks[0]!}) ${behind}
+    WHERE (${isClear} OR encode(substring(sealed FROM 1 FOR ${MARK_BYTES}::integer), 'hex') <> ${vault.marks[0]!}) ${behind} AND ${isWritten}
     ORDER BY ${columns} LIMIT ${MAX_BATCH} FOR UPDATE`
   const [opened, unopened] = yield* Effect.partition(rows, (row) => {
     const place = table.placeOf(row)
