@@ -6,6 +6,7 @@ import type { ClockEvent } from "../../machines/clock.ts"
 import { allParamsOf } from "../../machines/decide.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { ofTenant, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
+import { previousAttributes } from "../event/events.ts"
 import { newId } from "../ids.ts"
 import { invalid, noSuch, noSuchReference, type Problem, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
@@ -153,11 +154,12 @@ export const moveClock = Effect.fnUntraced(function* (
   }
   const { to, version, decision } = transition
   const row: ClockRow = { ...clocks.withSnapshot(changed, to, decision.snapshot.context), version }
+  const object = renderClock(row)
   const events = allParamsOf(decision, "emit").map(({ type }) => ({
     ...tenantOf(clock),
     type,
-    object: renderClock(row),
-    previous: { status: clock.state },
+    object,
+    previous: previousAttributes(renderClock(clock), object),
     test_clock_id: clock.id,
     at: event.at,
   }))

@@ -104,6 +104,26 @@ describe("a test clock", () => {
     expect((await api.get(`/customers/${customer}`)).status).toBe(404)
   })
 
+  it("tells with its arrival what it showed until then (I6)", async () => {
+    const { clock } = await subscribe(
+      api,
+      "2025-01-01T00:00:00Z",
+      "pm_test_success",
+      {},
+      { start_at: "2025-01-05T00:00:00Z" },
+    )
+    await advance(api, clock, "2025-01-02T00:00:00Z")
+    // Here it stands before it is ready: what is due at that instant comes first.
+    await advance(api, clock, "2025-01-05T00:00:00Z")
+    const arrivals = (await api.all("/events?type=test_clock.ready")).filter(
+      ({ data: { object } }) => object.id === clock,
+    )
+    expect(arrivals.map(({ data }) => [data.object.frozen_time, data.previous_attributes])).toEqual([
+      ["2025-01-05T00:00:00.000Z", { status: "advancing" }],
+      ["2025-01-02T00:00:00.000Z", { status: "advancing", frozen_time: "2025-01-01T00:00:00.000Z" }],
+    ])
+  })
+
   it("holds 10,000 customers and not one more", async () => {
     const clock = await createClock(api, "2025-01-01T00:00:00Z")
     await createCustomer(api, { test_clock: clock })
