@@ -146,15 +146,13 @@ const lockRetriable = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
 const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed: ChargeRow, named: string | undefined) {
   const now = yield* standingTime(tenant, failed.test_clock_id)
   const customer = yield* customers.lockOne(tenant, failed.customer_id, "SHARE")
+  const chosen = named === undefined ? undefined : yield* nameMethod(customer, named, "payment_method", now)
   const before = yield* lockRetriable(tenant, failed.id)
   const used = before.payment_method?.id ?? null
   const inOrder = before.payment_method_named
     ? [used, customer.default_payment_method_id]
     : [customer.default_payment_method_id, used]
-  const method =
-    named === undefined
-      ? yield* firstAttached(customer, inOrder)
-      : yield* nameMethod(customer, named, "payment_method", now)
+  const method = chosen ?? (yield* firstAttached(customer, inOrder))
   const made: OneOff = {
     customer,
     amountKobo: before.amount_kobo,

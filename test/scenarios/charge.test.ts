@@ -177,6 +177,16 @@ describe("retrying a one-off charge (decision E16)", () => {
     expect(third).toMatchObject({ status: "succeeded", payment_method: { id: "pm_test_visa" } })
     expect(refusal(await retry(third.id))).toEqual([422, "charge_not_retryable", null])
     expect(refusal(await retry(first.id))).toEqual([422, "charge_not_retryable", null])
+    // What the request names is looked at before the charge (A6).
+    for (const [method, code] of [
+      ["pm_none", "resource_missing"],
+      ["pm_test_typo", "parameter_invalid"],
+    ] as const)
+      expect(refusal(await retry(third.id, { payment_method: method }))).toEqual([400, code, "payment_method"])
+    // Nor is what a refused request names attached.
+    expect(refusal(await retry(third.id, { payment_method: "pm_test_verve" }))[1]).toBe("charge_not_retryable")
+    const methods: ReadonlyArray<{ readonly id: string }> = await api.all(`/customers/${customer}/payment-methods`)
+    expect(methods.map(({ id }) => id)).not.toContain("pm_test_verve")
   })
 
   it("by many at once makes one", async () => {
