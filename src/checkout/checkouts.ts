@@ -42,7 +42,7 @@ const checkCreate = (input: CheckoutCreate, livemode: boolean) => {
 /** The customer, locked, with its own now; without one, who buys is not known yet. */
 const lockCustomer = Effect.fnUntraced(function* (tenant: Tenant, found: CustomerRow | undefined) {
   if (found === undefined) return { customer: null, now: Date.now() }
-  const now = yield* standingTime(tenant, found.test_clock_id)
+  const now = yield* asReference(standingTime(tenant, found.test_clock_id), "customer")
   const customer: CustomerRow = yield* customers.lockOne(tenant, found.id, "SHARE")
   const sql = yield* SqlClient.SqlClient
   const open = yield* sql`

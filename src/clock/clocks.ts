@@ -8,7 +8,7 @@ import { HELD, MayWait } from "../db/held.ts"
 import { ofTenant, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { previousAttributes } from "../event/events.ts"
 import { newId } from "../ids.ts"
-import { invalid, noSuch, noSuchReference, type Problem, problem } from "../problem.ts"
+import { invalid, noSuchReference, type Problem, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { amended, moved } from "../runtime/outcome.ts"
@@ -70,8 +70,10 @@ export const standingAt = (sql: SqlClient.SqlClient, actor: string, clock: strin
 
 /** When a clock stands, as far as it does. */
 const timeOf = (id: string, row: ClockRow | undefined): Exit.Exit<number, Problem> => {
-  // Being deleted, and its customers with it.
-  if (row === undefined || row.state === "deleting") return Exit.fail(noSuch(CLOCK_NOUN, id))
+  if (row === undefined || row.state === "deleting")
+    return Exit.fail(
+      problem("resource_missing", `The customer's test clock ${id} was deleted, and the customer goes with it.`),
+    )
   if (row.state === "advancing")
     return Exit.fail(
       problem("test_clock_advancing", `The customer's test clock ${id} is advancing: wait for test_clock.ready.`),

@@ -16,7 +16,7 @@ import {
   methodKey,
   newTestMethod,
 } from "../payment_method/paymentMethods.ts"
-import { noSuchReference, type Problem } from "../problem.ts"
+import { asReference, noSuchReference, type Problem } from "../problem.ts"
 
 /** What a request names. */
 export interface Named {
@@ -89,7 +89,8 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
       const row = rows.get(customer)
       const missing = Effect.suspend(() => noSuchReference("customer", customer, "customer"))
       const clock = row?.test_clock_id ?? null
-      const time = row === undefined ? missing : clock === null ? Effect.succeed(now) : (times.get(clock) ?? missing)
+      const onClock = clock === null ? Effect.succeed(now) : asReference(times.get(clock) ?? missing, "customer")
+      const time = row === undefined ? missing : onClock
       const method =
         row === undefined || id === undefined
           ? Effect.succeed(undefined)

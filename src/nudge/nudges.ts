@@ -50,7 +50,7 @@ const subjectOf = Effect.fnUntraced(function* (tenant: Tenant, customerId: strin
 export const createNudge = Effect.fn("nudge.create")(function* (tenant: Tenant, input: NudgeCreate) {
   yield* checkMessage(input)
   const found = yield* asReference(customers.get(tenant, input.customer), "customer")
-  const now = yield* standingTime(tenant, found.test_clock_id)
+  const now = yield* asReference(standingTime(tenant, found.test_clock_id), "customer")
   // One at a time, so that the limit holds for nudges at once too.
   const customer = yield* customers.lockOne(tenant, found.id, "NO KEY UPDATE")
   const about = yield* subjectOf(tenant, customer.id, input.subscription ?? null)

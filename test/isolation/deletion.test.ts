@@ -73,15 +73,21 @@ describe("a clock that is being deleted", () => {
     expect((await api.all("/test/clocks")).map((one) => one.id)).toEqual([other])
     const joining = { name: "Late", test_clock: clock }
     expect(refusal(await api.post("/customers", joining))).toEqual([400, "resource_missing", "test_clock"])
-    for (const tried of [
-      await api.patch(`/customers/${customer}`, { name: "New" }),
+    const urls = { success_url: "https://shop.example/done", cancel_url: "https://shop.example/back" }
+    for (const naming of [
       await api.post("/subscriptions", { customer, plan }),
       await api.post("/charges", { customer, amount: 1000, currency: "NGN", payment_method: "pm_test_visa" }),
       await api.post("/nudges", { customer, template: "payment_due" }),
+      await api.post("/checkout-sessions", { mode: "subscription", plan, customer, ...urls }),
+    ])
+      expect(refusal(naming)).toEqual([400, "resource_missing", "customer"])
+    for (const tried of [
+      await api.patch(`/customers/${customer}`, { name: "New" }),
+      await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_visa" }),
       await api.post(`/subscriptions/${id}/cancel`),
       await api.post(`/subscriptions/${id}/unit-records`, { quantity: 1 }),
     ])
-      expect(refusal(tried).slice(0, 2)).toEqual([404, "resource_missing"])
+      expect(refusal(tried)).toEqual(missing)
     expect(refusal(await api.post("/test/events/trigger", { type: "a.b", object: customer }))).toEqual([
       400,
       "resource_missing",
