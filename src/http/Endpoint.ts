@@ -22,6 +22,8 @@ export interface Request<Body, Query> extends Tenant {
   readonly params: Readonly<Record<string, string>>
   readonly body: Body
   readonly query: Query
+  /** The key of the idempotency record that its response is stored in; null: it came without an Idempotency-Key. */
+  readonly recordKey: string | null
 }
 
 export interface Page<T> {

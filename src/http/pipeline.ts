@@ -218,7 +218,9 @@ export const createPipeline = <R>(
     const raw = isWrite(node) ? yield* readJson(node, hold) : {}
     const run = (held: Claim | undefined) =>
       Effect.flatMap(decode(call, match, raw), ({ body, query, fields }) => {
-        const request = { ...tenant, caller: { name: nameOf(asker) }, id: params.id ?? "", params, body, query }
+        const caller = { name: nameOf(asker) }
+        const recordKey = held?.key.name ?? null
+        const request = { ...tenant, caller, id: params.id ?? "", params, body, query, recordKey }
         return runHandler({ endpoint, request, asker, held, fields, expanders })
       })
     const again = (stored: Stored) =>

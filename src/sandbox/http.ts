@@ -10,5 +10,5 @@ export const sandboxEndpoints = [
     kind: "write",
     run: (request) => Effect.map(triggerEvent(request, request.body), renderEvent),
   }),
-  bind(sandboxApi.reset, { kind: "write", run: (request) => requestReset(request) }),
+  bind(sandboxApi.reset, { kind: "write", run: (request) => requestReset(request, request.recordKey) }),
 ]

@@ -13,11 +13,12 @@ import { problem } from "../problem.ts"
 /** The class of the locks that enter_sandbox takes. */
 const SANDBOX_LOCKS = 7_301_003
 
-/** Asks for a sandbox to be emptied; in the running transaction. */
-export const requestReset = Effect.fn("sandbox.reset")(function* ({ account_id }: Tenant) {
+/** Asks for a sandbox to be emptied; in the running transaction. `recordKey` is of the idempotency record that has the answer. */
+export const requestReset = Effect.fn("sandbox.reset")(function* ({ account_id }: Tenant, recordKey: string | null) {
   const sql = yield* SqlClient.SqlClient
   const marked = yield* sql`
-    INSERT INTO sandbox_reset (account_id, livemode) VALUES (${account_id}, false) ON CONFLICT DO NOTHING RETURNING 1`
+    INSERT INTO sandbox_reset (account_id, livemode, record_key) VALUES (${account_id}, false, ${recordKey})
+    ON CONFLICT DO NOTHING RETURNING 1`
   if (marked.length === 0) return yield* problem("reset_in_progress", "The sandbox is being reset already.")
   yield* requestDeletions([{ account_id, livemode: false, id: SANDBOX }])
   return { status: "resetting" as const }
@@ -56,7 +57,12 @@ export const SANDBOX_STEPS: ReadonlyArray<Step> = [
   // Whoever is booking days is through then, and nobody finds a book any more.
   rowsOf({ table: "revenue_book" }),
   ledgerEntries,
-  // What is answered is forgotten too, save the answers to requests like the one for this reset.
-  rowsOf({ table: "idempotency_record", key: "key", where: "response_status <> 202" }),
+  // Requests are forgotten too, answered or not, save the one for this reset. One that is still under way can store nothing any more.
+  rowsOf({
+    table: "idempotency_record",
+    key: "key",
+    where:
+      "key IS DISTINCT FROM (SELECT record_key FROM sandbox_reset r WHERE (r.account_id, r.livemode) = (idempotency_record.account_id, idempotency_record.livemode))",
+  }),
   rowsOf({ table: "sandbox_reset", key: "account_id" }),
 ]

@@ -207,7 +207,7 @@ describe("batches", () => {
     const sandbox = { account_id: crowded.id, livemode: false }
     await CROWD.run(() => requestDeletions([{ ...sandbox, id: doomed }]))
     const ofClock = await measuredAll()
-    await CROWD.run(() => requestReset(sandbox))
+    await CROWD.run(() => requestReset(sandbox, null))
     const ofSandbox = await measuredAll()
     for (const clock of [crowd, doomed])
       expect(Object.values(await CROWD.run(() => rowsLeft(clock))).every((n) => n === 0)).toBe(true)

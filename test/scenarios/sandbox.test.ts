@@ -250,6 +250,17 @@ describe("POST /test/reset (decision M2)", () => {
     const bystander = await createCustomer(api)
     const key = { "idempotency-key": "customer-1" }
     data(await mine.post("/customers", { name: "Again" }, key), 201)
+    const other = { "idempotency-key": "clock-1" }
+    const towards = { frozen_time: "2025-02-20T00:00:00Z" }
+    data(await mine.post(`/test/clocks/${clock}/advance`, towards, other), 202)
+    // One that was begun and not answered: its process died once it had made something.
+    const cut = { "idempotency-key": "cut-short" }
+    data(await mine.post("/plans", { name: "Cut", amount: 5000, currency: "NGN", billing_cycle: "daily" }, cut), 201)
+    await database.run(
+      (sql) => sql`
+        UPDATE idempotency_record SET response_status = NULL, response_body = NULL, resource_id = ${id}
+        WHERE account_id = ${made.account.id} AND created_at = (SELECT max(created_at) FROM idempotency_record WHERE account_id = ${made.account.id})`,
+    )
 
     expect(refusal(await mine.post("/test/reset"))).toEqual([400, "parameter_missing", "confirm"])
     expect(refusal(await mine.post("/test/reset", { confirm: "yes" }))).toEqual([400, "parameter_invalid", "confirm"])
@@ -278,6 +289,10 @@ describe("POST /test/reset (decision M2)", () => {
     // Keys of requests before the reset are free again.
     const again = await mine.post("/customers", { name: "Again" }, key)
     expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([201, null])
+    for (const freed of [other, cut]) {
+      const anew = await mine.post("/customers", { name: "Anew" }, freed)
+      expect([anew.status, anew.headers.get("idempotent-replayed")]).toEqual([201, null])
+    }
     await createPlan(mine)
     expect(refusal(await live.post("/test/reset", { confirm: "RESET" }))).toEqual([404, "route_missing", null])
   })
