@@ -35,6 +35,20 @@ interface OfCustomer extends Ref {
   readonly customer_id: string
 }
 
+/**
+ * Locks a customer's subscriptions that may be billed: what is being billed with the default from before is seen from then on, and
+ * what is billed later is billed with the new one. All of them at once, since those with a bill alone are not those that get one now.
+ */
+const holdBillable = Effect.fnUntraced(function* (customer: CustomerRow) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    SELECT count(*) FROM (
+      SELECT 1 FROM subscription
+      WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND status NOT IN ('incomplete', 'cancelled')
+      ORDER BY id FOR UPDATE
+    ) s`
+})
+
 /** The subscriptions on which payment methods of customers would be tried, were they the default: those that have a bill which another is for. */
 export const findTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Offered>) {
   if (offered.length === 0) return []
@@ -107,7 +121,7 @@ export const methodUsersLayer = Layer.effect(
   Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Payments | Vault | VatRate>(), (context) =>
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
-        Effect.map(tryMethods([{ customer, methodId, now }]), (attempts) =>
+        Effect.map(Effect.andThen(holdBillable(customer), tryMethods([{ customer, methodId, now }])), (attempts) =>
           Effect.provideContext(Effect.asVoid(pay(attempts, now)), context),
         ).pipe(Effect.provideContext(context)),
       methodRemoved: (customer, methodId, now) =>

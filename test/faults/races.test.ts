@@ -8,6 +8,7 @@ import { chargeTimers } from "../../src/collecting/collect.ts"
 import { sweep } from "../../src/runtime/fire.ts"
 import { subscriptionTimers } from "../../src/subscription/timers.ts"
 import type { Answer } from "../support/api.ts"
+import { holdTable } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { rewind } from "../support/rewind.ts"
 import { useServices } from "../support/services.ts"
@@ -270,6 +271,30 @@ describe("a race between", () => {
       expect(await outcome(id)).toMatchObject({ status: "active", paid: 1, open: 0, owed: 0, cash: 200_000 })
       expect(await eventsOf(id, "subscription.recovered")).toBe(1)
     }
+    await expectWhole(database)
+  })
+})
+
+describe("a new default payment method", () => {
+  it.each([
+    ["the default from before", undefined],
+    ["a method of the subscription's own", "pm_test_success_then_insufficient_funds"],
+  ])("that is set while a renewal by %s is being decided is tried when that fails (E25)", async (_, own) => {
+    const customer = await createCustomer(api)
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success_then_do_not_honor" }))
+    const plan = await createPlan(api, { billing_cycle: "weekly", amount: 100_000 })
+    const { id } = data(await api.post("/subscriptions", { customer, plan, payment_method: own }), 201)
+    await pass(WEEK_MS)
+    // It is decided, by the old methods, and cannot be written yet.
+    const writing = await holdTable(database, "lifecycle_journal")
+    const renewing = work()
+    await writing.stands()
+    const setting = api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" })
+    await Promise.race([setting, writing.stands(2)])
+    await writing.release()
+    await renewing
+    data(await setting)
+    expect(await outcome(id)).toMatchObject({ status: "active", attempts: 2, paid: 1, open: 0, owed: 0, cash: 200_000 })
     await expectWhole(database)
   })
 })
