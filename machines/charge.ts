@@ -63,6 +63,11 @@ const ASK_AFTER_MS: ReadonlyArray<number> = [10 * SECOND_MS, MINUTE_MS, 5 * MINU
 /** A reference that the rail does not know this often, this long after the send, was never charged. */
 export const MAX_NOT_FOUND_ASKS = 3
 export const NOT_FOUND_AFTER_MS = 10 * MINUTE_MS
+/**
+ * A charge that succeeded is asked about again where somebody says that it failed, until it was asked about so often in all: more than
+ * hourly for a week, and no more however often it is said.
+ */
+export const MAX_ASKS_ABOUT_PAID = 200
 /** A page that nobody has paid on for so long is given up; so the rail is asked then, too. */
 export const PAGE_LIFETIME_MS = 30 * MINUTE_MS
 const ASK_ABOUT_PAGE_AFTER_MS: ReadonlyArray<number> = [...ASK_AFTER_MS, PAGE_LIFETIME_MS]
@@ -121,6 +126,7 @@ export const chargeMachine = setup({
   },
   delays: { ask: ({ context, event }) => nextAskAt(context, event.at) - event.at },
   guards: {
+    mayAskAgain: ({ context }) => context.asks < MAX_ASKS_ABOUT_PAID,
     wasRefused: ({ context }) => context.refusedFor !== null,
     mayReturn: ({ context, event }) => isOpen(context, event.at) && !context.page!.returned,
     hasPage: ({ context }) => context.page !== null,
@@ -199,6 +205,7 @@ export const chargeMachine = setup({
     },
     succeeded: {
       on: {
+        "rail.ask": { guard: "mayAskAgain", actions: ["countAsk", "ask"] },
         "rail.failed": {
           target: "contradicted",
           actions: {

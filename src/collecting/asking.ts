@@ -19,20 +19,22 @@ export const queueAsks = (of: ReadonlyArray<ChargeRow>, urgent: boolean) =>
     urgent,
   )
 
-/** What an event does to locked charges: those that it moves are asked about, and so are those that are being asked about. */
-const askAbout = Effect.fnUntraced(function* (
-  of: ReadonlyArray<ChargeRow>,
-  type: Extract<ChargeEvent["type"], "rail.ask" | "rail.return">,
-  urgent: boolean,
-) {
+type Asking = Extract<ChargeEvent["type"], "rail.ask" | "rail.return">
+
+/** Writes what an event does to locked charges; returns those that it moves. */
+const moveAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, type: Asking) {
   const now = Date.now()
   const transitions = advance(
     chargeLifecycle,
     of.map((row) => ({ row, event: { type, at: now } })),
   )
   yield* commit(transitions.map((transition) => moved(chargeLifecycle, transition, rowAfter(transition, now))))
-  yield* queueAsks(of, urgent)
+  return transitions.map(({ row }) => row)
 })
+
+/** What an event does to locked charges: those that it moves are asked about, and so are those that are being asked about. */
+const askAbout = (of: ReadonlyArray<ChargeRow>, type: Asking, urgent: boolean) =>
+  Effect.andThen(moveAll(of, type), queueAsks(of, urgent))
 
 /**
  * Has rails asked now about charges that are not settled, in the running transaction. About one that failed too: it may have
@@ -45,6 +47,18 @@ export const askNow = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
     "rail.ask",
     false,
   )
+})
+
+/**
+ * Has rails asked about charges that are paid, which somebody denies, in the running transaction: as often as the charge allows it,
+ * and not about one that its rail has contradicted already (decision F2). Verifications are sent back anyhow (decision P8).
+ */
+export const askWhetherPaid = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
+  const rows = yield* charges.lock(refs)
+  const paid = rows.filter(
+    ({ rail, status, purpose }) => isOutside(rail) && status === "succeeded" && purpose !== "verification",
+  )
+  yield* queueAsks(yield* moveAll(paid, "rail.ask"), false)
 })
 
 /** The buyer has come back from the rail's page, or looks again how things stand. */

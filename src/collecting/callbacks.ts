@@ -1,4 +1,4 @@
-/** Acts on what callbacks of rails named: the rail is asked about it, and nothing else of a callback counts (decision P13). */
+/** Acts on what callbacks of rails named: the rail is asked about it, and nothing else of a callback is believed (decision P13). */
 import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
@@ -8,7 +8,7 @@ import { Lookout } from "../process/Lookout.ts"
 import { whenWoken } from "../process/workers.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { askAboutRefunds } from "../refund/requests.ts"
-import { askNow } from "./asking.ts"
+import { askNow, askWhetherPaid } from "./asking.ts"
 
 const MAX_BATCH = 200
 /** However often a reference is named, this process follows it up so seldom: whoever has the keys may name it without end. */
@@ -19,27 +19,29 @@ interface Named {
   readonly livemode: boolean
   readonly rail: OutsideRail
   readonly reference: string
+  readonly denies: boolean
 }
 
-const NAMED = { account_id: "text", livemode: "boolean", rail: "text", reference: "text" } as const
+const NAMED = { account_id: "text", livemode: "boolean", rail: "text", reference: "text", denies: "boolean" } as const
 
 /**
- * Takes the next references, and has rails asked about the charges that they name; of one that is paid already there is
- * nothing to ask but how its refund stands. References that nobody knows are dropped. In the running transaction.
+ * Takes the next references, and has rails asked about the charges that they name; about one that is paid
+ * already only where a callback denies that, and how its refund stands. References that nobody knows are dropped. In the running transaction.
  */
 const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   const named = yield* sql<Named>`
-    SELECT account_id, livemode, rail, reference FROM rail_callback c
+    SELECT account_id, livemode, rail, reference, denies FROM rail_callback c
     WHERE account_id || ' ' || reference <> ALL(${resting}::text[]) AND ${staysHere(sql, "c")} LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`
   if (named.length === 0) return named
-  const found = yield* sql<Ref & { is_settled: boolean; refund_id: string | null }>`
-    SELECT c.account_id, c.livemode, c.id, c.status = 'succeeded' AS is_settled, f.id AS refund_id
+  const found = yield* sql<Ref & { is_paid: boolean; denies: boolean; refund_id: string | null }>`
+    SELECT c.account_id, c.livemode, c.id, c.status = 'succeeded' AS is_paid, r.denies, f.id AS refund_id
     FROM ${records(sql, named, NAMED)} r
     JOIN charge c ON (c.account_id, c.livemode, c.id, c.rail) = (r.account_id, r.livemode, r.reference, r.rail)
     LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode, f.status) = (c.id, c.account_id, c.livemode, 'pending')
     ORDER BY c.id`
-  yield* askNow(found.filter(({ is_settled }) => !is_settled))
+  yield* askNow(found.filter(({ is_paid }) => !is_paid))
+  yield* askWhetherPaid(found.filter(({ is_paid, denies }) => is_paid && denies))
   yield* askAboutRefunds(
     found.flatMap(({ refund_id, ...ref }) => (refund_id === null ? [] : [{ ...ref, id: refund_id }])),
   )

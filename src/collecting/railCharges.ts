@@ -160,6 +160,10 @@ const alertMisconfigured = (heard: ReadonlyArray<HeardCall>) =>
     { discard: true },
   )
 
+/** Whether a charge is settled, and its rail may say the opposite. What was taken for a verification is sent back anyhow. */
+const mayBeContradicted = ({ status, purpose }: ChargeRow): boolean =>
+  status === "failed" || (status === "succeeded" && purpose !== "verification")
+
 const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
   const subjects = yield* readSubjects(all.map(({ call }) => call))
   const again: Array<TakenCall> = []
@@ -170,8 +174,8 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
     // A clock that is set back makes no answer older than its question.
     const at = Math.max(charge.sent_at, endedAt)
     const meaning = meaningOf(charge, call.kind, heard, at)
-    // Of one that failed nobody asks again by a timer: its rail announced something, and it may have been paid after all.
-    if (call.kind === "ask" && charge.status === "failed" && !isAnswered(charge, heard)) later.push(call)
+    // Of one that is settled nobody asks again by a timer: its rail announced something, and may contradict what it said before.
+    if (call.kind === "ask" && mayBeContradicted(charge) && !isAnswered(charge, heard)) later.push(call)
     if (meaning !== undefined) return [{ ...meaning, charge, at }]
     again.push(call)
     return []

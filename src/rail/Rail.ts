@@ -129,6 +129,14 @@ export interface CallbackRequest {
   readonly body: Buffer
 }
 
+/** What a callback says that counts (decision P13). */
+export interface Announcement {
+  /** In our spelling: 1 to 200 printable ASCII characters. */
+  readonly reference: string
+  /** It says that this was not paid, or not any more. That is not believed, but a reason to ask about what was paid. */
+  readonly denies: boolean
+}
+
 /** One rail of the outside world. No call fails: what went wrong is what was heard. */
 export interface Rail {
   readonly name: OutsideRail
@@ -146,9 +154,6 @@ export interface Rail {
   ) => Effect.Effect<HeardRefund | UnknownReference | NotHeard>
   /** Whether a callback was signed with these credentials; compared in constant time. */
   readonly isSigned: (request: CallbackRequest, credentials: Credentials) => boolean
-  /**
-   * The reference that a callback is about, in our spelling, as far as one can be read from it: 1 to 200 printable ASCII
-   * characters. Nothing else of it counts.
-   */
-  readonly referenceOf: (body: Buffer) => string | undefined
+  /** What a callback is about, as far as a reference can be read from it. */
+  readonly announcementIn: (body: Buffer) => Announcement | undefined
 }

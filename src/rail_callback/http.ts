@@ -12,8 +12,8 @@ const UNSIGNED = problem("signature_invalid", "This is not signed by the rail wi
 const OK = { contentType: "text/plain", body: Buffer.from("ok") }
 
 /**
- * What rails say of transactions (decisions P12, P13), at `/callbacks/{rail}/{account}`: which reference to ask about, and
- * nothing else of it counts. Without an account that is on the rail nothing of the body is even received.
+ * What rails say of transactions (decisions P12, P13), at `/callbacks/{rail}/{account}`: which reference to ask about;
+ * nothing else of it is believed. Without an account that is on the rail nothing of the body is even received.
  */
 export const railCallbacks = [
   publicRoute(
@@ -28,8 +28,8 @@ export const railCallbacks = [
           const adapter = (yield* Rails).of(rail)
           const request = { headers, body: yield* body }
           if (!credentials.some((one) => adapter.isSigned(request, one))) return yield* UNSIGNED
-          const reference = adapter.referenceOf(request.body)
-          if (reference !== undefined) yield* (yield* RailCallbacks).note({ account_id: account, rail, reference })
+          const announced = adapter.announcementIn(request.body)
+          if (announced !== undefined) yield* (yield* RailCallbacks).note({ account_id: account, rail, ...announced })
           else yield* Effect.annotateLogs(Effect.logInfo("a callback names no reference"), { account, rail })
           return OK
         }),

@@ -2,7 +2,7 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { initialTransition, type SnapshotFrom } from "xstate"
-import { type ChargeEvent, chargeMachine, PAGE_LIFETIME_MS } from "../../machines/charge.ts"
+import { type ChargeEvent, chargeMachine, MAX_ASKS_ABOUT_PAID, PAGE_LIFETIME_MS } from "../../machines/charge.ts"
 import { type Decision, decide, hasEffect, paramsOf, stateName } from "../../machines/decide.ts"
 import { MAX_REFUND_FAILURES, REFUND_AGAIN_AFTER_MS, type RefundEvent, refundMachine } from "../../machines/refund.ts"
 
@@ -52,6 +52,23 @@ describe("a charge", () => {
       { type: "rail.not_found", at: AT + 11 * SECOND_MS },
     ])
     expect([state, snapshot.context.refusedFor]).toEqual(["failed", "rail_rate_limited"])
+  })
+
+  it("that succeeded is asked about again, so often and not once it is contradicted", () => {
+    let snapshot = decide(chargeMachine, charge(), { type: "rail.succeeded", at: AT }).snapshot
+    const ask: ChargeEvent = { type: "rail.ask", at: AT }
+    for (let n = 0; n < MAX_ASKS_ABOUT_PAID; n++) {
+      const step = decide(chargeMachine, snapshot, ask)
+      expect([stateName(step.snapshot), hasEffect(step, "ask")]).toEqual(["succeeded", true])
+      snapshot = step.snapshot
+    }
+    expect(decide(chargeMachine, snapshot, ask).changed).toBe(false)
+    const denied = charged([
+      { type: "rail.succeeded", at: AT },
+      { type: "rail.failed", at: AT, code: "processor_error", message: null },
+    ])
+    expect(denied.state).toBe("contradicted")
+    expect(decide(chargeMachine, denied.snapshot, ask).changed).toBe(false)
   })
 
   it("on the rail's page is given up when the buyer has come back, or after half an hour, without a payment", () => {

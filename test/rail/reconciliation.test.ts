@@ -8,6 +8,7 @@ import { data, eventually } from "../support/story.ts"
 const { database, open, callbackUrl } = useRails()
 
 const PRICE = 500_000
+const HOUR_MS = 3_600_000
 
 /** The rail calls back about a charge, and whoever asks it then is through. */
 const callBack = async (account: LiveAccount, url: string, charge: string): Promise<void> => {
@@ -20,6 +21,13 @@ const callBack = async (account: LiveAccount, url: string, charge: string): Prom
 
 const underWay = (account: LiveAccount) =>
   database.run((sql) => sql`SELECT 1 FROM rail_call WHERE account_id = ${account.id}`).then((rows) => rows.length)
+
+/** Whatever was called back is looked into. */
+const followedUp = (account: LiveAccount) =>
+  eventually(async () => {
+    const noted = await database.run((sql) => sql`SELECT 1 FROM rail_callback WHERE account_id = ${account.id}`)
+    return noted.length === 0 && (await underWay(account)) === 0 ? true : undefined
+  })
 
 /** What differs, how the rail mends it, and what is listed (by kind and amount). */
 const DIFFERING: ReadonlyArray<{
@@ -94,11 +102,56 @@ describe.concurrent.each(BOTH)("%s", (name) => {
     const url = callbackUrl(name, account)
     const callback = account.rail.callbackFor(id, { merchant: account.merchant })
     expect(await Promise.all([post(url, callback), post(url, callback)])).toEqual([200, 200])
-    const noted = () => database.run((sql) => sql`SELECT 1 FROM rail_callback WHERE account_id = ${account.id}`)
-    await eventually(async () => ((await noted()).length === 0 && (await underWay(account)) === 0 ? true : undefined))
+    await followedUp(account)
     expect(await account.books()).toEqual(books)
     expect(await account.exceptions()).toEqual([["amount_exceeds", id, PRICE + excess]])
     expect(await account.events(id)).toEqual(["charge.succeeded succeeded"])
+  })
+
+  it("lists once what the rail takes back after it was paid, and books nothing of it", async () => {
+    const account = await open(name)
+    const url = callbackUrl(name, account)
+    const { merchant, rail } = account
+    const subscription = await account.subscribe(PRICE)
+    const { id } = await account.latest(subscription)
+    const transaction = merchant.books.get(id)
+    const asked = () => rail.calls.of("verify", transaction.reference).length
+    const told = async (data: object) => {
+      expect(await post(url, rail.callbackFor(id, { merchant, data: { ...data } }))).toBe(200)
+      await followedUp(account)
+    }
+    // What is known already is not asked about; what is denied is, and that alone means nothing.
+    await told({})
+    expect(asked()).toBe(0)
+    await told({ status: "failed" })
+    expect(asked()).toBe(1)
+    expect(await account.exceptions()).toEqual([])
+
+    merchant.books.apply(transaction, { kind: "decline", words: "Reversed by the bank" })
+    for (let times = 0; times < 3; times++) await told({ status: "failed" })
+    expect(asked()).toBe(2)
+    expect(await account.exceptions()).toEqual([["failed_after_success", id, null]])
+    expect(data(await account.api.get(`/charges/${id}`))).toMatchObject({ status: "succeeded", failure_code: null })
+    expect(data(await account.api.get(`/subscriptions/${subscription}`)).status).toBe("active")
+    expect(await account.events(id)).toEqual(["charge.succeeded succeeded"])
+    expect(await account.books()).toEqual({ clearing: PRICE, deferred_revenue: -PRICE })
+  })
+
+  it("asks an hour later about what is denied where the rail does not answer", async () => {
+    const account = await open(name)
+    const { id } = await account.charge(PRICE)
+    account.plan("verify", faults.unavailableBefore())
+    const { merchant } = account
+    merchant.books.apply(merchant.books.get(id), { kind: "decline", words: "Reversed by the bank" })
+    const callback = account.rail.callbackFor(id, { merchant, data: { status: "failed" } })
+    expect(await post(callbackUrl(name, account), callback)).toBe(200)
+    const waits = () =>
+      database.run((sql) => sql`SELECT 1 FROM rail_call WHERE id = ${id} AND queued_at > now() + interval '50 minutes'`)
+    await eventually(async () => ((await waits()).length === 1 ? true : undefined))
+    expect(await account.exceptions()).toEqual([])
+    await account.pass(HOUR_MS)
+    await followedUp(account)
+    expect(await account.exceptions()).toEqual([["failed_after_success", id, null]])
   })
 
   it("owes back what was paid after it had failed, once however often it is heard", async () => {

@@ -49,9 +49,27 @@ describe("a callback of Paystack's", () => {
     [[], undefined],
     [null, undefined],
   ])("about a reference: %j", async (event, reference) => {
-    const of = (text: string) => server.hear("paystack", (rail) => Effect.succeed(rail.referenceOf(Buffer.from(text))))
-    expect(await of(JSON.stringify(event))).toBe(reference)
+    const of = (text: string) =>
+      server.hear("paystack", (rail) => Effect.succeed(rail.announcementIn(Buffer.from(text))))
+    expect((await of(JSON.stringify(event)))?.reference).toBe(reference)
     expect(await of(`${JSON.stringify(event)}}`)).toBeUndefined()
+  })
+
+  it.each([
+    ["charge.success", { status: "success" }, false],
+    ["charge.failed", { status: "failed" }, true],
+    ["charge.success", { status: "reversed" }, true],
+    ["charge.success", {}, false],
+    ["charge.failed", { status: 5 }, false],
+    ["refund.pending", { status: "pending" }, false],
+    ["refund.failed", { status: "failed" }, false],
+    ["refund.processed", { status: "processed" }, true],
+  ])("%s with %j denies a payment: %s", async (event, data, denies) => {
+    const body = Buffer.from(JSON.stringify({ event, data: { reference: "chg-01", ...data } }))
+    expect(await server.hear("paystack", (rail) => Effect.succeed(rail.announcementIn(body)))).toEqual({
+      reference: "chg_01",
+      denies,
+    })
   })
 })
 
@@ -99,8 +117,22 @@ describe("a callback of Flutterwave's", () => {
     ["chg_01", undefined],
   ])("about a reference: %j", async (event, reference) => {
     const of = (text: string) =>
-      server.hear("flutterwave", (rail) => Effect.succeed(rail.referenceOf(Buffer.from(text))))
-    expect(await of(JSON.stringify(event))).toBe(reference)
+      server.hear("flutterwave", (rail) => Effect.succeed(rail.announcementIn(Buffer.from(text))))
+    expect((await of(JSON.stringify(event)))?.reference).toBe(reference)
     expect(await of(`${JSON.stringify(event)}}`)).toBeUndefined()
+  })
+
+  it.each([
+    [{ event: "charge.completed", data: { tx_ref: "chg_01", status: "successful" } }, false],
+    [{ event: "charge.completed", data: { tx_ref: "chg_01", status: "failed" } }, true],
+    [{ event: "charge.completed", data: { tx_ref: "chg_01" } }, false],
+    [{ txRef: "chg_01", status: "successful" }, false],
+    [{ txRef: "chg_01", status: "failed" }, true],
+  ])("%j denies a payment: %s", async (event, denies) => {
+    const body = Buffer.from(JSON.stringify(event))
+    expect(await server.hear("flutterwave", (rail) => Effect.succeed(rail.announcementIn(body)))).toEqual({
+      reference: "chg_01",
+      denies,
+    })
   })
 })

@@ -4,7 +4,7 @@ import { Redacted, Schema } from "effect"
 import { parseExactly } from "../../json.ts"
 import { isSame } from "../../sameSecret.ts"
 import { Part, readerOf, referenceIn } from "../fields.ts"
-import type { CallbackRequest, Credentials } from "../Rail.ts"
+import type { Announcement, CallbackRequest, Credentials } from "../Rail.ts"
 
 /**
  * `flutterwave-signature`: HMAC-SHA256 of the raw body with the webhook secret, in base64. Older accounts get `verif-hash`
@@ -18,12 +18,14 @@ export const isSigned = ({ headers, body }: CallbackRequest, { webhook_secret: s
   return (signature !== undefined && isSame(signature, right)) || (hash !== undefined && isSame(hash, key))
 }
 
-const readEvent = readerOf(Schema.Struct({ data: Part, txRef: Part }))
-const readData = readerOf(Schema.Struct({ tx_ref: Part, txRef: Part }))
+const readEvent = readerOf(Schema.Struct({ data: Part, txRef: Part, status: Part }))
+const readData = readerOf(Schema.Struct({ tx_ref: Part, txRef: Part, status: Part }))
 
 /** `data.tx_ref`; older callbacks have `txRef`, in `data` or beside it. */
-export const referenceOf = (body: Buffer): string | undefined => {
+export const announcementIn = (body: Buffer): Announcement | undefined => {
   const event = readEvent(parseExactly(body.toString("utf8")))
   const data = readData(event?.data)
-  return referenceIn(data?.tx_ref ?? data?.txRef ?? event?.txRef)
+  const reference = referenceIn(data?.tx_ref ?? data?.txRef ?? event?.txRef)
+  if (reference === undefined) return undefined
+  return { reference, denies: (data?.status ?? event?.status) === "failed" }
 }

@@ -4,7 +4,7 @@ import { callRail, refusalOfAsk, refusalOfCall, refusalOfRefund } from "../heari
 import type { RailClient } from "../http.ts"
 import type { PagePayment, Rail, RefundCall, TokenCharge } from "../Rail.ts"
 import { chargeIn, pageIn, refundIn, refusalIn, transactionIn } from "./answers.ts"
-import { isSigned, referenceOf } from "./callbacks.ts"
+import { announcementIn, isSigned } from "./callbacks.ts"
 import { toNaira } from "./naira.ts"
 
 /** As long as a page is waited for (decision P6). */
@@ -87,5 +87,5 @@ export const flutterwave = (client: RailClient): Rail => ({
   }),
 
   isSigned,
-  referenceOf,
+  announcementIn,
 })

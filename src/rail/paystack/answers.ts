@@ -105,6 +105,9 @@ const STATUSES = {
   reversed: "failed",
 } as const satisfies Record<string, HeardTransaction["status"]>
 
+/** Whether a status, as a callback has it, says that this was not paid, or not any more. */
+export const isDenial = (status: unknown): boolean => status === "failed" || status === "reversed"
+
 const TYPES: Readonly<Record<string, PaymentMethodType>> = {
   bank: "bank_account",
   direct_debit: "bank_account",

@@ -4,8 +4,8 @@ import { Redacted, Schema } from "effect"
 import { parseExactly } from "../../json.ts"
 import { isSame } from "../../sameSecret.ts"
 import { Part, readerOf, referenceIn } from "../fields.ts"
-import type { CallbackRequest, Credentials } from "../Rail.ts"
-import { fromPaystack } from "./answers.ts"
+import type { Announcement, CallbackRequest, Credentials } from "../Rail.ts"
+import { fromPaystack, isDenial } from "./answers.ts"
 
 /** `x-paystack-signature`: HMAC-SHA512 of the raw body with the secret key, in hexadecimal digits. */
 export const isSigned = ({ headers, body }: CallbackRequest, { secret_key: key }: Credentials): boolean => {
@@ -17,12 +17,13 @@ export const isSigned = ({ headers, body }: CallbackRequest, { secret_key: key }
 const readEvent = readerOf(
   Schema.Struct({
     event: Part,
-    data: Schema.Struct({ reference: Part, transaction_reference: Part, transaction: Part }),
+    data: Schema.Struct({ status: Part, reference: Part, transaction_reference: Part, transaction: Part }),
   }),
 )
 const readTransaction = readerOf(Schema.Struct({ reference: Schema.String }))
 
-export const referenceOf = (body: Buffer): string | undefined => {
+/** A refund that is through takes back a payment; what else becomes of one says nothing of that. */
+export const announcementIn = (body: Buffer): Announcement | undefined => {
   const found = readEvent(parseExactly(body.toString("utf8")))
   if (found === undefined) return undefined
   const { event, data } = found
@@ -32,5 +33,6 @@ export const referenceOf = (body: Buffer): string | undefined => {
       ? (data.transaction_reference ?? readTransaction(data.transaction)?.reference ?? data.reference)
       : data.reference,
   )
-  return reference === undefined ? undefined : fromPaystack(reference)
+  if (reference === undefined) return undefined
+  return { reference: fromPaystack(reference), denies: isRefund ? event === "refund.processed" : isDenial(data.status) }
 }

@@ -4,7 +4,7 @@ import { callRail, refusalOfAsk, refusalOfCall, refusalOfRefund } from "../heari
 import type { RailClient } from "../http.ts"
 import type { PagePayment, Rail, TokenCharge } from "../Rail.ts"
 import { pageIn, pausedIn, refundIn, refusalIn, throttledIn, toPaystack, transactionIn } from "./answers.ts"
-import { isSigned, referenceOf } from "./callbacks.ts"
+import { announcementIn, isSigned } from "./callbacks.ts"
 
 /** Transfers begin at ₦100. Below that is what is charged to save a payment method, which neither they nor USSD do. */
 const MIN_TRANSFER_KOBO = 10_000
@@ -72,5 +72,5 @@ export const paystack = (client: RailClient): Rail => ({
   }),
 
   isSigned,
-  referenceOf,
+  announcementIn,
 })
