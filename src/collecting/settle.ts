@@ -17,7 +17,7 @@ import type { NowOf } from "../time.ts"
 import { type Answer, decide, type Standing } from "./answers.ts"
 import { settleAsKnown } from "./asKnown.ts"
 import { commitAttempts } from "./attempts.ts"
-import { ChargeOwners } from "./ChargeOwners.ts"
+import { type Answered, ChargeOwners } from "./ChargeOwners.ts"
 import type { HeardException } from "./heard.ts"
 
 /**
@@ -80,6 +80,12 @@ interface Settled {
   readonly following: ReadonlyArray<ChargeRow>
 }
 
+/** Whether an answer is the first to say that the rail took the money: of what is pending, or of what had failed (decision P10). */
+const isTaken = ({ before, after }: Answered): boolean =>
+  before.status === "pending"
+    ? after.status === "succeeded"
+    : before.status === "failed" && after.contradictions.length > before.contradictions.length
+
 const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
   const { answered, settlements, outcomes, attempts } = yield* decide(locked, answers, nowOf)
   const isLocked = new Set(locked.rows.map(({ id }) => id))
@@ -92,11 +98,11 @@ const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: Readonly
   )
   const following = yield* Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
   // What was taken to save a card goes back at once (decision P8), all of it: of a part, a second request that seems to be
-  // needed would send back another one.
+  // needed would send back another one. So it does where that had been given up.
   yield* requestRefunds(
-    answered.flatMap(({ before, after }) =>
-      after.purpose === "verification" && before.status === "pending" && after.status === "succeeded"
-        ? [newRefund(after, takenKobo.get(after.id) ?? after.amount_kobo, nowOf(after))]
+    answered.flatMap((one) =>
+      one.after.purpose === "verification" && isTaken(one)
+        ? [newRefund(one.after, takenKobo.get(one.after.id) ?? one.after.amount_kobo, nowOf(one.after))]
         : [],
     ),
   )
