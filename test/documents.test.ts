@@ -16,7 +16,9 @@ describe("docs", () => {
   })
 
   it("examples/cells/haproxy.cfg is what the cells beside it make (cell haproxy)", async () => {
-    const cells = await Effect.runPromise(readCellsFile(join(import.meta.dirname, "../examples/cells/cells.json")))
+    const cells = await Effect.runPromise(
+      readCellsFile(join(import.meta.dirname, "../examples/cells/cells.json"), true),
+    )
     const config = haproxyConfig({ cells, bind: ":8080", admin: "127.0.0.1:9999", folder: "/etc/haproxy" })
     expect(read("examples/cells/haproxy.cfg")).toBe(config)
   })

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs"
 import { Effect, Redacted, Schema } from "effect"
 import { isCell } from "../cell.ts"
+import { isDatabaseUrl, requireTls } from "../config/database.ts"
 import { CellsApart } from "./CellsApart.ts"
 
 const Entry = Schema.Struct({
@@ -22,20 +23,23 @@ export interface CellEntry {
 
 const EXAMPLE = '[{"cell": "00", "database": "postgres://…", "servers": ["10.0.0.1:3000"]}, …]'
 
-const isDatabase = (text: string): boolean => URL.canParse(text) && /^postgres(ql)?:$/.test(new URL(text).protocol)
-
-/** Reads it; fails with one line that says what is wrong, and nothing of what is in it: there are passwords. */
-export const readCellsFile = Effect.fnUntraced(function* (path: string) {
+/**
+ * Reads it; fails with one line that says what is wrong, and nothing of what is in it: there are passwords. `production` holds its
+ * addresses to what it holds DATABASE_URL to.
+ */
+export const readCellsFile = Effect.fnUntraced(function* (path: string, production: boolean) {
   const text = yield* Effect.try({
     try: () => readFileSync(path, "utf8"),
     catch: () => new CellsApart({ message: `--cells: ${path} cannot be read.` }),
   })
   const wrong = new CellsApart({ message: `--cells: ${path} must look like ${EXAMPLE}.` })
   const entries = yield* Effect.mapError(Schema.decodeEffect(File)(text), () => wrong)
-  if (entries.some(({ database }) => !isDatabase(database))) return yield* wrong
+  if (entries.some(({ database }) => !isDatabaseUrl(database))) return yield* wrong
   const names = entries.map(({ cell }) => cell)
   const twice = names.find((name, at) => names.indexOf(name) !== at)
   if (twice !== undefined) return yield* new CellsApart({ message: `--cells: ${path} has the cell ${twice} twice.` })
+  for (const { cell, database } of entries)
+    yield* requireTls(`--cells: in ${path} the database of ${cell}`, database, production)
   return entries.map(
     ({ cell, database, servers }): CellEntry => ({
       cell,

@@ -34,7 +34,7 @@ const haproxy = Command.make(
     if (asMap) return yield* Effect.provide(print(fromEveryCell(path, readRoutes)), migrated)
     const config = yield* readConfig(process.env, { development: false })
     const own = [{ cell: config.cell, servers: [`${config.host}:${config.port}`] }]
-    const cells = path === undefined ? own : yield* readCellsFile(path)
+    const cells = path === undefined ? own : yield* readCellsFile(path, config.production)
     yield* print(Stream.make(haproxyConfig({ cells, bind, admin, folder })))
   }),
 )

@@ -36,8 +36,9 @@ const openCell = Effect.fnUntraced(function* ({ cell, database }: CellEntry) {
 /** What each cell is worked on with, as long as the scope is open; of no file: this one alone. */
 const open = Effect.fnUntraced(function* (path: string | undefined) {
   if (path === undefined) return [yield* Effect.context<Surroundings>()]
+  const { config } = yield* Installation
   const cells: ReadonlyArray<Context.Context<Surroundings>> = yield* Effect.forEach(
-    yield* readCellsFile(path),
+    yield* readCellsFile(path, config.production),
     openCell,
   )
   return cells

@@ -1,8 +1,10 @@
 /** Databases beside the installation's own: those of other cells. */
-import { Context, Effect, Layer, type Redacted } from "effect"
+import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { requireTls } from "../config/database.ts"
 import { poolLayer } from "../db/database.ts"
 import { oneLine, Refused } from "./failures.ts"
+import { Installation } from "./Installation.ts"
 
 /** One that holds a lock, one for a transaction, one for what is done beside it. */
 const MAX_CONNECTIONS = 3
@@ -13,6 +15,8 @@ export const openDatabase = Effect.fnUntraced(function* (
   url: Redacted.Redacted<string>,
   settings: Readonly<Record<string, string>> = {},
 ) {
+  const { config } = yield* Installation
+  yield* requireTls(option, Redacted.value(url), config.production)
   const refuse = (error: unknown) =>
     new Refused({ message: `${option}: the database cannot be used: ${oneLine(String((error as Error).message))}` })
   const client = Context.get(

@@ -1,6 +1,7 @@
 /** The kinds of options and arguments that commands take. A placeholder stands for the value in a command's usage. */
 import { Effect, Schema } from "effect"
 import { Argument, CliError, Flag } from "effect/cli"
+import { isDatabaseUrl } from "../config/database.ts"
 import { parseInstant } from "../time.ts"
 
 /** An option with a text, which is not blank. */
@@ -62,12 +63,7 @@ export const day = (name: string) =>
 
 /** An option with the address of another cell's database, as its DATABASE_URL has it. */
 export const databaseOption = (name: string) =>
-  text(name, "URL").pipe(
-    Flag.filter(
-      (value) => URL.canParse(value) && ["postgres:", "postgresql:"].includes(new URL(value).protocol),
-      () => "the address of a database, postgres://…",
-    ),
-  )
+  text(name, "URL").pipe(Flag.filter(isDatabaseUrl, () => "the address of a database, postgres://…"))
 
 /** An option with where something listens. */
 export const listening = (name: string) =>

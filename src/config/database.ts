@@ -17,21 +17,33 @@ const asksForTls = ({ searchParams }: URL): boolean => {
   return modes.length > 0 && modes.every((mode) => TLS_MODES.includes(mode))
 }
 
+const PROTOCOLS = ["postgres:", "postgresql:"]
+
+/** Whether a text is the address of a database. */
+export const isDatabaseUrl = (written: string): boolean =>
+  URL.canParse(written) && PROTOCOLS.includes(new URL(written).protocol)
+
+/** Fails where what is sent to the database could be read on its way, which production refuses; `name` is what gave its address. */
+export const requireTls = (name: string, url: string, production: boolean): Effect.Effect<void, ConfigProblem> => {
+  const address = new URL(url)
+  if (!production || isLocal(address) || asksForTls(address)) return Effect.void
+  return Effect.fail(
+    new ConfigProblem({
+      message: `${name} must ask for TLS where NODE_ENV=production: add ?sslmode=verify-full to it.`,
+    }),
+  )
+}
+
 export const readDatabaseUrl = Effect.fnUntraced(function* (
   production: boolean,
 ): Effect.fn.Return<Redacted.Redacted<string> | undefined, ConfigProblem> {
-  const found = yield* url("DATABASE_URL", ["postgres:", "postgresql:"])
+  const found = yield* url("DATABASE_URL", PROTOCOLS)
   if (found === undefined && production) {
     return yield* new ConfigProblem({
       message: "DATABASE_URL is needed where NODE_ENV=production: the embedded Postgres is for development.",
     })
   }
   if (found === undefined) return undefined
-  const address = new URL(found)
-  if (production && !isLocal(address) && !asksForTls(address)) {
-    return yield* new ConfigProblem({
-      message: "DATABASE_URL must ask for TLS where NODE_ENV=production: add ?sslmode=verify-full to it.",
-    })
-  }
+  yield* requireTls("DATABASE_URL", found, production)
   return Redacted.make(found)
 })

@@ -1,4 +1,7 @@
 /** The operator's command line: what it refuses, and how (docs/operating.md). */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
@@ -7,8 +10,8 @@ import { useDatabase } from "../support/database.ts"
 import { runToEnd } from "../support/server.ts"
 
 const database = useDatabase()
-const cli = (...args: ReadonlyArray<string>) =>
-  runToEnd("src/cli.ts", args, { DATABASE_URL: Redacted.value(database.url()) })
+const cli = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+  runToEnd("src/cli.ts", args, { DATABASE_URL: Redacted.value(database.url()), ...env })
 
 describe.concurrent("the command line", () => {
   it.each([
@@ -21,7 +24,7 @@ describe.concurrent("the command line", () => {
     [["ledger", "check", "--colour"], "--colour"],
     [["ledger"], "Usage"],
   ] as const)("refuses bad usage with exit code 2: %j", async (args, named) => {
-    const { code, output, errors } = await cli(...args, "--json")
+    const { code, output, errors } = await cli([...args, "--json"])
     expect([code, output]).toEqual([2, ""])
     expect(errors).toContain(named)
   })
@@ -32,7 +35,7 @@ describe.concurrent("the command line", () => {
       ["account", "show", "acct_nowhere"],
       ["key", "revoke", "key_nowhere"],
     ]) {
-      const { code, output, errors } = await cli(...args, "--json")
+      const { code, output, errors } = await cli([...args, "--json"])
       expect([code, output, errors.includes(args.at(-1)!)], args.join(" ")).toEqual([1, "", true])
     }
   })
@@ -40,14 +43,33 @@ describe.concurrent("the command line", () => {
   it("gives a key what its scopes can hold, and no live key without live access", async () => {
     const { account } = await database.run(() => createAccount({ businessName: "Scoped", liveAccess: "approved" }))
     const restricted = ["key", "create", "--account", account.id, "--mode", "test", "--type", "restricted", "--json"]
-    expect((await cli(...restricted, "--scope", "usage=write")).code).toBe(2)
-    const made = await cli(...restricted, "--scope", "usage=read", "--scope", "plans=write")
+    expect((await cli([...restricted, "--scope", "usage=write"])).code).toBe(2)
+    const made = await cli([...restricted, "--scope", "usage=read", "--scope", "plans=write"])
     expect([made.code, Object.keys(JSON.parse(made.output))]).toEqual([0, ["id", "key"]])
 
     const { id } = await database.run(() => createKey({ account_id: account.id, livemode: true }, "secret"))
-    expect((await cli("account", "live-access", account.id, "suspend")).code).toBe(0)
-    const rolled = await cli("key", "roll", id, "--grace", "0", "--json")
+    expect((await cli(["account", "live-access", account.id, "suspend"])).code).toBe(0)
+    const rolled = await cli(["key", "roll", id, "--grace", "0", "--json"])
     expect([rolled.code, rolled.output]).toEqual([1, ""])
     expect(rolled.errors).toContain("suspended")
+  })
+
+  it("sends nothing to another cell's database that others can read, in production", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "recurring-billing-cli-"))
+    const cells = join(folder, "cells.json")
+    const remote = "postgres://billing:hunter2@10.255.255.1/billing"
+    const here = { cell: "00", database: Redacted.value(database.url()), servers: ["127.0.0.1:3000"] }
+    writeFileSync(cells, JSON.stringify([here, { cell: "01", database: remote, servers: ["127.0.0.1:3001"] }]))
+    for (const [named, ...args] of [
+      ["--from", "cell", "join", "--from", remote],
+      ["--to", "account", "move", "acct_1", "--to", remote],
+      [`--cells: in ${cells} the database of 01`, "account", "list", "--cells", cells],
+      [`--cells: in ${cells} the database of 01`, "cell", "haproxy", "--cells", cells],
+    ] as const) {
+      const { code, output, errors } = await cli(args, { NODE_ENV: "production" })
+      const line = `${named} must ask for TLS where NODE_ENV=production: add ?sslmode=verify-full to it.\n`
+      expect([code, output, errors]).toEqual([1, "", line])
+    }
+    rmSync(folder, { recursive: true })
   })
 })
