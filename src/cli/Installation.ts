@@ -1,5 +1,6 @@
 /** The installation that a command works on, beside whatever servers run on it. */
 import { Context, Effect, Layer, type Redacted } from "effect"
+import { Command } from "effect/cli"
 import { Cell } from "../cell.ts"
 import { requireCell } from "../cells/identity.ts"
 import type { Config } from "../config/Config.ts"
@@ -18,13 +19,15 @@ export class Installation extends Context.Service<
     readonly config: Config
     /** The address of its database. */
     readonly url: Redacted.Redacted<string>
+    /** The keys that its secrets lie under, newest first: of one of our own, made where there are none. */
+    readonly keys: ReturnType<typeof encryptionKeys>
   }
 >()("billing/cli/Installation") {
   static readonly layer = Layer.effect(
     Installation,
     Effect.gen(function* () {
       const config = yield* readConfig(process.env, { development: false })
-      return Installation.of({ config, url: yield* databaseUrl(config) })
+      return Installation.of({ config, url: yield* databaseUrl(config), keys: encryptionKeys(config) })
     }),
   )
 }
@@ -39,10 +42,13 @@ export const connected = Layer.unwrap(
 /** The installation and its database, which has all the tables that this version knows. */
 export const migrated = Layer.effectDiscard(Effect.andThen(migrate, requireCell)).pipe(Layer.provideMerge(connected))
 
+/** A command that works on such an installation. */
+export const onMigrated = <Name extends string, Input, Shared, E, R>(
+  command: Command.Command<Name, Input, Shared, E, R>,
+) => Command.provide(command, migrated)
+
 /** What opens the installation's secrets. */
-export const vault = Layer.unwrap(
-  Effect.flatMap(Installation, ({ config }) => Effect.map(encryptionKeys(config), Vault.layer)),
-)
+export const vault = Layer.unwrap(Effect.flatMap(Installation, ({ keys }) => Effect.map(keys, Vault.layer)))
 
 /** The same where what it seals is for servers, which are to open it: a key that they may not have is not made. */
 export const vaultOfServers = Layer.unwrap(

@@ -17,9 +17,9 @@ import { Cell } from "../cell.ts"
 import { giveCredentials, switchRail } from "../credential/credentials.ts"
 import { isOutside, RAILS, type RailName } from "../rail/Rail.ts"
 import { readCredentials } from "./credentialsFile.ts"
-import { cellsOption, inEveryCell } from "./everyCell.ts"
+import { cellsOption, inEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused } from "./failures.ts"
-import { Installation, migrated, vaultOfServers } from "./Installation.ts"
+import { Installation, onMigrated, vaultOfServers } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountArgument, databaseOption, emailOption, oneOf, oneOfArgument, text } from "./parameters.ts"
 
@@ -66,9 +66,9 @@ const list = Command.make(
       const cell = cells === undefined ? {} : { cell: yield* Cell }
       return (yield* listAccounts).map((row) => ({ ...shown(row), ...cell }))
     })
-    yield* show((yield* inEveryCell(cells, here)).flat())
+    yield* show((yield* inEveryCell(here)).flat())
   }),
-)
+).pipe(Command.provide(({ cells }) => migratedCells(cells)))
 
 const changePlan = Command.make(
   "set-plan",
@@ -138,6 +138,13 @@ const moveOne = Command.make(
 )
 
 export const account = Command.make("account").pipe(
-  Command.withSubcommands([create, showOne, list, changePlan, liveAccess, chooseRail, moveOne]),
-  Command.provide(migrated),
+  Command.withSubcommands([
+    onMigrated(create),
+    onMigrated(showOne),
+    list,
+    onMigrated(changePlan),
+    onMigrated(liveAccess),
+    onMigrated(chooseRail),
+    onMigrated(moveOne),
+  ]),
 )

@@ -6,7 +6,7 @@ import { haproxyConfig } from "../cells/haproxy.ts"
 import { join } from "../cells/join.ts"
 import { readRoutes } from "../cells/routes.ts"
 import { readConfig } from "../config/readConfig.ts"
-import { cellsOption, fromEveryCell } from "./everyCell.ts"
+import { cellsOption, fromEveryCell, migratedCells } from "./everyCell.ts"
 import { migrated, vaultOfServers } from "./Installation.ts"
 import { openDatabase } from "./otherCells.ts"
 import { print, show } from "./output.ts"
@@ -31,8 +31,8 @@ const haproxy = Command.make(
     asMap: Flag.Boolean("map").pipe(Flag.withoutNegation, Flag.withDefault(false)),
   },
   Effect.fn("cell.haproxy")(function* ({ cells: path, bind, admin, folder, asMap }) {
-    if (asMap) return yield* Effect.provide(print(fromEveryCell(path, readRoutes)), migrated)
-    const config = yield* readConfig(process.env, { development: false })
+    if (asMap) return yield* Effect.provide(print(fromEveryCell(readRoutes)), migratedCells(path))
+    const config = yield* readConfig(process.env, { development: false, elsewhere: true })
     const own = [{ cell: config.cell, servers: [`${config.host}:${config.port}`] }]
     const cells = path === undefined ? own : yield* readCellsFile(path, config.production)
     yield* print(Stream.make(haproxyConfig({ cells, bind, admin, folder })))

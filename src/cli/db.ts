@@ -2,7 +2,7 @@
 import { Effect, Redacted } from "effect"
 import { Command } from "effect/cli"
 import { migrate, migrationStatus } from "../db/migrate.ts"
-import { cellsOption, inEveryCell } from "./everyCell.ts"
+import { cellsAsTheyAre, cellsOption, inEveryCell } from "./everyCell.ts"
 import { connected, Installation } from "./Installation.ts"
 import { show } from "./output.ts"
 
@@ -13,7 +13,7 @@ const url = Command.make(
     const installation = yield* Installation
     yield* show({ url: Redacted.value(installation.url) })
   }),
-)
+).pipe(Command.provide(connected))
 
 const applyMigrations = Command.make(
   "migrate",
@@ -21,21 +21,18 @@ const applyMigrations = Command.make(
   Effect.fn("db.migrate")(function* () {
     yield* show({ applied: yield* migrate })
   }),
-)
+).pipe(Command.provide(connected))
 
 const status = Command.make(
   "status",
   { cells: cellsOption },
-  Effect.fn("db.status")(function* ({ cells }) {
-    const found = yield* inEveryCell(cells, migrationStatus)
+  Effect.fn("db.status")(function* () {
+    const found = yield* inEveryCell(migrationStatus)
     const [first] = found
     // Applied is what every cell has, pending what some cell lacks.
     const pending = [...new Set(found.flatMap((one) => one.pending))].sort()
     yield* show({ applied: first!.applied.filter((name) => !pending.includes(name)), pending })
   }),
-)
+).pipe(Command.provide(({ cells }) => cellsAsTheyAre(cells)))
 
-export const db = Command.make("db").pipe(
-  Command.withSubcommands([url, applyMigrations, status]),
-  Command.provide(connected),
-)
+export const db = Command.make("db").pipe(Command.withSubcommands([url, applyMigrations, status]))

@@ -1,4 +1,7 @@
-/** `--cells FILE`: a command does what it does in every cell of the file, and shows all of it together. */
+/**
+ * `--cells FILE`: a command does what it does in every cell of the file, and shows all of it together. It opens their databases and no
+ * other: where it runs there need be no installation.
+ */
 import { Context, Effect, Layer, Stream } from "effect"
 import { Flag } from "effect/cli"
 import type { SqlClient } from "effect/sql"
@@ -6,9 +9,13 @@ import { findAccount } from "../account/accounts.ts"
 import { Cell } from "../cell.ts"
 import { type CellEntry, readCellsFile } from "../cells/cellsFile.ts"
 import { readIdentity } from "../cells/identity.ts"
+import type { Config } from "../config/Config.ts"
+import { readConfig } from "../config/readConfig.ts"
 import { poolLayer } from "../db/database.ts"
+import { sqlStateOf } from "../db/sqlState.ts"
+import { existingKeys } from "../secret/encryptionKeys.ts"
 import { oneLine, Refused } from "./failures.ts"
-import { Installation } from "./Installation.ts"
+import { connected, Installation, migrated } from "./Installation.ts"
 import { text } from "./parameters.ts"
 
 export const cellsOption = text("cells", "FILE").pipe(Flag.withDefault(undefined))
@@ -16,48 +23,73 @@ export const cellsOption = text("cells", "FILE").pipe(Flag.withDefault(undefined
 /** Enough for what one command does at a time. */
 const MAX_CONNECTIONS = 2
 
+const UNDEFINED_TABLE = "42P01"
+
 /** What a command works on, in a cell. */
 type Surroundings = SqlClient.SqlClient | Installation
 
-const openCell = Effect.fnUntraced(function* ({ cell, database }: CellEntry) {
+/** The cells that a command works on: those of a file, or this one alone. */
+class Cells extends Context.Service<Cells, ReadonlyArray<Context.Context<Surroundings>>>()("billing/cli/Cells") {}
+
+/** What a database says that it is; undefined, too, where it is so old that it cannot. */
+const readIdentityOfAny = readIdentity.pipe(
+  Effect.catchIf(
+    (error) => sqlStateOf(error) === UNDEFINED_TABLE,
+    () => Effect.undefined,
+  ),
+)
+
+const openCell = Effect.fnUntraced(function* (
+  { cell, database }: CellEntry,
+  config: Config,
+  identify: typeof readIdentity,
+) {
   const refuse = (error: unknown) =>
     new Refused({ message: `--cells: the database of ${cell} cannot be used: ${oneLine((error as Error).message)}` })
   const pool = yield* Effect.mapError(Layer.build(poolLayer(database, MAX_CONNECTIONS)), refuse)
-  const identity = yield* Effect.mapError(Effect.provideContext(readIdentity, pool), refuse)
+  const identity = yield* Effect.mapError(Effect.provideContext(identify, pool), refuse)
   if (identity !== undefined && identity.id !== cell)
     return yield* new Refused({ message: `--cells: the database of ${cell} is the cell ${identity.id}.` })
-  const { config } = yield* Installation
+  const own = { ...config, cell, databaseUrl: database }
   return pool.pipe(
     Context.add(Cell, cell),
-    Context.add(Installation, { config: { ...config, cell, databaseUrl: database }, url: database }),
+    Context.add(Installation, { config: own, url: database, keys: existingKeys(own) }),
   )
 })
 
-/** What each cell is worked on with, as long as the scope is open; of no file: this one alone. */
-const open = Effect.fnUntraced(function* (path: string | undefined) {
-  if (path === undefined) return [yield* Effect.context<Surroundings>()]
-  const { config } = yield* Installation
-  const cells: ReadonlyArray<Context.Context<Surroundings>> = yield* Effect.forEach(
-    yield* readCellsFile(path, config.production),
-    openCell,
+/** What is worked on with `--cells path`; without, this cell alone, opened by `own`. */
+const cellsOf = (path: string | undefined, own: typeof connected, identify: typeof readIdentity) =>
+  Layer.effect(
+    Cells,
+    Effect.gen(function* () {
+      if (path === undefined) return [yield* Layer.build(own)]
+      const config = yield* readConfig(process.env, { development: false, elsewhere: true })
+      const entries = yield* readCellsFile(path, config.production)
+      const cells: ReadonlyArray<Context.Context<Surroundings>> = yield* Effect.forEach(entries, (entry) =>
+        openCell(entry, config, identify),
+      )
+      return cells
+    }),
   )
-  return cells
-})
+
+/** For commands that work on tables. */
+export const migratedCells = (path: string | undefined) => cellsOf(path, migrated, readIdentity)
+
+/** For commands that take databases as they are, whether they have any tables or not. */
+export const cellsAsTheyAre = (path: string | undefined) => cellsOf(path, connected, readIdentityOfAny)
 
 /** Runs a program in each cell, one after the other; returns what each came to. */
-export const inEveryCell = <A, E, R>(path: string | undefined, program: Effect.Effect<A, E, R>) =>
-  Effect.scoped(
-    Effect.flatMap(open(path), (cells) => Effect.forEach(cells, (cell) => Effect.provideContext(program, cell))),
-  )
+export const inEveryCell = <A, E, R>(program: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Cells, (cells) => Effect.forEach(cells, (cell) => Effect.provideContext(program, cell)))
 
 /** What is read in each cell, one after the other. */
-export const fromEveryCell = <A, E, R>(path: string | undefined, stream: Stream.Stream<A, E, R>) =>
+export const fromEveryCell = <A, E, R>(stream: Stream.Stream<A, E, R>) =>
   Stream.unwrap(
-    Effect.map(open(path), (cells) =>
+    Effect.map(Cells, (cells) =>
       Stream.flatMap(Stream.fromIterable(cells), (cell) => Stream.provideContext(stream, cell)),
     ),
   )
 
 /** An account in whichever cell it lives. */
-export const findInEveryCell = (path: string | undefined, account: string) =>
-  Effect.map(inEveryCell(path, findAccount(account)), (rows) => rows.find((row) => row !== undefined))
+export const findInEveryCell = (account: string) =>
+  Effect.map(inEveryCell(findAccount(account)), (rows) => rows.find((row) => row !== undefined))

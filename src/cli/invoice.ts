@@ -2,9 +2,9 @@
 import { Clock, Effect } from "effect"
 import { Argument, CliError, Command, Flag } from "effect/cli"
 import { monthOf } from "../usage/allowances.ts"
-import { cellsOption, findInEveryCell, inEveryCell } from "./everyCell.ts"
+import { cellsOption, findInEveryCell, inEveryCell, migratedCells } from "./everyCell.ts"
 import { found, Refused } from "./failures.ts"
-import { Installation, migrated } from "./Installation.ts"
+import { Installation, onMigrated } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountOption, month } from "./parameters.ts"
 
@@ -19,6 +19,10 @@ const readPeriod = Effect.fnUntraced(function* (name: string) {
   return { name, ...monthOf(start) }
 })
 
+const inProduction = Effect.map(inEveryCell(Effect.map(Installation, ({ config }) => config.production)), (answers) =>
+  answers.includes(true),
+)
+
 const run = Command.make(
   "run",
   {
@@ -26,20 +30,19 @@ const run = Command.make(
     accountId: accountOption.pipe(Flag.withDefault(undefined)),
     cells: cellsOption,
   },
-  Effect.fn("invoice.run")(function* ({ period, accountId, cells }) {
-    const { config } = yield* Installation
+  Effect.fn("invoice.run")(function* ({ period, accountId }) {
     const now = yield* Clock.currentTimeMillis
     // Closing the running month early is for trying out.
-    if (period !== undefined && period.end > now && config.production) {
+    if (period !== undefined && period.end > now && (yield* inProduction)) {
       const message = `The month ${period.name} is running: production closes complete months only.`
       return yield* new Refused({ message })
     }
-    if (accountId !== undefined) yield* Effect.flatMap(findInEveryCell(cells, accountId), found("account", accountId))
+    if (accountId !== undefined) yield* Effect.flatMap(findInEveryCell(accountId), found("account", accountId))
     const { drawUp } = yield* invoicing
-    const drawn = yield* inEveryCell(cells, drawUp(period ?? monthOf(now, -1), accountId))
+    const drawn = yield* inEveryCell(drawUp(period ?? monthOf(now, -1), accountId))
     yield* show(drawn.flat())
   }),
-)
+).pipe(Command.provide(({ cells }) => migratedCells(cells)))
 
 const move = (name: "pay" | "void") =>
   Command.make(
@@ -52,6 +55,5 @@ const move = (name: "pay" | "void") =>
   )
 
 export const invoice = Command.make("invoice").pipe(
-  Command.withSubcommands([run, move("pay"), move("void")]),
-  Command.provide(migrated),
+  Command.withSubcommands([run, onMigrated(move("pay")), onMigrated(move("void"))]),
 )

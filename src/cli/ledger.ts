@@ -8,9 +8,9 @@ import { type ExportedLine, FORMATS, type FormatName } from "../ledger/export.ts
 import { type BooksFilter, checkLedger, countEntries, readLedger } from "../ledger/ledger.ts"
 import { why } from "../ledger/why.ts"
 import { RAILS } from "../rail/Rail.ts"
-import { cellsOption, findInEveryCell, fromEveryCell, inEveryCell } from "./everyCell.ts"
+import { cellsOption, findInEveryCell, fromEveryCell, inEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused, Unsound } from "./failures.ts"
-import { Installation, migrated } from "./Installation.ts"
+import { Installation, onMigrated } from "./Installation.ts"
 import { print, show } from "./output.ts"
 import { accountArgument, accountOption, day, isMonth, month, oneOf, oneOfArgument, text } from "./parameters.ts"
 import { Progress } from "./progress.ts"
@@ -18,8 +18,8 @@ import { Progress } from "./progress.ts"
 const check = Command.make(
   "check",
   { cells: cellsOption },
-  Effect.fn("ledger.check")(function* ({ cells }) {
-    const results = yield* inEveryCell(cells, checkLedger())
+  Effect.fn("ledger.check")(function* () {
+    const results = yield* inEveryCell(checkLedger())
     const result = {
       ok: results.every(({ ok }) => ok),
       entries: results.reduce((sum, { entries }) => sum + entries, 0),
@@ -28,7 +28,7 @@ const check = Command.make(
     yield* show(result)
     if (!result.ok) return yield* new Unsound()
   }),
-)
+).pipe(Command.provide(({ cells }) => migratedCells(cells)))
 
 const MODES = ["live", "test"] as const
 
@@ -59,8 +59,8 @@ const exportBooks = Command.make(
     mode: oneOf("mode", MODES).pipe(Flag.withDefault(undefined)),
     cells: cellsOption,
   },
-  Effect.fn("ledger.export")(function* ({ account, format, month, mode, cells }) {
-    if (account !== undefined) yield* Effect.flatMap(findInEveryCell(cells, account), found("account", account))
+  Effect.fn("ledger.export")(function* ({ account, format, month, mode }) {
+    if (account !== undefined) yield* Effect.flatMap(findInEveryCell(account), found("account", account))
     const { isOfOne } = FORMATS[format]
     if (isOfOne && account === undefined)
       return yield* new BadUsage({
@@ -68,14 +68,14 @@ const exportBooks = Command.make(
       })
     const livemode = mode === undefined ? (isOfOne ? true : undefined) : mode === "live"
     const filter: BooksFilter = { account, livemode, month }
-    const total = (yield* inEveryCell(cells, countEntries(filter))).reduce((sum, n) => sum + n, 0)
+    const total = (yield* inEveryCell(countEntries(filter))).reduce((sum, n) => sum + n, 0)
     const progress = new Progress()
     const far = (entries: number) =>
       progress.show({ part: total === 0 ? 1 : Math.min(1, entries / total), words: `${entries} of ${total} entries` })
-    yield* print(written(fromEveryCell(cells, readLedger(filter)), format, far))
+    yield* print(written(fromEveryCell(readLedger(filter)), format, far))
     yield* progress.end()
   }),
-)
+).pipe(Command.provide(({ cells }) => migratedCells(cells)))
 
 const areMoving = (accounts: ReadonlyArray<string>) =>
   new Refused({
@@ -145,6 +145,12 @@ const explain = Command.make(
 )
 
 export const ledger = Command.make("ledger").pipe(
-  Command.withSubcommands([check, exportBooks, close, open, settle, explain]),
-  Command.provide(migrated),
+  Command.withSubcommands([
+    check,
+    exportBooks,
+    onMigrated(close),
+    onMigrated(open),
+    onMigrated(settle),
+    onMigrated(explain),
+  ]),
 )

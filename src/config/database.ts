@@ -34,11 +34,13 @@ export const requireTls = (name: string, url: string, production: boolean): Effe
   )
 }
 
+/** The address that is set; undefined where none is, which is refused where one is `needed`. */
 export const readDatabaseUrl = Effect.fnUntraced(function* (
   production: boolean,
+  needed: boolean,
 ): Effect.fn.Return<Redacted.Redacted<string> | undefined, ConfigProblem> {
   const found = yield* url("DATABASE_URL", PROTOCOLS)
-  if (found === undefined && production) {
+  if (found === undefined && needed) {
     return yield* new ConfigProblem({
       message: "DATABASE_URL is needed where NODE_ENV=production: the embedded Postgres is for development.",
     })

@@ -25,13 +25,13 @@ export const parseKeys = (
       )
 }
 
-/** The keys that are set; undefined where none is, which production refuses. */
+/** The keys that are set; undefined where none is, which is refused where one is `needed`. */
 export const readEncryptionKeys = Effect.fnUntraced(function* (
-  production: boolean,
+  needed: boolean,
 ): Effect.fn.Return<ReadonlyArray<EncryptionKey> | undefined, ConfigProblem> {
   const written = yield* secret("ENCRYPTION_KEY")
   if (written !== undefined) return yield* parseKeys("ENCRYPTION_KEY", written)
-  if (production) {
+  if (needed) {
     return yield* new ConfigProblem({
       message: "ENCRYPTION_KEY is needed where NODE_ENV=production: 32 bytes in base64 (openssl rand -base64 32).",
     })

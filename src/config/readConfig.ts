@@ -51,17 +51,26 @@ const readCell = textLike("CELL", isCell, (value) => `CELL must be two character
 const provider = (env: Environment): ConfigProvider.ConfigProvider =>
   ConfigProvider.fromEnvRecord(Object.fromEntries(Object.entries(env).map(([name, value]) => [name, value?.trim()])))
 
-/** Reads and validates the environment. `development` is `npm start`'s profile: plain HTTP on loopback is allowed. */
+/** In what a process works, beside its environment. */
+interface Purpose {
+  /** `npm start`'s profile: plain HTTP on loopback is allowed. */
+  readonly development: boolean
+  /** It works on databases that are named elsewhere: production, too, needs neither DATABASE_URL nor ENCRYPTION_KEY. */
+  readonly elsewhere?: boolean
+}
+
+/** Reads and validates the environment. */
 export const readConfig = Effect.fnUntraced(
-  function* (env: Environment, options: { readonly development: boolean }): Effect.fn.Return<Config, ConfigProblem> {
+  function* (env: Environment, purpose: Purpose): Effect.fn.Return<Config, ConfigProblem> {
     yield* refuseStray(env)
     const production = (yield* text("NODE_ENV")) === "production"
-    const development = options.development && !production
+    const development = purpose.development && !production
+    const databaseNeeded = production && purpose.elsewhere !== true
     const host = yield* readHost
     return {
       cell: (yield* readCell) ?? DEFAULT_CELL,
       host,
-      databaseUrl: yield* readDatabaseUrl(production),
+      databaseUrl: yield* readDatabaseUrl(production, databaseNeeded),
       port: yield* integer("PORT", 0, MAX_PORT, 3000),
       dataDir: resolve((yield* text("DATA_DIR")) ?? ".data"),
       publicUrl: (yield* webUrl("PUBLIC_URL", production))?.replace(/\/+$/, ""),
@@ -75,7 +84,7 @@ export const readConfig = Effect.fnUntraced(
       rails: yield* readRails(production),
       rateLimits: yield* readRateLimits(development),
       inFlight: yield* readInFlight(development),
-      encryptionKeys: yield* readEncryptionKeys(production),
+      encryptionKeys: yield* readEncryptionKeys(databaseNeeded),
     }
   },
   (reading, env) => Effect.provideService(reading, ConfigProvider.ConfigProvider, provider(env)),

@@ -1,6 +1,6 @@
 /** Where requests go that name a cell, or an account that has moved (decision O2), through a real proxy. */
 import type { ChildProcess } from "node:child_process"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Redacted } from "effect"
@@ -9,6 +9,8 @@ import { findHaproxy, HAPROXY_MISSING, startHaproxy } from "../../scripts/haprox
 import { generateKey } from "../../src/key/key.ts"
 import { type Api, createApi } from "../support/api.ts"
 import { CELLS, useCells } from "../support/cells.ts"
+import { useCommandLine } from "../support/commandLine.ts"
+import { useDatabase } from "../support/database.ts"
 import { type HeldPort, holdPort } from "../support/ports.ts"
 import { createCustomer, createPlan, data } from "../support/story.ts"
 
@@ -150,6 +152,15 @@ describe("a request", () => {
 })
 
 describe("commands", () => {
+  const empty = useDatabase("template0")
+  const nowhere = join(folder, "data")
+  const ofProxy = useCommandLine(empty, {
+    NODE_ENV: "production",
+    DATABASE_URL: "",
+    ENCRYPTION_KEY: "",
+    DATA_DIR: nowhere,
+  })
+
   it("look at all cells with --cells", async () => {
     const here = await createMerchant("A")
     const there = await createMerchant("B", 1)
@@ -166,6 +177,45 @@ describe("commands", () => {
     expect(await run("invoice", "run", "--account", there.account.id, "--period", "2026-01")).toEqual([])
     const missing = await commandLines[0]("account", "list", "--cells", join(folder, "none.json"))
     expect([missing.code, missing.errors]).toEqual([1, expect.stringContaining("cannot be read")])
+  })
+
+  it("open no database but the cells' own with --cells: where the proxy runs there is none", async () => {
+    for (const args of [
+      ["account", "list"],
+      ["ledger", "check"],
+      ["ledger", "export", "--format", "csv"],
+      ["db", "status"],
+      ["cell", "haproxy"],
+      ["cell", "haproxy", "--map"],
+    ]) {
+      const { code, errors } = await ofProxy(...args, "--cells", cellsFile)
+      expect([code, errors], args.join(" ")).toEqual([0, ""])
+    }
+    // Links on invoices are signed by the cells' secrets.
+    const drawn = await ofProxy("invoice", "run", "--cells", cellsFile)
+    expect([drawn.code, drawn.errors]).toEqual([1, expect.stringContaining("set ENCRYPTION_KEY")])
+    expect(existsSync(nowhere)).toBe(false)
+  })
+
+  it("say what a cell's database lacks, be it everything", async () => {
+    const file = join(folder, "with-empty.json")
+    const entry = (cell: string, database: string) => ({ cell, database, servers: ["127.0.0.1:3000"] })
+    writeFileSync(file, JSON.stringify([entry(CELLS[0], url(0)), entry(CELLS[1], Redacted.value(empty.url()))]))
+    const status = async (...args: ReadonlyArray<string>) =>
+      JSON.parse((await ofProxy("db", "status", ...args, "--json")).output)
+    const { applied: all } = await status("--cells", cellsFile)
+    expect(await status("--cells", file)).toEqual({ applied: [], pending: all })
+    const checked = await ofProxy("ledger", "check", "--cells", file)
+    expect([checked.code, checked.errors]).toEqual([
+      1,
+      expect.stringContaining(`the database of ${CELLS[1]} cannot be`),
+    ])
+    writeFileSync(file, JSON.stringify([entry(CELLS[0], url(1))]))
+    const swapped = await ofProxy("db", "status", "--cells", file)
+    expect([swapped.code, swapped.errors]).toEqual([
+      1,
+      `--cells: the database of ${CELLS[0]} is the cell ${CELLS[1]}.\n`,
+    ])
   })
 
   it("give a move up, wherever it was killed, and only at the cell that it goes to", async () => {
