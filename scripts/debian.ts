@@ -18,6 +18,9 @@ const apt = (...args: ReadonlyArray<string>): boolean =>
   spawnSync(APT, args, { stdio: ["ignore", 2, 2], env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } })
     .status === 0
 
+/** Whether what needs a program must run though there is none: where nobody looks at what was left out. */
+export const isRequired = (process.env.CI ?? "") !== ""
+
 /** A program, and where it may be. */
 export interface Program {
   /** The setting that names it. */

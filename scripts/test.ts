@@ -2,6 +2,9 @@
 import { spawnSync } from "node:child_process"
 import { join } from "node:path"
 import { CHROMIUM_MISSING, findChromium } from "./chromium.ts"
+import { isRequired } from "./debian.ts"
+import { findHaproxy, HAPROXY_MISSING } from "./haproxy.ts"
+import { findHledger, HLEDGER_MISSING } from "./hledger.ts"
 
 const ROOT = join(import.meta.dirname, "..")
 const module = (path: string): string => join(ROOT, "node_modules", path)
@@ -13,9 +16,9 @@ const STEPS: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
   ["Format and lint", [module("@biomejs/biome/bin/biome"), "check", "--error-on-warnings", "."]],
   ["Import directions", [join(ROOT, "scripts/imports.ts")]],
   ["Types", [module("typescript/bin/tsc"), "--noEmit"]],
-  ["Tests", vitest(...named)],
 ]
 
+const TESTS = ["Tests", vitest(...named)] as const
 const SIMULATION = ["Simulation", vitest("--config", join(ROOT, "vitest.simulation.config.ts"))] as const
 const BROWSER_TESTS = ["Tests in a browser", vitest("--config", join(ROOT, "vitest.browser.config.ts"))] as const
 
@@ -30,13 +33,23 @@ const run = ([name, args]: (typeof STEPS)[number]): void => {
   process.exit(status ?? 1)
 }
 
-/** Whether the tests in a browser must run: where nobody looks at what was left out. */
-const browserRequired = (): boolean => process.env.BROWSER_TESTS === "required" || (process.env.CI ?? "") !== ""
+/** Whether the program that tests need is there, or they must run all the same; says before any others run that they are left out. */
+const runs = (tests: string, program: string | undefined, required: boolean, missing: string): boolean => {
+  if (program !== undefined || required) return true
+  process.stdout.write(`\n${tests}: left out. ${missing}\n`)
+  return false
+}
 
 for (const step of STEPS) run(step)
 // Who names tests means those.
-if (named.length === 0) {
+if (named.length > 0) run(TESTS)
+else {
+  runs("Requests through a proxy", findHaproxy(), isRequired, HAPROXY_MISSING)
+  runs("Checks of exported books", findHledger(), isRequired, HLEDGER_MISSING)
+  run(TESTS)
+  const browserRequired = isRequired || process.env.BROWSER_TESTS === "required"
+  const inBrowser = runs(BROWSER_TESTS[0], findChromium(), browserRequired, CHROMIUM_MISSING)
+  // What is printed last is the summary of a run.
   run(SIMULATION)
-  if (findChromium() !== undefined || browserRequired()) run(BROWSER_TESTS)
-  else process.stdout.write(`\n${BROWSER_TESTS[0]}: left out. ${CHROMIUM_MISSING}\n`)
+  if (inBrowser) run(BROWSER_TESTS)
 }

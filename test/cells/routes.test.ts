@@ -5,6 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Redacted } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { isRequired } from "../../scripts/debian.ts"
 import { findHaproxy, HAPROXY_MISSING, startHaproxy } from "../../scripts/haproxy.ts"
 import { generateKey } from "../../src/key/key.ts"
 import { type Api, createApi } from "../support/api.ts"
@@ -25,10 +26,14 @@ const { databases, commandLines, origins, url, createMerchant, move } = useCells
 
 const folder = mkdtempSync(join(tmpdir(), "recurring-billing-cells-"))
 const cellsFile = join(folder, "cells.json")
-let proxy: ChildProcess
+
+/** Where none can be had, and nobody insists on it, what goes through it is left out, as hledger's checks are without one. */
+const haproxy = findHaproxy()
+const itGoesThrough = it.runIf(haproxy !== undefined || isRequired)
+
+let proxy: ChildProcess | undefined
 beforeAll(async () => {
-  const program = findHaproxy()
-  if (program === undefined) throw new Error(HAPROXY_MISSING)
+  if (haproxy === undefined && isRequired) throw new Error(HAPROXY_MISSING)
   const cells = CELLS.map((cell, side) => ({
     cell,
     database: url(side as 0 | 1),
@@ -44,7 +49,7 @@ beforeAll(async () => {
   const config = join(folder, "haproxy.cfg")
   const listening = ["--bind", new URL(origin()).host, "--admin", admin()]
   writeFileSync(config, await command(...listening, "--folder", folder))
-  proxy = await startHaproxy(program, config)
+  if (haproxy !== undefined) proxy = await startHaproxy(haproxy, config)
   for (const { release } of held) release()
 }, 180_000)
 afterAll(() => {
@@ -72,7 +77,7 @@ const altered = (link: string, from: number, text: string): string => {
 }
 
 describe("a request", () => {
-  it("goes to the cell that its key, its link or ?cell= names", async () => {
+  itGoesThrough("goes to the cell that its key, its link or ?cell= names", async () => {
     for (const [side, cell] of CELLS.entries()) {
       const { keys } = await createMerchant(`Of ${cell}`, side as 0 | 1)
       expect(keys.sk_test.slice("sk_test_".length)).toMatch(new RegExp(`^${cell}`))
@@ -104,7 +109,7 @@ describe("a request", () => {
     expect(await status(here.slice(0, -1))).toBe(404)
   })
 
-  it("of a moved account goes where that lives now, by its keys, its links and its ID", async () => {
+  itGoesThrough("of a moved account goes where that lives now, by its keys, its links and its ID", async () => {
     const { account, keys } = await createMerchant("Goes")
     const api = createApi(origin(), keys.sk_test)
     const link = await openCheckout(api)
@@ -135,7 +140,7 @@ describe("a request", () => {
     expect(map.output.split("\n").filter(Boolean)).toEqual(expect.arrayContaining([`${account.id} ${CELLS[1]}`]))
   })
 
-  it("of an administrator goes where ?cell= says", async () => {
+  itGoesThrough("of an administrator goes where ?cell= says", async () => {
     const made = JSON.parse((await commandLines[0]("admin", "create", "--name", "Ops", "--json")).output)
     expect(made.key).toMatch(/^adm_00/)
     expect((await commandLines[1]("cell", "join", "--from", url(0), "--json")).output).toBe('{"copied":1}\n')

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Redacted } from "effect"
 import { beforeAll, expect, it } from "vitest"
+import { isRequired } from "../../scripts/debian.ts"
 import { findHledger, HLEDGER_MISSING } from "../../scripts/hledger.ts"
 import { ledgerDocument } from "../../scripts/ledgerDocument.ts"
 import { useOwnInstance } from "../support/instance.ts"
@@ -27,7 +28,6 @@ it("are what docs/ledger.md shows: npm run docs:ledger writes it anew", () => {
 
 /** Where none can be had, and nobody insists on it, this is left out, as the tests in a browser are without one. */
 const hledger = findHledger()
-const isRequired = (process.env.CI ?? "") !== ""
 
 it.runIf(hledger !== undefined || isRequired)("pass hledger's checks, and a planted error does not", async () => {
   if (hledger === undefined) throw new Error(HLEDGER_MISSING)
