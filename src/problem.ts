@@ -205,6 +205,11 @@ export const CATALOGUE = {
     "state_error",
     "An account has at most 16 webhook endpoints in each environment: delete one first.",
   ),
+  webhook_secret_limit_reached: entry(
+    422,
+    "state_error",
+    "A webhook endpoint has at most 5 secrets that sign at once: the message says when the oldest one stops, and another can be made.",
+  ),
   webhook_endpoint_disabled: entry(422, "state_error", "A disabled webhook endpoint gets nothing: enable it first."),
   nudge_limit_reached: entry(
     422,

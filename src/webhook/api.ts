@@ -183,7 +183,7 @@ export const webhookApi = {
     path: "/webhook-endpoints/:id/roll-secret",
     summary: "Make a new secret; the old one signs beside it for 24 hours",
     success: WebhookEndpointSecret,
-    codes: ["resource_missing"],
+    codes: ["resource_missing", "webhook_secret_limit_reached"],
   }),
   deliveries: declare({
     ...shared,

@@ -16,7 +16,7 @@ import { amended, born, moved } from "../runtime/outcome.ts"
 import { DAY_MS, formatInstant } from "../time.ts"
 import type { EndpointCreate, EndpointPatch } from "./api.ts"
 import { type EndpointRow, endpointLifecycle, endpoints } from "./endpoint.ts"
-import { insertSecret } from "./secrets.ts"
+import { insertSecret, refuseMore } from "./secrets.ts"
 
 /** An account's endpoints in an environment (decision I7); the table has as many slots. */
 const MAX_ENDPOINTS = 16
@@ -157,6 +157,7 @@ export const deleteEndpoint = Effect.fn("webhookEndpoint.delete")(function* (ten
 export const rollSecret = Effect.fn("webhookEndpoint.rollSecret")(function* (tenant: Tenant, id: string) {
   const sql = yield* SqlClient.SqlClient
   const row = yield* endpoints.lockOne(tenant, id)
+  yield* refuseMore(row)
   const expiresAt = Date.now() + OVERLAP_MS
   yield* sql`
     UPDATE webhook_secret SET expires_at = ${PgTypes.timestamptz(expiresAt)}

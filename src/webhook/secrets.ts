@@ -4,11 +4,13 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import type { ConfigProblem } from "../config/Config.ts"
 import { isRef, type Ref, type Tenant } from "../db/tenant.ts"
+import { problem } from "../problem.ts"
 import type { SecretTable } from "../secret/rotate.ts"
 import { MARK_BYTES, type Place, Vault } from "../secret/Vault.ts"
+import { formatInstant } from "../time.ts"
 import { isSecret, newSecret } from "./signature.ts"
 
-/** Secrets that sign at once: whoever rolls more often than that knows what for. */
+/** Secrets that sign at once (decision I1): more make the header longer, and who rolls that often within a day has rolled enough. */
 const MAX_SECRETS = 5
 
 interface SecretKey extends Tenant {
@@ -44,6 +46,20 @@ export const insertSecret = Effect.fnUntraced(function* (endpoint: Ref) {
 
 const IS_LIVE = `
   (s.account_id, s.livemode, s.webhook_endpoint_id) = (e.account_id, e.livemode, e.id) AND (s.expires_at IS NULL OR s.expires_at > now())`
+
+/** Refuses another secret while as many sign as can, so that each does until it was said to. The endpoint must be locked. */
+export const refuseMore = Effect.fnUntraced(function* (endpoint: Ref) {
+  const sql = yield* SqlClient.SqlClient
+  const [live] = yield* sql<{ count: number; until: number | null }>`
+    SELECT count(*) AS count, min(s.expires_at) AS until
+    FROM webhook_endpoint e JOIN webhook_secret s ON ${sql.literal(IS_LIVE)} WHERE ${isRef(sql, endpoint, "e")}`
+  const { count, until } = live!
+  if (count >= MAX_SECRETS)
+    return yield* problem(
+      "webhook_secret_limit_reached",
+      `${count} secrets sign at once already: roll again after ${formatInstant(until!)}, when the oldest one stops.`,
+    )
+})
 
 /**
  * What deliveries to the endpoint `e` are signed with now, the newest first, as `openSecrets` takes it: sealed, in

@@ -378,6 +378,28 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
+  it("has five secrets at most, each of which signs until it was said to", async () => {
+    const { path, id, secret } = await addEndpoint(["often.*"])
+    const roll = () => api.post(`/webhook-endpoints/${id}/roll-secret`)
+    const first = data(await roll())
+    const secrets = [secret, first.secret]
+    for (let n = 0; n < 3; n++) secrets.push(data(await roll()).secret)
+    const refused = await roll()
+    expect(refusal(refused)).toEqual([422, "webhook_secret_limit_reached", null])
+    expect(refused.body.error.message).toContain(first.previous_secret_expires_at)
+    await trigger("often.rolled")
+    const [signed] = await arrived(path, 1)
+    expect(String(signed!.headers["webhook-signature"]).split(" ")).toHaveLength(5)
+    for (const one of secrets) new Webhook(one).verify(signed!.body, signed!.headers as Record<string, string>)
+    await database.run(
+      (sql) => sql`
+        UPDATE webhook_secret SET expires_at = now()
+        WHERE webhook_endpoint_id = ${id} AND id = (SELECT min(id) FROM webhook_secret WHERE webhook_endpoint_id = ${id})`,
+    )
+    data(await roll())
+    await remove(id)
+  })
+
   it("has a place among sixteen, also where many are added at once", async () => {
     const add = () => api.post("/webhook-endpoints", { url: receiver.url("/many"), enabled_events: ["never.sent"] })
     const answers = await Promise.all(Array.from({ length: 20 }, add))
