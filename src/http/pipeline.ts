@@ -81,21 +81,26 @@ const authenticate = Effect.fnUntraced(function* (call: Call, place: Place, tran
   return { key, livemode }
 })
 
+/** There is no such path, or it has other methods, which the response's `Allow` names (decision A7). */
+export const routeMissing = (call: Call, allow: ReadonlyArray<string>): Effect.Effect<never, Problem> => {
+  if (allow.length > 0) addHeaders(call, { allow: allow.join(", ") })
+  return Effect.fail(problem("route_missing", `There is no ${call.node.method} ${call.url.pathname}.`))
+}
+
 /** The endpoint that the method and the path name. */
 const findRoute = Effect.fnUntraced(function* <E extends Endpoint<unknown>>(
   call: Call,
   place: Place,
   routes: Readonly<Record<"live" | "sandbox", ReturnType<typeof createRoutes<E>>>>,
 ) {
-  const { node, url } = call
+  const { node } = call
   const match =
     place === undefined ? { allow: [] } : routes[place.livemode ? "live" : "sandbox"].find(node.method!, place.path)
   if (!("allow" in match)) {
     call.route = match.endpoint.declaration.path
     return match
   }
-  if (match.allow.length > 0) addHeaders(call, { allow: match.allow.join(", ") })
-  return yield* problem("route_missing", `There is no ${node.method} ${url.pathname}.`)
+  return yield* routeMissing(call, match.allow)
 })
 
 /** The place of a request that anybody may make among those of its address. */

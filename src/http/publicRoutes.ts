@@ -57,20 +57,25 @@ export const publicRoute = <R>(
 export type PublicServicesOf<P> = P extends PublicRoute<infer R> ? R : never
 
 interface Found<R> {
-  readonly respond: Respond<R>
+  /** undefined: the address has other methods. */
+  readonly respond: Respond<R> | undefined
   readonly parts: ReadonlyArray<string>
+  /** The methods that the address has. */
+  readonly allow: ReadonlyArray<string>
 }
 
-/** What takes a request at an address that needs no key, if it is one and has the method. */
+/** What takes a request at an address that needs no key, if it is one: the first that has the method, else the first. */
 export const findPublicRoute = <R>(
   routes: ReadonlyArray<PublicRoute<R>>,
   method: string,
   path: string,
 ): (Pick<PublicRoute<R>, "route" | "limited" | "refused"> & Found<R>) | undefined => {
-  for (const { route, path: pattern, methods, limited, refused } of routes) {
+  const fitting = routes.flatMap(({ route, path: pattern, methods, limited, refused }) => {
     const parts = pattern.exec(path)
     const respond = method === "POST" ? methods.POST : method === "GET" || method === "HEAD" ? methods.GET : undefined
-    if (parts !== null && respond !== undefined) return { route, respond, parts: parts.slice(1), limited, refused }
-  }
-  return undefined
+    return parts === null
+      ? []
+      : [{ route, respond, parts: parts.slice(1), allow: Object.keys(methods), limited, refused }]
+  })
+  return fitting.find(({ respond }) => respond !== undefined) ?? fitting[0]
 }

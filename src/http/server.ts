@@ -17,7 +17,7 @@ import { type Failure, refusalOf } from "./failures.ts"
 import { createLimits, type Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import { observe } from "./observe.ts"
-import { type Call, createPipeline, isWrite, requireHttps } from "./pipeline.ts"
+import { type Call, createPipeline, isWrite, requireHttps, routeMissing } from "./pipeline.ts"
 import { findPublicRoute, type PublicResponse, type PublicRoute } from "./publicRoutes.ts"
 import { createReadiness } from "./readiness.ts"
 import { createRoutes } from "./routes.ts"
@@ -62,9 +62,11 @@ const serveDocument = Effect.fnUntraced(function* (
 ) {
   const { node, url } = call
   call.route = url.pathname
-  if (url.pathname === HEALTH) return HttpServerResponse.setHeader(response, "x-request-id", requestId)
+  if (url.pathname === HEALTH && !isWrite(node))
+    return HttpServerResponse.setHeader(response, "x-request-id", requestId)
   yield* requireHttps(node, transport)
   yield* limits.take(call, "public", addressOf(node, transport))
+  if (isWrite(node)) return yield* routeMissing(call, ["GET"])
   return HttpServerResponse.setHeaders(response, { ...call.headers, "x-request-id": requestId })
 })
 
@@ -81,7 +83,7 @@ const publicResponse = (
 
 /** A page, or a callback. One that is signed comes as often as its sender likes; one that is not costs its address. */
 const servePublic = Effect.fnUntraced(function* <R>(
-  { route, respond, parts, limited, refused }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
+  { route, respond, parts, allow, limited, refused }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
   call: Call,
   transport: Transport,
   limits: Limits,
@@ -92,7 +94,8 @@ const servePublic = Effect.fnUntraced(function* <R>(
   call.refused = refused
   yield* requireHttps(node, transport)
   const address = addressOf(node, transport)
-  if (limited) yield* limits.take(call, "public", address)
+  if (limited || respond === undefined) yield* limits.take(call, "public", address)
+  if (respond === undefined) return yield* routeMissing(call, allow)
   const body = readBytes(node, (bytes) => limits.hold(call, address, bytes))
   const request = { parts, search: url.searchParams, headers: node.headers, body }
   const response = yield* Effect.tapError(respond(request), (error) =>
@@ -183,9 +186,9 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   /** What responds to a request: the first of these that it is for. */
   const dispatch = Effect.fnUntraced(function* (call: Call, requestId: string) {
     const { node, url } = call
-    if (!isWrite(node) && url.pathname === READINESS) {
+    if (url.pathname === READINESS) {
       call.route = READINESS
-      return readiness(yield* ready, requestId)
+      return isWrite(node) ? yield* routeMissing(call, ["GET"]) : readiness(yield* ready, requestId)
     }
     noteRequest()
     const asked = isSecure(node, transport) ? asksBefore(node, url) : undefined
@@ -193,7 +196,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
       const headers = { ...preflight(asked, node.headers.origin!), "x-request-id": requestId }
       return HttpServerResponse.empty({ status: 204, headers })
     }
-    const document = isWrite(node) ? undefined : documents.get(url.pathname)
+    const document = documents.get(url.pathname)
     if (document !== undefined) return yield* serveDocument(document, call, transport, limits, requestId)
     const route = findPublicRoute(publicRoutes, node.method ?? "", url.pathname)
     if (route !== undefined) return yield* servePublic(route, call, transport, limits, requestId)

@@ -103,6 +103,29 @@ describe("envelopes", () => {
     expect(answer.headers.get("allow")).toBe("POST, GET")
   })
 
+  it.each([
+    ["GET", "/callbacks/paystack/acct_1", "POST"],
+    ["PUT", "/callbacks/whatsapp/all", "GET, POST"],
+    ["DELETE", "/checkout/nobodys", "GET"],
+    ["DELETE", "/checkout/nobodys/complete", "GET, POST"],
+    ["POST", "/pay/nobodys", "GET"],
+    ["POST", "/save/nobodys", "GET"],
+    ["POST", "/invoices/inv_1.pdf", "GET"],
+    ["POST", "/openapi.json", "GET"],
+    ["POST", "/healthz", "GET"],
+    ["POST", "/readyz", "GET"],
+  ])("tell without a key that there is no %s %s, and what there is", async (method, path, allow) => {
+    const answer = await fetch(server().origin + path, { method, headers: { accept: "application/json" } })
+    const { error } = (await answer.json()) as { error: { code: string } }
+    expect([answer.status, error.code, answer.headers.get("allow")]).toEqual([404, "route_missing", allow])
+  })
+
+  it("show a page to who sends a page's address another method", async () => {
+    const answer = await fetch(`${server().origin}/checkout/nobodys`, { method: "DELETE" })
+    expect([answer.status, answer.headers.get("allow")]).toEqual([404, "GET"])
+    expect(answer.headers.get("content-type")).toMatch(/^text\/html/)
+  })
+
   it("answer HEAD as GET", async () => {
     const response = await fetch(`${server().origin}/sandbox/v1/account`, {
       method: "HEAD",
