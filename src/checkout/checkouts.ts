@@ -8,7 +8,7 @@ import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { type PlanRow, plans } from "../plan/plan.ts"
-import { asReference, invalid, problem } from "../problem.ts"
+import { asReference, invalid, type Problem, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { born } from "../runtime/outcome.ts"
@@ -25,15 +25,26 @@ import { urlFault } from "./urls.ts"
 /** Open sessions of one customer: more are a loop, and one that is completed closes those for its plan. */
 const MAX_OPEN = 100
 
-/** What only one of the modes takes (decision G5), and where buyers can be sent (decision G4). */
+/** What is wrong with a parameter: one that only one of the modes takes (decision G5), or where buyers cannot be sent (decision G4). */
+const faultOf = (name: string, input: CheckoutCreate, livemode: boolean): Problem | undefined => {
+  switch (name) {
+    case "plan":
+    case "quantity":
+      return input.mode === "setup" ? invalid(name, `${name} goes with mode subscription only.`) : undefined
+    case "success_url":
+    case "cancel_url":
+      return urlFault(name, input[name], livemode)
+    default:
+      return undefined
+  }
+}
+
+/** Refuses the first parameter that is wrong, in the order of the body; what is missing after that (decision A5). */
 const checkCreate = (input: CheckoutCreate, livemode: boolean) => {
-  const { mode, plan, success_url, cancel_url } = input
-  const inSetup = (["plan", "quantity"] as const).find((name) => mode === "setup" && input[name] !== undefined)
+  const faults = Object.keys(input).map((name) => faultOf(name, input, livemode))
   const fault =
-    (inSetup === undefined ? undefined : invalid(inSetup, `${inSetup} goes with mode subscription only.`)) ??
-    urlFault("success_url", success_url, livemode) ??
-    urlFault("cancel_url", cancel_url, livemode) ??
-    (mode === "subscription" && plan === undefined
+    faults.find((one) => one !== undefined) ??
+    (input.mode === "subscription" && input.plan === undefined
       ? problem("parameter_missing", "plan is needed where mode is subscription.", "plan")
       : undefined)
   return fault === undefined ? Effect.void : Effect.fail(fault)

@@ -123,6 +123,13 @@ const toProblem = (fault: Fault, ast: SchemaAST.AST): Problem => {
   }
 }
 
+/** What was decoded, with its keys in the order of the document: what is checked of it later goes by that too. */
+const inOrder = <A>(decoded: A, document: unknown): A => {
+  if (typeof decoded !== "object" || decoded === null) return decoded
+  const given = keysOf(document).filter((name) => name in decoded)
+  return Object.assign(Object.fromEntries(given.map((name) => [name, undefined])), decoded)
+}
+
 /** A decoder of `schema` that fails with the first fault. */
 const decoder = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Effect.Effect<A, Problem>) => {
   const decode = Schema.decodeUnknownResult(schema as Schema.Codec<A, unknown, never, never>, {
@@ -132,7 +139,7 @@ const decoder = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Effe
   return (value) => {
     const result = decode(value)
     return Result.isSuccess(result)
-      ? Effect.succeed(result.success)
+      ? Effect.succeed(inOrder(result.success, value))
       : Effect.fail(toProblem(first(faults(result.failure.issue, []), value), schema.ast))
   }
 }

@@ -25,26 +25,27 @@ const OVERLAP_MS = DAY_MS
 /** Any number of our own: the class of the locks under which endpoints are added. */
 const SLOT_LOCKS = 7_301_006
 
-/** Refuses what an endpoint cannot be, as far as its words say so; where its URL leads, `Sender` checks. */
-export const validate = (
-  { livemode }: Tenant,
-  { url, enabled_events }: EndpointPatch,
-): Effect.Effect<void, Problem> => {
-  if (url !== undefined) {
-    const parsed = new URL(url)
-    if (livemode && parsed.protocol !== "https:")
-      return Effect.fail(invalid("url", "url must begin with https:// in live."))
-    if (parsed.username !== "" || parsed.password !== "")
-      return Effect.fail(invalid("url", "url must hold no user name or password: deliveries are signed instead."))
-    if (parsed.hash !== "") return Effect.fail(invalid("url", "url must hold no fragment (#…): it would not be sent."))
-  }
-  const strange = enabled_events?.findIndex((pattern) => !isEventPattern(pattern, livemode)) ?? -1
+/** Refuses a URL that nothing can be sent to, as far as its words say so; where it leads, `Sender` checks. */
+export const checkUrl = (url: string, livemode: boolean): Effect.Effect<void, Problem> => {
+  const parsed = new URL(url)
+  if (livemode && parsed.protocol !== "https:")
+    return Effect.fail(invalid("url", "url must begin with https:// in live."))
+  if (parsed.username !== "" || parsed.password !== "")
+    return Effect.fail(invalid("url", "url must hold no user name or password: deliveries are signed instead."))
+  return parsed.hash === ""
+    ? Effect.void
+    : Effect.fail(invalid("url", "url must hold no fragment (#…): it would not be sent."))
+}
+
+/** Refuses patterns of events that there cannot be (decision I7). */
+export const checkPatterns = (patterns: ReadonlyArray<string>, livemode: boolean): Effect.Effect<void, Problem> => {
+  const strange = patterns.findIndex((pattern) => !isEventPattern(pattern, livemode))
   return strange === -1
     ? Effect.void
     : Effect.fail(
         invalid(
           `enabled_events[${strange}]`,
-          `enabled_events[${strange}] must be *, a family such as charge.* or a type such as charge.failed, not ${JSON.stringify(enabled_events![strange])}.`,
+          `enabled_events[${strange}] must be *, a family such as charge.* or a type such as charge.failed, not ${JSON.stringify(patterns[strange])}.`,
         ),
       )
 }

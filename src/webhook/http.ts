@@ -9,14 +9,19 @@ import { sendTest } from "./deliver.ts"
 import { beginTest, resend } from "./deliveries.ts"
 import { deliveries, renderDelivery } from "./delivery.ts"
 import { endpoints, renderEndpoint } from "./endpoint.ts"
-import { createEndpoint, deleteEndpoint, rollSecret, updateEndpoint, validate } from "./endpoints.ts"
+import { checkPatterns, checkUrl, createEndpoint, deleteEndpoint, rollSecret, updateEndpoint } from "./endpoints.ts"
 import { Sender } from "./Sender.ts"
 
-/** Checks what is asked for, before any transaction: where a URL leads is a question to DNS. */
-const validateAll = Effect.fnUntraced(function* (request: Tenant & { readonly body: EndpointPatch }) {
-  yield* validate(request, request.body)
-  const { url } = request.body
-  if (url !== undefined) yield* (yield* Sender).check(url, request.livemode)
+/** Checks what is asked for in its order (decision A5), before any transaction: where a URL leads is a question to DNS. */
+const validateAll = Effect.fnUntraced(function* ({ body, livemode }: Tenant & { readonly body: EndpointPatch }) {
+  const { url, enabled_events: patterns } = body
+  for (const name of Object.keys(body)) {
+    if (name === "url" && url !== undefined) {
+      yield* checkUrl(url, livemode)
+      yield* (yield* Sender).check(url, livemode)
+    }
+    if (name === "enabled_events" && patterns !== undefined) yield* checkPatterns(patterns, livemode)
+  }
 })
 
 export const webhookEndpoints = [

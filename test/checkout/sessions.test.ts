@@ -145,6 +145,16 @@ describe("creation is refused", () => {
     ["half a minute", inSetup({ expires_in_minutes: 30.5 }), [400, "parameter_invalid", "expires_in_minutes"]],
     ["minutes in words", inSetup({ expires_in_minutes: "60" }), [400, "parameter_invalid", "expires_in_minutes"]],
     ["an unknown parameter", inSetup({ sucess_url: "a" }), [400, "parameter_unknown", "sucess_url"]],
+    [
+      "two bad addresses, the first of which it names (A5)",
+      { mode: "setup", cancel_url: "http://shop.example/b", success_url: "http://shop.example/a" },
+      [400, "parameter_invalid", "cancel_url"],
+    ],
+    [
+      "a bad address before a quantity in setup",
+      { mode: "setup", ...URLS, success_url: "http://a.example/", quantity: 1 },
+      [400, "parameter_invalid", "success_url"],
+    ],
     ["an unknown customer", inSetup({ customer: "cus_none" }), [400, "resource_missing", "customer"]],
     ...BAD_URLS.flatMap((url) =>
       ["success_url", "cancel_url"].map(

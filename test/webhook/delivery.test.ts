@@ -438,6 +438,10 @@ describe("a webhook endpoint", () => {
       "parameter_missing",
       "enabled_events",
     ])
+    // The first of the body (A5), whatever it takes to see that it is wrong.
+    const [url, enabled_events] = ["http://10.0.0.1/x", ["nonsense"]]
+    expect(refusal(await api.post("/webhook-endpoints", { url, enabled_events }))[2]).toBe("url")
+    expect(refusal(await live.post("/webhook-endpoints", { enabled_events, url }))[2]).toBe("enabled_events[0]")
     const secure = { url: "https://93.184.215.14/x", enabled_events: ["charge.failed", "charge.*"] }
     for (const [over, param] of [
       [{ url: "http://93.184.215.14/x" }, "url"],
