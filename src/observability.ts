@@ -7,7 +7,8 @@ import { Effect, Layer, Logger, Metric, References } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { Otlp, PrometheusMetrics } from "effect/observability"
 import { SqlClient } from "effect/sql"
-import type { Observability } from "./config/Config.ts"
+import type { ConfigProblem, Observability } from "./config/Config.ts"
+import { cannotListen } from "./http/listener.ts"
 
 const SERVICE = "recurring-billing"
 
@@ -105,8 +106,8 @@ export const serveMetrics = Effect.fn("metrics.serve")(function* (port: number, 
     })
   })
   yield* Effect.acquireRelease(
-    Effect.callback<void, Error>((resume) => {
-      server.once("error", (error) => resume(Effect.fail(error)))
+    Effect.callback<void, ConfigProblem>((resume) => {
+      server.once("error", (error) => resume(Effect.fail(cannotListen("METRICS_", host, port, error))))
       server.listen(port, host, () => resume(Effect.void))
     }),
     () => Effect.sync(() => server.closeAllConnections()).pipe(Effect.andThen(Effect.sync(() => server.close()))),

@@ -1,4 +1,5 @@
 /** Settings: what is wrong stops the start with one line that names it (docs/operating.md). */
+import { generateKeyPairSync } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import type { BlockList } from "node:net"
 import { tmpdir } from "node:os"
@@ -7,6 +8,7 @@ import { Effect, Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import { ConfigProblem } from "../src/config/Config.ts"
 import { readConfig } from "../src/config/readConfig.ts"
+import { CERTIFICATE, CERTIFICATE_KEY } from "./support/certificate.ts"
 
 const reading = (env: Readonly<Record<string, string>>) => readConfig(env, { development: false })
 const read = (env: Readonly<Record<string, string>>) => Effect.runSync(reading(env))
@@ -61,6 +63,8 @@ describe("a setting that cannot be", () => {
     [{ RAIL_TIMEOUT: "0" }, "RAIL_TIMEOUT"],
     [{ RAIL_TIMEOUT: "121" }, "RAIL_TIMEOUT"],
     [{ RAIL_TIMEOUT: "2.5" }, "RAIL_TIMEOUT"],
+    [{ NODE_ENV: "prod" }, "NODE_ENV"],
+    [{ NODE_ENV: "Production" }, "NODE_ENV"],
     [{ SMTP_URL_FILE: "/nowhere/smtp", EMAIL_FROM: "a@b.example" }, "SMTP_URL_FILE"],
   ])("is refused by name: %j", (env, name) => {
     const problem = refusal(env as Record<string, string>)
@@ -77,6 +81,11 @@ describe("a setting that cannot be", () => {
     [{ PUBLIC_URL: "ftp://user:hunter2@x" }, "PUBLIC_URL must be a URL starting with http:// or https://."],
     [{ TLS_KEY: import.meta.filename }, "TLS_CERT and TLS_KEY go together: set both or neither."],
     [{ TLS_KEY: "/nowhere/key.pem" }, "TLS_KEY names a file that cannot be read: /nowhere/key.pem."],
+    [{ NODE_ENV: "staging" }, 'NODE_ENV must be one of development, production, test, not "staging".'],
+    [
+      { LIVE_HOST: "api.example", SANDBOX_HOST: "API.example" },
+      "LIVE_HOST and SANDBOX_HOST must differ: both are api.example.",
+    ],
     [{ SMTP_URL: "smtp://x" }, "SMTP_URL, EMAIL_FROM go together: EMAIL_FROM is not set."],
     [
       { PAYSTACK_URL: "http://paystack.example" },
@@ -95,6 +104,40 @@ describe("a setting that cannot be", () => {
         "FLUTTERWAVE_URL must be without a user, a password, a query and a fragment: write https://x/p.",
       ),
   )
+
+  it.each(["https://x/pay", "https://x?a=b", "https://x/?", "https://x/#top", "https://ada:hunter2@x"])(
+    "is told of as what it should be: PUBLIC_URL=%s",
+    (PUBLIC_URL) =>
+      expect(refusal({ PUBLIC_URL }).message).toBe(
+        "PUBLIC_URL must be without a user, a path, a query and a fragment: write https://x.",
+      ),
+  )
+
+  it("is refused for what is in the file that it names", () => {
+    const folder = mkdtempSync(join(tmpdir(), "recurring-billing-config-"))
+    const file = (name: string, text: string): string => {
+      writeFileSync(join(folder, name), text)
+      return join(folder, name)
+    }
+    const empty = file("empty", " \n")
+    const [cert, key] = [file("cert.pem", CERTIFICATE), file("key.pem", CERTIFICATE_KEY)]
+    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" })
+    const another = file("another.pem", String(privateKey.export({ type: "pkcs8", format: "pem" })))
+    const noCertificate = "TLS_CERT must name a file with a certificate in PEM."
+    const noKey =
+      "TLS_KEY must name a file with the private key of TLS_CERT's certificate, in PEM, without a passphrase."
+    for (const [env, line] of [
+      [{ ENCRYPTION_KEY_FILE: empty }, `ENCRYPTION_KEY_FILE names a file that is empty: ${empty}.`],
+      [{ TLS_CERT: cert, TLS_KEY: empty }, `TLS_KEY names a file that is empty: ${empty}.`],
+      [{ TLS_CERT: key, TLS_KEY: key }, noCertificate],
+      [{ TLS_CERT: import.meta.filename, TLS_KEY: key }, noCertificate],
+      [{ TLS_CERT: cert, TLS_KEY: cert }, noKey],
+      [{ TLS_CERT: cert, TLS_KEY: another }, noKey],
+    ] as const)
+      expect(refusal(env).message).toBe(line)
+    expect(read({ TLS_CERT: cert, TLS_KEY: key }).transport.tls?.cert).toBe(CERTIFICATE)
+    rmSync(folder, { recursive: true })
+  })
 
   it.each(["short", `${KEY}=`, `${KEY},`, `${KEY},short`, Array.from({ length: 9 }, () => KEY).join()])(
     "is told of without its value: ENCRYPTION_KEY=%s",

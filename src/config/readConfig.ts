@@ -12,7 +12,7 @@ import { readEncryptionKeys } from "./encryption.ts"
 import { readMessaging } from "./messaging.ts"
 import { readObservability } from "./observability.ts"
 import { readRails } from "./rails.ts"
-import { integer, MAX_PORT, text, textLike, webUrl } from "./settings.ts"
+import { choice, integer, MAX_PORT, text, textLike, webUrl } from "./settings.ts"
 import { readInFlight, readRateLimits, readTransport } from "./transport.ts"
 import { readWebhooks } from "./webhooks.ts"
 
@@ -22,6 +22,8 @@ type Environment = Readonly<Record<string, string | undefined>>
 const MAX_STRAY_NAME = 64
 /** Only whether there are any counts so far: a larger number is taken for a typing error. */
 const MAX_WORKERS = 16
+/** `test` is what test runners set; it is development. Any other is taken for a typing error of `production`. */
+const ENVIRONMENTS = ["development", "production", "test"] as const
 /** 100 %. */
 const MAX_VAT_BPS = 10_000
 
@@ -45,6 +47,15 @@ const readHost = Effect.map(
   (host = "127.0.0.1") => host,
 )
 
+/** Paths are added to it, and proxies go by them: it has none of its own. */
+const readPublicUrl = Effect.fnUntraced(function* (production: boolean) {
+  const found = (yield* webUrl("PUBLIC_URL", production))?.replace(/\/+$/, "")
+  if (found === undefined || /^\w+:\/\/[^/?#@]+$/.test(found)) return found
+  return yield* new ConfigProblem({
+    message: `PUBLIC_URL must be without a user, a path, a query and a fragment: write ${new URL(found).origin}.`,
+  })
+})
+
 const readCell = textLike("CELL", isCell, (value) => `CELL must be two characters of 0-9, A-Z and a-z, not "${value}".`)
 
 /** The environment as settings are read from it: without the spaces around values, what is empty being absent. */
@@ -63,7 +74,7 @@ interface Purpose {
 export const readConfig = Effect.fnUntraced(
   function* (env: Environment, purpose: Purpose): Effect.fn.Return<Config, ConfigProblem> {
     yield* refuseStray(env)
-    const production = (yield* text("NODE_ENV")) === "production"
+    const production = (yield* choice("NODE_ENV", ENVIRONMENTS, "development")) === "production"
     const development = purpose.development && !production
     const databaseNeeded = production && purpose.elsewhere !== true
     const host = yield* readHost
@@ -73,7 +84,7 @@ export const readConfig = Effect.fnUntraced(
       databaseUrl: yield* readDatabaseUrl(production, databaseNeeded),
       port: yield* integer("PORT", 0, MAX_PORT, 3000),
       dataDir: resolve((yield* text("DATA_DIR")) ?? ".data"),
-      publicUrl: (yield* webUrl("PUBLIC_URL", production))?.replace(/\/+$/, ""),
+      publicUrl: yield* readPublicUrl(production),
       production,
       workers: yield* integer("WORKERS", 0, MAX_WORKERS, 1),
       vatBps: yield* integer("VAT_RATE", 0, MAX_VAT_BPS, 0),

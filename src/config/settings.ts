@@ -102,10 +102,14 @@ export const webUrl = Effect.fnUntraced(function* (
 export const file = Effect.fnUntraced(function* (name: string): Effect.fn.Return<string | undefined, ConfigProblem> {
   const path = yield* text(name)
   if (path === undefined) return undefined
-  return yield* Effect.try({
+  const written = yield* Effect.try({
     try: () => readFileSync(path, "utf8"),
     catch: () => new ConfigProblem({ message: `${name} names a file that cannot be read: ${path}.` }),
   })
+  // It was meant to hold something: a key that is made instead would open nothing.
+  if (written.trim() === "")
+    return yield* new ConfigProblem({ message: `${name} names a file that is empty: ${path}.` })
+  return written
 })
 
 /** A secret, from the setting or from the file that `NAME_FILE` names. */
@@ -113,7 +117,7 @@ export const secret = Effect.fnUntraced(function* (
   name: string,
 ): Effect.fn.Return<Redacted.Redacted<string> | undefined, ConfigProblem> {
   const value = (yield* text(name)) ?? (yield* file(`${name}_FILE`))?.trim()
-  return value === undefined || value === "" ? undefined : Redacted.make(value)
+  return value === undefined ? undefined : Redacted.make(value)
 })
 
 type Complete<T> = { readonly [K in keyof T]: NonNullable<T[K]> }

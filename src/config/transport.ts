@@ -1,5 +1,6 @@
 /** Settings of how requests reach us, and of how many may. */
 import { BlockList, isIP } from "node:net"
+import { createSecureContext, type SecureContextOptions } from "node:tls"
 import { Effect, Redacted } from "effect"
 import { ConfigProblem, type RateLimits, type Transport } from "./Config.ts"
 import { file, flag, integer, isLoopback, text } from "./settings.ts"
@@ -13,6 +14,10 @@ const IN_FLIGHT = 50
 const DEVELOPMENT_IN_FLIGHT = 1_000
 const MAX_IN_FLIGHT = 100_000
 
+/** Fails with the line where TLS cannot be terminated with these. */
+const usable = (context: SecureContextOptions, message: string): Effect.Effect<unknown, ConfigProblem> =>
+  Effect.try({ try: () => createSecureContext(context), catch: () => new ConfigProblem({ message }) })
+
 /** What TLS is terminated with here, or undefined where it is not. */
 const tls = Effect.gen(function* () {
   const cert = yield* file("TLS_CERT")
@@ -20,6 +25,11 @@ const tls = Effect.gen(function* () {
   if (cert === undefined && key === undefined) return undefined
   if (cert === undefined || key === undefined)
     return yield* new ConfigProblem({ message: "TLS_CERT and TLS_KEY go together: set both or neither." })
+  yield* usable({ cert }, "TLS_CERT must name a file with a certificate in PEM.")
+  yield* usable(
+    { cert, key },
+    "TLS_KEY must name a file with the private key of TLS_CERT's certificate, in PEM, without a passphrase.",
+  )
   return { cert, key: Redacted.make(key) }
 })
 
@@ -65,6 +75,15 @@ const trustProxy = Effect.gen(function* () {
   )
 })
 
+/** The host names of both environments. */
+const hosts = Effect.gen(function* () {
+  const liveHost = (yield* text("LIVE_HOST"))?.toLowerCase()
+  const sandboxHost = (yield* text("SANDBOX_HOST"))?.toLowerCase()
+  if (liveHost !== undefined && liveHost === sandboxHost)
+    return yield* new ConfigProblem({ message: `LIVE_HOST and SANDBOX_HOST must differ: both are ${liveHost}.` })
+  return { liveHost, sandboxHost }
+})
+
 export const readTransport = Effect.fnUntraced(function* (
   host: string,
   development: boolean,
@@ -74,8 +93,7 @@ export const readTransport = Effect.fnUntraced(function* (
     tls: yield* tls,
     allowInsecureHttp: yield* insecureHttp(host, development, production),
     trustProxy: yield* trustProxy,
-    liveHost: (yield* text("LIVE_HOST"))?.toLowerCase(),
-    sandboxHost: (yield* text("SANDBOX_HOST"))?.toLowerCase(),
+    ...(yield* hosts),
   }
 })
 

@@ -39,6 +39,20 @@ const createHttpServer = ({ tls }: Config["transport"], { handshakeMs }: Connect
         handshakeTimeout: handshakeMs,
       })
 
+/** Why an address cannot be listened on, which the settings `…HOST` and `…PORT` name. */
+export const cannotListen = (
+  prefix: string,
+  host: string,
+  port: number,
+  { code, message }: NodeJS.ErrnoException,
+): ConfigProblem =>
+  new ConfigProblem({
+    message:
+      code === "EADDRINUSE"
+        ? `${prefix}PORT ${port} on ${host} is in use: stop the other program or set ${prefix}PORT.`
+        : `Cannot listen on ${prefix}HOST ${host}, ${prefix}PORT ${port}: ${code ?? message}.`,
+  })
+
 /** Begins to listen; returns where that is, and what it is called in links. */
 const bind = (
   server: Server,
@@ -46,13 +60,7 @@ const bind = (
 ): Effect.Effect<{ readonly address: string; readonly origin: string }, ConfigProblem> =>
   Effect.callback((resume) => {
     const { host, port: wanted } = config
-    const refused = ({ code, message }: NodeJS.ErrnoException) => {
-      const line =
-        code === "EADDRINUSE"
-          ? `PORT ${wanted} on ${host} is in use: stop the other program or set PORT.`
-          : `Cannot listen on HOST ${host}, PORT ${wanted}: ${code ?? message}.`
-      resume(Effect.fail(new ConfigProblem({ message: line })))
-    }
+    const refused = (error: Error) => resume(Effect.fail(cannotListen("", host, wanted, error)))
     server.once("error", refused)
     server.listen({ host, port: wanted }, () => {
       server.off("error", refused)

@@ -44,10 +44,26 @@ describe.concurrent("a start that cannot be", () => {
     const other = createServer().listen(0, "127.0.0.1")
     await new Promise((resolve) => other.once("listening", resolve))
     const { port } = other.address() as { port: number }
-    const { code, errors } = await start({ PORT: String(port) })
+    for (const [prefix, env] of [
+      ["", {}],
+      ["METRICS_", { PORT: "0" }],
+    ] as const) {
+      const name = `${prefix}PORT`
+      const { code, errors } = await start({ ...env, [name]: String(port) })
+      expect([code, errors.trim()]).toEqual([
+        1,
+        `${name} ${port} on 127.0.0.1 is in use: stop the other program or set ${name}.`,
+      ])
+    }
     other.close()
-    expect(code).toBe(1)
-    expect(errors.trim()).toBe(`PORT ${port} on 127.0.0.1 is in use: stop the other program or set PORT.`)
+  })
+
+  it("names the address that is not one of this machine", async () => {
+    const { code, errors } = await start({ PORT: "0", METRICS_PORT: "9464", METRICS_HOST: "192.0.2.1" })
+    expect([code, errors.trim()]).toEqual([
+      1,
+      "Cannot listen on METRICS_HOST 192.0.2.1, METRICS_PORT 9464: EADDRNOTAVAIL.",
+    ])
   })
 
   it("names a DATA_DIR that cannot be used", async () => {
