@@ -23,6 +23,9 @@ const atLeast = ([major, minor]) => {
 if (!atLeast(MIN_TO_INSTALL))
   stop(`Node ${MIN_TO_INSTALL.join(".")} or newer is needed; this is ${process.versions.node}.`)
 
+const [entry, ...args] = process.argv.slice(2)
+const path = join(root, entry)
+
 const installed = join(root, "node_modules", ".package-lock.json")
 const lock = join(root, "package-lock.json")
 const upToDate = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs
@@ -37,20 +40,22 @@ if (!upToDate && !sameDependencies()) {
   if (result.status !== 0) stop("The dependencies could not be installed: see npm's message above.")
 }
 
-/** A fresh checkout has newer file times than an install that is nonetheless right: compare what counts. */
+/**
+ * A fresh checkout has newer file times than an install that is nonetheless right: compare what counts. Optional packages are for some
+ * machines only, and what is run of src/ wants none of development's, which a production install leaves out.
+ */
 function sameDependencies() {
   if (!existsSync(installed)) return false
+  const isOfService = entry.startsWith("src/")
+  const counts = ({ optional, dev, devOptional }) => !optional && !(isOfService && (dev || devOptional))
   const versions = (file) =>
     Object.entries(JSON.parse(readFileSync(file, "utf8")).packages)
-      .filter(([path, entry]) => path !== "" && !entry.optional)
-      .map(([path, entry]) => `${path}@${entry.version}`)
+      .filter(([path, one]) => path !== "" && counts(one))
+      .map(([path, { version }]) => `${path}@${version}`)
       .sort()
       .join()
   return versions(installed) === versions(lock)
 }
-
-const [entry, ...args] = process.argv.slice(2)
-const path = join(root, entry)
 
 if (atLeast(MIN_TO_RUN)) {
   process.removeAllListeners("warning")

@@ -1,9 +1,20 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { Effect, Redacted } from "effect"
-import { afterAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { startServer as startWith } from "../../scripts/server.ts"
 import { createAccount } from "../../src/account/accounts.ts"
 import { demoKey } from "../../src/account/demo.ts"
@@ -74,6 +85,44 @@ describe.concurrent("a start that cannot be", () => {
     const { code, errors } = await runToEnd("src/main.ts", [], { DATA_DIR: join(file, "data") })
     rmSync(folder, { recursive: true })
     expect([code, errors.trim()]).toEqual([1, `DATA_DIR cannot be written: ${join(file, "data")}.`])
+  })
+})
+
+describe("an install that is older than package-lock.json", () => {
+  const folder = mkdtempSync(join(tmpdir(), "recurring-billing-install-"))
+  const write = (path: string, content: string) => {
+    mkdirSync(dirname(join(folder, path)), { recursive: true })
+    writeFileSync(join(folder, path), content)
+  }
+  const packages = (entries: object) => JSON.stringify({ packages: { "": {}, ...entries } })
+  const service = { "node_modules/service": { version: "1.0.0" } }
+  /** Runs an entry point whose npm would say that it installs, and fails. */
+  const run = (entry: string) => {
+    const { stdout, stderr } = spawnSync(process.execPath, [join(folder, "scripts/run.mjs"), entry], {
+      encoding: "utf8",
+      env: { npm_execpath: join(folder, "npm.mjs") },
+    })
+    return { ran: stdout === "ran", installed: stderr.includes("npm ci") }
+  }
+
+  beforeAll(() => {
+    write("scripts/run.mjs", readFileSync(join(import.meta.dirname, "../../scripts/run.mjs"), "utf8"))
+    for (const entry of ["src/main.mjs", "scripts/test.mjs"]) write(entry, 'process.stdout.write("ran")')
+    write("npm.mjs", "process.stderr.write(`npm ${process.argv[2]}`); process.exit(1)")
+    write("node_modules/.package-lock.json", packages(service))
+    utimesSync(join(folder, "node_modules/.package-lock.json"), 0, 0)
+  })
+  afterAll(() => rmSync(folder, { recursive: true }))
+
+  it("is right for the service without what only development needs, and for nothing else", () => {
+    write("package-lock.json", packages({ ...service, "node_modules/tests": { version: "1.0.0", dev: true } }))
+    expect(run("src/main.mjs")).toEqual({ ran: true, installed: false })
+    expect(run("scripts/test.mjs")).toEqual({ ran: false, installed: true })
+  })
+
+  it("is made anew where a package of the service is another", () => {
+    write("package-lock.json", packages({ "node_modules/service": { version: "1.0.1" } }))
+    expect(run("src/main.mjs")).toEqual({ ran: false, installed: true })
   })
 })
 
