@@ -12,15 +12,24 @@ const COMMAND = `PGOPTIONS='-c role=finance_reader' psql "$(npm run --silent cli
 /** Nobody's query holds up the service for longer. */
 const LIMIT = "60s"
 
+/** Where an address leads, as the service reads it: the last parameter of a name replaces what stands before the parameters. */
+const placeOf = ({ hostname, port, username, password, pathname, searchParams }: URL) => {
+  const of = (name: string, written: string): string => searchParams.getAll(name).at(-1) ?? decodeURIComponent(written)
+  const sslmode = of("sslmode", "")
+  return {
+    PGHOST: of("host", hostname.replace(/^\[(.*)\]$/, "$1")),
+    PGPORT: of("port", port || "5432"),
+    PGUSER: of("user", username),
+    PGPASSWORD: of("password", password),
+    PGDATABASE: of("dbname", pathname.slice(1)),
+    ...(sslmode === "" ? {} : { PGSSLMODE: sslmode }),
+  }
+}
+
 const open = (url: URL): number | null => {
   const env = {
     ...process.env,
-    PGHOST: url.hostname,
-    PGPORT: url.port || "5432",
-    PGUSER: decodeURIComponent(url.username),
-    PGPASSWORD: decodeURIComponent(url.password),
-    PGDATABASE: url.pathname.slice(1),
-    ...(url.searchParams.has("sslmode") ? { PGSSLMODE: url.searchParams.get("sslmode")! } : {}),
+    ...placeOf(url),
     PGOPTIONS: `-c role=finance_reader -c default_transaction_read_only=on -c statement_timeout=${LIMIT} -c search_path=finance -c timezone=UTC`,
   }
   const { status, error } = spawnSync("psql", process.argv.slice(2), { stdio: "inherit", env })

@@ -42,9 +42,11 @@ process.once("SIGINT", () => end(0))
 process.once("SIGTERM", () => end(0))
 
 const start = async () => {
+  const haproxy = findHaproxy()
+  const publicUrl = haproxy === undefined ? {} : { PUBLIC_URL: origin, TRUST_PROXY: "127.0.0.0/8" }
   for (const one of CELLS) {
     say(`Starting the cell ${one.cell} …`)
-    const settings = { ...settingsOf(one), PORT: String(one.port), PUBLIC_URL: origin, TRUST_PROXY: "127.0.0.0/8" }
+    const settings = { ...settingsOf(one), PORT: String(one.port), ...publicUrl }
     servers.push(await startServer(settings))
   }
   const databases = CELLS.map((one) => runCli(settingsOf(one), "db", "url").url as string)
@@ -58,7 +60,6 @@ const start = async () => {
   const config = join(folder.path, "haproxy.cfg")
   writeFileSync(join(folder.path, "cells.map"), text(...proxied, "--map"))
   writeFileSync(config, text(...proxied, "--folder", folder.path))
-  const haproxy = findHaproxy()
   if (haproxy !== undefined) proxy = await startHaproxy(haproxy, config)
 
   const { account, keys } = runCli(settingsOf(CELLS[0]!), "account", "create", "--business-name", "Moves")
@@ -66,18 +67,35 @@ const start = async () => {
     Object.entries(settingsOf(of))
       .map(([name, value]) => `${name}=${value}`)
       .join(" ")
+  const [first, second] = CELLS.map(({ port }) => `http://127.0.0.1:${port}`)
+  const told =
+    haproxy === undefined
+      ? {
+          proxy: HAPROXY_MISSING,
+          request: "A request to the cell that the key names:",
+          origin: first,
+          move: `The account moves to the other cell; the same request to ${second} is answered from then on:`,
+          option: "",
+        }
+      : {
+          proxy: origin,
+          request: "A request, which the proxy sends to the cell that the key names:",
+          origin,
+          move: "The account moves to the other cell; the same request then goes there:",
+          option: ` --proxy 127.0.0.1:${ADMIN_PORT}`,
+        }
   say(`
-Proxy:  ${proxy === undefined ? HAPROXY_MISSING : origin}
+Proxy:  ${told.proxy}
 ${CELLS.map(({ cell, port }) => `Cell ${cell}: http://127.0.0.1:${port}`).join("\n")}
 Cells:  ${cellsFile}
 
-A request, which the proxy sends to the cell that the key names:
-  curl ${origin}/sandbox/v1/customers -H 'Authorization: Bearer ${keys.sk_test}' \\
+${told.request}
+  curl ${told.origin}/sandbox/v1/customers -H 'Authorization: Bearer ${keys.sk_test}' \\
     -H 'Content-Type: application/json' -d '{"name": "Ada Obi", "email": "ada@example.com"}'
 
-The account moves to the other cell; the same request then goes there:
+${told.move}
   ${environment(CELLS[0]!)} \\
-    npm run --silent cli -- account move ${account.id} --to '${databases[1]}' --proxy 127.0.0.1:${ADMIN_PORT}
+    npm run --silent cli -- account move ${account.id} --to '${databases[1]}'${told.option}
 
 Ctrl-C ends everything.`)
 }

@@ -54,6 +54,19 @@ describe.concurrent("the command line", () => {
     expect(rolled.errors).toContain("suspended")
   })
 
+  it("opens psql where the database's address leads, its parameters included", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "recurring-billing-psql-"))
+    writeFileSync(join(folder, "psql"), '#!/bin/sh\necho "$PGHOST $PGPORT $PGDATABASE $*"', { mode: 0o755 })
+    const address = new URL(Redacted.value(database.url()))
+    const there = [address.hostname, address.port, address.pathname.slice(1), "-c", "SELECT 1"].join(" ")
+    address.searchParams.set("host", address.hostname)
+    address.hostname = "elsewhere.example"
+    const env = { DATABASE_URL: address.href, PATH: `${folder}:${process.env.PATH}` }
+    const { code, output, errors } = await runToEnd("scripts/sql.ts", ["-c", "SELECT 1"], env)
+    expect([code, output, errors]).toEqual([0, `${there}\n`, ""])
+    rmSync(folder, { recursive: true })
+  })
+
   it("sends nothing to another cell's database that others can read, in production", async () => {
     const folder = mkdtempSync(join(tmpdir(), "recurring-billing-cli-"))
     const cells = join(folder, "cells.json")
