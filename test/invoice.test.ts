@@ -116,9 +116,20 @@ describe("last month's invoice (decision K4)", () => {
     ])
   })
 
+  it("that cannot be drawn up holds back no other's, and its account is named", async () => {
+    const [broken, sound] = [await merchant(), await merchant()]
+    const refusing = (work: string) => database.run((sql) => sql.unsafe(`ALTER TABLE invoice ${work}`).unprepared)
+    await refusing(`ADD CONSTRAINT refused CHECK (account_id <> '${broken.id}') NOT VALID`)
+    const { drawn, failed } = await run(drawInvoices(LAST))
+    await refusing("DROP CONSTRAINT refused")
+    expect(failed).toEqual([broken.id])
+    expect(drawn.map(({ account_id }) => account_id)).toContain(sound.id)
+    expect((await run(drawInvoices(LAST, broken.id))).failed).toEqual([])
+  })
+
   it("is overdue from its day on, and can be paid then", async () => {
     const { id, live } = await merchant("growth")
-    const [drawn] = await run(drawInvoices(LAST, id))
+    const [drawn] = (await run(drawInvoices(LAST, id))).drawn
     await database.run(
       (sql) => sql`UPDATE timer SET due_at = now() - interval '1 second' WHERE actor_id = ${drawn!.id}`,
     )
@@ -138,7 +149,7 @@ describe("last month's invoice (decision K4)", () => {
 
   it("is taken back by a reversing entry when it is voided", async () => {
     const { id } = await merchant()
-    const [drawn] = await run(drawInvoices(LAST, id))
+    const [drawn] = (await run(drawInvoices(LAST, id))).drawn
     await run(moveInvoice(drawn!.id, "void"))
     const [entry] = await database.run(
       (sql) => sql<{ event: string }>`
@@ -156,7 +167,7 @@ describe("last month's invoice (decision K4)", () => {
       (sql) =>
         sql`UPDATE account_plan_change SET created_at = ${new Date((LAST.start + LAST.end) / 2)} WHERE account_id = ${id}`,
     )
-    const [drawn] = await run(drawInvoices(LAST, id))
+    const [drawn] = (await run(drawInvoices(LAST, id))).drawn
     expect(drawn!.lines.map(({ type, amount }) => [type, amount])).toEqual([
       ["plan_fee", 500_000],
       ["proration", 9_750_000],

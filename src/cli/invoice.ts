@@ -19,6 +19,9 @@ const readPeriod = Effect.fnUntraced(function* (name: string) {
   return { name, ...monthOf(start) }
 })
 
+/** Accounts that a refusal names. */
+const MAX_NAMED = 5
+
 const inProduction = Effect.map(inEveryCell(Effect.map(Installation, ({ config }) => config.production)), (answers) =>
   answers.includes(true),
 )
@@ -39,8 +42,13 @@ const run = Command.make(
     }
     if (accountId !== undefined) yield* Effect.flatMap(findInEveryCell(accountId), found("account", accountId))
     const { drawUp } = yield* invoicing
-    const drawn = yield* inEveryCell(drawUp(period ?? monthOf(now, -1), accountId))
-    yield* show(drawn.flat())
+    const results = yield* inEveryCell(drawUp(period ?? monthOf(now, -1), accountId))
+    yield* show(results.flatMap(({ drawn }) => drawn))
+    const failed = results.flatMap((result) => result.failed)
+    if (failed.length > 0) {
+      const message = `No invoice could be drawn up for ${failed.slice(0, MAX_NAMED).join(", ")} (${failed.length} in all): what is logged says why. Try again.`
+      return yield* new Refused({ message })
+    }
   }),
 ).pipe(Command.provide(({ cells }) => migratedCells(cells)))
 

@@ -24,10 +24,11 @@ const vatRate = Layer.effect(
 
 const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row)))
 
-/** Draws up the invoices of a period, of one account or of all, and returns them. */
+/** Draws up the invoices of a period, of one account or of all, and returns them, and the accounts of which none could be drawn up. */
 export const drawUp = Effect.fnUntraced(
   function* (period: { readonly start: number; readonly end: number }, accountId: string | undefined) {
-    return yield* Effect.forEach(yield* drawInvoices(period, accountId), rendered)
+    const { drawn, failed } = yield* drawInvoices(period, accountId)
+    return { drawn: yield* Effect.forEach(drawn, rendered), failed }
   },
   Effect.provide([links, vatRate]),
 )

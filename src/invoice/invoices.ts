@@ -121,25 +121,31 @@ const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: M
   yield* commit([born(invoiceLifecycle, birth, row, { entries: booksOf(birth, row) })])
 })
 
-/** Draws up the invoices of a month that are not drawn up yet. Late, twice or on two nodes: the result is one. */
+/**
+ * Draws up the invoices of a month that are not drawn up yet. Late, twice or on two nodes: the result is one. Returns all of the month, and
+ * the accounts of which none could be drawn up.
+ */
 export const drawInvoices = Effect.fn("invoice.drawAll")(function* (period: Month, only?: string) {
   const sql = yield* SqlClient.SqlClient
   const now = Date.now()
+  const failed: Array<string> = []
   for (const account of yield* billed(period, only)) {
     // One that cannot be drawn up holds nobody else's back; it is tried again with the next round.
-    yield* sql
-      .withTransaction(draw(account, period, now))
-      .pipe(Effect.catchCause((cause) => Effect.logError("invoice cannot be drawn up", { account: account.id }, cause)))
+    yield* Effect.catchCause(sql.withTransaction(draw(account, period, now)), (cause) => {
+      failed.push(account.id)
+      return Effect.logError("invoice cannot be drawn up", { account: account.id }, cause)
+    })
   }
-  return yield* sql<InvoiceRow>`
+  const drawn = yield* sql<InvoiceRow>`
     SELECT * FROM invoice WHERE livemode AND period_start_at = ${PgTypes.timestamptz(period.start)} AND ${livesHere(sql, "invoice")}
       AND ${only === undefined ? sql`true` : sql`account_id = ${only}`} ORDER BY id`
+  return { drawn, failed }
 })
 
 /** The job of every minute: last month's invoices, once the month is well over. */
 export const drawLastMonth = Effect.suspend(() => {
   const last = monthOf(Date.now(), -1)
-  return Date.now() < last.end + COUNTED_AFTER_MS ? Effect.succeed([]) : drawInvoices(last)
+  return Date.now() < last.end + COUNTED_AFTER_MS ? Effect.void : Effect.asVoid(drawInvoices(last))
 })
 
 /** An invoice of whatever account: its links name it alone. */
