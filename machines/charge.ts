@@ -13,6 +13,8 @@ export interface RailPage {
   readonly openedAt: number
   /** The buyer has come back from it. */
   readonly returned: boolean
+  /** When that was, last; absent in journals from before it was noted, when a page on which nothing was found was given up at once. */
+  readonly returnedAt?: number
 }
 
 export interface ChargeContext {
@@ -52,7 +54,7 @@ export type ChargeEvent =
   /** The rail is to be asked now: a callback came in, or somebody wants to know. */
   | { readonly type: "rail.ask"; readonly at: number }
   /** The buyer has come back from the rail's page. */
-  | { readonly type: "rail.return"; readonly at: number }
+  | { readonly type: "rail.return"; readonly at: number; readonly returnedAt?: number }
 
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
@@ -86,11 +88,17 @@ export const nextAskAt = ({ sentAt, asks, knownAt, page }: ChargeContext, now: n
       ? usual
       : (times.map((ms) => sentAt + ms).find((at) => at > now) ?? now + HOUR_MS - ((now - sentAt) % HOUR_MS))
   const soon = Math.min(next, now + HOUR_MS)
-  const ends = page === null ? Number.NEGATIVE_INFINITY : page.openedAt + PAGE_LIFETIME_MS
-  return ends > now ? Math.min(soon, ends) : soon
+  if (page === null) return soon
+  const { openedAt, returnedAt } = page
+  const ends = [openedAt + PAGE_LIFETIME_MS, ...(returnedAt === undefined ? [] : [returnedAt + NOT_FOUND_AFTER_MS])]
+  return Math.min(soon, ...ends.filter((at) => at > now))
 }
 
 const isOpen = ({ page }: ChargeContext, at: number): boolean => page !== null && at - page.openedAt < PAGE_LIFETIME_MS
+
+/** Whether the rail has not known the reference for so often and so long that it was never charged. */
+const isNeverCharged = ({ notFound }: ChargeContext, since: number, at: number): boolean =>
+  notFound + 1 >= MAX_NOT_FOUND_ASKS && at - since >= NOT_FOUND_AFTER_MS
 
 const fail = (code: string, message: string) =>
   ({
@@ -106,7 +114,12 @@ export const chargeMachine = setup({
   },
   actions: {
     countAsk: assign({ asks: ({ context }) => context.asks + 1 }),
-    comeBack: assign({ page: ({ context }) => ({ ...context.page!, returned: true }) }),
+    comeBack: assign(({ context, event }) =>
+      event.type === "rail.return" && event.returnedAt !== undefined
+        ? { page: { ...context.page!, returned: true, returnedAt: event.returnedAt }, notFound: 0 }
+        : { page: { ...context.page!, returned: true } },
+    ),
+    countNotFound: assign({ notFound: ({ context }) => context.notFound + 1, knownAt: null }),
     /** Ask the rail about the reference. */
     ask: () => {},
     /** The rail has decided: its owner goes on. */
@@ -131,8 +144,12 @@ export const chargeMachine = setup({
     mayReturn: ({ context, event }) => isOpen(context, event.at) && !context.page!.returned,
     hasPage: ({ context }) => context.page !== null,
     hasNotReturned: ({ context }) => context.page !== null && !context.page.returned,
-    neverCharged: ({ context, event }) =>
-      context.notFound + 1 >= MAX_NOT_FOUND_ASKS && event.at - context.sentAt >= NOT_FOUND_AFTER_MS,
+    // A rail may learn of a payment on its page a little later than the buyer is back.
+    mayBeKnownSoon: ({ context, event }) =>
+      isOpen(context, event.at) &&
+      context.page?.returnedAt !== undefined &&
+      !isNeverCharged(context, context.page.returnedAt, event.at),
+    neverCharged: ({ context, event }) => isNeverCharged(context, context.sentAt, event.at),
   },
 }).createMachine({
   id: "charge",
@@ -183,9 +200,10 @@ export const chargeMachine = setup({
             },
           },
           { guard: "mayReturn", target: ".waiting" },
+          { guard: "mayBeKnownSoon", target: ".waiting", actions: "countNotFound" },
           { guard: "hasPage", ...fail("customer_abandoned", "The buyer has not paid.") },
           { guard: "neverCharged", ...fail("processor_error", "The rail knows no such reference.") },
-          { target: ".waiting", actions: assign({ notFound: ({ context }) => context.notFound + 1, knownAt: null }) },
+          { target: ".waiting", actions: "countNotFound" },
         ],
       },
       states: {

@@ -26,7 +26,7 @@ const moveAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, type:
   const now = Date.now()
   const transitions = advance(
     chargeLifecycle,
-    of.map((row) => ({ row, event: { type, at: now } })),
+    of.map((row) => ({ row, event: type === "rail.return" ? { type, at: now, returnedAt: now } : { type, at: now } })),
   )
   yield* commit(transitions.map((transition) => moved(chargeLifecycle, transition, rowAfter(transition, now))))
   return transitions.map(({ row }) => row)

@@ -96,9 +96,12 @@ export const methodOf = Effect.fnUntraced(function* (
   return methodId === null ? null : (yield* nameMethod(customer, methodId, "payment_method", now, simulated)).id
 })
 
-/** The rail's own page, while a payment may be made on it; null: there is none, or the buyer has come back from it. */
-export const openPageOf = ({ status, page_url, page }: ChargeRow): string | null =>
-  status === "pending" && page !== null && !page.returned ? page_url : null
+/**
+ * The rail's own page, while a payment may be made on it; null: there is none, or the buyer has come back from it, and the rail knows of
+ * something that was done there.
+ */
+export const openPageOf = ({ status, page_url, page, not_found }: ChargeRow): string | null =>
+  status === "pending" && page !== null && (!page.returned || not_found > 0) ? page_url : null
 
 /** Where a rail's own page may be: anywhere with https, or, of a rail that runs on this machine, beside it. */
 export const originsOf = (rail: OutsideRail) =>

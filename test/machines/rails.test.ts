@@ -2,7 +2,13 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { initialTransition, type SnapshotFrom } from "xstate"
-import { type ChargeEvent, chargeMachine, MAX_ASKS_ABOUT_PAID, PAGE_LIFETIME_MS } from "../../machines/charge.ts"
+import {
+  type ChargeEvent,
+  chargeMachine,
+  MAX_ASKS_ABOUT_PAID,
+  NOT_FOUND_AFTER_MS,
+  PAGE_LIFETIME_MS,
+} from "../../machines/charge.ts"
 import { type Decision, decide, hasEffect, paramsOf, stateName } from "../../machines/decide.ts"
 import { MAX_REFUND_FAILURES, REFUND_AGAIN_AFTER_MS, type RefundEvent, refundMachine } from "../../machines/refund.ts"
 
@@ -86,6 +92,30 @@ describe("a charge", () => {
     )
   })
 
+  it("on a page that the buyer is back from, of which the rail knows nothing, is looked for as long as any other", () => {
+    const back = (at: number): ChargeEvent => ({ type: "rail.return", at, returnedAt: at })
+    const unknown = (at: number): ChargeEvent => ({ type: "rail.not_found", at })
+    const returned = AT + MINUTE_MS
+    const looked = [{ type: "rail.page", at: AT } as const, back(returned), unknown(returned)]
+    const first = charged(looked)
+    expect([first.state, first.snapshot.context.notFound]).toEqual(["pending.waiting", 1])
+    // Somebody looks every five seconds.
+    const events: Array<ChargeEvent> = [...looked]
+    const ends = returned + NOT_FOUND_AFTER_MS
+    for (let at = returned + 5 * SECOND_MS; at < ends; at += 5 * SECOND_MS)
+      events.push({ type: "rail.ask", at }, unknown(at))
+    expect(charged(events)).toMatchObject({ state: "pending.waiting", asksAt: ends })
+    expect(charged([...events, timer(ends), unknown(ends)]).state).toBe("failed")
+    expect(charged([...events, timer(ends), { type: "rail.succeeded", at: ends }]).state).toBe("succeeded")
+    // Who has gone on with it and comes back again has paid just now, perhaps; but no longer than a page lives.
+    const again = [...events, back(ends - 1), unknown(ends - 1)]
+    expect(charged([...again, timer(ends), unknown(ends)]).state).toBe("pending.waiting")
+    const over = AT + PAGE_LIFETIME_MS
+    expect(charged([...looked, back(over - 1), unknown(over - 1), timer(over), unknown(over)]).state).toBe("failed")
+    // Journals from before that was so.
+    expect(charged([looked[0]!, { type: "rail.return", at: returned }, unknown(returned)]).state).toBe("failed")
+  })
+
   const said = fc.oneof(
     fc.constant({ type: "rail.succeeded" }),
     fc.constant({ type: "rail.failed", code: "do_not_honor", message: null }),
@@ -96,6 +126,7 @@ describe("a charge", () => {
     fc.constant({ type: "rail.abandoned" }),
     fc.constant({ type: "rail.ask" }),
     fc.constant({ type: "rail.return" }),
+    fc.constant({ type: "rail.return", returnedAt: AT }),
     fc.constant({ type: "xstate.after.ask.charge.pending.waiting" }),
   )
 

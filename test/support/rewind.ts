@@ -42,9 +42,19 @@ const FIELDS = {
     pause: ["at", "resumesAt"],
     escalation: ["triggeredAt"],
   },
-  charge: { page: ["openedAt"] },
+  charge: { page: ["openedAt", "returnedAt"] },
   lifecycle_journal: {
-    event: ["at", "startAt", "resumesAt", "deliveredAt", "endedAt", "knownAt", "retryNotBefore", "expiresAt"],
+    event: [
+      "at",
+      "startAt",
+      "resumesAt",
+      "returnedAt",
+      "deliveredAt",
+      "endedAt",
+      "knownAt",
+      "retryNotBefore",
+      "expiresAt",
+    ],
   },
 } as const
 
