@@ -25,8 +25,8 @@ interface Named {
 const NAMED = { account_id: "text", livemode: "boolean", rail: "text", reference: "text", denies: "boolean" } as const
 
 /**
- * Takes the next references, and has rails asked about the charges that they name; about one that is paid
- * already only where a callback denies that, and how its refund stands. References that nobody knows are dropped. In the running transaction.
+ * Takes the next references, and has rails asked about the charges that they name: about one that is paid already only where a
+ * callback denies it, and how its refund stands. References that nobody knows are dropped. In the running transaction.
  */
 const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
