@@ -36,6 +36,9 @@ const moveAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, type:
 const askAbout = (of: ReadonlyArray<ChargeRow>, type: Asking, urgent: boolean) =>
   Effect.andThen(moveAll(of, type), queueAsks(of, urgent))
 
+/** Whether a charge is a verification that was paid after all: it is sent back, so its refund is what there is to ask about. */
+const isSentBack = ({ purpose, state }: ChargeRow): boolean => purpose === "verification" && state === "contradicted"
+
 /**
  * Has rails asked now about charges that are not settled, in the running transaction. About one that failed too: it may have
  * been paid after all, which is money that is owed back (decision P10).
@@ -43,7 +46,7 @@ const askAbout = (of: ReadonlyArray<ChargeRow>, type: Asking, urgent: boolean) =
 export const askNow = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   const rows = yield* charges.lock(refs)
   yield* askAbout(
-    rows.filter(({ rail, status }) => isOutside(rail) && status !== "succeeded"),
+    rows.filter((row) => isOutside(row.rail) && row.status !== "succeeded" && !isSentBack(row)),
     "rail.ask",
     false,
   )

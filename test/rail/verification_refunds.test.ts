@@ -16,6 +16,7 @@ const services = useServices(database)
 
 const HOUR_MS = 3_600_000
 
+const named = (account: string) => database.run((sql) => sql`SELECT 1 FROM rail_callback WHERE account_id = ${account}`)
 const calls = (account: string) => database.run((sql) => sql`SELECT 1 FROM rail_call WHERE account_id = ${account}`)
 
 /** A session on whose page a card is being saved. */
@@ -89,6 +90,7 @@ describe.each(BOTH)("%s", (rail) => {
     const { merchant } = account
     const url = callbackUrl(rail, account)
     account.rail.plan("refund", "next", faults.refundPendingUntil(Number.POSITIVE_INFINITY))
+    account.plan("page", faults.wrongAmount(5_009))
     await account.rail.payOnPage(charge, "pay")
     const callBack = () => post(url, account.rail.callbackFor(charge, { merchant }))
     expect(await Promise.all([callBack(), callBack()])).toEqual([200, 200])
@@ -99,7 +101,7 @@ describe.each(BOTH)("%s", (rail) => {
       })
     expect(await inStatus("taken")).toEqual({ status: "taken", taken: true, returned: false })
     await eventually(async () => (merchant.books.get(charge).refunds.length > 0 ? true : undefined))
-    expect(await account.books()).toEqual({ clearing: 5_000, refunds_payable: -5_000 })
+    expect(await account.books()).toEqual({ clearing: 5_009, refunds_payable: -5_009 })
 
     merchant.books.settleAll()
     const returned = await eventually(async () => {
@@ -107,9 +109,19 @@ describe.each(BOTH)("%s", (rail) => {
       return (await verificationOf(charge)).status === "returned" ? await verificationOf(charge) : undefined
     })
     expect(returned).toEqual({ status: "returned", taken: true, returned: true })
-    expect(merchant.books.totalReturned()).toBe(5_000)
+    expect(merchant.books.totalReturned()).toBe(5_009)
     expect(merchant.books.get(charge).refunds).toHaveLength(1)
     expect(await account.books()).toEqual({})
-    expect(await account.exceptions()).toEqual([["succeeded_after_failure", charge, null]])
+    // What is sent back is not asked about any more: the rail says of it that it is reversed.
+    for (let times = 0; times < 2; times++) {
+      await callBack()
+      await eventually(async () =>
+        (await calls(account.id)).length === 0 && (await named(account.id)).length === 0 ? true : undefined,
+      )
+    }
+    expect(await account.exceptions()).toEqual([
+      ["amount_exceeds", charge, 5_009],
+      ["succeeded_after_failure", charge, null],
+    ])
   })
 })

@@ -209,7 +209,8 @@ export class Account implements Party {
       case "strangeCallback":
         return this.#deliver(this.#rail, this.#callbackOf(this.#rail, `chg_nobody${much}`))
       case "settleAtRail":
-        return this.#settleAtRail()
+        await this.#settleAtRail()
+        return
       case "payOnPage":
         return this.#actOnPages(much % 3 === 0 ? "decline" : "pay")
       case "pass":
@@ -278,9 +279,12 @@ export class Account implements Party {
     if (much % 2 === 0) await this.#comeBack()
   }
 
-  #settleAtRail = async (): Promise<void> => {
-    for (const merchant of Object.values(this.merchants)) merchant.books.settleAll()
+  /** What the rails have still to say they say now; returns how much that was. */
+  #settleAtRail = async (): Promise<number> => {
+    let settled = 0
+    for (const merchant of Object.values(this.merchants)) settled += merchant.books.settleAll()
     this.#world.rails.drain()
+    return settled
   }
 
   #actOnPages = async (act: "pay" | "decline"): Promise<void> => {
@@ -313,7 +317,6 @@ export class Account implements Party {
   /** Nothing new comes any more; what is under way comes to its end. */
   #end = async (): Promise<void> => {
     this.#say("the end begins")
-    let isSaid = false
     for (let moves = 0; ; moves++) {
       // Some are begun only now, by what was still under way.
       await this.#cancelAll()
@@ -321,10 +324,8 @@ export class Account implements Party {
       await this.#world.rest(this)
       const undecided = await this.#undecided()
       if (undecided === 0 && this.#late.length === 0) {
-        if (isSaid) break
-        // What the rails have still to say they say now.
-        isSaid = true
-        await this.#settleAtRail()
+        // What is heard of that may begin a refund, of which there is something to say again.
+        if ((await this.#settleAtRail()) === 0) break
         continue
       }
       if (moves === MAX_MOVES) throw new Error(`${undecided} charges or refunds are pending for ever.`)
