@@ -1,7 +1,7 @@
 /** Secrets in the database, written anew under the newest key of this process. */
 import { Effect } from "effect"
-import { readMoving } from "../account/moving.ts"
 import { credentialSecrets } from "../credential/credential.ts"
+import { readMoving } from "../db/moving.ts"
 import { methodSecrets } from "../payment_method/paymentMethods.ts"
 import { rotate, type SecretTable } from "../secret/rotate.ts"
 import { serviceSecrets } from "../secret/serviceSecrets.ts"

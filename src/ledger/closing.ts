@@ -4,8 +4,8 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { readMoving } from "../account/moving.ts"
 import { isLockTimeout } from "../db/held.ts"
+import { readMoving } from "../db/moving.ts"
 import { HOUR_MS } from "../time.ts"
 import { recogniseThrough } from "./recognition.ts"
 import { dayOf } from "./schedule.ts"
