@@ -16,6 +16,8 @@ export const ALL_SECRETS: ReadonlyArray<SecretTable<never>> = [serviceSecrets, w
 
 /** Writes all secrets of tables anew and returns how many; refuses where no key opens some, or some may not be written. */
 export const rotateAll = Effect.fnUntraced(function* (tables: ReadonlyArray<SecretTable<never>>) {
+  // One that arrives meanwhile was passed over all the same.
+  const before = yield* readMoving(["copying", "opened"])
   const results = yield* Effect.forEach(tables, (table) => rotate(table))
   const sum = (of: "rotated" | "unopened") => results.reduce((total, result) => total + result[of], 0)
   const rotated = sum("rotated")
@@ -25,7 +27,7 @@ export const rotateAll = Effect.fnUntraced(function* (tables: ReadonlyArray<Secr
     const message = `No ENCRYPTION_KEY of this process opens ${unopened} secrets, such as ${such.join(", ")}; ${rotated} were written anew.`
     return yield* new Refused({ message })
   }
-  const moving = yield* readMoving(["copying", "opened"])
+  const moving = [...new Set([...before, ...(yield* readMoving(["copying", "opened"]))])]
   if (moving.length > 0) {
     const message = `${rotated} secrets were written anew, but none of ${moving.join(", ")}, on its way between cells: keep the older keys, and run this again in both cells once it has moved.`
     return yield* new Refused({ message })
