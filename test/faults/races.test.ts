@@ -4,10 +4,11 @@
  */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
+import { createAccount } from "../../src/account/accounts.ts"
 import { chargeTimers } from "../../src/collecting/collect.ts"
 import { sweep } from "../../src/runtime/fire.ts"
 import { subscriptionTimers } from "../../src/subscription/timers.ts"
-import type { Answer } from "../support/api.ts"
+import { type Answer, createApi } from "../support/api.ts"
 import { holdTable } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { rewind } from "../support/rewind.ts"
@@ -15,7 +16,7 @@ import { useServices } from "../support/services.ts"
 import { createCustomer, createPlan, data, refusal } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
-const { api, database, accountId } = useOwnInstance(() => ({ WORKERS: "0" }))
+const { api, database, server, accountId } = useOwnInstance(() => ({ WORKERS: "0" }))
 
 const DAY_MS = 86_400_000
 const WEEK_MS = 7 * DAY_MS
@@ -280,16 +281,19 @@ describe("a new default payment method", () => {
     ["the default from before", undefined],
     ["a method of the subscription's own", "pm_test_success_then_insufficient_funds"],
   ])("that is set while a renewal by %s is being decided is tried when that fails (E25)", async (_, own) => {
-    const customer = await createCustomer(api)
-    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success_then_do_not_honor" }))
-    const plan = await createPlan(api, { billing_cycle: "weekly", amount: 100_000 })
-    const { id } = data(await api.post("/subscriptions", { customer, plan, payment_method: own }), 201)
-    await pass(WEEK_MS)
+    // An account of its own: what the races before left for later would come due, too, and be decided first.
+    const { account, keys } = await database.run(() => createAccount({ businessName: "Default" }))
+    const alone = createApi(server().origin, keys.sk_test, "sandbox")
+    const customer = await createCustomer(alone)
+    data(await alone.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success_then_do_not_honor" }))
+    const plan = await createPlan(alone, { billing_cycle: "weekly", amount: 100_000 })
+    const { id } = data(await alone.post("/subscriptions", { customer, plan, payment_method: own }), 201)
+    await database.run(() => rewind(account.id, WEEK_MS))
     // It is decided, by the old methods, and cannot be written yet.
     const writing = await holdTable(database, "lifecycle_journal")
     const renewing = work()
     await writing.stands()
-    const setting = api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" })
+    const setting = alone.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" })
     await Promise.race([setting, writing.stands(2)])
     await writing.release()
     await renewing
