@@ -31,34 +31,39 @@ interface Offered extends Ref {
   readonly method_id: string
 }
 
+const OFFERED = { ...REF_COLUMNS, method_id: "text" } as const
+
 interface OfCustomer extends Ref {
   readonly customer_id: string
 }
-
-/**
- * Locks a customer's subscriptions that may be billed: what is being billed with the default from before is seen from then on, and
- * what is billed later is billed with the new one. All of them at once, since those with a bill alone are not those that get one now.
- */
-const holdBillable = Effect.fnUntraced(function* (customer: CustomerRow) {
-  const sql = yield* SqlClient.SqlClient
-  yield* sql`
-    SELECT count(*) FROM (
-      SELECT 1 FROM subscription
-      WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND status NOT IN ('incomplete', 'cancelled')
-      ORDER BY id FOR UPDATE
-    ) s`
-})
 
 /** The subscriptions on which payment methods of customers would be tried, were they the default: those that have a bill which another is for. */
 export const findTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Offered>) {
   if (offered.length === 0) return []
   const sql = yield* SqlClient.SqlClient
   return yield* sql<OfCustomer>`
-    SELECT s.account_id, s.livemode, s.id, r.id AS customer_id FROM ${records(sql, offered, { ...REF_COLUMNS, method_id: "text" })} r
+    SELECT s.account_id, s.livemode, s.id, r.id AS customer_id FROM ${records(sql, offered, OFFERED)} r
     CROSS JOIN LATERAL (
       SELECT account_id, livemode, id, payment_method_id FROM subscription
       WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND bill IS NOT NULL OFFSET 0
     ) s WHERE s.payment_method_id IS DISTINCT FROM r.method_id`
+})
+
+/**
+ * Locks all subscriptions of customers that may be billed, and returns those on which payment methods of theirs are to be tried. What is being
+ * billed with the default from before is seen from then on, and what is billed later is billed with the new one.
+ */
+const holdTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Offered>) {
+  if (offered.length === 0) return []
+  const sql = yield* SqlClient.SqlClient
+  // OFFSET 0: which of them have a bill is looked at once they are locked, and all are locked.
+  return yield* sql<OfCustomer>`
+    SELECT account_id, livemode, id, customer_id FROM (
+      SELECT s.*, r.method_id FROM ${records(sql, offered, OFFERED)} r
+      JOIN subscription s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.id)
+      WHERE s.status NOT IN ('incomplete', 'cancelled')
+      ORDER BY s.id OFFSET 0 FOR UPDATE OF s
+    ) s WHERE bill IS NOT NULL AND payment_method_id IS DISTINCT FROM method_id`
 })
 
 /**
@@ -67,12 +72,11 @@ export const findTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Off
  * pays (decision E16). Of different customers; returns the charges to attempt after the commit.
  */
 export const tryMethods = Effect.fn("subscription.tryMethods")(function* (all: ReadonlyArray<NewDefault>) {
-  const refs = yield* findTried(all.map(({ customer, methodId }) => ({ ...refOf(customer), method_id: methodId })))
+  const refs = yield* holdTried(all.map(({ customer, methodId }) => ({ ...refOf(customer), method_id: methodId })))
   const byCustomer = new Map(all.map((one) => [one.customer.id, one]))
-  const commands = (yield* subscriptions.lock(refs)).flatMap((row): ReadonlyArray<SubscriptionCommand> => {
+  const commands = (yield* subscriptions.lock(refs)).map((row): SubscriptionCommand => {
     const { methodId, now } = byCustomer.get(row.customer_id)!
-    if (row.bill === null || row.status === "incomplete" || row.payment_method_id === methodId) return []
-    return [{ row, event: { type: "method", at: now, methodId: row.payment_method_id === null ? null : methodId } }]
+    return { row, event: { type: "method", at: now, methodId: row.payment_method_id === null ? null : methodId } }
   })
   if (commands.length === 0) return []
   return yield* move(commands, {
@@ -121,7 +125,7 @@ export const methodUsersLayer = Layer.effect(
   Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Payments | Vault | VatRate>(), (context) =>
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
-        Effect.map(Effect.andThen(holdBillable(customer), tryMethods([{ customer, methodId, now }])), (attempts) =>
+        Effect.map(tryMethods([{ customer, methodId, now }]), (attempts) =>
           Effect.provideContext(Effect.asVoid(pay(attempts, now)), context),
         ).pipe(Effect.provideContext(context)),
       methodRemoved: (customer, methodId, now) =>

@@ -8,10 +8,12 @@ import { createAccount } from "../../src/account/accounts.ts"
 import { chargeTimers } from "../../src/collecting/collect.ts"
 import { sweep } from "../../src/runtime/fire.ts"
 import { subscriptionTimers } from "../../src/subscription/timers.ts"
-import { type Answer, createApi } from "../support/api.ts"
+import { type Answer, type Api, createApi } from "../support/api.ts"
+import { nudge, pay } from "../support/checkout.ts"
 import { holdTable } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { rewind } from "../support/rewind.ts"
+import { startServer } from "../support/server.ts"
 import { useServices } from "../support/services.ts"
 import { createCustomer, createPlan, data, refusal } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
@@ -276,24 +278,36 @@ describe("a race between", () => {
   })
 })
 
+/** The payment link of a nudge about no subscription, sent by a process that sends: this server's. */
+const sentLink = async (of: Api, customer: string): Promise<string> => {
+  const sender = await startServer(database.url())
+  const link = await nudge(of, customer).finally(sender.stop)
+  return new URL(new URL(link).pathname, server().origin).href
+}
+
 describe("a new default payment method", () => {
   it.each([
-    ["the default from before", undefined],
-    ["a method of the subscription's own", "pm_test_success_then_insufficient_funds"],
-  ])("that is set while a renewal by %s is being decided is tried when that fails (E25)", async (_, own) => {
+    ["is set", "the default from before", undefined],
+    ["is set", "a method of the subscription's own", "pm_test_success_then_insufficient_funds"],
+    ["a link saves", "the default from before", undefined],
+  ])("that %s while a renewal by %s is being decided is tried when that fails (E25)", async (how, _, own) => {
     // An account of its own: what the races before left for later would come due, too, and be decided first.
     const { account, keys } = await database.run(() => createAccount({ businessName: "Default" }))
     const alone = createApi(server().origin, keys.sk_test, "sandbox")
-    const customer = await createCustomer(alone)
+    const customer = await createCustomer(alone, { phone: "+2348031234567" })
     data(await alone.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success_then_do_not_honor" }))
     const plan = await createPlan(alone, { billing_cycle: "weekly", amount: 100_000 })
     const { id } = data(await alone.post("/subscriptions", { customer, plan, payment_method: own }), 201)
+    const link = how === "is set" ? undefined : await sentLink(alone, customer)
     await database.run(() => rewind(account.id, WEEK_MS))
     // It is decided, by the old methods, and cannot be written yet.
     const writing = await holdTable(database, "lifecycle_journal")
     const renewing = work()
     await writing.stands()
-    const setting = alone.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" })
+    const setting =
+      link === undefined
+        ? alone.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" })
+        : pay(link, "pm_test_visa")
     await Promise.race([setting, writing.stands(2)])
     await writing.release()
     await renewing
