@@ -58,7 +58,7 @@ export interface Locked {
   readonly session: SessionRow
   readonly known: CustomerRow | undefined
   readonly siblings: (of: SessionRow) => ReadonlyArray<SessionRow>
-  /** The subscriptions that completing it may change: its own, those of sessions that are closed by it, those on which the method is tried. */
+  /** The subscriptions that completing it may change: its own, those of sessions that are closed by it, those that may be billed by a new default. */
   readonly concerned: ReadonlyArray<Ref>
   /** In the customer's clock. */
   readonly now: number

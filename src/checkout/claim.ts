@@ -10,7 +10,7 @@ import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { noSuch, type Problem } from "../problem.ts"
 import { hashOf } from "../secret/linkTokens.ts"
-import { findTried } from "../subscription/methodUsers.ts"
+import { findBillable } from "../subscription/methodUsers.ts"
 import { subscriptions } from "../subscription/subscription.ts"
 import { type Carried, type Claim, carryOut, type Locked } from "./carryOut.ts"
 import type { SessionRow } from "./checkout.ts"
@@ -47,15 +47,17 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       waits ? "NO KEY UPDATE" : "NO KEY UPDATE SKIP LOCKED",
     )).map((row) => [row.id, row]),
   )
-  const offered = claims.flatMap(({ found: { customer_id: buyer }, submitted: { methodId } }) =>
-    buyer === null || methodId === null || !known.has(buyer)
-      ? []
-      : [{ ...tenantOf(tenant), id: buyer, method_id: methodId }],
+  const offering = new Set(
+    claims.flatMap(({ found: { customer_id: buyer }, submitted: { methodId } }) =>
+      buyer === null || methodId === null || !known.has(buyer) ? [] : buyer,
+    ),
   )
-  const [{ rows, left }, tried] = yield* Effect.all(
-    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findTried(offered)],
+  const offered = [...offering].map((id): Ref => ({ ...tenantOf(tenant), id }))
+  const [{ rows, left }, billable] = yield* Effect.all(
+    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(offered)],
     IN_ONE_GO,
   )
+  const billableOf = Map.groupBy(billable, ({ customer_id }) => customer_id)
   const holdsSome = new Set(left.map(({ customer_id }) => customer_id))
   return (claim: Claim) =>
     Effect.gen(function* () {
@@ -71,7 +73,7 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       const siblings = (of: SessionRow) => siblingsOf(of, rows.values())
       const concerned = [
         ...subscriptionRefs([session, ...siblings(session)]),
-        ...tried.filter(({ customer_id }) => customer_id === buyer),
+        ...(billableOf.get(buyer ?? "") ?? []),
       ]
       return { claim, session, known: customer, siblings, concerned, now } satisfies Locked
     })

@@ -37,16 +37,19 @@ interface OfCustomer extends Ref {
   readonly customer_id: string
 }
 
-/** The subscriptions on which payment methods of customers would be tried, were they the default: those that have a bill which another is for. */
-export const findTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Offered>) {
-  if (offered.length === 0) return []
+/** That a subscription may be billed by its customer's default. */
+const MAY_BE_BILLED = "status NOT IN ('incomplete', 'cancelled')"
+
+/** The subscriptions of customers that `tryMethods` would lock. */
+export const findBillable = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
+  if (of.length === 0) return []
   const sql = yield* SqlClient.SqlClient
   return yield* sql<OfCustomer>`
-    SELECT s.account_id, s.livemode, s.id, r.id AS customer_id FROM ${records(sql, offered, OFFERED)} r
+    SELECT s.account_id, s.livemode, s.id, r.id AS customer_id FROM ${records(sql, of, REF_COLUMNS)} r
     CROSS JOIN LATERAL (
-      SELECT account_id, livemode, id, payment_method_id FROM subscription
-      WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND bill IS NOT NULL OFFSET 0
-    ) s WHERE s.payment_method_id IS DISTINCT FROM r.method_id`
+      SELECT account_id, livemode, id FROM subscription
+      WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND ${sql.literal(MAY_BE_BILLED)} OFFSET 0
+    ) s`
 })
 
 /**
@@ -61,7 +64,7 @@ const holdTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Offered>) 
     SELECT account_id, livemode, id, customer_id FROM (
       SELECT s.*, r.method_id FROM ${records(sql, offered, OFFERED)} r
       JOIN subscription s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.id)
-      WHERE s.status NOT IN ('incomplete', 'cancelled')
+      WHERE s.${sql.literal(MAY_BE_BILLED)}
       ORDER BY s.id OFFSET 0 FOR UPDATE OF s
     ) s WHERE bill IS NOT NULL AND payment_method_id IS DISTINCT FROM method_id`
 })

@@ -84,6 +84,18 @@ describe("submissions of many buyers", () => {
     await held.release()
   })
 
+  it("need what a new default would bill, though nothing is owed", async () => {
+    const customer = await createCustomer(api)
+    const paying = { customer, plan: await createPlan(api), payment_method: "pm_test_success" }
+    const current = data(await api.post("/subscriptions", paying), 201).id
+    const trial = await createSession(api, { customer, plan: await createPlan(api, { trial_days: 7 }) })
+    const held = await holdSubscription(current)
+    expect(await claimed({ id: trial.id })).toEqual(["lock_timeout"])
+    await held.release()
+    expect(await claimed({ id: trial.id })).toEqual(["begun"])
+    expect(data(await api.get(`/customers/${customer}`)).default_payment_method.id).toBe("pm_test_success")
+  })
+
   it("close a session that is over by now, or leave it to whoever may wait for its subscription", async () => {
     const { id, subscription } = await checkout(api)
     await database.run(
