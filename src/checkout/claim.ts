@@ -71,10 +71,7 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       // Deleted with its clock, or with its sandbox.
       if (session === undefined) return yield* noSuch("checkout session", found.id)
       const siblings = (of: SessionRow) => siblingsOf(of, rows.values())
-      const concerned = [
-        ...subscriptionRefs([session, ...siblings(session)]),
-        ...(billableOf.get(buyer ?? "") ?? []),
-      ]
+      const concerned = [...subscriptionRefs([session, ...siblings(session)]), ...(billableOf.get(buyer ?? "") ?? [])]
       return { claim, session, known: customer, siblings, concerned, now } satisfies Locked
     })
 })
