@@ -37,7 +37,7 @@ interface OfCustomer extends Ref {
   readonly customer_id: string
 }
 
-/** That a subscription may be billed by its customer's default. */
+/** That a subscription has a bill, or may be getting one in a transaction that is not over yet. */
 const MAY_BE_BILLED = "status NOT IN ('incomplete', 'cancelled')"
 
 /** The subscriptions of customers that `tryMethods` would lock. */
