@@ -45,6 +45,13 @@ export const findAccount = Effect.fnUntraced(function* (id: string) {
   return row
 })
 
+/** An account that has books: a merchant's, or the service's own. */
+export const findBookkeeper = Effect.fnUntraced(function* (id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id}`
+  return row
+})
+
 export const listAccounts = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<AccountRow>`SELECT * FROM account a WHERE id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")} ORDER BY id`

@@ -91,5 +91,5 @@ export const fromEveryCell = <A, E, R>(stream: Stream.Stream<A, E, R>) =>
   )
 
 /** An account in whichever cell it lives. */
-export const findInEveryCell = (account: string) =>
-  Effect.map(inEveryCell(findAccount(account)), (rows) => rows.find((row) => row !== undefined))
+export const findInEveryCell = (account: string, find = findAccount) =>
+  Effect.map(inEveryCell(find(account)), (rows) => rows.find((row) => row !== undefined))

@@ -9,7 +9,7 @@ import { ofTenant, type Ref, refOf } from "../db/tenant.ts"
 import { closeWindow, opensAt, openWindow } from "../ids.ts"
 import { Runner } from "../process/Runner.ts"
 import type { After, TimerHandler } from "../runtime/fire.ts"
-import { fireRound, type Lane, MAX_ROUND, nextOnClock, ONE_LANE, roundOf } from "../runtime/rounds.ts"
+import { fireRound, type Lane, MANY, nextOnClock, ONE_LANE, roundOf } from "../runtime/rounds.ts"
 import { DAY_MS } from "../time.ts"
 import { type ClockRow, clocks } from "./clock.ts"
 import { moveClock } from "./clocks.ts"
@@ -142,7 +142,7 @@ export const step = Effect.fnUntraced(function* <R, E, R2, R3>(
       yield* clocks.update([{ before: row, after: { ...row, ...window } }])
     numberByClock(clock, window)
     const within = next.filter(({ due_at }) => due_at <= window.window_to_at)
-    return lanes > 1 && within.length === MAX_ROUND && row.failed_steps === 0
+    return lanes > 1 && within.length >= MANY && row.failed_steps === 0
       ? { next: "lanes" as const, after: Effect.void }
       : { next: "step" as const, after: yield* fireRound(handlers, refOf(row), roundOf(within)) }
   })

@@ -8,6 +8,7 @@ import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
 import { Keys, type KnownKey } from "../key/Keys.ts"
 import { noSuch, type Problem, problem } from "../problem.ts"
+import { noteRequest } from "../process/serving.ts"
 import { allow, crossOrigin, OPEN_TO_ALL, requireVertical } from "./access.ts"
 import { readJson } from "./body.ts"
 import type { Declaration, Endpoint } from "./Endpoint.ts"
@@ -215,6 +216,7 @@ export const createPipeline = <R>(
     yield* requireHttps(node, transport)
     const place = environment(node.headers.host ?? "", url.pathname, transport)
     const { match, asker, tenant } = yield* enter(call, place)
+    noteRequest(asker.kind === "account" ? asker.account_id : undefined)
     const { endpoint, params } = match
     yield* requireVertical(endpoint.declaration, tenant)
     if (!isWrite(node) && asker.kind === "account") metering.noteRead(asker)

@@ -96,6 +96,7 @@ const servePublic = Effect.fnUntraced(function* <R>(
   const address = addressOf(node, transport)
   if (limited || respond === undefined) yield* limits.take(call, "public", address)
   if (respond === undefined) return yield* routeMissing(call, allow)
+  noteRequest()
   const body = readBytes(node, (bytes) => limits.hold(call, address, bytes))
   const request = { parts, search: url.searchParams, headers: node.headers, body }
   const response = yield* Effect.tapError(respond(request), (error) =>
@@ -190,7 +191,6 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
       call.route = READINESS
       return isWrite(node) ? yield* routeMissing(call, ["GET"]) : readiness(yield* ready, requestId)
     }
-    noteRequest()
     const asked = isSecure(node, transport) ? asksBefore(node, url) : undefined
     if (asked !== undefined) {
       const headers = { ...preflight(asked, node.headers.origin!), "x-request-id": requestId }

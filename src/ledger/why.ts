@@ -1,6 +1,7 @@
 /** Why a balance is what it is: down to entries, the charges that they are about, and the transitions that made them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { OWN_ACCOUNT } from "../account/accounts.ts"
 import { formatInstant } from "../time.ts"
 import type { LedgerAccount } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
@@ -64,11 +65,11 @@ interface Step {
 
 const naira = (kobo: number): string => (kobo / 100).toFixed(2)
 
-/** The condition on lines `l` and entries `e` that a question asks about. */
+/** The condition on lines `l` and entries `e` that a question asks about. Merchants, the customers of the service itself, are in the lines. */
 const asked = (sql: SqlClient.SqlClient, { account, code, customer, at }: Question) => sql`
   l.ledger_account = ${code} AND l.account_id = ${account}
   AND ${at === undefined ? sql`true` : sql`l.effective_on <= ${at}::date`}
-  AND ${customer === undefined ? sql`true` : sql`e.customer_id = ${customer}`}`
+  AND ${customer === undefined ? sql`true` : sql`${account === OWN_ACCOUNT ? sql`l.detail` : sql`e.customer_id`} = ${customer}`}`
 
 const readSums = (question: Question) =>
   Effect.flatMap(

@@ -6,10 +6,24 @@
 /** Whoever has asked within this time is likely to ask again. */
 const LASTING_MS = 60_000
 
-let askedAt = Number.NEGATIVE_INFINITY
-
-export const noteRequest = (): void => {
-  askedAt = performance.now()
+interface Asked {
+  /** undefined: of no account. */
+  readonly account: string | undefined
+  readonly at: number
 }
 
-export const isServing = (): boolean => performance.now() - askedAt < LASTING_MS
+let last: Asked | undefined
+/** The last that was of another account than the last one. */
+let lastOther: Asked | undefined
+
+/** Notes a request, of an account where it is one's. */
+export const noteRequest = (account?: string): void => {
+  if (last?.account !== account) lastOther = last
+  last = { account, at: performance.now() }
+}
+
+/** Whether anybody asks; `but`: anybody else than this account, whose own work it is that they would wait for. */
+export const isServing = (but?: string): boolean => {
+  const asked = but !== undefined && last?.account === but ? lastOther : last
+  return asked !== undefined && performance.now() - asked.at < LASTING_MS
+}

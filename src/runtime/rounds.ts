@@ -7,11 +7,22 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { ofTenant, type Ref, tenantOf } from "../db/tenant.ts"
+import { isServing } from "../process/serving.ts"
 import type { After, TimerHandler } from "./fire.ts"
 import type { TimerRow } from "./timers.ts"
 
-/** Timers that fire in one transaction at most: lanes make up for what larger rounds would save, and keep nobody's request waiting. */
-export const MAX_ROUND = 100
+/**
+ * Timers that fire in one transaction at most. Larger rounds cost less, and keep requests waiting: so they are only for a clock beside which
+ * nobody asks but its own account.
+ */
+const MAX_ROUND = 250
+const MAX_ROUND_SERVING = 100
+
+/** How many timers of a clock fire in one transaction at present, at most. */
+const maxRound = ({ account_id }: Ref): number => (isServing(account_id) ? MAX_ROUND_SERVING : MAX_ROUND)
+
+/** With so many due within a window it is worth more lanes than one. */
+export const MANY = 100
 
 const onClock = (sql: SqlClient.SqlClient, clock: Ref) => sql`${ofTenant(sql, clock)} AND test_clock_id = ${clock.id}`
 
@@ -37,7 +48,7 @@ export const nextOnClock = Effect.fnUntraced(function* (clock: Ref, until: numbe
   return yield* sql<NextTimer>`
     SELECT actor_kind, actor_id, due_at, rank, customer_id FROM timer
     WHERE ${onClock(sql, clock)} AND due_at <= ${PgTypes.timestamptz(until)} AND ${isInLane(sql, "customer_id", lane)}
-    ORDER BY due_at, rank, actor_id LIMIT ${MAX_ROUND}`
+    ORDER BY due_at, rank, actor_id LIMIT ${maxRound(clock)}`
 })
 
 /**

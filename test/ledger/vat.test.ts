@@ -97,4 +97,12 @@ it("is in service invoices, and in the service's own books", async () => {
     (sql) => sql`SELECT customer, amount_kobo FROM finance.receivables_ageing WHERE account_id = 'acct_service'`,
   )
   expect(owed).toEqual({ customer: accountId(), amount_kobo: invoice!.total })
+  // They are exported and explained as any merchant's are.
+  const own = async (...args: ReadonlyArray<string>) => (await runToEnd("src/cli.ts", ["ledger", ...args], env)).output
+  const exported = await own("export", "--account", "acct_service", "--format", "csv")
+  const lines = exported.trim().split("\n")
+  expect(lines.slice(1).filter((line) => line.includes("acct_service"))).toHaveLength(3)
+  expect(lines).toHaveLength(4)
+  const told = JSON.parse(await own("why", "acct_service", "receivable", "--customer", accountId(), "--json"))
+  expect(told.environments).toMatchObject([{ livemode: true, balance_kobo: invoice!.total }])
 })

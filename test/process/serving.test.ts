@@ -32,6 +32,39 @@ const due = (batches: number, fired: (underWay: number) => void): TimerHandler<n
   }
 }
 
+describe("whether anybody else asks", () => {
+  it("is not said of an account's own requests", () => {
+    apart(-4 * HOUR_MS)
+    noteRequest("acc_a")
+    apart(-3 * HOUR_MS)
+    const asking = () => [isServing(), isServing("acc_a"), isServing("acc_b")]
+    expect(asking()).toEqual([false, false, false])
+    noteRequest("acc_a")
+    noteRequest("acc_a")
+    expect(asking()).toEqual([true, false, true])
+    noteRequest("acc_b")
+    expect(asking()).toEqual([true, true, true])
+    noteRequest("acc_a")
+    expect(asking()).toEqual([true, true, true])
+  })
+
+  it("is said of requests that are of no account", () => {
+    apart(-2.5 * HOUR_MS)
+    noteRequest()
+    noteRequest("acc_a")
+    expect([isServing("acc_a"), isServing("acc_b")]).toEqual([true, true])
+  })
+
+  it("is forgotten after a minute, whoever goes on", () => {
+    apart(-2.4 * HOUR_MS)
+    noteRequest("acc_b")
+    noteRequest("acc_a")
+    apart(-2.4 * HOUR_MS + 61_000)
+    noteRequest("acc_a")
+    expect([isServing("acc_a"), isServing("acc_b")]).toEqual([false, true])
+  })
+})
+
 describe("a sweep", () => {
   it("has three batches under way where nobody asks", async () => {
     apart(HOUR_MS)
