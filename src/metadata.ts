@@ -6,8 +6,8 @@ import { invalid, type Problem } from "./problem.ts"
 export type Metadata = Readonly<Record<string, string>>
 
 export const MAX_METADATA_KEYS = 20
-/** Half of an event. All keys and values at their full length fit in ASCII, and in most other scripts with two bytes. */
-export const MAX_METADATA_BYTES = 32 * 1024
+/** All keys and values at their full length fit in any script; of characters that JSON writes in six bytes, such as control characters, fewer do. */
+export const MAX_METADATA_BYTES = 44 * 1024
 
 /** Keys merge one by one; `""` removes one, null clears all. The limits hold for the result. */
 export const mergeMetadata = (
@@ -24,6 +24,6 @@ export const mergeMetadata = (
   if (keys > MAX_METADATA_KEYS) return refuse(`${MAX_METADATA_KEYS} keys`, `${keys}`)
   const bytes = jsonBytes(merged)
   return bytes > MAX_METADATA_BYTES
-    ? refuse(`32 KiB (${MAX_METADATA_BYTES} bytes) as JSON in UTF-8`, `${bytes}`)
+    ? refuse(`44 KiB (${MAX_METADATA_BYTES} bytes) as JSON in UTF-8`, `${bytes}`)
     : Effect.succeed(merged)
 }

@@ -15,6 +15,7 @@ import { nudges, renderNudge } from "./nudge/nudge.ts"
 import { plans, renderPlan } from "./plan/plan.ts"
 import { renderSubscription, subscriptions } from "./subscription/subscription.ts"
 import { renderUnitRecord, unitRecords } from "./subscription/units.ts"
+import { endpoints, renderEndpoint } from "./webhook/endpoint.ts"
 
 /** An object as the API shows it, and the clock that its events belong to. */
 export interface Found {
@@ -66,6 +67,7 @@ const FIND: Partial<Readonly<Record<IdKind, Find>>> &
   ),
   nudge: findIn(nudges, onClock, each(renderNudge)),
   test_clock: findIn(knownClocks, ({ id }) => id, each(renderClock)),
+  webhook_endpoint: findIn(endpoints, () => null, each(renderEndpoint)),
 }
 
 const findInstalmentPlans = findIn(instalmentPlans, onClock, each(renderInstalmentPlan))

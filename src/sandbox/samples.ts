@@ -11,6 +11,7 @@ import { Nudge } from "../nudge/api.ts"
 import { Plan } from "../plan/api.ts"
 import { Subscription } from "../subscription/api.ts"
 import { DAY_MS, formatInstant } from "../time.ts"
+import { WebhookEndpoint } from "../webhook/api.ts"
 
 /** The families of events whose objects have an example. */
 const FAMILIES = new Map(
@@ -23,6 +24,7 @@ const FAMILIES = new Map(
     test_clock: TestClock,
     plan: Plan,
     savings_plan: InstalmentPlan,
+    webhook_endpoint: WebhookEndpoint,
   }),
 )
 

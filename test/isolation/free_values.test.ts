@@ -161,30 +161,35 @@ describe("metadata", () => {
       Array.from({ length: 20 }, (_, n) => [String(n).padStart(2, "0") + character.repeat(38), character.repeat(500)]),
     )
 
-  it("in ASCII fits to its last character", async () => {
-    const id = await createCustomer(api, { metadata: full("x") })
-    expect(data(await api.get(`/customers/${id}`)).metadata).toEqual(full("x"))
+  it.each(["x", '"', "₦", "🙂"])("fits to its last character in any script: %s", async (character) => {
+    const metadata = full(character)
+    const customer = await createCustomer(api, { metadata })
+    expect(data(await api.get(`/customers/${customer}`)).metadata).toEqual(metadata)
+    const body = { customer, plan: await createPlan(api), payment_method: "pm_test_success", metadata }
+    const { id } = data(await api.post("/subscriptions", body), 201)
+    const [created] = await api.all("/events?type=subscription.created")
+    expect(created.data.object).toMatchObject({ id, metadata })
   })
 
-  it("has at most 32 KiB", async () => {
+  it("has at most 44 KiB", async () => {
     for (const [path, body] of [
       ["/customers", { name: "A" }],
       ["/plans", { name: "P", amount: 5000, currency: "NGN", billing_cycle: "monthly" }],
     ] as const) {
-      const refusal = await refused("POST", path, { ...body, metadata: full("🙂") })
+      const refusal = await refused("POST", path, { ...body, metadata: full("\u0001") })
       expect(refusal).toMatchObject({ code: "parameter_invalid", param: "metadata" })
-      expect(refusal.message).toContain("32768 bytes")
-      expect(refusal.message).toContain(`it has ${jsonBytes(full("🙂"))} bytes`)
+      expect(refusal.message).toContain("45056 bytes")
+      expect(refusal.message).toContain(`it has ${jsonBytes(full("\u0001"))} bytes`)
     }
   })
 
-  it("has at most 32 KiB merged", async () => {
-    const entries = Object.entries(full("🙂"))
+  it("has at most 44 KiB merged", async () => {
+    const entries = Object.entries(full("\u0001"))
     const [before, more] = [Object.fromEntries(entries.slice(0, 12)), Object.fromEntries(entries.slice(12))]
     const id = await createCustomer(api, { metadata: before })
     const refusal = await refused("PATCH", `/customers/${id}`, { metadata: more })
     expect(refusal).toMatchObject({ code: "parameter_invalid", param: "metadata" })
-    expect(refusal.message).toContain(`merged with what is there it has ${jsonBytes(full("🙂"))}`)
+    expect(refusal.message).toContain(`merged with what is there it has ${jsonBytes(full("\u0001"))}`)
     expect(data(await api.get(`/customers/${id}`)).metadata).toEqual(before)
     const replaced = { ...more, ...Object.fromEntries(entries.slice(0, 8).map(([key]) => [key, ""])) }
     data(await api.patch(`/customers/${id}`, { metadata: replaced }))

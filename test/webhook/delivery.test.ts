@@ -321,6 +321,23 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
+  it("can be what a test event is about, without its secret; made up, it looks like one", async () => {
+    const { path, id } = await addEndpoint(["webhook_endpoint.test"])
+    const shown = data(await api.get(`/webhook-endpoints/${id}`))
+    const event = await trigger("webhook_endpoint.test", { object: id })
+    expect(event.data.object).toEqual(shown)
+    const madeUp = await trigger("webhook_endpoint.test")
+    expect(madeUp.data.object).toEqual({
+      ...shown,
+      id: expect.stringMatching(/^we_[0-9a-z]{26}$/),
+      created_at: expect.any(String),
+      url: expect.stringMatching(/^https:/),
+      enabled_events: expect.any(Array),
+    })
+    await eventually(async () => (receiver.at(path).length === 2 ? true : undefined))
+    await remove(id)
+  })
+
   it("is tested at once, disabled or not, without retry", async () => {
     const { path, id, secret } = await addEndpoint(["none.*"])
     const other = await addEndpoint(["*"])
