@@ -1,6 +1,6 @@
 /**
  * Idempotency-Key: the first request claims the key, its response is stored in the transaction of its work, and every later
- * one with the same method, path and body gets that response. A claim whose process has died is taken over.
+ * one with the same method, path and body gets that response. A claim whose process has died, or has let go of it, is taken over.
  */
 import { randomUUID } from "node:crypto"
 import { PgTypes } from "@effect/sql-pg"
@@ -16,6 +16,12 @@ export const MAX_KEY_LENGTH = 255
 
 /** The process that works on a claimed request; what it has in hand is known by its token. */
 const claimLease: Lease = { name: "idempotency_record", key: "token" }
+
+/**
+ * After so long a claim of another process counts as dropped, though the process lives: it may have lost its database as it claimed the key
+ * or let go of it. Should it still be working it can store nothing any more.
+ */
+const DROPPED_AFTER = "60 seconds"
 
 export interface Claim {
   readonly key: RecordKey
@@ -94,7 +100,7 @@ const insertClaim = Effect.fnUntraced(function* (
     SELECT ${tenant.account_id}, ${tenant.livemode}::boolean, ${key.name}, ${print}::bytea, ${runner}::integer, ${token}
     WHERE NOT EXISTS (SELECT 1 FROM idempotency_record b WHERE ${ofTenant(sql, tenant, "b")} AND b.key = ${before.name} AND NOT b.${sql.literal(IS_OVER)})
     ON CONFLICT (account_id, livemode, key) DO UPDATE SET fingerprint = excluded.fingerprint, runner = excluded.runner,
-      token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, created_at = now()
+      token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, created_at = now(), taken_at = now()
       WHERE idempotency_record.${sql.literal(IS_OVER)}
     RETURNING 1`
   return inserted.length > 0
@@ -123,10 +129,12 @@ const claimAs = Effect.fnUntraced(function* (
   const claimed = (resourceId: string | null): Claim => ({ key, held, resourceId })
   const { runner } = yield* takingOf(claimLease)
   if (yield* insertClaim(tenant, names, print, runner, held.id)) return claimed(null)
-  // Its process is dead, or it is ours and we dropped it: by what is in hand at this moment.
-  const { isDropped } = yield* takingOf(claimLease)
+  // Nobody has it, its process is dead, or it is ours and we dropped it: by what is in hand at this moment.
+  const { isFree } = yield* takingOf(claimLease)
   const [found] = yield* sql<RecordRow>`
-    SELECT key, fingerprint, resource_id, response_status, response_body, token, ${isDropped("r")} AS free FROM idempotency_record r
+    SELECT key, fingerprint, resource_id, response_status, response_body, token,
+      ${isFree("r")} OR (r.runner <> ${runner} AND r.taken_at < now() - ${DROPPED_AFTER}::interval) AS free
+    FROM idempotency_record r
     WHERE ${ofTenant(sql, tenant, "r")} AND r.key IN (${key.name}, ${before.name}) ORDER BY r.key = ${key.name} DESC LIMIT 1`
   // The first request was refused this instant and let go of the key.
   if (found === undefined) return yield* inProgress
@@ -141,7 +149,7 @@ const claimAs = Effect.fnUntraced(function* (
   if (stored !== undefined) return stored
   if (!found.free) return yield* inProgress
   const taken = yield* sql`
-    UPDATE idempotency_record r SET runner = ${runner}, token = ${held.id}, key = ${key.name}, fingerprint = ${print}
+    UPDATE idempotency_record r SET runner = ${runner}, token = ${held.id}, key = ${key.name}, fingerprint = ${print}, taken_at = now()
     WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${found.key} AND response_status IS NULL AND token = ${found.token} RETURNING 1`
   return taken.length > 0 ? claimed(found.resource_id) : yield* inProgress
 })
@@ -214,12 +222,13 @@ export const purge = Effect.gen(function* () {
 })
 
 /**
- * Lets go of a key whose request failed before it made anything: the body may be fixed and sent again. Where it had made
- * something, the next try goes on with that.
+ * Lets go of a key whose request failed. Where that had made nothing yet, the body may be fixed and sent again; where it had made something, the
+ * next try goes on with that, in whichever process.
  */
 export const unclaim = Effect.fnUntraced(function* (tenant: Tenant, claim: Claim) {
   const sql = yield* SqlClient.SqlClient
+  const open = sql`${isHeld(sql, tenant, claim)} AND response_status IS NULL`
   yield* sql`
-    DELETE FROM idempotency_record
-    WHERE ${isHeld(sql, tenant, claim)} AND response_status IS NULL AND resource_id IS NULL`
+    WITH forgotten AS (DELETE FROM idempotency_record WHERE ${open} AND resource_id IS NULL)
+    UPDATE idempotency_record SET runner = NULL WHERE ${open} AND resource_id IS NOT NULL`
 })

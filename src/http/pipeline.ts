@@ -178,7 +178,7 @@ const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   return yield* work(held).pipe(
     Effect.tapCause(() =>
       keeping(tenant, unclaim(tenant, held)).pipe(
-        // Its claim is dropped all the same: another try takes it over.
+        // Its claim is dropped all the same: another try takes it over, after a minute in another process.
         Effect.catchCause((cause) => Effect.logWarning("an idempotency key stays claimed", cause)),
       ),
     ),

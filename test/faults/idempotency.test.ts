@@ -145,6 +145,58 @@ describe("Idempotency-Key", () => {
     expect((await api.all(`/charges?customer=${body.customer}`)).length).toBe(1)
   })
 
+  it("is free for every process once its request has failed, and what that had begun is finished", async () => {
+    const other = await startServer(database.url())
+    const price = 777_701
+    const plan = await createPlan(api, { amount: price })
+    const body = { customer: await createCustomer(api), plan, payment_method: "pm_test_success" }
+    const statement = (text: string) => database.run((sql) => sql.unsafe(text).unprepared)
+    // The rail within cannot keep its books: the subscription is begun by then.
+    await statement(
+      "CREATE FUNCTION refuse_attempt() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused by the test'; END $$",
+    )
+    await statement(
+      `CREATE TRIGGER refuse_attempt BEFORE INSERT ON simulator_attempt FOR EACH ROW WHEN (new.amount_kobo = ${price}) EXECUTE FUNCTION refuse_attempt()`,
+    )
+    expect((await api.post("/subscriptions", body, withKey("begun"))).status).toBe(500)
+    await statement("DROP TRIGGER refuse_attempt ON simulator_attempt")
+    const elsewhere = createApi(other.origin, keys().sk_test)
+    const made = data(await elsewhere.post("/subscriptions", body, withKey("begun")), 201)
+    // The charge is still in the hand of the process that sent it, which finishes it.
+    await eventually(async () =>
+      data(await api.get(`/subscriptions/${made.id}`)).status === "active" ? true : undefined,
+    )
+    expect((await api.all(`/subscriptions?customer=${body.customer}`)).map(({ id }) => id)).toEqual([made.id])
+    expect(await api.all(`/charges?customer=${body.customer}`)).toMatchObject([{ status: "succeeded" }])
+    expect(await other.stop()).toBe(0)
+  })
+
+  it("that a living process knows nothing of any more is free for others after a minute, and for itself at once", async () => {
+    const other = await startServer(database.url())
+    const elsewhere = createApi(other.origin, keys().sk_test)
+    // As a process leaves it that loses its database as it claims a key.
+    const lose = async (name: string) => {
+      data(await api.post("/customers", { name }, withKey(name)), 201)
+      const key = await kept(name)
+      await database.run(
+        (sql) => sql`
+          UPDATE idempotency_record SET response_status = NULL, response_body = NULL, resource_id = NULL, token = 'lost' WHERE key = ${key}`,
+      )
+      return key
+    }
+    const key = await lose("lost")
+    const early = await elsewhere.post("/customers", { name: "lost" }, withKey("lost"))
+    expect([early.status, early.body.error.code]).toEqual([409, "idempotency_request_in_progress"])
+    await database.run(
+      (sql) => sql`UPDATE idempotency_record SET taken_at = taken_at - interval '1 minute' WHERE key = ${key}`,
+    )
+    const made = data(await elsewhere.post("/customers", { name: "lost" }, withKey("lost")), 201)
+    expect(data(await api.post("/customers", { name: "lost" }, withKey("lost")), 201)).toEqual(made)
+    await lose("own")
+    data(await api.post("/customers", { name: "own" }, withKey("own")), 201)
+    expect(await other.stop()).toBe(0)
+  })
+
   it("survives a crash of the server in the middle of a subscription", async () => {
     const server = await startServer(database.url())
     const mine = createApi(server.origin, keys().sk_test)
