@@ -174,18 +174,22 @@ export class Settling {
     this.booked += entries.length
   })
 
-  /** What the rail took of these accounts by the last day of the file, and has not paid out. */
+  /** What the rail took of these accounts by the last day of the file and has not paid out, and what it has paid out beyond what it has. */
   readonly finish = Effect.fnUntraced({ self: this }, function* (this: Settling) {
     const sql = yield* SqlClient.SqlClient
     for (const { account_id, livemode } of this.#accounts.values()) {
       const room = 2 * MAX_UNMATCHED - this.unmatched.length
       const open = yield* sql<{ readonly reference: string; readonly kobo: number }>`
-        SELECT e.charge_id AS reference, sum(l.amount_kobo)::bigint AS kobo
-        FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
-        WHERE l.ledger_account = 'clearing' AND l.account_id = ${account_id} AND l.livemode = ${livemode} AND l.detail = ${this.#rail}
-          AND (l.effective_on <= ${this.#lastDay}::date OR e.event IN ('settled', 'refunded'))
-        GROUP BY e.charge_id HAVING sum(l.amount_kobo) <> 0
-        ORDER BY e.charge_id LIMIT ${Math.max(0, room)}`
+        SELECT reference, CASE WHEN held < 0 THEN held ELSE due END AS kobo
+        FROM (
+          SELECT e.charge_id AS reference, sum(l.amount_kobo)::bigint AS held,
+            coalesce(sum(l.amount_kobo) FILTER (WHERE l.effective_on <= ${this.#lastDay}::date OR e.event IN ('settled', 'refunded')), 0)::bigint AS due
+          FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+          WHERE l.ledger_account = 'clearing' AND l.account_id = ${account_id} AND l.livemode = ${livemode} AND l.detail = ${this.#rail}
+          GROUP BY e.charge_id
+        ) of_charge
+        WHERE held < 0 OR (held > 0 AND due > 0)
+        ORDER BY reference LIMIT ${Math.max(0, room)}`
       for (const { reference, kobo } of open)
         this.unmatched.push({
           side: "books",

@@ -161,21 +161,28 @@ const by =
   }
 const cli = by(command)
 
-/** An account with payments at a rail, by reference and kobo, all of 31 January 2026. */
-const paid = async (rail: RailName, payments: Readonly<Record<string, number>>) => {
-  const { account } = await database.run(() => createAccount({ businessName: "Shop" }))
+type Payments = Readonly<Record<string, number>>
+
+/** Books payments at a rail, by reference and kobo. */
+const pay = (account: string, rail: RailName, payments: Payments, at: number) => {
   const entry = ([chargeId, kobo]: readonly [string, number]): NewEntry =>
-    bookEntry(account.id, {
+    bookEntry(account, {
       livemode: true,
       idempotencyKey: `paid:${chargeId}`,
       chargeId,
-      day: dayOf(Date.UTC(2026, 0, 31)),
+      day: dayOf(at),
       lines: [
         { account: "clearing", detail: rail, amountKobo: kobo },
         { account: "one_off_revenue", detail: null, amountKobo: -kobo },
       ],
     })
-  await database.run(() => postEntries(Object.entries(payments).map(entry)))
+  return database.run(() => postEntries(Object.entries(payments).map(entry)))
+}
+
+/** An account with payments at a rail, all of 31 January 2026. */
+const paid = async (rail: RailName, payments: Payments) => {
+  const { account } = await database.run(() => createAccount({ businessName: "Shop" }))
+  await pay(account.id, rail, payments, Date.UTC(2026, 0, 31))
   return account.id
 }
 
@@ -303,6 +310,21 @@ describe("cli ledger settle", () => {
       rail_fees: 12_075,
       refunds_payable: 305_000,
     })
+  })
+
+  it("lists nothing of what was paid after the file, though later files have paid it out", async () => {
+    const account = await paid("paystack", { chg_e1: 500_000 })
+    const [earlier, later] = ["2026-02-01", "2026-03-11"].map((day, n) =>
+      fileOf(`Reference,Amount,Fees,Settlement Date,Settlement ID\nchg_e${n + 1},5000,75,${day},P${n}`),
+    ) as [string, string]
+    const settle = async (file: string) => (await cli("settle", "--rail", "paystack", "--file", file)).document
+    expect(await settle(earlier)).toMatchObject({ booked: 1, unmatched: [] })
+    await pay(account, "paystack", { chg_e2: 500_000, chg_e3: 1_000 }, Date.UTC(2026, 2, 10))
+    expect(await settle(later)).toMatchObject({
+      booked: 1,
+      unmatched: [{ reference: "chg_e3", reason: "not_paid_out", amount_kobo: 1_000 }],
+    })
+    expect(await settle(earlier)).toMatchObject({ booked: 0, unmatched: [] })
   })
 
   it("goes on after a crash in the middle, and books nothing twice", async () => {
