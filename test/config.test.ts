@@ -97,6 +97,16 @@ describe("a setting that cannot be", () => {
     expect(refusal(env as Record<string, string>).message).toBe(line)
   })
 
+  it.each(["https://api.example", "api.example:443", "api.example/v1", "a b", "api..example", "api.", "ada:hunter2@x"])(
+    "is told of as what it should be: LIVE_HOST or SANDBOX_HOST=%s",
+    (host) => {
+      for (const name of ["LIVE_HOST", "SANDBOX_HOST"])
+        expect(refusal({ [name]: host }).message).toBe(
+          `${name} must be a host name such as api.example.com, without a scheme, a port and a path.`,
+        )
+    },
+  )
+
   it.each(["https://ada:hunter2@x/p", "https://x/p?a=hunter2", "https://x/p#", "https://x/p?"])(
     "is told of without what may be secret: FLUTTERWAVE_URL=%s",
     (FLUTTERWAVE_URL) =>

@@ -3,7 +3,7 @@ import { BlockList, isIP } from "node:net"
 import { createSecureContext, type SecureContextOptions } from "node:tls"
 import { Effect, Redacted } from "effect"
 import { ConfigProblem, type RateLimits, type Transport } from "./Config.ts"
-import { file, flag, integer, isLoopback, text } from "./settings.ts"
+import { file, flag, integer, isLoopback, text, textLike } from "./settings.ts"
 
 /** More than one process can serve, so that a higher limit would limit nobody. */
 const MAX_RATE = 100_000
@@ -75,10 +75,23 @@ const trustProxy = Effect.gen(function* () {
   )
 })
 
+/** A name or an address as a request's `Host` has it, but for the port. */
+const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9_](?:[a-z0-9_-]|\.(?!\.))*)$/i
+
+const hostName = (name: string) =>
+  Effect.map(
+    textLike(
+      name,
+      (value) => HOST.test(value) && !/[.-]$/.test(value),
+      () => `${name} must be a host name such as api.example.com, without a scheme, a port and a path.`,
+    ),
+    (host) => host?.toLowerCase(),
+  )
+
 /** The host names of both environments. */
 const hosts = Effect.gen(function* () {
-  const liveHost = (yield* text("LIVE_HOST"))?.toLowerCase()
-  const sandboxHost = (yield* text("SANDBOX_HOST"))?.toLowerCase()
+  const liveHost = yield* hostName("LIVE_HOST")
+  const sandboxHost = yield* hostName("SANDBOX_HOST")
   if (liveHost !== undefined && liveHost === sandboxHost)
     return yield* new ConfigProblem({ message: `LIVE_HOST and SANDBOX_HOST must differ: both are ${liveHost}.` })
   return { liveHost, sandboxHost }
