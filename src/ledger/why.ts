@@ -153,24 +153,46 @@ const stepsOf = (told: Told, journals: ReadonlyMap<string, ReadonlyArray<Step>>)
   return [...charge, ...(its === undefined ? [] : [its])].map(stepShown)
 }
 
-/** How the revenue of bills stands, at the end of the day that is asked about: what their parts in the entries of days come to. */
-const readSchedules = Effect.fnUntraced(function* ({ account, customer, at }: Question) {
-  const sql = yield* SqlClient.SqlClient
-  const day = sql`least(b.posted_on, s.until_on - 1, ${at ?? "8999-12-31"}::date)`
-  return yield* sql<{ readonly recognised_kobo: number }>`
-    SELECT s.livemode, s.subscription_id AS subscription, s.bill_no, s.plan_id AS plan, s.start_on::text AS start_on, s.end_on::text AS end_on, s.amount_kobo,
-      CASE WHEN s.end_on IS NULL OR ${day} < s.from_on THEN 0 ELSE recognised_kobo(s.amount_kobo, s.start_on, s.end_on, ${day}) END AS recognised_kobo,
-      s.adjusted_kobo AS recognised_at_once_kobo, s.moved_kobo, s.state
+/** Whether days are booked on it, for all subscriptions of a plan together. */
+const isOfDays = (code: LedgerAccount): boolean => code === "deferred_revenue" || code === "subscription_revenue"
+
+/**
+ * The schedules that a question is about, as `s`, at the end of the day that it asks about: the last day whose entries they have parts in, and
+ * what those parts come to. What ends a schedule early is on the day from which on it has none.
+ */
+const schedulesAsked = (sql: SqlClient.SqlClient, { account, customer, at }: Question) => {
+  const day = at ?? "8999-12-31"
+  return sql`
+    SELECT s.*, p.last_on, ${day}::date < s.until_on AS is_running,
+      CASE WHEN s.end_on IS NULL OR p.last_on < s.from_on THEN 0 ELSE recognised_kobo(s.amount_kobo, s.start_on, s.end_on, p.last_on) END AS recognised_kobo
     FROM revenue_schedule s JOIN revenue_book b ON (b.account_id, b.livemode, b.id) = (s.account_id, s.livemode, coalesce(s.test_clock_id, 'wall'))
-    WHERE s.account_id = ${account} AND ${customer === undefined ? sql`true` : sql`s.customer_id = ${customer}`} AND s.start_on <= ${at ?? "8999-12-31"}::date
-    ORDER BY s.start_on DESC, s.subscription_id LIMIT ${MAX_SCHEDULES}`
+    CROSS JOIN LATERAL (SELECT least(b.posted_on, s.until_on - 1, ${day}::date) AS last_on) p
+    WHERE s.account_id = ${account} AND ${customer === undefined ? sql`true` : sql`s.customer_id = ${customer}`} AND s.start_on <= ${day}::date`
+}
+
+/** How the revenue of bills stands. */
+const readSchedules = Effect.fnUntraced(function* (question: Question) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql`
+    SELECT livemode, subscription_id AS subscription, bill_no, plan_id AS plan, start_on::text AS start_on, end_on::text AS end_on, amount_kobo, recognised_kobo,
+      CASE WHEN is_running THEN 0 ELSE adjusted_kobo END AS recognised_at_once_kobo, CASE WHEN is_running THEN 0 ELSE moved_kobo END AS moved_kobo,
+      CASE WHEN is_running THEN 'running' ELSE state END AS state
+    FROM (${schedulesAsked(sql, question)}) s ORDER BY s.start_on DESC, subscription_id LIMIT ${MAX_SCHEDULES}`
 })
 
-const isOfDays = (code: LedgerAccount): boolean => code === "deferred_revenue" || code === "subscription_revenue"
+/** One customer's part in what days recognised: their entries are of all subscriptions of a plan, and name nobody. */
+const readDays = Effect.fnUntraced(function* (question: Question) {
+  if (question.customer === undefined || !isOfDays(question.code)) return []
+  const sql = yield* SqlClient.SqlClient
+  const sign = question.code === "deferred_revenue" ? 1 : -1
+  return yield* sql<Sum>`
+    SELECT livemode, 'recognised' AS event, sum(last_on - from_on + 1)::integer AS entries, (${sign}::integer * sum(recognised_kobo))::bigint AS kobo
+    FROM (${schedulesAsked(sql, question)}) s WHERE recognised_kobo > 0 GROUP BY livemode`
+})
 
 /** Explains a balance. */
 export const why = Effect.fn("ledger.why")(function* (question: Question) {
-  const sums = yield* readSums(question)
+  const sums = [...(yield* readSums(question)), ...(yield* readDays(question))]
   const told = yield* readTold(question)
   const actors = told.flatMap(({ charge_id, subscription_id, instalment_plan_id }) =>
     [charge_id, subscription_id, instalment_plan_id].filter((id) => id !== null),

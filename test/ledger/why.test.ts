@@ -59,7 +59,16 @@ it("tells how much of what was deferred the days have recognised by a day, bill 
   const story = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success", { amount: 31_000 })
   await advance(api, story.clock, "2025-04-11T00:00:00Z")
   const { document } = await why(accountId(), "deferred_revenue", "--customer", story.customer, "--at", "2025-03-10")
-  expect(document.environments[0].because).toMatchObject([{ event: "paid", entries: 1, kobo: -31_000 }])
+  expect(document.environments).toMatchObject([
+    {
+      balance_kobo: -21_000,
+      because: [
+        { event: "paid", entries: 1, kobo: -31_000 },
+        // Its part in the entries of ten days.
+        { event: "recognised", entries: 10, kobo: 10_000 },
+      ],
+    },
+  ])
   expect(document.schedules).toMatchObject([
     {
       subscription: story.id,
@@ -72,6 +81,20 @@ it("tells how much of what was deferred the days have recognised by a day, bill 
   ])
   data(await api.post(`/subscriptions/${story.id}/cancel`))
   const later = await why(accountId(), "subscription_revenue", "--customer", story.customer)
+  expect(later.document.environments[0].balance_kobo).toBe(-62_000)
+  expect(later.document.schedules[0]).toMatchObject({ bill_no: 2, recognised_at_once_kobo: 20_667, state: "ended" })
+  const nothingLeft = await why(accountId(), "deferred_revenue", "--customer", story.customer)
+  expect(nothingLeft.document.environments[0].balance_kobo).toBe(0)
+  // A day before the cancellation is told as it was then.
+  const before = await why(accountId(), "deferred_revenue", "--customer", story.customer, "--at", "2025-04-05")
+  expect(before.document.environments[0].balance_kobo).toBe(-62_000 + 31_000 + 5_166)
+  expect(before.document.schedules[0]).toMatchObject({
+    bill_no: 2,
+    recognised_kobo: 5_166,
+    recognised_at_once_kobo: 0,
+    moved_kobo: 0,
+    state: "running",
+  })
   expect(later.document.environments[0].entries[0].transitions.at(-1)).toMatchObject({
     event: "cancel",
     effects: expect.arrayContaining(["endService cancelled"]),
