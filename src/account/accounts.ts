@@ -8,6 +8,7 @@ import { livesHere } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { createKey } from "../key/apiKeys.ts"
 import type { KeyType } from "../key/key.ts"
+import { OWN_ACCOUNT } from "../ledger/chart.ts"
 import type { RailName } from "../rail/Rail.ts"
 import { formatInstant } from "../time.ts"
 import type { Account } from "./api.ts"
@@ -35,9 +36,6 @@ export const renderAccount = (row: AccountRow, livemode: boolean): typeof Accoun
   api_plan: row.api_plan,
   live_access: row.live_access,
 })
-
-/** The account under which the service keeps its own books; it is no merchant. */
-export const OWN_ACCOUNT = "acct_service"
 
 export const findAccount = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient

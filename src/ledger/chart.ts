@@ -20,3 +20,6 @@ export const LEDGER_ACCOUNTS = {
 } as const
 
 export type LedgerAccount = keyof typeof LEDGER_ACCOUNTS
+
+/** The account under which the service keeps its own books; it is no merchant. */
+export const OWN_ACCOUNT = "acct_service"

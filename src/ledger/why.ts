@@ -1,9 +1,8 @@
 /** Why a balance is what it is: down to entries, the charges that they are about, and the transitions that made them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { OWN_ACCOUNT } from "../account/accounts.ts"
 import { formatInstant } from "../time.ts"
-import type { LedgerAccount } from "./chart.ts"
+import { type LedgerAccount, OWN_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
 import { dayOf } from "./schedule.ts"
 
