@@ -64,11 +64,19 @@ interface Step {
 
 const naira = (kobo: number): string => (kobo / 100).toFixed(2)
 
-/** The condition on lines `l` and entries `e` that a question asks about. Merchants, the customers of the service itself, are in the lines. */
-const asked = (sql: SqlClient.SqlClient, { account, code, customer, at }: Question) => sql`
-  l.ledger_account = ${code} AND l.account_id = ${account}
-  AND ${at === undefined ? sql`true` : sql`l.effective_on <= ${at}::date`}
-  AND ${customer === undefined ? sql`true` : sql`${account === OWN_ACCOUNT ? sql`l.detail` : sql`e.customer_id`} = ${customer}`}`
+/** Whose entries `e` are. Merchants, the customers of the service itself, are named where they owe it. */
+const isOf = (sql: SqlClient.SqlClient, { account, customer }: Question) => {
+  if (customer === undefined) return sql`true`
+  return account === OWN_ACCOUNT
+    ? sql`EXISTS (
+        SELECT FROM ledger_line m WHERE (m.account_id, m.livemode, m.entry_id) = (e.account_id, e.livemode, e.id) AND m.ledger_account = 'receivable' AND m.detail = ${customer})`
+    : sql`e.customer_id = ${customer}`
+}
+
+/** The condition on lines `l` and entries `e` that a question asks about. */
+const asked = (sql: SqlClient.SqlClient, question: Question) => sql`
+  l.ledger_account = ${question.code} AND l.account_id = ${question.account}
+  AND ${question.at === undefined ? sql`true` : sql`l.effective_on <= ${question.at}::date`} AND ${isOf(sql, question)}`
 
 const readSums = (question: Question) =>
   Effect.flatMap(
@@ -157,16 +165,24 @@ const isOfDays = (code: LedgerAccount): boolean => code === "deferred_revenue" |
 
 /**
  * The schedules that a question is about, as `s`, at the end of the day that it asks about: the last day whose entries they have parts in, and
- * what those parts come to. What ends a schedule early is on the day from which on it has none.
+ * what those parts come to. A day of a closed month counts from the day on which it was booked. Before the day from which on a schedule has no
+ * parts any more nothing else had become of it; what came later (its service was interrupted, then ended, say) is told as it came out.
  */
 const schedulesAsked = (sql: SqlClient.SqlClient, { account, customer, at }: Question) => {
   const day = at ?? "8999-12-31"
+  const booked =
+    at === undefined
+      ? sql`'infinity'::date`
+      : sql`coalesce((
+          SELECT max(e.occurred_on) FROM ledger_entry e
+          WHERE (e.plan_id, e.account_id, e.livemode) = (s.plan_id, s.account_id, s.livemode) AND e.event = 'recognised' AND e.effective_on <= ${at}::date
+            AND e.test_clock_id IS NOT DISTINCT FROM s.test_clock_id), '-infinity')`
   return sql`
     SELECT s.*, p.last_on, ${day}::date < s.until_on AS is_running,
       CASE WHEN s.end_on IS NULL OR p.last_on < s.from_on THEN 0 ELSE recognised_kobo(s.amount_kobo, s.start_on, s.end_on, p.last_on) END AS recognised_kobo
     FROM revenue_schedule s JOIN revenue_book b ON (b.account_id, b.livemode, b.id) = (s.account_id, s.livemode, coalesce(s.test_clock_id, 'wall'))
-    CROSS JOIN LATERAL (SELECT least(b.posted_on, s.until_on - 1, ${day}::date) AS last_on) p
-    WHERE s.account_id = ${account} AND ${customer === undefined ? sql`true` : sql`s.customer_id = ${customer}`} AND s.start_on <= ${day}::date`
+    CROSS JOIN LATERAL (SELECT least(b.posted_on, s.until_on - 1, ${day}::date, ${booked}) AS last_on) p
+    WHERE s.account_id = ${account} AND ${customer === undefined ? sql`true` : sql`s.customer_id = ${customer}`} AND s.from_on <= ${day}::date`
 }
 
 /** How the revenue of bills stands. */

@@ -7,7 +7,7 @@
 const LASTING_MS = 60_000
 
 interface Asked {
-  /** undefined: of no account. */
+  /** In the sandbox; undefined: of no account, or in live. */
   readonly account: string | undefined
   readonly at: number
 }
@@ -16,7 +16,7 @@ let last: Asked | undefined
 /** The last that was of another account than the last one. */
 let lastOther: Asked | undefined
 
-/** Notes a request, of an account where it is one's. */
+/** Notes a request, of an account where it is one's in the sandbox. */
 export const noteRequest = (account?: string): void => {
   if (last?.account !== account) lastOther = last
   last = { account, at: performance.now() }

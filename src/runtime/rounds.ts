@@ -13,7 +13,7 @@ import type { TimerRow } from "./timers.ts"
 
 /**
  * Timers that fire in one transaction at most. Larger rounds cost less, and keep requests waiting: so they are only for a clock beside which
- * nobody asks but its own account.
+ * nobody asks but its own account, in the sandbox.
  */
 const MAX_ROUND = 250
 const MAX_ROUND_SERVING = 100

@@ -29,16 +29,17 @@ const timeOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | nu
 
 export const triggerEvent = Effect.fn("sandbox.trigger")(function* (
   tenant: Tenant,
-  { type, object: id, overrides = {} }: { readonly type: string; readonly object?: string; readonly overrides?: Json },
+  { type, object: id, overrides }: { readonly type: string; readonly object?: string; readonly overrides?: Json },
 ) {
   const found = id === undefined ? undefined : yield* findObject(tenant, id)
   if (id !== undefined && found === undefined) return yield* noSuchReference("object", id, "object")
   const testClockId = found?.testClockId ?? null
   const at = yield* timeOf(tenant, testClockId)
   if (at === undefined) return yield* noSuchReference("object", id!, "object")
-  const object = merge(found?.object ?? sampleFor(type, at), overrides)
+  const object = merge(found?.object ?? sampleFor(type, at), overrides ?? {})
   const bytes = leastBytes(object)
-  if (bytes > MAX_DATA_BYTES)
+  // An object that is too large by itself is told as in any event: shortened.
+  if (overrides !== undefined && bytes > MAX_DATA_BYTES)
     return yield* invalid(
       "overrides",
       `overrides must leave the event's data at most ${MAX_DATA_BYTES} bytes as JSON in UTF-8; merged into the object they make it ${bytes} bytes.`,

@@ -11,7 +11,7 @@ import { useCommandLine } from "../support/commandLine.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { advance, data, subscribe } from "../support/story.ts"
 
-const { api, database } = useOwnInstance()
+const { api, database, accountId } = useOwnInstance()
 
 const command = useCommandLine(database)
 const cli = async (...args: ReadonlyArray<string>) => {
@@ -120,7 +120,8 @@ describe("a month", () => {
   it("that is over takes what happens in it later as a correction on the first open day, on a clock too", async () => {
     // Opens all that the story before has closed.
     expect((await cli("reopen", "2024-01", "--reason", "Another story")).code).toBe(0)
-    const { clock, id, plan } = await subscribe(api, "2024-01-20T00:00:00Z", "pm_test_success", { amount: 31_000 })
+    const story = await subscribe(api, "2024-01-20T00:00:00Z", "pm_test_success", { amount: 31_000 })
+    const { clock, customer, id, plan } = story
     await advance(api, clock, "2024-01-25T00:00:00Z")
     const [sale] = await entries((sql) => sql`plan_id = ${plan} AND event = 'paid'`)
     const state = await cli("close", "--through", "2025-02")
@@ -137,6 +138,14 @@ describe("a month", () => {
       (sql) => sql`plan_id = ${plan} AND event = 'recognised' AND effective_on = occurred_on`,
     )
     expect(late.map(({ corrects }) => corrects)).toEqual([recognised.at(-1)!.id, recognised.at(-1)!.id, sale!.id])
+    // A balance of a day in the closed month has what was booked in it, and no more.
+    const deferred = async (at: string) => {
+      const { document } = await cli("why", accountId(), "deferred_revenue", "--customer", customer, "--at", at)
+      return document.environments[0].balance_kobo
+    }
+    expect(await Promise.all(["2024-01-22", "2024-01-26", "2025-02-28", "2025-03-01"].map(deferred))).toEqual([
+      -28_000, -26_000, -26_000, 0,
+    ])
     expect(await database.run(() => checkLedger())).toMatchObject({ ok: true })
   })
 

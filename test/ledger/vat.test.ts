@@ -105,4 +105,6 @@ it("is in service invoices, and in the service's own books", async () => {
   expect(lines).toHaveLength(4)
   const told = JSON.parse(await own("why", "acct_service", "receivable", "--customer", accountId(), "--json"))
   expect(told.environments).toMatchObject([{ livemode: true, balance_kobo: invoice!.total }])
+  const fees = JSON.parse(await own("why", "acct_service", "fee_revenue", "--customer", accountId(), "--json"))
+  expect(fees.environments).toMatchObject([{ livemode: true, balance_kobo: invoice!.vat - invoice!.total }])
 })
