@@ -44,7 +44,7 @@ export const findAccount = Effect.fnUntraced(function* (id: string) {
 })
 
 /** An account that has books: a merchant's, or the service's own. */
-export const findBookkeeper = Effect.fnUntraced(function* (id: string) {
+export const findBooksOwner = Effect.fnUntraced(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id}`
   return row

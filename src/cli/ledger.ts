@@ -1,7 +1,7 @@
 /** `ledger …`: the books: checked, closed, settled, explained, and for other programs. */
 import { Clock, Effect, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { findBookkeeper } from "../account/accounts.ts"
+import { findBooksOwner } from "../account/accounts.ts"
 import { LEDGER_ACCOUNTS } from "../ledger/chart.ts"
 import { booksState, closeThrough, reopen } from "../ledger/closing.ts"
 import { type ExportedLine, FORMATS, type FormatName } from "../ledger/export.ts"
@@ -61,7 +61,7 @@ const exportBooks = Command.make(
   },
   Effect.fn("ledger.export")(function* ({ account, format, month, mode }) {
     if (account !== undefined)
-      yield* Effect.flatMap(findInEveryCell(account, findBookkeeper), found("account", account))
+      yield* Effect.flatMap(findInEveryCell(account, findBooksOwner), found("account", account))
     const { isOfOne } = FORMATS[format]
     if (isOfOne && account === undefined)
       return yield* new BadUsage({
@@ -140,7 +140,7 @@ const explain = Command.make(
     at: day("at").pipe(Flag.withDefault(undefined)),
   },
   Effect.fn("ledger.why")(function* ({ account, code, customer, at }) {
-    yield* Effect.flatMap(findBookkeeper(account), found("account", account))
+    yield* Effect.flatMap(findBooksOwner(account), found("account", account))
     yield* show(yield* why({ account, code, customer, at }))
   }),
 )

@@ -53,7 +53,10 @@ export const instant = Schema.String.annotate({ description: INSTANT })
   .check(Schema.makeFilter((value: string) => parseInstant(value) !== undefined))
   .annotate({ description: INSTANT })
 
-/** A local part, and a domain of two labels at least; dots and the hyphens of a domain only between other characters. The length is looked at first: the rest takes its square. */
+/**
+ * A local part, and a domain of two labels at least; dots and the hyphens of a domain only between other characters. The length is looked at
+ * first: what the rest takes grows with its square.
+ */
 const EMAIL =
   /^(?=.{1,254}$)(?!\.|.*\.\.|.*\.@|.*@.*\.-|.*@.*-\.)[^\s@<>()",;:\\]{1,64}@[^\s@<>()[\]",;:\\.-][^\s@<>()[\]",;:\\]*\.[^\s@<>()[\]",;:\\.]+[^\s@<>()[\]",;:\\.-]$/
 

@@ -1,6 +1,7 @@
 /** Why a balance is what it is: down to entries, the charges that they are about, and the transitions that made them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
 import { formatInstant } from "../time.ts"
 import { type LedgerAccount, OWN_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
@@ -167,8 +168,9 @@ const isOfDays = (code: LedgerAccount): boolean => code === "deferred_revenue" |
  * The schedules that a question is about, as `s`, at the end of the day that it asks about: the last day whose entries they have parts in, and
  * what those parts come to. A day of a closed month counts from the day on which it was booked. Before the day from which on a schedule has no
  * parts any more nothing else had become of it; what came later (its service was interrupted, then ended, say) is told as it came out.
+ * `first`: their order and limit, where no more are wanted than that.
  */
-const schedulesAsked = (sql: SqlClient.SqlClient, { account, customer, at }: Question) => {
+const schedulesAsked = (sql: SqlClient.SqlClient, { account, customer, at }: Question, first: Fragment) => {
   const day = at ?? "8999-12-31"
   const booked =
     at === undefined
@@ -180,19 +182,23 @@ const schedulesAsked = (sql: SqlClient.SqlClient, { account, customer, at }: Que
   return sql`
     SELECT s.*, p.last_on, ${day}::date < s.until_on AS is_running,
       CASE WHEN s.end_on IS NULL OR p.last_on < s.from_on THEN 0 ELSE recognised_kobo(s.amount_kobo, s.start_on, s.end_on, p.last_on) END AS recognised_kobo
-    FROM revenue_schedule s JOIN revenue_book b ON (b.account_id, b.livemode, b.id) = (s.account_id, s.livemode, coalesce(s.test_clock_id, 'wall'))
-    CROSS JOIN LATERAL (SELECT least(b.posted_on, s.until_on - 1, ${day}::date, ${booked}) AS last_on) p
-    WHERE s.account_id = ${account} AND ${customer === undefined ? sql`true` : sql`s.customer_id = ${customer}`} AND s.from_on <= ${day}::date`
+    FROM (
+      SELECT s.*, b.posted_on
+      FROM revenue_schedule s JOIN revenue_book b ON (b.account_id, b.livemode, b.id) = (s.account_id, s.livemode, coalesce(s.test_clock_id, 'wall'))
+      WHERE s.account_id = ${account} AND ${customer === undefined ? sql`true` : sql`s.customer_id = ${customer}`} AND s.from_on <= ${day}::date
+      ${first}
+    ) s CROSS JOIN LATERAL (SELECT least(s.posted_on, s.until_on - 1, ${day}::date, ${booked}) AS last_on) p`
 }
 
 /** How the revenue of bills stands. */
 const readSchedules = Effect.fnUntraced(function* (question: Question) {
   const sql = yield* SqlClient.SqlClient
+  const order = sql`ORDER BY s.start_on DESC, s.subscription_id`
   return yield* sql`
     SELECT livemode, subscription_id AS subscription, bill_no, plan_id AS plan, start_on::text AS start_on, end_on::text AS end_on, amount_kobo, recognised_kobo,
       CASE WHEN is_running THEN 0 ELSE adjusted_kobo END AS recognised_at_once_kobo, CASE WHEN is_running THEN 0 ELSE moved_kobo END AS moved_kobo,
       CASE WHEN is_running THEN 'running' ELSE state END AS state
-    FROM (${schedulesAsked(sql, question)}) s ORDER BY s.start_on DESC, subscription_id LIMIT ${MAX_SCHEDULES}`
+    FROM (${schedulesAsked(sql, question, sql`${order} LIMIT ${MAX_SCHEDULES}`)}) s ${order}`
 })
 
 /** One customer's part in what days recognised: their entries are of all subscriptions of a plan, and name nobody. */
@@ -202,7 +208,7 @@ const readDays = Effect.fnUntraced(function* (question: Question) {
   const sign = question.code === "deferred_revenue" ? 1 : -1
   return yield* sql<Sum>`
     SELECT livemode, 'recognised' AS event, sum(last_on - from_on + 1)::integer AS entries, (${sign}::integer * sum(recognised_kobo))::bigint AS kobo
-    FROM (${schedulesAsked(sql, question)}) s WHERE recognised_kobo > 0 GROUP BY livemode`
+    FROM (${schedulesAsked(sql, question, sql.literal(""))}) s WHERE recognised_kobo > 0 GROUP BY livemode`
 })
 
 /** Explains a balance. */

@@ -21,8 +21,8 @@ const MAX_ROUND_SERVING = 100
 /** How many timers of a clock fire in one transaction at present, at most. */
 const maxRound = ({ account_id }: Ref): number => (isServing(account_id) ? MAX_ROUND_SERVING : MAX_ROUND)
 
-/** With so many due within a window it is worth more lanes than one. */
-export const MANY = 100
+/** With so many due within a window it is worth more lanes than one: as many as a small round has. */
+export const MANY = MAX_ROUND_SERVING
 
 const onClock = (sql: SqlClient.SqlClient, clock: Ref) => sql`${ofTenant(sql, clock)} AND test_clock_id = ${clock.id}`
 
