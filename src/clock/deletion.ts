@@ -92,7 +92,7 @@ export const CLOCK_STEPS: ReadonlyArray<Step> = [
   actorsOf({ table: "nudge", name: "nudge to send", where: "state = 'sending'" }),
   actorsOf({ table: "nudge", where: "state <> 'sending'" }),
   rowsOf({ table: "unit_record" }),
-  actorsOf({ table: "charge" }),
+  actorsOf({ table: "charge", ofCustomers: true }),
   actorsOf({ table: "checkout_session" }),
   actorsOf({ table: "instalment_plan" }),
   actorsOf({ table: "subscription" }),

@@ -15,6 +15,8 @@ interface Of {
   readonly where?: string
   /** Where it is not by `test_clock_id` that a clock's rows are found. */
   readonly clock?: string
+  /** A clock's rows are found by its customers, which are still there. */
+  readonly ofCustomers?: true
   /** Where a table has more than one step. */
   readonly name?: string
 }
@@ -24,18 +26,48 @@ interface Doomed {
   /** Where it is: nothing moves it while it is locked. */
   readonly place: string
   readonly key: string
+  /** After which to go on. */
+  readonly position: string
 }
 
-/** Locks the next rows in the order of their keys, and reads these `columns` of them too. */
-const next = <Row extends Doomed>(of: Of, deletion: Deletion, after: string, limit: number, columns = "") =>
+/** Locks the next rows of the table itself, in the order of their keys. */
+const nextRows = <Row extends Doomed>(of: Of, deletion: Deletion, after: string, limit: number, columns: string) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => {
     const { table, key = "id", where = "true", clock = "test_clock_id" } = of
     const onClock = deletion.id === SANDBOX ? sql`true` : sql`${sql(clock)} = ${deletion.id}`
     return sql<Row>`
-      SELECT ctid::text AS place, ${sql(key)} AS key ${sql.literal(columns)} FROM ${sql(table)}
+      SELECT ctid::text AS place, ${sql(key)} AS key, ${sql(key)} AS position ${sql.literal(columns)} FROM ${sql(table)}
       WHERE ${ofTenant(sql, deletion)} AND ${onClock} AND ${sql.literal(where)} AND ${sql(key)} > ${after}
       ORDER BY ${sql(key)} LIMIT ${limit} FOR UPDATE`
   })
+
+/** Locks the next rows of a clock's customers, customer by customer. */
+const nextOfCustomers = <Row extends Doomed>(
+  { table, key = "id" }: Of,
+  deletion: Deletion,
+  after: string,
+  limit: number,
+  columns: string,
+) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => {
+    const [customer = "", last = ""] = after.split(" ")
+    return sql<Row>`
+      SELECT t.place, t.key, k.id || ' ' || t.key AS position ${sql.literal(columns)}
+      FROM (
+        SELECT account_id, livemode, id FROM customer
+        WHERE ${ofTenant(sql, deletion)} AND test_clock_id = ${deletion.id} AND id >= ${customer} ORDER BY id
+      ) k CROSS JOIN LATERAL (
+        SELECT ctid::text AS place, ${sql(key)} AS key ${sql.literal(columns)} FROM ${sql(table)} t
+        WHERE (t.account_id, t.livemode, t.customer_id) = (k.account_id, k.livemode, k.id) AND (k.id > ${customer} OR t.id > ${last})
+        ORDER BY t.id FOR UPDATE
+      ) t LIMIT ${limit}`
+  })
+
+/** Locks the next rows in order, and reads these `columns` of them too. */
+const next = <Row extends Doomed>(of: Of, deletion: Deletion, after: string, limit: number, columns = "") =>
+  of.ofCustomers && deletion.id !== SANDBOX
+    ? nextOfCustomers<Row>(of, deletion, after, limit, columns)
+    : nextRows<Row>(of, deletion, after, limit, columns)
 
 /**
  * Deletes locked rows where they are. By key, a planner that last saw a small table takes whatever index it has for the one
@@ -66,7 +98,7 @@ export const rowsOf = (of: Of): Step => ({
   run: Effect.fnUntraced(function* (deletion, after, limit) {
     const rows = yield* next(of, deletion, after, limit)
     yield* remove(of.table, rows)
-    return { rows: rows.length, to: rows.length < limit ? null : rows.at(-1)!.key } satisfies Deleted
+    return { rows: rows.length, to: rows.length < limit ? null : rows.at(-1)!.position } satisfies Deleted
   }),
 })
 
@@ -110,7 +142,7 @@ export const actorsOf = (of: Of): Step => ({
     yield* removeOf("timer", "actor_id", deletion, whole)
     yield* remove(of.table, whole)
     const isEnd = whole.length === actors.length && actors.length < limit
-    return { rows, to: isEnd ? null : (whole.at(-1)?.key ?? after) } satisfies Deleted
+    return { rows, to: isEnd ? null : (whole.at(-1)?.position ?? after) } satisfies Deleted
   }),
 })
 
@@ -124,6 +156,6 @@ export const ledgerEntries: Step = {
     const rows = yield* next({ table: "ledger_entry" }, deletion, after, limit)
     yield* removeOf("ledger_line", "entry_id", deletion, rows)
     yield* remove("ledger_entry", rows)
-    return { rows: rows.length, to: rows.length < limit ? null : rows.at(-1)!.key } satisfies Deleted
+    return { rows: rows.length, to: rows.length < limit ? null : rows.at(-1)!.position } satisfies Deleted
   }),
 }

@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { names, records } from "../db/records.ts"
 import type { FailureCode, RailCharge } from "../rail/PaymentRail.ts"
 import { type Attempt, Attempts } from "../rail/simulator/Attempts.ts"
+import { COUNTED } from "../rail/simulator/methods.ts"
 
 interface AttemptRow {
   readonly reference: string
@@ -65,7 +66,7 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
           FROM ${records(sql, charges.map(keyOf), KEY)} r
           LEFT JOIN simulator_attempt a
             ON (a.account_id, a.livemode, a.customer_id, a.payment_method_id) = (r.account_id, r.livemode, r.customer_id, r.payment_method_id)
-            AND a.reference <> r.reference
+            AND a.reference <> r.reference AND starts_with(a.payment_method_id, ${sql.literal(`'${COUNTED}'`)})
           GROUP BY r.reference`.pipe(
           Effect.map((rows) => {
             const uses = new Map(rows.map((row) => [row.reference, row.uses]))

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { checkLedger, type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
 import { bookEntry } from "../support/books.ts"
+import { constraintOf } from "../support/constraints.ts"
 import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()
@@ -14,13 +15,7 @@ const account = () =>
 
 /** The name of the constraint that refuses what `program` does. */
 const refusal = (program: (sql: SqlClient.SqlClient) => Effect.Effect<unknown, unknown, SqlClient.SqlClient>) =>
-  database.run((sql) =>
-    Effect.match(program(sql), {
-      onFailure: (error) =>
-        (error as { reason?: { cause?: { constraint?: string } } }).reason?.cause?.constraint ?? String(error),
-      onSuccess: () => "accepted",
-    }),
-  )
+  database.run((sql) => constraintOf(program(sql)))
 
 describe("the ledger refuses", () => {
   it("an entry that does not balance", async () => {
@@ -49,6 +44,20 @@ describe("the ledger refuses", () => {
     await expect(asked(bookEntry(id, { idempotencyKey: "bare", lines: [] }))).rejects.toThrow(
       "The entry bare has 0 lines that sum to 0 kobo.",
     )
+    expect((await database.run(() => checkLedger())).entries).toBe(0)
+  })
+
+  it("an entry of an account that does not exist, and a line of an account that the chart does not have", async () => {
+    const id = await account()
+    const entry = (owner: string, ledgerAccount: string) =>
+      refusal(
+        (sql) => sql`
+          WITH e AS (INSERT INTO ledger_entry (account_id, livemode, id, event, idempotency_key, effective_on, occurred_on, line_count) VALUES (${owner}, false, 'le_of', 'paid', 'of', now(), now(), 2))
+          INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, currency, amount_kobo, effective_on)
+          VALUES (${owner}, false, 'le_of', 1, 'clearing', 'NGN', 500, now()), (${owner}, false, 'le_of', 2, ${ledgerAccount}, 'NGN', -500, now())`,
+      )
+    expect(await entry("acct_nobody", "deferred_revenue")).toBe("ledger_entry_has_account")
+    expect(await entry(id, "petty_cash")).toBe("ledger_line_has_account")
     expect((await database.run(() => checkLedger())).entries).toBe(0)
   })
 

@@ -12,7 +12,7 @@ export interface Attempt {
 export class Attempts extends Context.Service<
   Attempts,
   {
-    /** How many charges each customer has made with the method before, in the order of `charges`. */
+    /** How many charges each customer has made with the method before, in the order of `charges`; of methods that are counted. */
     readonly uses: (charges: ReadonlyArray<RailCharge>) => Effect.Effect<ReadonlyArray<number>>
     /** Runs `work` while nobody else's attempts with these methods of these customers are counted or noted. */
     readonly alone: <A>(charges: ReadonlyArray<RailCharge>, work: Effect.Effect<A>) => Effect.Effect<A>

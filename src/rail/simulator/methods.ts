@@ -29,6 +29,9 @@ const untilAttempt = (n: number): Behaviour => ({
   countsUses: false,
 })
 
+/** How the IDs of the methods begin that go by how often they were used: what the index `simulator_attempt_used` has of attempts. */
+export const COUNTED = "pm_test_success_then_"
+
 const onceThen = (code: FailureCode): Behaviour => ({
   answers: "at_once",
   outcome: (_, uses) => (uses === 0 ? SUCCEEDED : failed(code)),
@@ -155,7 +158,7 @@ export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, Tes
   ...FAILURE_CODES.map(
     (code) =>
       [
-        `pm_test_success_then_${code}`,
+        `${COUNTED}${code}`,
         card(`The customer's first charge with it succeeds, later ones are declined: ${code}.`, onceThen(code)),
       ] as const,
   ),
