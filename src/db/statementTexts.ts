@@ -16,6 +16,8 @@ export interface StatementTexts {
   /** Of one ID, which is planned once, and of several. */
   readonly findOne: string
   readonly find: string
+  /** Likewise. */
+  readonly lockOne: (mode: LockMode, only: string) => string
   readonly lock: (mode: LockMode, only: string) => string
 }
 
@@ -66,6 +68,7 @@ const lockText =
 
 export const textsOf = (table: string, all: Typed, once: string | undefined): StatementTexts => {
   const unless = once === undefined ? "" : ` ON CONFLICT ${once} DO NOTHING RETURNING id`
+  const found = `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2`
   return {
     insert: (columns) => {
       const [before, behind] = given(columns)
@@ -76,8 +79,9 @@ export const textsOf = (table: string, all: Typed, once: string | undefined): St
     },
     update: (columns) => updateText(table, columns),
     updateAsKnown: (columns) => updateAsKnownText(table, columns),
-    findOne: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = $3`,
-    find: `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2 AND id = ANY($3::text[])`,
+    findOne: `${found} AND id = $3`,
+    find: `${found} AND id = ANY($3::text[])`,
+    lockOne: (mode, only) => `${found} AND id = $3 AND ${only} FOR ${mode}`,
     lock: lockText(table, all),
   }
 }

@@ -202,12 +202,17 @@ const statements = <Row extends Ref>(
         ? Effect.map(find(tenant, [id]), (rows) => rows.get(id))
         : shared.find(name, find, { ...tenantOf(tenant), id }),
     )
-  const lock = (refs: ReadonlyArray<Ref>, mode: LockMode = "UPDATE", only = "true"): Sql<ReadonlyArray<Row>> =>
-    refs.length === 0
-      ? Effect.succeed([])
-      : Effect.flatMap(SqlClient.SqlClient, (sql) =>
-          rowsOf(sql.unsafe(texts.lock(mode, only), parametersOf(refs, KEY_COLUMNS))),
-        )
+  const lock = (refs: ReadonlyArray<Ref>, mode: LockMode = "UPDATE", only = "true"): Sql<ReadonlyArray<Row>> => {
+    const [first, ...others] = refs
+    if (first === undefined) return Effect.succeed([])
+    return Effect.flatMap(SqlClient.SqlClient, (sql) =>
+      rowsOf(
+        others.length === 0
+          ? sql.unsafe(texts.lockOne(mode, only), [first.account_id, first.livemode, first.id])
+          : sql.unsafe(texts.lock(mode, only), parametersOf(refs, KEY_COLUMNS)),
+      ),
+    )
+  }
   const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): Statement<{ id: string }> | undefined => {
     if (rows.length === 0) return undefined
     // What is null in all of them is so by itself.
