@@ -84,7 +84,7 @@ const writeAdministrators = Effect.fnUntraced(function* (rows: ReadonlyArray<Adm
   const sql = yield* SqlClient.SqlClient
   const written = yield* sql`
     INSERT INTO administrator_key (id, name, hash, last4, created_at, revoked_at)
-    SELECT id, name, decode(hash, 'hex'), last4, created_at, revoked_at FROM ${records(sql, rows, ADMINISTRATOR)} r
+    SELECT id, name, decode(hash, 'hex'), last4, created_at, revoked_at FROM ${records(rows, ADMINISTRATOR)} r
     ON CONFLICT (id) DO UPDATE SET revoked_at = excluded.revoked_at
       WHERE administrator_key.revoked_at IS NULL AND excluded.revoked_at IS NOT NULL
     RETURNING 1`

@@ -85,7 +85,7 @@ const lockOpen = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>, mode: Lock
   const sql = yield* SqlClient.SqlClient
   return yield* sql<SessionRow>`
       SELECT s.* FROM (
-        SELECT o.* FROM ${records(sql, of, REF_COLUMNS)} r CROSS JOIN LATERAL (
+        SELECT o.* FROM ${records(of, REF_COLUMNS)} r CROSS JOIN LATERAL (
           SELECT account_id, livemode, id FROM checkout_session
           WHERE (account_id, livemode, subscription_id) = (r.account_id, r.livemode, r.id) AND status = 'open' OFFSET 0
         ) o ORDER BY o.id

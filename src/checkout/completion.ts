@@ -48,7 +48,7 @@ const overdueAmong = Effect.fnUntraced(function* (of: ReadonlyArray<CustomerRow>
   if (of.length === 0) return new Set<string>()
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ id: string }>`
-    SELECT r.id FROM ${records(sql, of, REF_COLUMNS)} r CROSS JOIN LATERAL (
+    SELECT r.id FROM ${records(of, REF_COLUMNS)} r CROSS JOIN LATERAL (
       SELECT 1 FROM subscription
       WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND dunning IS NOT NULL LIMIT 1
     ) s`
@@ -126,7 +126,7 @@ export const lockSessions = Effect.fnUntraced(function* (wanted: ReadonlyArray<W
     known.length === 0
       ? []
       : yield* sql<Wanted>`
-          SELECT s.account_id, s.livemode, s.id, s.customer_id FROM ${records(sql, known, WANTED)} r
+          SELECT s.account_id, s.livemode, s.id, s.customer_id FROM ${records(known, WANTED)} r
           JOIN checkout_session s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.customer_id) AND s.status = 'open'`
   const all = new Map([...wanted, ...open].map((one) => [one.id, one]))
   const locked = yield* sessions.lock([...all.values()].map(refOf), mode)

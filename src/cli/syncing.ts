@@ -44,7 +44,7 @@ const readUnsettled = Effect.fnUntraced(function* ({ accountId, since }: Wanted)
 const countOpen = Effect.fnUntraced(function* (asked: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ n: number }>`
-    SELECT count(*) AS n FROM ${records(sql, asked, REF_COLUMNS)} r
+    SELECT count(*) AS n FROM ${records(asked, REF_COLUMNS)} r
     JOIN rail_call c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.kind = 'ask'`
   return row!.n
 })
@@ -69,7 +69,7 @@ const countOutcomes = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
       count(*) FILTER (WHERE EXISTS (
         SELECT 1 FROM finance.reconciliation_exceptions e WHERE (e.account_id, e.livemode, e.charge) = (c.account_id, c.livemode, c.id)
       )) AS exceptions
-    FROM ${records(sql, of, REF_COLUMNS)} r JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)`
+    FROM ${records(of, REF_COLUMNS)} r JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)`
   return row!
 })
 

@@ -36,7 +36,7 @@ const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   if (named.length === 0) return named
   const found = yield* sql<Ref & { is_paid: boolean; denies: boolean; refund_id: string | null }>`
     SELECT c.account_id, c.livemode, c.id, c.status = 'succeeded' AS is_paid, r.denies, f.id AS refund_id
-    FROM ${records(sql, named, NAMED)} r
+    FROM ${records(named, NAMED)} r
     JOIN charge c ON (c.account_id, c.livemode, c.id, c.rail) = (r.account_id, r.livemode, r.reference, r.rail)
     LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode, f.status) = (c.id, c.account_id, c.livemode, 'pending')
     ORDER BY c.id`
@@ -46,7 +46,7 @@ const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
     found.flatMap(({ refund_id, ...ref }) => (refund_id === null ? [] : [{ ...ref, id: refund_id }])),
   )
   yield* sql`
-    DELETE FROM rail_callback c USING ${records(sql, named, NAMED)} r
+    DELETE FROM rail_callback c USING ${records(named, NAMED)} r
     WHERE (c.account_id, c.livemode, c.rail, c.reference) = (r.account_id, r.livemode, r.rail, r.reference)`
   return named
 })

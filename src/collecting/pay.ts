@@ -18,7 +18,7 @@ const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
   const limit = yield* waitingLimit
   for (let look = FIRST_LOOK_MS; ; look = Math.min(look * 1.25, LONGEST_LOOK_MS)) {
     const sending = yield* sql`
-      SELECT 1 FROM ${records(sql, of.map(refOf), REF_COLUMNS)} r
+      SELECT 1 FROM ${records(of.map(refOf), REF_COLUMNS)} r
       JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) WHERE c.state = 'pending.sending' LIMIT 1`
     const left = limit - performance.now()
     if (sending.length === 0 || left <= 0) return

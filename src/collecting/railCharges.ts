@@ -56,7 +56,7 @@ const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall
   const rows = yield* sql<Subject>`
     SELECT c.*, a.business_name, p.name AS customer_name, p.email AS customer_email, p.phone AS customer_phone,
       m.sealed, m.email AS method_email
-    FROM ${records(sql, calls.map(refOf), REF_COLUMNS)} r
+    FROM ${records(calls.map(refOf), REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM charge WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) c
     CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = c.account_id OFFSET 0) a
     CROSS JOIN LATERAL (

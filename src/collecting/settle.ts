@@ -69,7 +69,7 @@ const noteExceptions = Effect.fnUntraced(function* (
     at,
   }))
   yield* sql`
-    INSERT INTO rail_exception (${names(sql, EXCEPTION)}) SELECT * FROM ${records(sql, rows, EXCEPTION)} r
+    INSERT INTO rail_exception (${names(EXCEPTION)}) SELECT * FROM ${records(rows, EXCEPTION)} r
     ON CONFLICT (charge_id, kind, account_id, livemode) DO NOTHING`
 })
 

@@ -50,14 +50,14 @@ const createOpening = Effect.map(Vault, (vault) => {
 const readCurrent = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =>
   sql<SealedCredentials>`
     SELECT c.account_id, c.rail, c.id, c.sealed
-    FROM ${records(sql, of, RAIL_ACCOUNT)} a JOIN rail_credential c ON (c.rail, c.account_id) = (a.rail, a.account_id)
+    FROM ${records(of, RAIL_ACCOUNT)} a JOIN rail_credential c ON (c.rail, c.account_id) = (a.rail, a.account_id)
     WHERE c.livemode AND c.replaced_at IS NULL`
 
 /** The newest first: most callbacks are signed with those. */
 const readSigning = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =>
   sql<SealedCredentials>`
     SELECT c.account_id, c.rail, c.id, c.sealed
-    FROM ${records(sql, of, RAIL_ACCOUNT)} a JOIN rail_credential c ON c.account_id = a.account_id AND c.rail = a.rail
+    FROM ${records(of, RAIL_ACCOUNT)} a JOIN rail_credential c ON c.account_id = a.account_id AND c.rail = a.rail
     WHERE c.livemode AND ${livesHere(sql, "c")} AND (c.replaced_at IS NULL OR c.replaced_at > now() - ${REPLACED_FOR}::interval)
     ORDER BY c.replaced_at DESC NULLS FIRST`
 

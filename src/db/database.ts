@@ -40,7 +40,8 @@ export const poolConfig = (
     random_page_cost: "1.1",
     ...settings,
   },
-  preparedStatementCacheSize: 300,
+  // What is written together makes many combinations, each of which is some 0.4 MB of a session.
+  preparedStatementCacheSize: 200,
   types,
 })
 

@@ -1,7 +1,6 @@
-/** Rows as parameters: a set-based statement takes its rows as one typed array per column. */
+/** Rows as parameters: a set-based statement takes its rows as one typed array per column, one row by itself as a parameter per cell. */
 import { PgTypes } from "@effect/sql-pg"
 import { Result } from "effect"
-import type { SqlClient } from "effect/sql"
 import { type Fragment, fragment, literal, parameter } from "effect/sql/Statement"
 import { types } from "./types.ts"
 
@@ -19,17 +18,24 @@ export type ColumnType =
   | "date"
   | "text[]"
 
-/** jsonb, dates and arrays travel as text and are read by the server. */
-const ELEMENTS: Readonly<Record<ColumnType, number>> = {
-  text: OID.text,
-  boolean: OID.bool,
-  smallint: OID.int2,
-  integer: OID.int4,
-  bigint: OID.int8,
-  timestamptz: OID.timestamptz,
-  jsonb: OID.text,
-  date: OID.text,
-  "text[]": OID.text,
+/** How a column travels: the type of its elements, and one cell by itself. jsonb, dates and arrays go as text and are read by the server. */
+interface Travel {
+  readonly oid: number
+  readonly cell: (value: unknown) => PgTypes.Parameter
+}
+
+const AS_TEXT: Travel = { oid: OID.text, cell: (value) => PgTypes.text(value as string | null) }
+
+const TRAVELS: Readonly<Record<ColumnType, Travel>> = {
+  text: AS_TEXT,
+  boolean: { oid: OID.bool, cell: (value) => PgTypes.bool(value as boolean | null) },
+  smallint: { oid: OID.int2, cell: (value) => PgTypes.int2(value as number | null) },
+  integer: { oid: OID.int4, cell: (value) => PgTypes.int4(value as number | null) },
+  bigint: { oid: OID.int8, cell: (value) => PgTypes.int8(value === null ? null : BigInt(value as number)) },
+  timestamptz: { oid: OID.timestamptz, cell: (value) => PgTypes.timestamptz(value as number | null) },
+  jsonb: AS_TEXT,
+  date: AS_TEXT,
+  "text[]": AS_TEXT,
 }
 
 /** Columns of a set of rows by name. */
@@ -49,53 +55,91 @@ const spell = (value: unknown, type: ColumnType): unknown => {
 
 const isSpelt = (type: ColumnType): boolean => type === "jsonb" || type === "text[]"
 
+/** Reads a cell: which names the rows have, whoever declared the columns has checked. */
+export const cellOf = (row: object, name: string): unknown => (row as Readonly<Record<string, unknown>>)[name] ?? null
+
 /** One column of `rows` as a parameter. */
 export const columnParameter = (rows: ReadonlyArray<object>, name: string, type: ColumnType): PgTypes.Parameter => {
-  // Which names the rows have, whoever declared the columns has checked.
-  const values = (rows as ReadonlyArray<Readonly<Record<string, unknown>>>).map(
-    isSpelt(type) ? (row) => spell(row[name], type) : (row) => row[name],
-  )
-  return Result.getOrThrow(PgTypes.array(values, ELEMENTS[type], types))
+  const values = rows.map(isSpelt(type) ? (row) => spell(cellOf(row, name), type) : (row) => cellOf(row, name))
+  return Result.getOrThrow(PgTypes.array(values, TRAVELS[type].oid, types))
 }
 
 /** How the server reads a column that arrives as `name`. */
-export const readColumn = (name: string, type: ColumnType): string =>
-  ELEMENTS[type] === OID.text && type !== "text" ? `${name}::${type}` : name
+const readColumn = (name: string, type: ColumnType): string =>
+  TRAVELS[type] === AS_TEXT && type !== "text" ? `${name}::${type}` : name
 
-/** Parameters, one behind the other. */
-export const listed = (parameters: ReadonlyArray<unknown>): Fragment =>
-  fragment(parameters.flatMap((value, index) => (index === 0 ? [parameter(value)] : [literal(", "), parameter(value)])))
+/** Columns with their types, in order. */
+export type Typed = ReadonlyArray<readonly [name: string, type: ColumnType]>
 
 /** How columns stand in a statement. */
 interface Spelt {
-  readonly entries: ReadonlyArray<readonly [string, ColumnType]>
   readonly names: string
   readonly read: string
+  /** What follows the parameters of the cells of one row. */
+  readonly behind: ReadonlyArray<string>
 }
 
-/** By the declarations of columns, of which there are a few dozen. */
-const spellings = new WeakMap<ColumnTypes, Spelt>()
+/** By the lists of columns, of which there are some hundreds. */
+const spellings = new WeakMap<Typed, Spelt>()
 
-const spelt = (columns: ColumnTypes): Spelt => {
+const speltOf = (columns: Typed): Spelt => {
   const known = spellings.get(columns)
   if (known !== undefined) return known
-  const entries = Object.entries(columns)
-  const names = entries.map(([name]) => name).join(", ")
-  const read = entries.map(([name, type]) => readColumn(name, type)).join(", ")
-  const fresh = { entries, names, read }
+  const names = columns.map(([name]) => name).join(", ")
+  const read = columns.map(([name, type]) => readColumn(name, type)).join(", ")
+  const behind = columns.map(
+    ([name, type], index) => `${readColumn("", type)} AS ${name}${index === columns.length - 1 ? "" : ", "}`,
+  )
+  const fresh = { names, read, behind }
   spellings.set(columns, fresh)
   return fresh
 }
 
-/** `rows` as a table expression with these columns, in this order; give it an alias. */
-export const records = (sql: SqlClient.SqlClient, rows: ReadonlyArray<object>, columns: ColumnTypes): Fragment => {
-  const { entries, names, read } = spelt(columns)
-  const parameters = entries.map(([name, type]) => columnParameter(rows, name, type))
-  return sql`(SELECT ${sql.literal(read)} FROM unnest(${listed(parameters)}) AS u (${sql.literal(names)}))`
+/** One row, with a parameter for each cell. */
+const oneGiven = (row: object, columns: Typed): Fragment => {
+  const { behind } = speltOf(columns)
+  const cells = columns.flatMap(([name, type], index) => [
+    parameter(TRAVELS[type].cell(spell(cellOf(row, name), type))),
+    literal(behind[index]!),
+  ])
+  return fragment([literal("(SELECT "), ...cells, literal(")")])
 }
 
+/** Rows, with a parameter for each column. */
+const manyGiven = (rows: ReadonlyArray<object>, columns: Typed): Fragment => {
+  const { names, read } = speltOf(columns)
+  const parameters = columns.flatMap(([name, type], index) => [
+    ...(index === 0 ? [] : [literal(", ")]),
+    parameter(columnParameter(rows, name, type)),
+  ])
+  return fragment([literal(`(SELECT ${read} FROM unnest(`), ...parameters, literal(`) AS u (${names}))`)])
+}
+
+/**
+ * `rows` as a table expression with these columns, in this order; give it an alias. One row is given as what it is, without a function that
+ * unnests: what is planned for many costs a request that is alone a tenth more.
+ */
+export const given = (rows: ReadonlyArray<object>, columns: Typed): Fragment => {
+  const [first, ...others] = rows
+  return first !== undefined && others.length === 0 ? oneGiven(first, columns) : manyGiven(rows, columns)
+}
+
+/** By the declarations of columns, of which there are a few dozen. */
+const lists = new WeakMap<ColumnTypes, Typed>()
+
+const listOf = (columns: ColumnTypes): Typed => {
+  const known = lists.get(columns)
+  if (known !== undefined) return known
+  const fresh = Object.entries(columns)
+  lists.set(columns, fresh)
+  return fresh
+}
+
+/** `rows` as a table expression, by the declaration of its columns. */
+export const records = (rows: ReadonlyArray<object>, columns: ColumnTypes): Fragment => given(rows, listOf(columns))
+
 /** The names of columns, for an INSERT. */
-export const names = (sql: SqlClient.SqlClient, columns: ColumnTypes): Fragment => sql.literal(spelt(columns).names)
+export const names = (columns: ColumnTypes): Fragment => fragment([literal(speltOf(listOf(columns)).names)])
 
 /** Columns that identify a row. */
 export const REF_COLUMNS = { account_id: "text", livemode: "boolean", id: "text" } as const

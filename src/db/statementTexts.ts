@@ -1,10 +1,10 @@
 /** The texts of a table's statements, each built once, so that they stay prepared. Pure. */
-import { type ColumnType, REF_COLUMNS, readColumn } from "./records.ts"
+import { REF_COLUMNS, type Typed } from "./records.ts"
 
 type RowLock = "UPDATE" | "NO KEY UPDATE" | "SHARE" | "KEY SHARE"
 export type LockMode = RowLock | `${RowLock} SKIP LOCKED`
 
-/** A statement's text before and behind its parameters, which follow each other. */
+/** A statement's text before and behind the rows that it is given. */
 export type Around = readonly [before: string, behind: string]
 
 export interface StatementTexts {
@@ -21,23 +21,13 @@ export interface StatementTexts {
   readonly lock: (mode: LockMode, only: string) => string
 }
 
-/** Columns with their types. */
-export type Typed = ReadonlyArray<readonly [name: string, type: ColumnType]>
-
 export const KEY_COLUMNS: Typed = Object.entries(REF_COLUMNS)
-
-/** `columns` of the rows that a statement is given, as a table expression. */
-const given = (columns: Typed): Around => {
-  const read = columns.map(([name, type]) => readColumn(name, type)).join(", ")
-  return [`(SELECT ${read} FROM unnest(`, `) AS u (${columns.map(([name]) => name).join(", ")})) r`]
-}
 
 const updateText = (table: string, columns: Typed): Around => {
   const set = columns.map(([name]) => `${name} = r.${name}`).join(", ")
-  const [before, behind] = given([...KEY_COLUMNS, ...columns])
   return [
-    `UPDATE ${table} t SET ${set} FROM ${before}`,
-    `${behind} WHERE (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id)`,
+    `UPDATE ${table} t SET ${set} FROM `,
+    " r WHERE (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id)",
   ]
 }
 
@@ -47,7 +37,7 @@ const updateAsKnownText = (table: string, columns: Typed): Around => {
   return [before, `${behind} AND t.version = r.version - 1 RETURNING t.id`]
 }
 
-const KEYS_GIVEN = given(KEY_COLUMNS).join(KEY_COLUMNS.map((_, index) => `$${index + 1}`).join(", "))
+const KEYS_GIVEN = "unnest($1, $2, $3) AS u (account_id, livemode, id)"
 
 /** The columns of `alias`, in the order in which they are declared. */
 export const selected = (columns: Typed, alias: string): string =>
@@ -70,13 +60,10 @@ export const textsOf = (table: string, all: Typed, once: string | undefined): St
   const unless = once === undefined ? "" : ` ON CONFLICT ${once} DO NOTHING RETURNING id`
   const found = `SELECT ${selected(all, "t")} FROM ${table} t WHERE account_id = $1 AND livemode = $2`
   return {
-    insert: (columns) => {
-      const [before, behind] = given(columns)
-      return [
-        `INSERT INTO ${table} (${columns.map(([name]) => name).join(", ")}) SELECT * FROM ${before}`,
-        `${behind}${unless}`,
-      ]
-    },
+    insert: (columns) => [
+      `INSERT INTO ${table} (${columns.map(([name]) => name).join(", ")}) SELECT * FROM `,
+      ` r${unless}`,
+    ],
     update: (columns) => updateText(table, columns),
     updateAsKnown: (columns) => updateAsKnownText(table, columns),
     findOne: `${found} AND id = $3`,
@@ -91,7 +78,8 @@ const MAX_SHAPES = 12
 
 /** What writes some columns of a table. */
 export interface Shape {
-  readonly columns: Typed
+  /** What its rows are given with: their keys, where they are there already, and what is written. */
+  readonly given: Typed
   readonly text: Around
 }
 
@@ -99,8 +87,9 @@ export interface Shape {
  * Statements that write only what has to be written: of a new charge half the columns are empty, of a renewed subscription a
  * third differ. The combinations that come first have a statement each, others write all `columns`.
  */
-export const shapesOf = (columns: Typed, textOf: (columns: Typed) => Around) => {
-  const whole: Shape = { columns, text: textOf(columns) }
+export const shapesOf = (columns: Typed, textOf: (columns: Typed) => Around, keys: Typed = []) => {
+  const shapeOf = (written: Typed): Shape => ({ given: [...keys, ...written], text: textOf(written) })
+  const whole = shapeOf(columns)
   const known = new Map<string, Shape>()
   return (isWritten: (name: string) => boolean): Shape => {
     const written = columns.filter(([name]) => isWritten(name))
@@ -108,7 +97,7 @@ export const shapesOf = (columns: Typed, textOf: (columns: Typed) => Around) => 
     const shape = known.get(key)
     if (shape !== undefined) return shape
     if (known.size >= MAX_SHAPES) return whole
-    const fresh = { columns: written, text: textOf(written) }
+    const fresh = shapeOf(written)
     known.set(key, fresh)
     return fresh
   }

@@ -9,9 +9,9 @@ import type { Fragment, Statement } from "effect/sql/Statement"
 import { noSuch, type Problem } from "../problem.ts"
 import * as Kind from "./Kind.ts"
 import { carriedOut, type OneStatement } from "./pipelining.ts"
-import { columnParameter, listed } from "./records.ts"
+import { cellOf, columnParameter, given, type Typed } from "./records.ts"
 import { CurrentLookUps } from "./SharedLookUps.ts"
-import { type Around, KEY_COLUMNS, type LockMode, selected, shapesOf, type Typed, textsOf } from "./statementTexts.ts"
+import { KEY_COLUMNS, type LockMode, type Shape, selected, shapesOf, textsOf } from "./statementTexts.ts"
 import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
 
 /** What becomes of a column: `fixed` ones are written once, `moving` ones whenever they change. */
@@ -152,15 +152,12 @@ const parametersOf = (rows: ReadonlyArray<object>, columns: Typed): ReadonlyArra
 const emptyOf = (fields: ReadonlyArray<string>): Readonly<Record<string, unknown>> =>
   JSON.parse(JSON.stringify(Object.fromEntries(fields.map((field) => [field, null]))))
 
-/** Reads a cell, once the types have said that the name is one of the row's. */
-const cellOf = (row: object, name: string): unknown => (row as Readonly<Record<string, unknown>>)[name]
-
 /** A statement that may be part of another. */
 const writing = <A extends object>(
   sql: SqlClient.SqlClient,
-  [before, behind]: Around,
-  parameters: ReadonlyArray<unknown>,
-) => sql<A>`${sql.literal(before)}${listed(parameters)}${sql.literal(behind)}`
+  { given: columns, text: [before, behind] }: Shape,
+  rows: ReadonlyArray<object>,
+) => sql<A>`${sql.literal(before)}${given(rows, columns)}${sql.literal(behind)}`
 
 const statements = <Row extends Ref>(
   name: string,
@@ -171,8 +168,8 @@ const statements = <Row extends Ref>(
   const texts = textsOf(name, all, once)
   const insertOf = shapesOf(all, texts.insert)
   const moving = typed(columns, "moving")
-  const updateOf = shapesOf(moving, texts.update)
-  const updateAsKnownOf = shapesOf(moving, texts.updateAsKnown)
+  const updateOf = shapesOf(moving, texts.update, KEY_COLUMNS)
+  const updateAsKnownOf = shapesOf(moving, texts.updateAsKnown, KEY_COLUMNS)
   const names = Object.keys(columns)
   const emptyRow = emptyOf(names)
   /** The rows of a result that has the columns in the order in which they are declared. */
@@ -216,8 +213,11 @@ const statements = <Row extends Ref>(
   const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): Statement<{ id: string }> | undefined => {
     if (rows.length === 0) return undefined
     // What is null in all of them is so by itself.
-    const { columns, text } = insertOf((column) => rows.some((row) => cellOf(row, column) !== null))
-    return writing(sql, text, parametersOf(rows, columns))
+    return writing(
+      sql,
+      insertOf((column) => rows.some((row) => cellOf(row, column) !== null)),
+      rows,
+    )
   }
   const updating = (sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>, asKnown = false): OneStatement => {
     if (changes.length === 0) return undefined
@@ -228,10 +228,10 @@ const statements = <Row extends Ref>(
     if (new Set(rows.map(({ account_id, livemode, id }) => `${account_id} ${livemode} ${id}`)).size < rows.length)
       throw new Error(`${name}: a row changes twice`)
     const shapes = asKnown ? updateAsKnownOf : updateOf
-    const { columns, text } = shapes((column) =>
+    const shape = shapes((column) =>
       changes.some(({ before, after }) => cellOf(before, column) !== cellOf(after, column)),
     )
-    return columns.length === 0 ? undefined : writing(sql, text, parametersOf(rows, [...KEY_COLUMNS, ...columns]))
+    return shape.given.length === KEY_COLUMNS.length ? undefined : writing(sql, shape, rows)
   }
   const orMissing = (id: string, row: Row | undefined): Effect.Effect<Row, Problem> =>
     row === undefined ? Effect.fail(noSuch(noun, id)) : Effect.succeed(row)

@@ -27,12 +27,26 @@ types.register<number | bigint>(
   { arrayOid: OID.int8Array },
 )
 
+/** Microseconds from the year 2285 on are beyond what numbers count one by one. */
+const writeMicroseconds = (ms: number): Uint8Array => {
+  if (Number.isSafeInteger(ms * 1000)) return writeInt64(ms * 1000)
+  const bytes = Buffer.allocUnsafe(8)
+  bytes.writeBigInt64BE(BigInt(ms) * 1000n)
+  return bytes
+}
+
+const readMilliseconds = (bytes: Uint8Array): number => {
+  const microseconds = readInt64(bytes)
+  if (Number.isSafeInteger(microseconds)) return Math.floor(microseconds / 1000)
+  return Number((BigInt(readWord(bytes, 0)) * BigInt(WORD) + BigInt(readWord(bytes, 4) >>> 0)) / 1000n)
+}
+
 types.register<number | Date>(
   OID.timestamptz,
   {
-    encode: (value) => Result.succeed(writeInt64((Number(value) - POSTGRES_EPOCH_MS) * 1000)),
+    encode: (value) => Result.succeed(writeMicroseconds(Number(value) - POSTGRES_EPOCH_MS)),
     // Whole milliseconds: microseconds are dropped, as Date does.
-    decode: (bytes) => Result.succeed(Math.floor(readInt64(bytes) / 1000) + POSTGRES_EPOCH_MS),
+    decode: (bytes) => Result.succeed(readMilliseconds(bytes) + POSTGRES_EPOCH_MS),
   },
   { arrayOid: OID.timestamptzArray },
 )

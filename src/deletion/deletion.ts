@@ -47,7 +47,7 @@ export const requestDeletions = Effect.fnUntraced(function* (refs: ReadonlyArray
   if (refs.length === 0) return
   const sql = yield* SqlClient.SqlClient
   yield* sql`
-    INSERT INTO deletion (${names(sql, REF_COLUMNS)}) SELECT * FROM ${records(sql, refs.map(refOf), REF_COLUMNS)} r
+    INSERT INTO deletion (${names(REF_COLUMNS)}) SELECT * FROM ${records(refs.map(refOf), REF_COLUMNS)} r
     ON CONFLICT DO NOTHING`
   yield* sql`SELECT pg_notify(${DELETION_CHANNEL}, '')`
 })

@@ -78,7 +78,7 @@ const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<EventRow>, deli
         [
           "events",
           sql`
-            INSERT INTO event (${names(sql, INSERTED)}) SELECT * FROM ${records(sql, rows, INSERTED)} r
+            INSERT INTO event (${names(INSERTED)}) SELECT * FROM ${records(rows, INSERTED)} r
             RETURNING account_id, livemode, id, type, object_id`,
         ],
         [

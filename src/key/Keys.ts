@@ -64,11 +64,11 @@ const writeUses = Effect.fnUntraced(function* (uses: Uses) {
   const administrators = rows.filter(({ kind }) => kind === "administrator")
   const write = Effect.gen(function* () {
     yield* sql`
-      UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(sql, accounts, ACCOUNT_USE)} r
+      UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(accounts, ACCOUNT_USE)} r
       WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id) AND ${staysHere(sql, "k")}`
     yield* sql`
       UPDATE administrator_key k SET last_used_at = greatest(k.last_used_at, r.at)
-      FROM ${records(sql, administrators, ADMINISTRATOR_USE)} r WHERE k.id = r.id`
+      FROM ${records(administrators, ADMINISTRATOR_USE)} r WHERE k.id = r.id`
   })
   // Written twice they say the same.
   yield* Effect.tapError(write, () => Effect.sync(() => uses.putBack(rows)))

@@ -121,7 +121,7 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
     })),
   )
   const posting = sql`
-      INSERT INTO ledger_entry (${names(sql, ENTRY)}, effective_on, corrects)
+      INSERT INTO ledger_entry (${names(ENTRY)}, effective_on, corrects)
       SELECT e.*, greatest(e.occurred_on, b.open_from), CASE WHEN e.occurred_on < b.open_from THEN coalesce(
         (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.subscription_id, c.bill_no) = (e.account_id, e.livemode, e.subscription_id, e.bill_no)
           AND c.effective_on < b.open_from ORDER BY c.id DESC LIMIT 1),
@@ -130,15 +130,15 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
         (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.plan_id) = (e.account_id, e.livemode, e.plan_id) AND c.event = 'recognised'
           AND c.effective_on < b.open_from AND e.event = 'recognised' ORDER BY c.effective_on DESC, c.id DESC LIMIT 1)
       ) END
-      FROM ${records(sql, entryRows, ENTRY)} e CROSS JOIN books b`
+      FROM ${records(entryRows, ENTRY)} e CROSS JOIN books b`
   const postingLines = sql`
-    INSERT INTO ledger_line (${names(sql, LINE)}, effective_on)
+    INSERT INTO ledger_line (${names(LINE)}, effective_on)
     SELECT ${sql.literal(
       Object.keys(LINE)
         .map((name) => `l.${name}`)
         .join(", "),
     )}, greatest(l.occurred_on, b.open_from)
-    FROM ${records(sql, lineRows, DATED_LINE)} l CROSS JOIN books b`
+    FROM ${records(lineRows, DATED_LINE)} l CROSS JOIN books b`
   return [
     ["books", sql`SELECT ledger_open_from() AS open_from`],
     ["entries", posting],

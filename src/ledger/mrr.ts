@@ -40,10 +40,5 @@ export const writingMovements = (
 ): ReadonlyArray<Write> => {
   if (movements.length === 0) return []
   const rows = movements.map((movement) => ({ ...movement, moved_on: formatDay(movement.day) }))
-  return [
-    [
-      "movements",
-      sql`INSERT INTO mrr_movement (${names(sql, MOVEMENT)}) SELECT * FROM ${records(sql, rows, MOVEMENT)} m`,
-    ],
-  ]
+  return [["movements", sql`INSERT INTO mrr_movement (${names(MOVEMENT)}) SELECT * FROM ${records(rows, MOVEMENT)} m`]]
 }

@@ -33,6 +33,8 @@ const BEGUN = {
   state: "text",
 } as const
 
+const GIVEN = { ...BEGUN, posted_on: "date" } as const
+
 const CHANGED = { ...KEY, until_on: "date", adjusted_kobo: "bigint", moved_kobo: "bigint", state: "text" } as const
 
 /** Begins the schedules that are new. */
@@ -50,14 +52,14 @@ export const beginningSchedules = (
   }))
   // What was served before the posting is recognised on its day, or on the first that is open. Each book is asked for it once.
   const beginning = sql`
-    INSERT INTO revenue_schedule (${names(sql, BEGUN)}, from_on, until_on)
+    INSERT INTO revenue_schedule (${names(BEGUN)}, from_on, until_on)
     SELECT ${sql.literal(Object.keys(BEGUN).join(", "))}, from_on,
       CASE WHEN end_on IS NULL OR state = 'stopped' THEN from_on ELSE greatest(end_on, from_on + 1) END
     FROM (
       SELECT *, greatest(start_on, posted_on, max(open_from) OVER book) AS from_on
       FROM (
         SELECT *, CASE WHEN row_number() OVER book = 1 THEN open_revenue_day(account_id, livemode, test_clock_id, '-infinity') END AS open_from
-        FROM ${records(sql, rows, { ...BEGUN, posted_on: "date" })} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
+        FROM ${records(rows, GIVEN)} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
       ) s WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
     ) s`
   return [["schedules_begun", beginning]]
@@ -73,7 +75,7 @@ export const changingSchedules = (
   const rows = schedules.map((schedule) => ({ ...schedule, until_on: formatDay(schedule.until_day) }))
   const changing = sql`
     UPDATE revenue_schedule SET until_on = c.until_on, adjusted_kobo = c.adjusted_kobo, moved_kobo = c.moved_kobo, state = c.state
-    FROM ${records(sql, rows, CHANGED)} c
+    FROM ${records(rows, CHANGED)} c
     WHERE (revenue_schedule.account_id, revenue_schedule.livemode, revenue_schedule.subscription_id, revenue_schedule.bill_no, revenue_schedule.part)
       = (c.account_id, c.livemode, c.subscription_id, c.bill_no, c.part)`
   return [["schedules_changed", changing]]
@@ -98,7 +100,7 @@ export const readSchedules = Effect.fnUntraced(function* (
       s.start_on - date '1970-01-01' AS start_day, s.end_on - date '1970-01-01' AS end_day, s.from_on - date '1970-01-01' AS from_day,
       s.until_on - date '1970-01-01' AS until_day,
       open_revenue_day(s.account_id, s.livemode, s.test_clock_id, r.wanted) - date '1970-01-01' AS open_day
-    FROM ${records(sql, rows, { ...REF_COLUMNS, wanted: "date" })} r
+    FROM ${records(rows, { ...REF_COLUMNS, wanted: "date" })} r
     CROSS JOIN LATERAL (
       SELECT * FROM revenue_schedule s
       WHERE (s.account_id, s.livemode, s.subscription_id) = (r.account_id, r.livemode, r.id)

@@ -68,7 +68,7 @@ const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) 
       coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0 AND e.event <> 'settled'), 0)::bigint AS taken_kobo,
       coalesce(-sum(l.amount_kobo) FILTER (WHERE e.event = 'refunded'), 0)::bigint AS returned_kobo,
       coalesce(jsonb_agg(DISTINCT e.idempotency_key) FILTER (WHERE e.event = 'settled'), '[]') AS settled
-    FROM ${records(sql, rows, { reference: "text" })} r
+    FROM ${records(rows, { reference: "text" })} r
     JOIN ledger_entry e ON e.charge_id = r.reference
     LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
     GROUP BY e.account_id, e.livemode, e.charge_id

@@ -86,7 +86,7 @@ export const readAddressees = Effect.fnUntraced(function* (
   }))
   const found = yield* sql<Addressee>`
     SELECT r.customer_id, r.plan_id, c.name, c.phone, c.email, a.business_name, p.name AS plan, p.reminders->'channels' AS plan_channels
-    FROM ${records(sql, rows, WANTED)} r
+    FROM ${records(rows, WANTED)} r
     CROSS JOIN LATERAL (SELECT * FROM customer WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.customer_id) OFFSET 0) c
     CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = r.account_id OFFSET 0) a
     LEFT JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.plan_id) OFFSET 0) p ON true`

@@ -76,7 +76,7 @@ const ROOM = { livemode: "boolean", channel: "text", room: "integer" } as const
 const takeWaiting = (rooms: ReadonlyArray<Room>) =>
   takeNudges(
     (sql) => sql`
-      SELECT w.*, false AS was_in_hand FROM ${records(sql, rooms, ROOM)} r CROSS JOIN LATERAL (
+      SELECT w.*, false AS was_in_hand FROM ${records(rooms, ROOM)} r CROSS JOIN LATERAL (
         SELECT n.account_id, n.livemode, n.id FROM nudge n
         WHERE n.state = 'sending' AND n.runner IS NULL AND n.test_clock_id IS NULL AND n.livemode = r.livemode AND n.channel = r.channel
           AND ${staysHere(sql, "n")}

@@ -20,7 +20,7 @@ const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>
   if (waiting.length === 0) return new Set<string>()
   const sql = yield* SqlClient.SqlClient
   const over = yield* sql<{ id: string }>`
-    SELECT n.id FROM ${records(sql, waiting, REF_COLUMNS)} r
+    SELECT n.id FROM ${records(waiting, REF_COLUMNS)} r
     JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
     JOIN subscription s ON (s.account_id, s.livemode, s.id) = (n.account_id, n.livemode, n.subscription_id)
     WHERE NOT (NOT s.cancel_at_period_end AND CASE n.template
@@ -28,7 +28,7 @@ const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>
         WHEN 'service_paused' THEN s.status = 'paused' AND s.escalation IS NOT NULL
         ELSE s.dunning IS NOT NULL END)
     UNION ALL
-    SELECT n.id FROM ${records(sql, waiting, REF_COLUMNS)} r
+    SELECT n.id FROM ${records(waiting, REF_COLUMNS)} r
     JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
     JOIN instalment_plan p ON (p.account_id, p.livemode, p.id) = (n.account_id, n.livemode, n.instalment_plan_id)
     WHERE p.status NOT IN ('active', 'overdue') OR p.charge_settled_at > n.created_at OR (n.reminder_rule = 'post_due' AND p.status <> 'overdue')`

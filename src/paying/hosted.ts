@@ -73,7 +73,7 @@ export const countTries = Effect.fnUntraced(function* (pages: ReadonlyArray<Ref>
   if (pages.length === 0) return new Map<string, number>()
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ id: string; n: number }>`
-    SELECT r.id, c.n FROM ${records(sql, pages, REF_COLUMNS)} r CROSS JOIN LATERAL (
+    SELECT r.id, c.n FROM ${records(pages, REF_COLUMNS)} r CROSS JOIN LATERAL (
       SELECT count(*) AS n FROM charge WHERE (account_id, livemode, page_id) = (r.account_id, r.livemode, r.id)
     ) c`
   return new Map(rows.map(({ id, n }) => [id, n]))

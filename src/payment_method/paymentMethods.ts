@@ -85,7 +85,7 @@ export const findPaymentMethods = Effect.fnUntraced(function* (
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<AttachedMethod & { customer_id: string }>`
     SELECT m.customer_id, m.id, m.type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year, m.rail
-    FROM ${records(sql, wanted, { ...REF_COLUMNS, method: "text" })} r
+    FROM ${records(wanted, { ...REF_COLUMNS, method: "text" })} r
     CROSS JOIN LATERAL (
       SELECT * FROM payment_method WHERE (account_id, livemode, customer_id, id) = (r.account_id, r.livemode, r.id, r.method) OFFSET 0
     ) m`

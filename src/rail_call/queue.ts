@@ -47,7 +47,7 @@ export const queueCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Call
   const sql = yield* SqlClient.SqlClient
   const rows = calls.map((call) => ({ ...call, rank: urgent ? 0 : 1 }))
   yield* sql`
-    INSERT INTO rail_call (${names(sql, NEW_CALL)}) SELECT * FROM ${records(sql, rows, NEW_CALL)} r ORDER BY id
+    INSERT INTO rail_call (${names(NEW_CALL)}) SELECT * FROM ${records(rows, NEW_CALL)} r ORDER BY id
     ON CONFLICT (account_id, livemode, id) DO UPDATE SET
       again = rail_call.again OR rail_call.runner IS NOT NULL, rank = least(rail_call.rank, excluded.rank),
       queued_at = least(rail_call.queued_at, excluded.queued_at)`
@@ -97,7 +97,7 @@ const takeBehind = Effect.fnUntraced(function* ({ rail, kinds, after, limit, per
             held.account_id IS NOT NULL AS is_failing, held.next_call_at IS NOT NULL AS is_held_back
           FROM turn
           LEFT JOIN rail_throttle held ON (held.account_id, held.livemode, held.rail) = (turn.account_id, true, ${rail})
-          LEFT JOIN ${records(sql, busy, { account_id: "text", under_way: "integer" })} busy ON busy.account_id = turn.account_id
+          LEFT JOIN ${records(busy, { account_id: "text", under_way: "integer" })} busy ON busy.account_id = turn.account_id
           CROSS JOIN LATERAL (
             SELECT *, row_number() OVER (ORDER BY rank, queued_at, id) AS n FROM (
               SELECT * FROM rail_call r
@@ -152,7 +152,7 @@ export const endCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref>) 
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* Runner
   const ended = yield* sql<Call & { again: boolean }>`
-    DELETE FROM rail_call c USING ${records(sql, calls, REF_COLUMNS)} r
+    DELETE FROM rail_call c USING ${records(calls, REF_COLUMNS)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}
     RETURNING c.account_id, c.livemode, c.id, c.rail, c.kind, c.again`
   return ended.filter(({ again }) => again)
@@ -164,7 +164,7 @@ export const returnCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* Runner
   yield* sql`
-    UPDATE rail_call c SET runner = NULL, sent_at = NULL FROM ${records(sql, calls, REF_COLUMNS)} r
+    UPDATE rail_call c SET runner = NULL, sent_at = NULL FROM ${records(calls, REF_COLUMNS)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
 })
 
@@ -179,6 +179,6 @@ export const postponeCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<R
   yield* sql`
     UPDATE rail_call c SET runner = NULL, again = false,
       queued_at = clock_timestamp() + CASE WHEN c.again THEN interval '0' ELSE ${LATER}::interval END
-    FROM ${records(sql, calls, REF_COLUMNS)} r
+    FROM ${records(calls, REF_COLUMNS)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
 })

@@ -58,13 +58,13 @@ export const recordReach = Effect.fnUntraced(function* (all: ReadonlyArray<Reach
   })
   if (answered.length > 0)
     yield* sql`
-      DELETE FROM rail_throttle t USING ${records(sql, answered, RAIL_OF_ACCOUNT)} r
+      DELETE FROM rail_throttle t USING ${records(answered, RAIL_OF_ACCOUNT)} r
       WHERE (t.account_id, t.livemode, t.rail) = (r.account_id, r.livemode, r.rail)`
   if (failed.length > 0)
     yield* sql`
       INSERT INTO rail_throttle AS t (account_id, livemode, rail, failing_since, next_call_at)
       SELECT account_id, livemode, rail, clock_timestamp(), clock_timestamp() + wait_ms * interval '1 millisecond'
-      FROM ${records(sql, failed, { ...RAIL_OF_ACCOUNT, wait_ms: "integer" })} r ORDER BY account_id
+      FROM ${records(failed, { ...RAIL_OF_ACCOUNT, wait_ms: "integer" })} r ORDER BY account_id
       ON CONFLICT (account_id, livemode, rail) DO UPDATE SET next_call_at = CASE
         WHEN excluded.next_call_at IS NOT NULL THEN greatest(t.next_call_at, excluded.next_call_at)
         WHEN t.next_call_at IS NULL AND t.failing_since <= clock_timestamp() - ${OUT_OF_REACH_MS} * interval '1 millisecond'

@@ -18,7 +18,7 @@ const write = (sql: SqlClient.SqlClient) => (named: ReadonlyArray<NamedReference
   Effect.as(
     sql`
       INSERT INTO rail_callback AS c (account_id, livemode, rail, reference, denies, received_at)
-      SELECT account_id, true, rail, reference, bool_or(denies), clock_timestamp() FROM ${records(sql, named, NAMED)} r
+      SELECT account_id, true, rail, reference, bool_or(denies), clock_timestamp() FROM ${records(named, NAMED)} r
       GROUP BY account_id, rail, reference ORDER BY account_id, rail, reference COLLATE "C"
       ON CONFLICT (account_id, livemode, rail, reference) DO UPDATE SET
         denies = c.denies OR excluded.denies, received_at = excluded.received_at`,

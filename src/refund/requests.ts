@@ -31,7 +31,7 @@ interface Subject extends RefundRow {
 const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Subject>`
-    SELECT f.*, c.rail_id FROM ${records(sql, calls.map(refOf), REF_COLUMNS)} r
+    SELECT f.*, c.rail_id FROM ${records(calls.map(refOf), REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM refund WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) f
     CROSS JOIN LATERAL (
       SELECT rail_id FROM charge WHERE (account_id, livemode, id) = (f.account_id, f.livemode, f.charge_id) OFFSET 0

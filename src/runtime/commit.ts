@@ -34,12 +34,7 @@ const JOURNAL = {
 const writingJournal = (sql: SqlClient.SqlClient, rows: ReadonlyArray<JournalRow>): ReadonlyArray<Write> =>
   rows.length === 0
     ? []
-    : [
-        [
-          "journal",
-          sql`INSERT INTO lifecycle_journal (${names(sql, JOURNAL)}) SELECT * FROM ${records(sql, rows, JOURNAL)} r`,
-        ],
-      ]
+    : [["journal", sql`INSERT INTO lifecycle_journal (${names(JOURNAL)}) SELECT * FROM ${records(rows, JOURNAL)} r`]]
 
 /** The outcomes with those of the actors they bring about, parents first. */
 const withBorn = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Outcome> => {

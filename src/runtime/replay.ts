@@ -91,7 +91,7 @@ const replayAll = Effect.fnUntraced(function* (
       const refs = its.map(([first]) => ({ ...first!, id: first!.actor_id }))
       if (refs.length === 0) continue
       const found = yield* sql<ActorRow>`
-        SELECT a.* FROM ${records(sql, refs, REF_COLUMNS)} r
+        SELECT a.* FROM ${records(refs, REF_COLUMNS)} r
         JOIN ${sql(kind)} a ON (a.account_id, a.livemode, a.id) = (r.account_id, r.livemode, r.id)`
       const rows = new Map(found.map((row) => [row.id, row]))
       for (const journal of its) {

@@ -43,7 +43,7 @@ export const settingTimers = (sql: SqlClient.SqlClient, timers: ReadonlyArray<Ti
         [
           "timers_set",
           sql`
-            INSERT INTO timer (${names(sql, TIMER)}) SELECT * FROM ${records(sql, timers, TIMER)} r
+            INSERT INTO timer (${names(TIMER)}) SELECT * FROM ${records(timers, TIMER)} r
             ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
               SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`,
         ],
@@ -57,7 +57,7 @@ export const clearingTimers = (sql: SqlClient.SqlClient, timers: ReadonlyArray<T
         [
           "timers_cleared",
           sql`
-            DELETE FROM timer t USING ${records(sql, timers, KEY)} r
+            DELETE FROM timer t USING ${records(timers, KEY)} r
             WHERE (t.account_id, t.livemode, t.actor_id, t.name) = (r.account_id, r.livemode, r.actor_id, r.name)`,
         ],
       ]
@@ -70,7 +70,7 @@ export const takeFirstDue = Effect.fnUntraced(function* (actors: ReadonlyArray<R
   const sql = yield* SqlClient.SqlClient
   return yield* sql<TimerRow>`
     DELETE FROM timer WHERE ctid = ANY (ARRAY(
-      SELECT t.place FROM ${records(sql, actors, REF_COLUMNS)} r CROSS JOIN LATERAL (
+      SELECT t.place FROM ${records(actors, REF_COLUMNS)} r CROSS JOIN LATERAL (
         SELECT ctid AS place FROM timer
         WHERE (account_id, livemode, actor_id) = (r.account_id, r.livemode, r.id) AND due_at <= ${PgTypes.timestamptz(until)}
         ORDER BY due_at, rank LIMIT 1

@@ -63,7 +63,7 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
       uses: (charges) =>
         sql<{ reference: string; uses: number }>`
           SELECT r.reference, count(a.reference) AS uses
-          FROM ${records(sql, charges.map(keyOf), KEY)} r
+          FROM ${records(charges.map(keyOf), KEY)} r
           LEFT JOIN simulator_attempt a
             ON (a.account_id, a.livemode, a.customer_id, a.payment_method_id) = (r.account_id, r.livemode, r.customer_id, r.payment_method_id)
             AND a.reference <> r.reference AND starts_with(a.payment_method_id, ${sql.literal(`'${COUNTED}'`)})
@@ -86,8 +86,8 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
         }))
         // Nobody waits for the disk: the log is written in order, so what is settled by an attempt is never there without it.
         return sql`
-          INSERT INTO simulator_attempt AS a (${names(sql, ATTEMPT)})
-          SELECT r.* FROM (SELECT set_config('synchronous_commit', 'off', true)) s CROSS JOIN ${records(sql, rows, ATTEMPT)} r
+          INSERT INTO simulator_attempt AS a (${names(ATTEMPT)})
+          SELECT r.* FROM (SELECT set_config('synchronous_commit', 'off', true)) s CROSS JOIN ${records(rows, ATTEMPT)} r
           ON CONFLICT (account_id, livemode, reference) DO UPDATE SET attempts = a.attempts + 1`.pipe(
           Effect.asVoid,
           Effect.orDie,
@@ -96,7 +96,7 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
       find: (charges) =>
         sql<AttemptRow>`
           SELECT a.reference, a.outcome, a.code, a.known_at
-          FROM ${records(sql, charges.map(keyOf), KEY)} r
+          FROM ${records(charges.map(keyOf), KEY)} r
           JOIN simulator_attempt a ON (a.account_id, a.livemode, a.reference) = (r.account_id, r.livemode, r.reference)`.pipe(
           Effect.map((rows) => {
             const found = new Map(

@@ -39,10 +39,9 @@ const clearIn = (sql: SqlClient.SqlClient, { clear }: Pick<SecretTable<never>, "
 const rotateBatch = Effect.fnUntraced(function* <Row extends object>(table: SecretTable<Row>, after: Row | undefined) {
   const sql = yield* SqlClient.SqlClient
   const vault = yield* Vault
-  const columns = names(sql, table.key)
+  const columns = names(table.key)
   const { value, isClear, erase } = clearIn(sql, table)
-  const behind =
-    after === undefined ? sql`` : sql`AND (${columns}) > (SELECT * FROM ${records(sql, [after], table.key)} a)`
+  const behind = after === undefined ? sql`` : sql`AND (${columns}) > (SELECT * FROM ${records([after], table.key)} a)`
   // Of an account that moves nothing is written: its secrets go on as they are.
   const isWritten = "account_id" in table.key ? staysHere(sql, table.name) : sql`true`
   const rows = yield* sql<Row & Stored>`
@@ -64,7 +63,7 @@ const rotateBatch = Effect.fnUntraced(function* <Row extends object>(table: Secr
   )
   yield* sql`
     UPDATE ${sql(table.name)} t SET sealed = decode(r.anew, 'hex')${erase}
-    FROM ${records(sql, opened, { ...table.key, anew: "text" })} r WHERE ${same}`
+    FROM ${records(opened, { ...table.key, anew: "text" })} r WHERE ${same}`
   return { rotated: opened.length, unopened, last: rows.length < MAX_BATCH ? undefined : rows.at(-1) }
 })
 

@@ -45,7 +45,7 @@ export const findBillable = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>)
   if (of.length === 0) return []
   const sql = yield* SqlClient.SqlClient
   return yield* sql<OfCustomer>`
-    SELECT s.account_id, s.livemode, s.id, r.id AS customer_id FROM ${records(sql, of, REF_COLUMNS)} r
+    SELECT s.account_id, s.livemode, s.id, r.id AS customer_id FROM ${records(of, REF_COLUMNS)} r
     CROSS JOIN LATERAL (
       SELECT account_id, livemode, id FROM subscription
       WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND ${sql.literal(MAY_BE_BILLED)} OFFSET 0
@@ -62,7 +62,7 @@ const holdTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Offered>) 
   // OFFSET 0: which of them have a bill is looked at once they are locked, and all are locked.
   return yield* sql<OfCustomer>`
     SELECT account_id, livemode, id, customer_id FROM (
-      SELECT s.account_id, s.livemode, s.id, s.customer_id, s.bill, s.payment_method_id, r.method_id FROM ${records(sql, offered, OFFERED)} r
+      SELECT s.account_id, s.livemode, s.id, s.customer_id, s.bill, s.payment_method_id, r.method_id FROM ${records(offered, OFFERED)} r
       JOIN subscription s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.id)
       WHERE s.${sql.literal(MAY_BE_BILLED)}
       ORDER BY s.id OFFSET 0 FOR UPDATE OF s

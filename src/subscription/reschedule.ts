@@ -33,7 +33,7 @@ const rescheduleSome = Effect.fnUntraced(function* (which: Fragment, order: Frag
     SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, s.now, ${rank}::smallint, ${REMINDER}, s.test_clock_id, CASE WHEN s.test_clock_id IS NOT NULL THEN s.customer_id END
     FROM (
       SELECT s.account_id, s.livemode, s.id, s.version, s.test_clock_id, s.customer_id, coalesce(${standingAt(sql, "s", "k")}, now()) AS now
-      FROM ${records(sql, locked, REF_COLUMNS)} r
+      FROM ${records(locked, REF_COLUMNS)} r
       JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
       LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)
     ) s

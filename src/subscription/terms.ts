@@ -57,7 +57,7 @@ export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) 
     SELECT s.id, p.retry_logic, p.overage_per_unit_kobo, p.pause_enabled, p.pro_rate,
       m.id AS method_id, m.type AS method_type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year,
       coalesce(m.rail, CASE WHEN s.livemode THEN a.rail ELSE 'simulator' END) AS rail
-    FROM ${records(sql, refs, REF_COLUMNS)} r
+    FROM ${records(refs, REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM subscription WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) s
     CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (s.account_id, s.livemode, s.plan_id) OFFSET 0) p
     LEFT JOIN LATERAL (
@@ -109,7 +109,7 @@ export const readRules = Effect.fnUntraced(function* (rows: ReadonlyArray<Subscr
   const plans = new Map(rows.map(({ account_id, livemode, plan_id: id }) => [id, { account_id, livemode, id }]))
   if (plans.size === 0) return NO_RULES
   const sql = yield* SqlClient.SqlClient
-  return yield* rulesOf(sql, records(sql, [...plans.values()], REF_COLUMNS))
+  return yield* rulesOf(sql, records([...plans.values()], REF_COLUMNS))
 })
 
 /** Plans of which a process remembers the rules. */
@@ -154,7 +154,7 @@ export class RememberedRules {
  * of one that is being changed nobody knows. That holds since plans are locked FOR UPDATE before they change (src/plan/plans.ts).
  */
 const unchanged = (sql: SqlClient.SqlClient, rows: ReadonlyArray<object>) => sql`
-  SELECT p.id FROM ${records(sql, rows, CHECKED)} r
+  SELECT p.id FROM ${records(rows, CHECKED)} r
   CROSS JOIN LATERAL (
     SELECT id FROM plan
     WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id)
@@ -169,7 +169,7 @@ export const readRulesOf = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>
   return yield* rulesOf(
     sql,
     sql`(
-      SELECT DISTINCT s.account_id, s.livemode, s.plan_id AS id FROM ${records(sql, refs, REF_COLUMNS)} r CROSS JOIN LATERAL (
+      SELECT DISTINCT s.account_id, s.livemode, s.plan_id AS id FROM ${records(refs, REF_COLUMNS)} r CROSS JOIN LATERAL (
         SELECT account_id, livemode, plan_id FROM subscription WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0
       ) s
     )`,

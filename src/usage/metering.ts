@@ -65,7 +65,7 @@ const writeReads = Effect.fnUntraced(function* (reads: Reads) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, read_requests)
-    SELECT r.account_id, true, r.period_start_at, r.reads FROM ${records(sql, rows, READS)} r
+    SELECT r.account_id, true, r.period_start_at, r.reads FROM ${records(rows, READS)} r
     JOIN account a ON a.id = r.account_id WHERE ${staysHere(sql, "r")}
     ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET read_requests = u.read_requests + excluded.read_requests, updated_at = now()`.pipe(
     Effect.tapError(() => Effect.sync(() => rows.forEach((row) => void reads.add(row)))),

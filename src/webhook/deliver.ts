@@ -103,7 +103,7 @@ export const recordOutcomes = Effect.fnUntraced(function* (outcomes: ReadonlyArr
   yield* sql`
       UPDATE webhook_delivery d SET status = r.status, attempt = r.attempt, due_at = r.due_at, response_status = r.response_status,
         response_body = r.response_body, failure_reason = r.failure_reason, duration_ms = r.duration_ms
-      FROM ${records(sql, outcomes, OUTCOME)} r
+      FROM ${records(outcomes, OUTCOME)} r
       WHERE (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id) AND d.status = 'pending' AND d.attempt = r.attempt - 1`
 })
 
@@ -115,7 +115,7 @@ export const DELIVERY =
 export const readBodies = Effect.fnUntraced(function* (wanted: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Pick<EventRow, "livemode" | "id" | "type" | "data" | "created_at">>`
-    SELECT e.livemode, e.id, e.type, e.data, e.created_at FROM ${records(sql, wanted, REF_COLUMNS)} r
+    SELECT e.livemode, e.id, e.type, e.data, e.created_at FROM ${records(wanted, REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM event WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) e`
   return new Map(rows.map((row) => [row.id, eventBody(row)]))
 })

@@ -42,7 +42,7 @@ export const readTargets = Effect.fnUntraced(function* (lanes: ReadonlyArray<Ref
   const { id: runner } = yield* Runner
   const rows = yield* sql<EndpointRow & { readonly secrets: ReadonlyArray<string> }>`
     SELECT e.*, ARRAY(${sql.literal(LIVE_SECRETS)}) AS secrets
-    FROM ${records(sql, lanes, REF_COLUMNS)} l
+    FROM ${records(lanes, REF_COLUMNS)} l
     JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
     WHERE e.runner = ${runner}`
   const [targets, unsigned] = yield* Effect.partition(rows, ({ secrets: stored, ...endpoint }) =>
@@ -76,7 +76,7 @@ export const readWaiting = Effect.fnUntraced(function* (
       AND ${sql.literal(`${WAITING} AND ${which}`)} AND seq > e.given_up_to AND NOT seq = ANY(l.in_hand::bigint[])
     ORDER BY webhook_endpoint_id, due_at NULLS FIRST, seq LIMIT ${sql.literal(limit)})`
   return yield* sql<Waiting>`
-    SELECT ${sql.literal(DELIVERY)} FROM ${records(sql, rooms, ROOM)} l
+    SELECT ${sql.literal(DELIVERY)} FROM ${records(rooms, ROOM)} l
     JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
     CROSS JOIN LATERAL (${some("due_at <= now()", "(l.room + 1) / 2")} UNION ALL ${some("due_at IS NULL", "l.room")}) d
     JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
@@ -93,7 +93,7 @@ export const recordHealth = Effect.fnUntraced(function* (endpoints: ReadonlyArra
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     UPDATE webhook_endpoint e SET failures = r.failures, failing_since = r.failing_since
-    FROM ${records(sql, endpoints, HEALTH)} r
+    FROM ${records(endpoints, HEALTH)} r
     WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.state = 'enabled'`
 })
 
@@ -103,6 +103,6 @@ export const leaveEndpoints = Effect.fnUntraced(function* (endpoints: ReadonlyAr
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* Runner
   yield* sql`
-    UPDATE webhook_endpoint e SET runner = NULL FROM ${records(sql, endpoints, REF_COLUMNS)} r
+    UPDATE webhook_endpoint e SET runner = NULL FROM ${records(endpoints, REF_COLUMNS)} r
     WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.runner = ${runner}`
 })

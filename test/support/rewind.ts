@@ -92,7 +92,7 @@ export const letPass = (passings: ReadonlyArray<Passing>) =>
   Effect.gen(function* () {
     if (passings.length === 0) return
     const sql = yield* SqlClient.SqlClient
-    const of = records(sql, passings, PASSING)
+    const of = records(passings, PASSING)
     const move = (table: TableName, set: ReadonlyArray<string>) =>
       sql`
         UPDATE ${sql(table)} x SET ${sql.literal(set.join(", "))} FROM ${of} p
