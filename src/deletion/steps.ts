@@ -15,7 +15,7 @@ interface Of {
   readonly where?: string
   /** Where it is not by `test_clock_id` that a clock's rows are found. */
   readonly clock?: string
-  /** A clock's rows are found by its customers, which are still there. */
+  /** A clock's rows are found by its customers, which are still there, in an index by `customer_id` and ID. */
   readonly ofCustomers?: true
   /** Where a table has more than one step. */
   readonly name?: string
@@ -30,20 +30,35 @@ interface Doomed {
   readonly position: string
 }
 
+/** What a look at the next rows has found. */
+interface Next<Row extends Doomed> {
+  readonly doomed: ReadonlyArray<Row>
+  /** Others that it looked at, which had nothing to delete. */
+  readonly empty: number
+  /** Where to go on; null: nothing is left. */
+  readonly to: string | null
+}
+
 /** Locks the next rows of the table itself, in the order of their keys. */
 const nextRows = <Row extends Doomed>(of: Of, deletion: Deletion, after: string, limit: number, columns: string) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => {
     const { table, key = "id", where = "true", clock = "test_clock_id" } = of
     const onClock = deletion.id === SANDBOX ? sql`true` : sql`${sql(clock)} = ${deletion.id}`
-    return sql<Row>`
-      SELECT ctid::text AS place, ${sql(key)} AS key, ${sql(key)} AS position ${sql.literal(columns)} FROM ${sql(table)}
-      WHERE ${ofTenant(sql, deletion)} AND ${onClock} AND ${sql.literal(where)} AND ${sql(key)} > ${after}
-      ORDER BY ${sql(key)} LIMIT ${limit} FOR UPDATE`
+    return Effect.map(
+      sql<Row>`
+        SELECT ctid::text AS place, ${sql(key)} AS key, ${sql(key)} AS position ${sql.literal(columns)} FROM ${sql(table)}
+        WHERE ${ofTenant(sql, deletion)} AND ${onClock} AND ${sql.literal(where)} AND ${sql(key)} > ${after}
+        ORDER BY ${sql(key)} LIMIT ${limit} FOR UPDATE`,
+      (doomed): Next<Row> => ({ doomed, empty: 0, to: doomed.length < limit ? null : doomed.at(-1)!.position }),
+    )
   })
 
-/** Locks the next rows of a clock's customers, customer by customer. */
+/** Sorts behind everything that IDs are made of. */
+const BEHIND = "~"
+
+/** Locks the next rows of a clock's customers, customer by customer; those who have none count too. */
 const nextOfCustomers = <Row extends Doomed>(
-  { table, key = "id" }: Of,
+  { table }: Of,
   deletion: Deletion,
   after: string,
   limit: number,
@@ -51,19 +66,26 @@ const nextOfCustomers = <Row extends Doomed>(
 ) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => {
     const [customer = "", last = ""] = after.split(" ")
-    return sql<Row>`
-      SELECT t.place, t.key, k.id || ' ' || t.key AS position ${sql.literal(columns)}
-      FROM (
-        SELECT account_id, livemode, id FROM customer
-        WHERE ${ofTenant(sql, deletion)} AND test_clock_id = ${deletion.id} AND id >= ${customer} ORDER BY id
-      ) k CROSS JOIN LATERAL (
-        SELECT ctid::text AS place, ${sql(key)} AS key ${sql.literal(columns)} FROM ${sql(table)} t
-        WHERE (t.account_id, t.livemode, t.customer_id) = (k.account_id, k.livemode, k.id) AND (k.id > ${customer} OR t.id > ${last})
-        ORDER BY t.id FOR UPDATE
-      ) t LIMIT ${limit}`
+    return Effect.map(
+      sql<Row | { readonly place: null; readonly position: string }>`
+        SELECT t.place, t.id AS key, k.id || coalesce(' ' || t.id, ${BEHIND}) AS position ${sql.literal(columns)}
+        FROM (
+          SELECT account_id, livemode, id FROM customer
+          WHERE ${ofTenant(sql, deletion)} AND test_clock_id = ${deletion.id} AND id >= ${customer} ORDER BY id LIMIT ${limit}
+        ) k LEFT JOIN LATERAL (
+          SELECT ctid::text AS place, id ${sql.literal(columns)} FROM ${sql(table)}
+          WHERE (account_id, livemode, customer_id) = (k.account_id, k.livemode, k.id) AND id > CASE WHEN k.id = ${customer} THEN ${last} ELSE '' END
+          ORDER BY id FOR UPDATE
+        ) t ON true LIMIT ${limit}`,
+      (found): Next<Row> => {
+        const doomed = found.flatMap((row) => (row.place === null ? [] : [row]))
+        const to = found.length < limit ? null : found.at(-1)!.position
+        return { doomed, empty: found.length - doomed.length, to }
+      },
+    )
   })
 
-/** Locks the next rows in order, and reads these `columns` of them too. */
+/** Locks the next rows in order, `limit` at most, and reads these `columns` of them too. */
 const next = <Row extends Doomed>(of: Of, deletion: Deletion, after: string, limit: number, columns = "") =>
   of.ofCustomers && deletion.id !== SANDBOX
     ? nextOfCustomers<Row>(of, deletion, after, limit, columns)
@@ -96,9 +118,9 @@ const removeOf = (table: string, column: string, deletion: Deletion, rows: Reado
 export const rowsOf = (of: Of): Step => ({
   name: of.name ?? of.table,
   run: Effect.fnUntraced(function* (deletion, after, limit) {
-    const rows = yield* next(of, deletion, after, limit)
-    yield* remove(of.table, rows)
-    return { rows: rows.length, to: rows.length < limit ? null : rows.at(-1)!.position } satisfies Deleted
+    const { doomed, empty, to } = yield* next(of, deletion, after, limit)
+    yield* remove(of.table, doomed)
+    return { rows: doomed.length + empty, to } satisfies Deleted
   }),
 })
 
@@ -127,7 +149,7 @@ export const actorsOf = (of: Of): Step => ({
   name: of.name ?? of.table,
   run: Effect.fnUntraced(function* (deletion, after, limit) {
     const sql = yield* SqlClient.SqlClient
-    const actors = yield* next<Actor>(of, deletion, after, limit, ", version")
+    const { doomed: actors, empty, to } = yield* next<Actor>(of, deletion, after, limit, ", version")
     const { whole, rows } = wholeWithin(actors, limit)
     const [first] = actors
     if (first !== undefined && whole.length === 0) {
@@ -141,8 +163,10 @@ export const actorsOf = (of: Of): Step => ({
     yield* removeOf("lifecycle_journal", "actor_id", deletion, whole)
     yield* removeOf("timer", "actor_id", deletion, whole)
     yield* remove(of.table, whole)
-    const isEnd = whole.length === actors.length && actors.length < limit
-    return { rows, to: isEnd ? null : (whole.at(-1)?.position ?? after) } satisfies Deleted
+    return {
+      rows: rows + empty,
+      to: whole.length === actors.length ? to : (whole.at(-1)?.position ?? after),
+    } satisfies Deleted
   }),
 })
 
@@ -153,9 +177,9 @@ export const ledgerEntries: Step = {
     const sql = yield* SqlClient.SqlClient
     // The database lets nobody else take anything out of the books (migrations/0006_lifecycle_complete.sql).
     yield* sql`SELECT set_config('billing.sandbox_reset', ${deletion.account_id}, true)`
-    const rows = yield* next({ table: "ledger_entry" }, deletion, after, limit)
-    yield* removeOf("ledger_line", "entry_id", deletion, rows)
-    yield* remove("ledger_entry", rows)
-    return { rows: rows.length, to: rows.length < limit ? null : rows.at(-1)!.position } satisfies Deleted
+    const { doomed, to } = yield* next({ table: "ledger_entry" }, deletion, after, limit)
+    yield* removeOf("ledger_line", "entry_id", deletion, doomed)
+    yield* remove("ledger_entry", doomed)
+    return { rows: doomed.length, to } satisfies Deleted
   }),
 }

@@ -181,6 +181,17 @@ describe("batches", () => {
         INSERT INTO ledger_line (account_id, livemode, entry_id, line_no, ledger_account, currency, amount_kobo, effective_on)
         SELECT ${crowded.id}, false, id, n, 'clearing', 'NGN', 3 - 2 * n, '2025-01-01' FROM made, generate_series(1, 2) AS s (n)`,
     )
+    // Most customers of the one have no charges, and its last has as many as all of the others.
+    await CROWD.run((sql) =>
+      Effect.gen(function* () {
+        const [last] = yield* sql<{ id: string }>`SELECT max(id) AS id FROM customer WHERE test_clock_id = ${doomed}`
+        yield* sql`DELETE FROM charge WHERE customer_id IN (SELECT id FROM customer WHERE test_clock_id = ${doomed} ORDER BY id LIMIT 300)`
+        yield* sql`
+          INSERT INTO charge (account_id, livemode, id, customer_id, test_clock_id, attempt_number, amount_kobo, lines, rail, state, status, version, sent_at, failure_code, created_at)
+          SELECT ${crowded.id}, false, 'chg_last' || lpad(n::text, 6, '0'), ${last!.id}, ${doomed}, 1, 5000, '[]', 'simulator', 'failed', 'failed', 0, now(), 'declined', now()
+          FROM generate_series(1, 800) AS s (n)`
+      }),
+    )
     // Foreign keys look after themselves by whatever index the counts of the tables suggest.
     await CROWD.run((sql) => sql`ANALYZE`.unprepared)
     const batch = deletionBatches(stepsOf, MAX_ROWS)
