@@ -62,12 +62,12 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
       },
       uses: (charges) =>
         sql<{ reference: string; uses: number }>`
-          SELECT r.reference, count(a.reference) AS uses
-          FROM ${records(charges.map(keyOf), KEY)} r
-          LEFT JOIN simulator_attempt a
-            ON (a.account_id, a.livemode, a.customer_id, a.payment_method_id) = (r.account_id, r.livemode, r.customer_id, r.payment_method_id)
-            AND a.reference <> r.reference AND starts_with(a.payment_method_id, ${sql.literal(`'${COUNTED}'`)})
-          GROUP BY r.reference`.pipe(
+          SELECT r.reference, a.uses
+          FROM ${records(charges.map(keyOf), KEY)} r CROSS JOIN LATERAL (
+            SELECT count(*) AS uses FROM simulator_attempt
+            WHERE (account_id, livemode, customer_id, payment_method_id) = (r.account_id, r.livemode, r.customer_id, r.payment_method_id)
+              AND reference <> r.reference AND starts_with(payment_method_id, ${sql.literal(`'${COUNTED}'`)})
+          ) a`.pipe(
           Effect.map((rows) => {
             const uses = new Map(rows.map((row) => [row.reference, row.uses]))
             return charges.map((charge) => uses.get(charge.reference) ?? 0)
