@@ -1,6 +1,7 @@
 /** Writing the books, and checking them. */
 import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
 import { carriedOut } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { livesHere, ofTenant, type Tenant } from "../db/tenant.ts"
@@ -120,13 +121,15 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
       occurred_on: entry.occurred_on,
     })),
   )
+  // All about the same bill or charge, then the newest: by their IDs, a plan that was made while the table was young would read all
+  // that the account has.
+  const newestClosed = (same: Fragment) =>
+    sql`(SELECT max(id) FROM (SELECT c.id, c.effective_on FROM ledger_entry c WHERE ${same} OFFSET 0) o WHERE o.effective_on < b.open_from)`
   const posting = sql`
       INSERT INTO ledger_entry (${names(ENTRY)}, effective_on, corrects)
       SELECT e.*, greatest(e.occurred_on, b.open_from), CASE WHEN e.occurred_on < b.open_from THEN coalesce(
-        (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.subscription_id, c.bill_no) = (e.account_id, e.livemode, e.subscription_id, e.bill_no)
-          AND c.effective_on < b.open_from ORDER BY c.id DESC LIMIT 1),
-        (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.charge_id) = (e.account_id, e.livemode, e.charge_id)
-          AND c.effective_on < b.open_from ORDER BY c.id DESC LIMIT 1),
+        ${newestClosed(sql`(c.account_id, c.livemode, c.subscription_id, c.bill_no) = (e.account_id, e.livemode, e.subscription_id, e.bill_no)`)},
+        ${newestClosed(sql`(c.account_id, c.livemode, c.charge_id) = (e.account_id, e.livemode, e.charge_id)`)},
         (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.plan_id) = (e.account_id, e.livemode, e.plan_id) AND c.event = 'recognised'
           AND c.effective_on < b.open_from AND e.event = 'recognised' ORDER BY c.effective_on DESC, c.id DESC LIMIT 1)
       ) END

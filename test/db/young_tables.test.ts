@@ -2,9 +2,12 @@
 import { Effect, ManagedRuntime } from "effect"
 import { SqlClient } from "effect/sql"
 import { afterAll, beforeAll, expect, it } from "vitest"
-import { poolLayer } from "../../src/db/database.ts"
+import { PLANNED_ONCE, poolLayer } from "../../src/db/database.ts"
+import { closeThrough } from "../../src/ledger/closing.ts"
+import { postEntries } from "../../src/ledger/ledger.ts"
 import { subscriptions } from "../../src/subscription/subscription.ts"
 import { readRules, readTerms } from "../../src/subscription/terms.ts"
+import { bookEntry } from "../support/books.ts"
 import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()
@@ -12,7 +15,7 @@ const database = useDatabase()
 /** Of one connection, which keeps its plans. */
 let runtime: ManagedRuntime.ManagedRuntime<SqlClient.SqlClient, unknown>
 beforeAll(() => {
-  runtime = ManagedRuntime.make(poolLayer(database.url(), 1))
+  runtime = ManagedRuntime.make(poolLayer(database.url(), 1, PLANNED_ONCE))
 })
 afterAll(() => runtime.dispose())
 
@@ -90,4 +93,30 @@ it("reads the terms of subscriptions, and their plans' rules, by key", async () 
   )
   expect(rows).toBeLessThanOrEqual(some.length * MOST_FOR_EACH)
   expect((await askRules(...some)).rows).toBeLessThanOrEqual(some.length)
+})
+
+/** What a correction takes: the account, its kinds of ledger accounts, the entry that it corrects, its own and its lines. */
+const MOST_FOR_EACH_CORRECTION = 20
+
+it("finds the entry that a correction corrects by the bill or the charge", async () => {
+  await database.run(
+    (sql) => sql`INSERT INTO account (id, business_name, created_at) VALUES ('acct_books', 'Books', now())`,
+  )
+  const ofBill = (n: number) => bookEntry("acct_books", { subscriptionId: `sub_${n}`, billNo: 1 })
+  const ofCharge = (n: number) => bookEntry("acct_books", { chargeId: `chg_${n}` })
+  const both = (...of: ReadonlyArray<number>) => [...of.map(ofBill), ...of.map(ofCharge)]
+  await runtime.runPromise(postEntries(both(1, 2)))
+  await database.run(() => postEntries(both(...Array.from({ length: LATER }, (_, n) => n + BEGINNING))))
+  await database.run(() => closeThrough("2025-01"))
+
+  const some = Array.from({ length: 20 }, (_, n) => 3_000 + n)
+  const { rows } = await runtime.runPromise(readBy(postEntries(both(...some))))
+  const corrections = await database.run(
+    (sql) => sql<{ same: boolean }>`
+      SELECT (c.subscription_id, c.charge_id) IS NOT DISTINCT FROM (e.subscription_id, e.charge_id) AS same
+      FROM ledger_entry e LEFT JOIN ledger_entry c ON c.id = e.corrects
+      WHERE e.account_id = 'acct_books' AND e.effective_on > e.occurred_on`,
+  )
+  expect(corrections).toEqual(both(...some).map(() => ({ same: true })))
+  expect(rows).toBeLessThanOrEqual(corrections.length * MOST_FOR_EACH_CORRECTION)
 })
