@@ -61,6 +61,9 @@ import { Sender } from "./webhook/Sender.ts"
 /** What is not finished this long after SIGTERM is left to the next start. */
 const SHUTDOWN_LIMIT_MS = 20_000
 
+/** How soon a living process finishes what another one was saying to the rail as it died, or what it dropped itself. */
+const RECOVER_EVERY_MS = 2_000
+
 /** Charges first: what a rail knows by now comes before what is decided on it. */
 const TIMERS_ON_CLOCKS = [chargeTimers, subscriptionTimers, checkoutTimers, instalmentTimers, nudgeTimers] as const
 
@@ -94,7 +97,7 @@ const serve = Effect.fnUntraced(function* (
   demoKey: string | undefined,
 ) {
   const { address, origin, serve, stop } = yield* listen(config)
-  yield* every("recovery", MINUTE_MS, recoverAll)
+  yield* every("recovery", RECOVER_EVERY_MS, recoverAll)
   yield* every("idempotency records", PURGE_EVERY_MS, purge)
   const requests = yield* Layer.build(
     Layer.mergeAll(

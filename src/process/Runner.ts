@@ -95,8 +95,8 @@ const isHeld = Effect.fnUntraced(function* (id: number) {
   return row!.held
 })
 
-/** Whether the process whose number is in `column` is dead, as SQL. One's own number is never dead. */
+/** Whether the process whose number is in `column` is dead, as SQL: who lives is asked once for a statement. One's own number is never dead. */
 export const isDead = (sql: SqlClient.SqlClient, column: string, own: number): Fragment =>
   sql.literal(
-    `(${column} <> ${own} AND NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::oid AND objid = ${column}::oid AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())))`,
+    `(${column} <> ${own} AND ${column} <> ALL (ARRAY(SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::oid AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))))`,
   )
