@@ -128,21 +128,26 @@ const serve = Effect.fnUntraced(function* (
 
 type Served = Effect.Success<ReturnType<typeof serve>>
 
-const greeting = ({ address, origin }: Served, key: string | undefined): string =>
+/** What to try first; where plain HTTP is refused and nothing says that TLS stands before it, what that takes. */
+const firstCall = (origin: string, key: string, insecure: boolean): ReadonlyArray<string> =>
+  insecure || origin.startsWith("https:")
+    ? [
+        "Try it:",
+        `  curl ${origin}/sandbox/v1/customers -H 'Authorization: Bearer ${key}' \\`,
+        '    -H \'Content-Type: application/json\' -d \'{"name": "Ada Obi", "email": "ada@example.com"}\'',
+      ]
+    : [
+        "Plain HTTP is refused: set TLS_CERT and TLS_KEY, or put a proxy with TLS before it",
+        "(TRUST_PROXY, PUBLIC_URL), or listen on a loopback address.",
+      ]
+
+const greeting = ({ address, origin }: Served, key: string | undefined, insecure: boolean): string =>
   [
     ...(address === origin ? [] : [`Listens:   ${address}`]),
     `Live:      ${origin}/v1`,
     `Sandbox:   ${origin}/sandbox/v1`,
     `Reference: ${origin}/docs`,
-    ...(key === undefined
-      ? []
-      : [
-          `Demo key:  ${key}`,
-          "",
-          "Try it:",
-          `  curl ${origin}/sandbox/v1/customers -H 'Authorization: Bearer ${key}' \\`,
-          '    -H \'Content-Type: application/json\' -d \'{"name": "Ada Obi", "email": "ada@example.com"}\'',
-        ]),
+    ...(key === undefined ? [] : [`Demo key:  ${key}`, "", ...firstCall(origin, key, insecure)]),
     "",
   ].join("\n")
 
@@ -157,7 +162,7 @@ const program = (config: Config, development: boolean) =>
       const { metricsPort, metricsHost } = config.observability
       if (metricsPort !== undefined) yield* serveMetrics(metricsPort, metricsHost)
       yield* becomesReady
-      yield* Effect.sync(() => process.stdout.write(greeting(served, key)))
+      yield* Effect.sync(() => process.stdout.write(greeting(served, key, config.transport.allowInsecureHttp)))
       return yield* Effect.never
       // The workers stop before what they work with.
     }).pipe(

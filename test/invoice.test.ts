@@ -265,7 +265,21 @@ describe("the command line", () => {
     for (const [code, ...args] of [
       [2, "key", "create", "--account", id, "--mode", "test", "--type", "secret", "--scope", "plans=read"],
       [2, "key", "create", "--account", id, "--mode", "test", "--type", "restricted", "--scope", "planes=read"],
-      [2, "key", "create", "--account", id, "--mode", "test", "--type", "publishable", "--origin", "shop.example"],
+      ...["shop.example", "ftp://shop.example", "https://*", "https://*.shop.example", "https://shop.example/a"].map(
+        (origin): [number, ...Array<string>] => [
+          2,
+          "key",
+          "create",
+          "--account",
+          id,
+          "--mode",
+          "test",
+          "--type",
+          "publishable",
+          "--origin",
+          origin,
+        ],
+      ),
       [2, "key", "roll", made.json.id],
       [1, "key", "roll", made.json.id, "--grace", "1h"],
       [1, "key", "list", "--account", "acct_none"],

@@ -60,6 +60,9 @@ describe("metering (decision K1)", () => {
     const replay = await live.post("/customers", { name: "Ada" }, key)
     expect([replay.headers.get("idempotent-replayed"), ...meter(replay)]).toEqual(["true", "false", "1", "5000"])
     expect(meter(await live.post("/customers", {}))).toEqual(["false", "1", "5000"])
+    const nobody = createApi(server().origin, "sk_live_00none", "live")
+    expect(meter(await nobody.post("/customers", { name: "Ada" }))).toEqual(["false", null, null])
+    expect(meter(await nobody.get("/customers"))).toEqual([null, null, null])
     expect(meter(await live.post("/nowhere", {}))).toEqual(["false", "1", "5000"])
     expect(meter(await live.get("/customers"))).toEqual([null, null, null])
     const { id } = first.body.data

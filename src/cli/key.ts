@@ -30,9 +30,10 @@ const readScope = Effect.fnUntraced(function* (value: string) {
 const scopesOf = (given: ReadonlyArray<readonly [Scope, Level | "none"]>) =>
   Object.fromEntries(given.filter(([, level]) => level !== "none"))
 
+/** As browsers name pages: `https://shop.example`, without a path. Each is named in full, so an asterisk would allow nobody. */
 const readOrigin = (text: string): Option.Option<string> => {
   const origin = URL.canParse(text) ? new URL(text).origin : "null"
-  return origin !== "null" && origin === text.replace(/\/$/, "") ? Option.some(origin) : Option.none()
+  return /^https?:\/\/[^*]+$/.test(origin) && origin === text.replace(/\/$/, "") ? Option.some(origin) : Option.none()
 }
 
 const create = Command.make(

@@ -160,6 +160,25 @@ describe("npm start with a database of its own", () => {
     expect(keys[1]).toBe(keys[0])
     expect(await liveKeys(own)).toEqual([hashOf(keys[0]!)])
   })
+
+  it("shows a call that works, or says what calls need where plain HTTP is refused", async () => {
+    const env = { DATABASE_URL: Redacted.value(own.url()), DATA_DIR: folder }
+    for (const [over, shown, not] of [
+      [{}, "  curl http://127.0.0.1:", "Plain HTTP"],
+      [{ ALLOW_INSECURE_HTTP: "false" }, "Plain HTTP is refused", "curl"],
+      [
+        { ALLOW_INSECURE_HTTP: "false", PUBLIC_URL: "https://billing.example" },
+        "  curl https://billing.example/sandbox",
+        "Plain HTTP",
+      ],
+    ] as const) {
+      const server = await startWith({ ...env, ...over }, undefined, ["--development"])
+      const said = await eventually(async () => (server.output().includes("Demo key") ? server.output() : undefined))
+      expect(said).toContain(shown)
+      expect(said).not.toContain(not)
+      expect(await server.stop()).toBe(0)
+    }
+  })
 })
 
 describe("the demo account's key", () => {

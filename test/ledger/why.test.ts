@@ -14,6 +14,11 @@ const why = async (...args: ReadonlyArray<string>) => {
   return { code, errors, document: output === "" ? undefined : JSON.parse(output) }
 }
 
+it("refuses a customer that the account does not have", async () => {
+  const { code, errors } = await command("ledger", "why", accountId(), "receivable", "--customer", "cus_x", "--json")
+  expect([code, errors.trim()]).toEqual([1, "No such customer: cus_x."])
+})
+
 it("tells what a customer owes, and which attempt and decision brought that about", async () => {
   const retry_logic = { enabled: true, max_attempts: 1, retry_intervals_days: [3] }
   const story = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success_then_insufficient_funds", {
