@@ -83,6 +83,8 @@ export const listen = Effect.fnUntraced(function* (config: Config, limits = CONN
   const early: Array<Parameters<Handler>> = []
   let respond: Handler = (...request) => void early.push(request)
   server.on("request", (request, response) => respond(request, response))
+  // `Expect` with anything but 100-continue, which Node would refuse by itself, without a word of ours: it asks for nothing that we do.
+  server.on("checkExpectation", (request, response) => respond(request, response))
 
   const bound = yield* bind(server, config)
   const stop = Effect.sync(() => void connections.stop())

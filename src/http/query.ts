@@ -8,7 +8,7 @@ export interface ParsedQuery {
   readonly values: Readonly<Record<string, unknown>>
 }
 
-const METADATA = /^metadata\[(.+)\]$/
+const METADATA = /^metadata\[(.+)\]$/s
 
 export const parseQuery = Effect.fnUntraced(function* (search: URLSearchParams, declaration: Declaration) {
   const expand: Array<string> = []

@@ -42,6 +42,14 @@ export interface ServerOptions<R, P> {
 /** Only the path and the query of a request's URL count. */
 const BASE = "http://localhost"
 
+/**
+ * What a request asks for: a path, or a whole address, as proxies name it. A path is one however it begins: `//sandbox/v1` names no
+ * host. What is no address is a path that nothing has.
+ */
+const urlOf = (target: string): URL =>
+  (target.startsWith("/") ? URL.parse(`${BASE}${target}`) : URL.parse(target, BASE)) ??
+  new URL(`${BASE}/${encodeURIComponent(target)}`)
+
 /** Asked by machines, as often as they like. */
 const HEALTH = "/healthz"
 const READINESS = "/readyz"
@@ -213,7 +221,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     const received = yield* HttpServerRequest.HttpServerRequest
     const node = NodeHttpServerRequest.toIncomingMessage(received) as IncomingMessage
     const requestId = newId("request")
-    const url = URL.parse(node.url ?? "/", BASE) ?? new URL(BASE)
+    const url = urlOf(node.url ?? "/")
     const startedAt = performance.now()
     const call: Call = { node, url, headers: {}, ends: [], key: undefined, route: undefined, refused: () => undefined }
     const dispatched = Effect.provideService(dispatch(call, requestId), ArrivedAt, startedAt)

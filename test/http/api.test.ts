@@ -120,6 +120,66 @@ describe("envelopes", () => {
     expect([answer.status, error.code, answer.headers.get("allow")]).toEqual([404, "route_missing", allow])
   })
 
+  /** Sends a request whose target stands as given in its first line. */
+  const sent = (
+    method: string,
+    path: string,
+    key: string | undefined,
+    headers: Readonly<Record<string, string>> = {},
+  ) =>
+    new Promise<{
+      readonly status: number
+      readonly body: string
+      readonly headers: Readonly<Record<string, unknown>>
+    }>((resolve, reject) => {
+      const { hostname, port } = new URL(server().origin)
+      const body = JSON.stringify({ name: "Ada" })
+      const request = httpRequest(
+        {
+          hostname,
+          port,
+          method,
+          path,
+          headers: {
+            ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+            "content-type": "application/json",
+            "content-length": Buffer.byteLength(body),
+            ...headers,
+          },
+        },
+        async (response) => {
+          const chunks = await response.toArray()
+          const text = Buffer.concat(chunks).toString()
+          resolve({ status: response.statusCode!, body: text, headers: response.headers })
+        },
+      )
+      request.on("error", reject).end(body)
+    })
+
+  it.each([
+    ["POST", "//sandbox/v1/customers"],
+    ["GET", "//sandbox/v1/customers"],
+    ["POST", "//anything/v1/customers"],
+    ["POST", "/\\anything/v1/customers"],
+    ["GET", "//:/zzz"],
+    ["GET", "//[/v1/customers"],
+    ["GET", "http://[::1/v1/customers"],
+  ])("are taken as they stand, so that there is no %s %s", async (method, path) => {
+    const before = (await live.all("/customers")).length
+    for (const key of [keys().sk_live!, keys().sk_test]) {
+      const { status, body } = await sent(method, path, key)
+      expect([status, JSON.parse(body).error.code]).toEqual([404, "route_missing"])
+    }
+    expect(await live.all("/customers")).toHaveLength(before)
+  })
+
+  it("may be whole addresses, and expect what they like", async () => {
+    const whole = await sent("POST", "http://elsewhere.example/sandbox/v1/customers", keys().sk_test)
+    expect(whole.status).toBe(201)
+    const expecting = await sent("POST", "/sandbox/v1/customers", keys().sk_test, { expect: "a miracle" })
+    expect([expecting.status, typeof expecting.headers["x-request-id"]]).toEqual([201, "string"])
+  })
+
   it("show a page to who sends a page's address another method", async () => {
     const answer = await fetch(`${server().origin}/checkout/nobodys`, { method: "DELETE" })
     expect([answer.status, answer.headers.get("allow")]).toEqual([404, "GET"])
@@ -456,6 +516,7 @@ describe("odd requests", () => {
     ["GET", "/customers/cus_%F0%9F%92%B3", 404],
     ["GET", "/customers?email=%00", 400],
     ["GET", "/customers?metadata[%00]=1", 400],
+    ["GET", "/customers?metadata[a%0Ab]=1", 200],
     ["GET", "/customers?metadata[a]=%00", 400],
     ["GET", "/customers?metadata[]=1", 400],
     ["GET", "/customers?email=%E0%A4%A", 200],
