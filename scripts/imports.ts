@@ -12,7 +12,18 @@ const MACHINES = join(ROOT, "machines")
 
 /** The parts of src/ (folders, or files at its top), lowest first. Parts of one line do not see each other. */
 const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
-  ["time.ts", "json.ts", "money.ts", "sameSecret.ts", "turns.ts", "Together.ts", "apiPlans.ts", "ip.ts", "cell.ts"],
+  [
+    "time.ts",
+    "json.ts",
+    "money.ts",
+    "sameSecret.ts",
+    "turns.ts",
+    "Together.ts",
+    "apiPlans.ts",
+    "ip.ts",
+    "cell.ts",
+    "webAddress.ts",
+  ],
   ["retryAfter.ts"],
   ["ids.ts", "problem.ts", "config"],
   ["metadata.ts", "db", "rail", "messenger"],

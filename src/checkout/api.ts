@@ -5,7 +5,7 @@ import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { count, id, integer, metadata, oneOf } from "../http/parameters.ts"
 import { common, exampleId, idOrObject, instant, metadata as metadataShown } from "../http/response.ts"
-import { isWebAddress } from "./urls.ts"
+import { isWebAddress } from "../webAddress.ts"
 
 const { Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 

@@ -4,13 +4,6 @@ import { invalid, type Problem } from "../problem.ts"
 /** What stands for the session's ID in a `success_url`. */
 const PLACEHOLDER = "{CHECKOUT_SESSION_ID}"
 
-/**
- * Whether a text is an address that every browser reads alike: control characters, spaces and backslashes are dropped or
- * changed by whoever reads one, and one without `//` is taken as a path.
- */
-export const isWebAddress = (text: string): boolean =>
-  /^https?:\/\/[^/]/i.test(text) && !/[\s\p{Cc}\\]/u.test(text) && URL.canParse(text)
-
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Why buyers cannot be sent there; undefined where they can. Plain http is for a developer's own machine, in the sandbox. */

@@ -6,6 +6,7 @@ import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { id, oneOf, text, textOrNull } from "../http/parameters.ts"
 import { common, Deleted, exampleId, instant } from "../http/response.ts"
+import { isWebAddress } from "../webAddress.ts"
 
 const { Boolean: Bool, Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
@@ -89,13 +90,7 @@ const MAX_URL = 2048
 const MAX_PATTERNS = 50
 
 const url = Schema.String.check(
-  Schema.makeFilter(
-    (value: string) =>
-      value.length <= MAX_URL &&
-      URL.canParse(value) &&
-      /^https?:$/.test(new URL(value).protocol) &&
-      !value.includes("\0"),
-  ),
+  Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)),
 ).annotate({
   description: `an address of at most ${MAX_URL} characters that begins with https:// (http:// only in the sandbox)`,
 })

@@ -16,6 +16,19 @@ const refused = [400, "parameter_invalid", "url"]
 
 describe("an address", () => {
   it.each([
+    "https://shop.example/hook\n",
+    " https://shop.example/hook",
+    "https://shop.example/a b",
+    "https://shop.example/a\tb",
+    "https:shop.example/hook",
+    "https:///shop.example/hook",
+    "https:\\\\shop.example\\hook",
+    "ftp://shop.example/hook",
+  ])("that somebody could read in another way is refused: %j", async (url) => {
+    expect(refusal(await add(url))).toEqual(refused)
+  })
+
+  it.each([
     "0.0.0.0",
     "10.1.2.3",
     "100.64.0.1",
