@@ -22,6 +22,10 @@ export class Hand {
     for (const row of rows) this.#held.set(row.id, { row, since })
   }
 
+  has({ id }: { readonly id: string }): boolean {
+    return this.#held.has(id)
+  }
+
   /** Lets go of rows; one that was taken again since stays in hand. */
   release(rows: ReadonlyArray<{ readonly id: string }>): void {
     for (const row of rows) if (this.#held.get(row.id)?.row === row) this.#held.delete(row.id)

@@ -57,7 +57,10 @@ export const takingOf = Effect.fnUntraced(function* (lease: Lease) {
   return conditions(sql, lease, runner.id, runner.hand(lease.name).ids(lease.forgottenAfterMs)) satisfies Taking
 })
 
-/** Takes the rows that a statement returns (it writes `runner` into them): they are in hand until they are released. */
+/**
+ * Takes the rows that a statement returns (it writes `runner` into them): they are in hand until they are released. What this process
+ * has taken in hand since it said what it has (charges that it just committed) looks dropped to the statement, and stays where it is.
+ */
 export const take = <Row extends { readonly id: string }, E, R>(
   lease: Lease,
   statement: (taking: Taking) => Effect.Effect<ReadonlyArray<Row>, E, R>,
@@ -66,7 +69,12 @@ export const take = <Row extends { readonly id: string }, E, R>(
     runner.taking(
       takingOf(lease).pipe(
         Effect.flatMap(statement),
-        Effect.tap((rows) => Effect.sync(() => runner.hand(lease.name).hold(rows))),
+        Effect.map((rows) => {
+          const hand = runner.hand(lease.name)
+          const taken = rows.filter((row) => !hand.has(row))
+          hand.hold(taken)
+          return taken
+        }),
       ),
     ),
   )
