@@ -10,7 +10,7 @@ import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charg
 import { standingAt } from "../clock/clocks.ts"
 import { isLockTimeout, MayWait } from "../db/held.ts"
 import { staysHere } from "../db/tenant.ts"
-import { releasing, take } from "../process/lease.ts"
+import { releasing, takeDropped } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../rail/PaymentRail.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
@@ -203,7 +203,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
     ...(only.testClockId === undefined ? [] : [sql`c.test_clock_id = ${only.testClockId}`]),
   ]
   const narrowed = conditions.length === 0 ? sql`coalesce(k.state, 'ready') = 'ready'` : sql.and(conditions)
-  const dropped = yield* take(
+  const dropped = yield* takeDropped(
     chargeLease,
     ({ runner, isDropped }) => sql<ChargeRow & { clock_at: number | null }>`
       UPDATE charge SET runner = ${runner}

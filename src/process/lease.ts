@@ -7,7 +7,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { isDead, Runner } from "./Runner.ts"
+import { type Hand, isDead, Runner } from "./Runner.ts"
 
 export interface Lease {
   readonly name: string
@@ -57,13 +57,10 @@ export const takingOf = Effect.fnUntraced(function* (lease: Lease) {
   return conditions(sql, lease, runner.id, runner.hand(lease.name).ids(lease.forgottenAfterMs)) satisfies Taking
 })
 
-/**
- * Takes the rows that a statement returns (it writes `runner` into them): they are in hand until they are released. What this process
- * has taken in hand since it said what it has (charges that it just committed) looks dropped to the statement, and stays where it is.
- */
-export const take = <Row extends { readonly id: string }, E, R>(
+const taking = <Row extends { readonly id: string }, E, R>(
   lease: Lease,
   statement: (taking: Taking) => Effect.Effect<ReadonlyArray<Row>, E, R>,
+  isTaken: (hand: Hand, row: Row) => boolean,
 ): Effect.Effect<ReadonlyArray<Row>, E, R | SqlClient.SqlClient | Runner> =>
   Effect.flatMap(Runner, (runner) =>
     runner.taking(
@@ -71,13 +68,28 @@ export const take = <Row extends { readonly id: string }, E, R>(
         Effect.flatMap(statement),
         Effect.map((rows) => {
           const hand = runner.hand(lease.name)
-          const taken = rows.filter((row) => !hand.has(row))
+          const taken = rows.filter((row) => isTaken(hand, row))
           hand.hold(taken)
           return taken
         }),
       ),
     ),
   )
+
+/** Takes the rows that a statement returns (it writes `runner` into them): they are in hand until they are released. */
+export const take = <Row extends { readonly id: string }, E, R>(
+  lease: Lease,
+  statement: (taking: Taking) => Effect.Effect<ReadonlyArray<Row>, E, R>,
+) => taking(lease, statement, () => true)
+
+/**
+ * As {@link take}, for a statement that takes only what was dropped: what this process has taken in hand since it said what it has
+ * (charges that it just committed) looks dropped to the statement, and stays where it is.
+ */
+export const takeDropped = <Row extends { readonly id: string }, E, R>(
+  lease: Lease,
+  statement: (taking: Taking) => Effect.Effect<ReadonlyArray<Row>, E, R>,
+) => taking(lease, statement, (hand, row) => !hand.has(row))
 
 /** Notes rows as in hand that are about to be written with this process's number. */
 export const hold = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
