@@ -265,27 +265,15 @@ describe("the command line", () => {
     for (const [code, ...args] of [
       [2, "key", "create", "--account", id, "--mode", "test", "--type", "secret", "--scope", "plans=read"],
       [2, "key", "create", "--account", id, "--mode", "test", "--type", "restricted", "--scope", "planes=read"],
-      ...["shop.example", "ftp://shop.example", "https://*", "https://*.shop.example", "https://shop.example/a"].map(
-        (origin): [number, ...Array<string>] => [
-          2,
-          "key",
-          "create",
-          "--account",
-          id,
-          "--mode",
-          "test",
-          "--type",
-          "publishable",
-          "--origin",
-          origin,
-        ],
-      ),
       [2, "key", "roll", made.json.id],
       [1, "key", "roll", made.json.id, "--grace", "1h"],
       [1, "key", "list", "--account", "acct_none"],
       [1, "key", "revoke", "key_none"],
     ] as const)
       expect((await cli(...args)).code, args.join(" ")).toBe(code)
+    const publishable = ["key", "create", "--account", id, "--mode", "test", "--type", "publishable", "--origin"]
+    for (const origin of ["shop.example", "ftp://a.example", "https://*", "https://*.a.example", "https://a.example/b"])
+      expect((await cli(...publishable, origin)).code, origin).toBe(2)
   })
 
   it("moves accounts: live access, plan, business type, administrators", async () => {

@@ -6,7 +6,7 @@ import { LEDGER_ACCOUNTS } from "../ledger/chart.ts"
 import { booksState, closeThrough, reopen } from "../ledger/closing.ts"
 import { type ExportedLine, FORMATS, type FormatName } from "../ledger/export.ts"
 import { type BooksFilter, checkLedger, countEntries, readLedger } from "../ledger/ledger.ts"
-import { hasCustomer, why } from "../ledger/why.ts"
+import { findCustomer, why } from "../ledger/why.ts"
 import { RAILS } from "../rail/Rail.ts"
 import { cellsOption, findInEveryCell, fromEveryCell, inEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused, Unsound } from "./failures.ts"
@@ -141,8 +141,7 @@ const explain = Command.make(
   },
   Effect.fn("ledger.why")(function* ({ account, code, customer, at }) {
     yield* Effect.flatMap(findBooksOwner(account), found("account", account))
-    if (customer !== undefined && !(yield* hasCustomer(account, customer)))
-      return yield* new Refused({ message: `No such customer: ${customer}.` })
+    if (customer !== undefined) yield* Effect.flatMap(findCustomer(account, customer), found("customer", customer))
     yield* show(yield* why({ account, code, customer, at }))
   }),
 )

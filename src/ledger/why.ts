@@ -74,13 +74,15 @@ const isOf = (sql: SqlClient.SqlClient, { account, customer }: Question) => {
     : sql`e.customer_id = ${customer}`
 }
 
-/** Whether an account's books are about a customer of that ID: of the service's own, those are the merchants. */
-export const hasCustomer = Effect.fnUntraced(function* (account: string, customer: string) {
+/** The customer of that ID whom an account's books are about: of the service's own, those are the merchants. */
+export const findCustomer = Effect.fnUntraced(function* (account: string, customer: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* account === OWN_ACCOUNT
-    ? sql`SELECT 1 FROM account WHERE id = ${customer}`
-    : sql`SELECT 1 FROM customer WHERE account_id = ${account} AND livemode IN (true, false) AND id = ${customer}`
-  return row !== undefined
+    ? sql<{ id: string }>`SELECT id FROM account WHERE id = ${customer}`
+    : sql<{
+        id: string
+      }>`SELECT id FROM customer WHERE account_id = ${account} AND livemode IN (true, false) AND id = ${customer}`
+  return row
 })
 
 /** The condition on lines `l` and entries `e` that a question asks about. */
