@@ -327,4 +327,10 @@ export const asReference = <A, E, R>(lookUp: Effect.Effect<A, E | Problem, R>, p
       : error,
   )
 
+/** `work`, whose refusal for an object's state (422) comes after what `judged` refuses (decision A6). */
+export const beforeState = <A, B, E, E2, R, R2>(judged: Effect.Effect<B, E, R>, work: Effect.Effect<A, E2, R2>) =>
+  Effect.tapError(work, (error) =>
+    error instanceof Problem && error.status === 422 ? judged : Effect.succeed(undefined),
+  )
+
 export const invalid = (param: string, message: string): Problem => problem("parameter_invalid", message, param)

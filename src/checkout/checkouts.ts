@@ -8,7 +8,7 @@ import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { type PlanRow, plans } from "../plan/plan.ts"
-import { asReference, invalid, type Problem, problem } from "../problem.ts"
+import { asReference, invalid, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { born } from "../runtime/outcome.ts"
@@ -20,34 +20,25 @@ import { MINUTE_MS, sameForAll } from "../time.ts"
 import { type CheckoutCreate, MAX_LIFETIME_MINUTES } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
-import { urlFault } from "./urls.ts"
+import { checkPageUrl } from "./urls.ts"
 
 /** Open sessions of one customer: more are a loop, and one that is completed closes those for its plan. */
 const MAX_OPEN = 100
 
-/** What is wrong with a parameter: one that only one of the modes takes (decision G5), or where buyers cannot be sent (decision G4). */
-const faultOf = (name: string, input: CheckoutCreate, livemode: boolean): Problem | undefined => {
+/** Refuses a parameter that only one of the modes takes (decision G5), and where buyers cannot be sent (decision G4). */
+export const checkCreate = (name: string, input: CheckoutCreate, { livemode }: Tenant) => {
   switch (name) {
     case "plan":
     case "quantity":
-      return input.mode === "setup" ? invalid(name, `${name} goes with mode subscription only.`) : undefined
+      return input.mode === "setup"
+        ? Effect.fail(invalid(name, `${name} goes with mode subscription only.`))
+        : undefined
     case "success_url":
     case "cancel_url":
-      return urlFault(name, input[name], livemode)
+      return checkPageUrl(name, input[name], livemode)
     default:
       return undefined
   }
-}
-
-/** Refuses the first parameter that is wrong, in the order of the body; what is missing after that (decision A5). */
-const checkCreate = (input: CheckoutCreate, livemode: boolean) => {
-  const faults = Object.keys(input).map((name) => faultOf(name, input, livemode))
-  const fault =
-    faults.find((one) => one !== undefined) ??
-    (input.mode === "subscription" && input.plan === undefined
-      ? problem("parameter_missing", "plan is needed where mode is subscription.", "plan")
-      : undefined)
-  return fault === undefined ? Effect.void : Effect.fail(fault)
 }
 
 /** The customer, locked, with its own now; without one, who buys is not known yet. */
@@ -78,7 +69,8 @@ const termsOf = (plan: PlanRow, quantity: number) => ({
 
 /** Creates a session; of a customer who is known, with the subscription that waits for it. */
 export const createSession = Effect.fn("checkout.create")(function* (tenant: Tenant, input: CheckoutCreate) {
-  yield* checkCreate(input, tenant.livemode)
+  if (input.mode === "subscription" && input.plan === undefined)
+    return yield* problem("parameter_missing", "plan is needed where mode is subscription.", "plan")
   const found =
     input.customer === undefined ? undefined : yield* asReference(customers.get(tenant, input.customer), "customer")
   const plan = input.plan === undefined ? undefined : yield* asReference(plans.get(tenant, input.plan), "plan")

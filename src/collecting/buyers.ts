@@ -80,7 +80,8 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
   const after = yield* findPaymentMethods([...defaults, ...again])
   const methodOf = (row: CustomerRow, id: string): AttachedMethod | undefined => {
     const key = methodKey(row.id, id)
-    return row.test_clock_id === null ? (before.get(key) ?? after.get(key)) : after.get(key)
+    const readAgain = row.test_clock_id !== null && locked.has(row.id)
+    return readAgain ? after.get(key) : (before.get(key) ?? after.get(key))
   }
   const now = Date.now()
   return yield* Effect.forEach(

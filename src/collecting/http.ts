@@ -3,6 +3,7 @@ import { chargeApi } from "../charge/api.ts"
 import { charges, getCharge, renderCharge } from "../charge/charge.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
+import { checkMethod } from "../payment_method/paymentMethods.ts"
 import { type Attempt, ChargeOwners } from "./ChargeOwners.ts"
 import { recoverCharges } from "./collect.ts"
 import { createCharges } from "./oneOff.ts"
@@ -26,6 +27,7 @@ const begun = ({ charge, now }: Attempt) => ({
 export const collectingEndpoints = [
   bind(chargeApi.create, {
     ...staged,
+    check: checkMethod("payment_method"),
     needed: ({ body }) => body.customer,
     beginAll: (requests) =>
       Effect.map(
@@ -38,6 +40,7 @@ export const collectingEndpoints = [
   }),
   bind(chargeApi.retry, {
     ...staged,
+    check: checkMethod("payment_method"),
     begin: Effect.fnUntraced(function* (request) {
       const charge = yield* getCharge(request, request.id)
       const owner = (yield* ChargeOwners).find(({ owns }) => owns(charge))

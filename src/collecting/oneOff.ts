@@ -91,10 +91,10 @@ const firstAttached = Effect.fnUntraced(function* (customer: CustomerRow, ids: R
 
 /** What one request for a charge comes to. */
 const decide = Effect.fnUntraced(function* (tenant: Tenant, input: ChargeCreate, buyer: Buyer, runner: number) {
-  yield* buyer.found
-  const now = yield* buyer.now
   const customer = yield* buyer.found
-  const paying = payingBy(buyer, yield* buyer.named, customer, now)
+  const named = yield* buyer.named
+  const now = yield* buyer.now
+  const paying = payingBy(buyer, named, customer, now)
   if (paying === undefined) return yield* WITHOUT_METHOD
   const description = input.description || null
   const line = { quantity: 1, unit_amount: input.amount, amount: input.amount }

@@ -3,12 +3,15 @@ import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { joinClocks, standingTime } from "../clock/clocks.ts"
 import { sent } from "../db/pipelining.ts"
-import type { Tenant } from "../db/tenant.ts"
+import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
-import { nameMethod } from "../payment_method/paymentMethods.ts"
+import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
+import { beforeState } from "../problem.ts"
 import type { CustomerCreate, CustomerPatch } from "./api.ts"
 import { type CustomerRow, customers, renderCustomer } from "./customer.ts"
+
+const METHOD = "default_payment_method"
 
 /** Creates customers for requests that came together: for each what it comes to. */
 export const createCustomers = Effect.fn("customer.create")(function* (
@@ -62,9 +65,10 @@ export const updateCustomer = Effect.fn("customer.update")(function* (
   id: string,
   patch: CustomerPatch,
 ) {
-  const { customer: before, now } = yield* lockForChange(tenant, id)
   const named = patch.default_payment_method
-  const method = named == null ? named : (yield* nameMethod(before, named, "default_payment_method", now)).id
+  const judged = named == null ? Effect.void : findNamed({ ...tenantOf(tenant), id }, named, METHOD)
+  const { customer: before, now } = yield* beforeState(judged, lockForChange(tenant, id))
+  const method = named == null ? named : (yield* nameMethod(before, named, METHOD, now)).id
   const customer: CustomerRow = {
     ...before,
     name: patch.name ?? before.name,

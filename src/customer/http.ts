@@ -3,7 +3,13 @@ import type { SqlClient } from "effect/sql"
 import { bind } from "../http/Endpoint.ts"
 import { equals, type Finder, holds, listOf, page } from "../http/lists.ts"
 import { deleted } from "../http/response.ts"
-import { detach, getPaymentMethod, paymentMethods, renderPaymentMethod } from "../payment_method/paymentMethods.ts"
+import {
+  checkMethod,
+  detach,
+  getPaymentMethod,
+  paymentMethods,
+  renderPaymentMethod,
+} from "../payment_method/paymentMethods.ts"
 import { customerApi } from "./api.ts"
 import { type CustomerRow, customers, renderCustomers } from "./customer.ts"
 import { createCustomers, lockForChange, updateCustomer } from "./customers.ts"
@@ -49,6 +55,7 @@ export const customerEndpoints = [
   bind(customerApi.get, { kind: "read", run: (request) => Effect.flatMap(customers.get(request, request.id), one) }),
   bind(customerApi.update, {
     kind: "staged",
+    check: checkMethod("default_payment_method"),
     begin: Effect.fnUntraced(function* (request) {
       const { customer, now, newMethod } = yield* updateCustomer(request, request.id, request.body)
       const users = yield* MethodUsers

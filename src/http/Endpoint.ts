@@ -44,10 +44,20 @@ type Result<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
 /** What each of several requests comes to, in their order. */
 type Each<A, R> = Result<ReadonlyArray<Exit.Exit<A, Problem>>, R>
 
+/**
+ * What the schema has no word for, of one parameter of the body: asked in the order of the body together with what the schema
+ * says (decision A5), before any transaction. The parameter itself is as the schema wants it; of the others that is not known.
+ */
+export interface Checks<Body, R> {
+  readonly check?: (name: string, body: Body, tenant: Tenant) => Result<void, R> | undefined
+}
+
 /** `A` is what is returned, `R` the services that it takes. */
-export type Handler<Body, Query, A, R> =
+export type Handler<Body, Query, A, R> = Checks<Body, R> & Kinds<Body, Query, A, R>
+
+type Kinds<Body, Query, A, R> =
   | { readonly kind: "read"; readonly run: (request: Request<Body, Query>) => Result<A, R> }
-  /** Runs in one transaction, in which the response is stored for replays too. What has to ask the network is asked `before` it. */
+  /** Runs in one transaction, in which the response is stored for replays too. What refuses whatever the body says is asked `before` it. */
   | {
       readonly kind: "write"
       readonly before?: (request: Request<Body, Query>) => Result<void, R>

@@ -8,7 +8,7 @@ import { Effect, Exit, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { ofTenant, staysHere, type Tenant } from "../db/tenant.ts"
 import { problem } from "../problem.ts"
-import { hold, type Lease, release, takingOf } from "../process/lease.ts"
+import { hold, isInHand, type Lease, release, takingOf } from "../process/lease.ts"
 import { SECOND_MS } from "../time.ts"
 import { type Claimed, keyBefore, type RecordKey, RecordKeys } from "./RecordKeys.ts"
 
@@ -147,7 +147,8 @@ const claimAs = Effect.fnUntraced(function* (
   }
   const stored = yield* storedIn(found, own)
   if (stored !== undefined) return stored
-  if (!found.free) return yield* inProgress
+  // Since what is in hand was said, it may have been let go of and claimed anew.
+  if (!found.free || (yield* isInHand(claimLease, { id: found.token }))) return yield* inProgress
   const taken = yield* sql`
     UPDATE idempotency_record r SET runner = ${runner}, token = ${held.id}, key = ${key.name}, fingerprint = ${print}, taken_at = now()
     WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${found.key} AND response_status IS NULL AND token = ${found.token} RETURNING 1`

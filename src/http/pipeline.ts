@@ -21,7 +21,7 @@ import { parseQuery } from "./query.ts"
 import { createRoutes, type Match } from "./routes.ts"
 import { type Asker, type Reply, replay, runHandler } from "./runHandler.ts"
 import { addressOf, environment, isSecure } from "./transport.ts"
-import { decodersOf } from "./validation.ts"
+import { judgesOf } from "./validation.ts"
 
 /** What is known of a request so far: headers that its response carries however it ends, and whose it is. */
 export interface Call {
@@ -139,13 +139,15 @@ const tenantOf = (key: KnownKey, params: Readonly<Record<string, string>>, livem
     : { account_id: params.id ?? "", livemode }
 
 /** The parameters of the query and of the body. */
-const decode = Effect.fnUntraced(function* (call: Call, match: Match<Endpoint<unknown>>, raw: Json) {
-  const { declaration } = match.endpoint
-  const decoders = decodersOf(declaration)
+const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint<R>>, tenant: Tenant, raw: Json) {
+  const { declaration, handler } = match.endpoint
+  const judges = judgesOf(declaration)
   const { expand, values } = yield* parseQuery(call.url.searchParams, declaration)
-  const query = yield* decoders.query(values)
+  const query = yield* judges.query(values).decoded
   const fields = yield* expansions(expand, declaration)
-  const body = yield* decoders.body(raw)
+  const { right, decoded } = judges.body(raw)
+  if (handler.check !== undefined) for (const name of right) yield* handler.check(name, raw, tenant) ?? Effect.void
+  const body = yield* decoded
   // Postgres holds no NUL, so no object has such an ID.
   const strange = Object.values(match.params).find((id) => id.includes("\0"))
   if (strange !== undefined) return yield* noSuch("object", strange)
@@ -225,7 +227,7 @@ export const createPipeline = <R>(
     const hold = asker.kind === "anybody" ? (bytes: number) => limits.hold(call, asker.address, bytes) : undefined
     const raw = isWrite(node) ? yield* readJson(node, hold) : {}
     const run = (held: Claim | undefined) =>
-      Effect.flatMap(decode(call, match, raw), ({ body, query, fields }) => {
+      Effect.flatMap(decode(call, match, tenant, raw), ({ body, query, fields }) => {
         const caller = { name: nameOf(asker) }
         const recordKey = held?.key.name ?? null
         const request = { ...tenant, caller, id: params.id ?? "", params, body, query, recordKey }

@@ -130,46 +130,57 @@ const inOrder = <A>(decoded: A, document: unknown): A => {
   return Object.assign(Object.fromEntries(given.map((name) => [name, undefined])), decoded)
 }
 
-/** A decoder of `schema` that fails with the first fault. */
-const decoder = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Effect.Effect<A, Problem>) => {
+/** What becomes of a document: its parameters that come before the first fault, in its order; then the whole, or that fault. */
+export interface Judged<A> {
+  readonly right: ReadonlyArray<string>
+  readonly decoded: Effect.Effect<A, Problem>
+}
+
+type Judge = (value: unknown) => Judged<unknown>
+
+/** Judges by `schema`. */
+const judge = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Judged<A>) => {
   const decode = Schema.decodeUnknownResult(schema as Schema.Codec<A, unknown, never, never>, {
     errors: "all",
     onExcessProperty: "error",
   })
   return (value) => {
     const result = decode(value)
-    return Result.isSuccess(result)
-      ? Effect.succeed(inOrder(result.success, value))
-      : Effect.fail(toProblem(first(faults(result.failure.issue, []), value), schema.ast))
+    const names = Object.keys(value as object)
+    if (Result.isSuccess(result)) return { right: names, decoded: Effect.succeed(inOrder(result.success, value)) }
+    const all = faults(result.failure.issue, [])
+    const fault = first(all, value)
+    const faulty = new Set(all.map(({ path: [name] }) => name))
+    const before = fault.kind === "missing" ? names : names.slice(0, Math.max(0, names.indexOf(String(fault.path[0]))))
+    return {
+      right: before.filter((name) => !faulty.has(name)),
+      decoded: Effect.fail(toProblem(fault, schema.ast)),
+    }
   }
 }
 
-const decoders = new WeakMap<
-  Declaration,
-  {
-    readonly body: (value: unknown) => Effect.Effect<unknown, Problem>
-    readonly query: (value: unknown) => Effect.Effect<unknown, Problem>
-  }
->()
+const judges = new WeakMap<Declaration, { readonly body: Judge; readonly query: Judge }>()
 
 /** Where nothing is taken, the first thing that is given is unknown (decision A4). */
-const nothing = (value: unknown): Effect.Effect<unknown, Problem> => {
+const nothing = (value: unknown): Judged<unknown> => {
   const [name] = Object.keys(value as object)
-  return name === undefined
-    ? Effect.succeed({})
-    : Effect.fail(problem("parameter_unknown", `There is no parameter ${name} here.`, name))
+  const decoded =
+    name === undefined
+      ? Effect.succeed({})
+      : Effect.fail(problem("parameter_unknown", `There is no parameter ${name} here.`, name))
+  return { right: [], decoded }
 }
 
-/** The decoders of an endpoint's body and query, made once. */
-export const decodersOf = (declaration: Declaration) => {
-  let found = decoders.get(declaration)
+/** What judges an endpoint's body and query, made once. */
+export const judgesOf = (declaration: Declaration) => {
+  let found = judges.get(declaration)
   if (found === undefined) {
     const { body, query } = declaration
     found = {
-      body: body === undefined ? nothing : decoder(body),
-      query: query === undefined ? nothing : decoder(query),
+      body: body === undefined ? nothing : judge(body),
+      query: query === undefined ? nothing : judge(query),
     }
-    decoders.set(declaration, found)
+    judges.set(declaration, found)
   }
   return found
 }

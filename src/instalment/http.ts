@@ -5,9 +5,17 @@ import { Creations } from "./Creations.ts"
 import { findByToken, whoseProduct, whoseToken } from "./find.ts"
 import { listPlans } from "./lists.ts"
 import { instalmentPlans, renderInstalmentPlan } from "./plan.ts"
-import { cancelPlan, createPlan, deliverPlan, extendPlan, shipPlan } from "./plans.ts"
+import { cancelPlan, checkBuyer, checkExtension, createPlan, deliverPlan, extendPlan, shipPlan } from "./plans.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
-import { createProduct, readProducts, readSold, renderOffer, renderProduct, updateProduct } from "./products.ts"
+import {
+  checkCreate,
+  createProduct,
+  readProducts,
+  readSold,
+  renderOffer,
+  renderProduct,
+  updateProduct,
+} from "./products.ts"
 import { summarise } from "./summary.ts"
 import { Views } from "./Views.ts"
 
@@ -18,6 +26,7 @@ const shown = Effect.fnUntraced(function* (row: ProductRow) {
 export const instalmentEndpoints = [
   bind(instalmentApi.createProduct, {
     kind: "write",
+    check: checkCreate,
     run: (request) => Effect.flatMap(createProduct(request, request.body), shown),
   }),
   bind(instalmentApi.listProducts, {
@@ -43,6 +52,7 @@ export const instalmentEndpoints = [
   }),
   bind(instalmentApi.extend, {
     kind: "write",
+    check: checkExtension,
     run: (request) => Effect.map(extendPlan(request, request.id, request.body), renderInstalmentPlan),
   }),
   bind(instalmentApi.ship, {
@@ -63,6 +73,7 @@ export const instalmentEndpoints = [
   }),
   bindPublic(instalmentApi.create, whoseProduct, {
     kind: "write",
+    check: checkBuyer,
     before: (request) => Effect.flatMap(Creations, ({ look }) => look(request.caller.name)),
     // What is refused for another reason counts for nothing.
     run: (request) =>

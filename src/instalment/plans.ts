@@ -8,7 +8,7 @@ import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId, newPlanCode } from "../ids.ts"
 import { settingOf } from "../paying/setting.ts"
 import { parsePhone } from "../paying/submission.ts"
-import { invalid, type Problem, problem } from "../problem.ts"
+import { invalid, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { born } from "../runtime/outcome.ts"
@@ -22,18 +22,25 @@ import { eventsOf } from "./outcome.ts"
 import { type InstalmentPlanRow, instalmentLifecycle, instalmentPlans, naira } from "./plan.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
 
+const phoneOf = ({ phone: given }: PlanCreate["buyer"]) => {
+  const phone = given == null ? null : parsePhone(given)
+  return phone === undefined
+    ? Effect.fail(invalid("buyer.phone", "buyer.phone must be a phone number such as 0803 123 4567 or +2348031234567."))
+    : Effect.succeed(phone)
+}
+
+/** Refuses what is no phone number, in any of the ways in which buyers write theirs. */
+export const checkBuyer = (name: string, { buyer }: PlanCreate) =>
+  name === "buyer" ? Effect.asVoid(phoneOf(buyer)) : undefined
+
 /** The buyer's own details, one way to reach them at least. */
-const buyerOf = ({ buyer }: PlanCreate) => {
-  const phone = buyer.phone == null ? null : parsePhone(buyer.phone)
-  if (phone === undefined)
-    return Effect.fail(
-      invalid("buyer.phone", "buyer.phone must be a phone number such as 0803 123 4567 or +2348031234567."),
-    )
+const buyerOf = Effect.fnUntraced(function* ({ buyer }: PlanCreate) {
+  const phone = yield* phoneOf(buyer)
   const email = buyer.email ?? null
   return phone === null && email === null
-    ? Effect.fail(problem("parameter_missing", "buyer.email or buyer.phone is needed.", "buyer.email"))
-    : Effect.succeed({ name: buyer.name, email, phone })
-}
+    ? yield* problem("parameter_missing", "buyer.email or buyer.phone is needed.", "buyer.email")
+    : { name: buyer.name, email, phone }
+})
 
 const frequencyOf = ({ mode, allowed_frequencies: allowed }: ProductRow, { frequency }: PlanCreate) => {
   if (mode === "flexible")
@@ -149,17 +156,15 @@ const lockPlan = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
   return { row: yield* instalmentPlans.lockOne(tenant, id), now }
 })
 
-/** One of the two ways to say by how much a plan is extended. */
-const checkExtension = ({ days, deadline }: Extend): Effect.Effect<void, Problem> => {
-  if (days !== undefined && deadline !== undefined)
-    return Effect.fail(invalid("deadline", "days and deadline exclude each other: send one of them."))
-  return days === undefined && deadline === undefined
-    ? Effect.fail(problem("parameter_missing", "days or deadline is needed.", "days"))
-    : Effect.void
-}
+/** Refuses two ways to say by how much a plan is extended. */
+export const checkExtension = (name: string, { days }: Extend) =>
+  name === "deadline" && days !== undefined
+    ? Effect.fail(invalid("deadline", "days and deadline exclude each other: send one of them."))
+    : undefined
 
 export const extendPlan = Effect.fn("instalment.extend")(function* (tenant: Tenant, id: string, input: Extend) {
-  yield* checkExtension(input)
+  if (input.days === undefined && input.deadline === undefined)
+    return yield* problem("parameter_missing", "days or deadline is needed.", "days")
   const { row, now } = yield* lockPlan(tenant, id)
   if (row.status !== "active" && row.status !== "overdue")
     return yield* invalidState(`The plan is ${row.status}: only active and overdue plans can be extended.`)

@@ -20,7 +20,7 @@ const PRODUCT_LOCKS = 7_301_009
 const REFUND_WINDOW_DAYS = 7
 
 /** A fixed plan is paid at a frequency; a flexible one has none. */
-const checkFrequencies = ({ mode, allowed_frequencies }: ProductRow) => {
+const checkFrequencies = ({ mode, allowed_frequencies }: Pick<ProductRow, "mode" | "allowed_frequencies">) => {
   if (mode === "fixed" && allowed_frequencies.length === 0)
     return Effect.fail(
       problem("parameter_missing", "allowedFrequencies is needed where mode is fixed.", "allowedFrequencies"),
@@ -29,6 +29,10 @@ const checkFrequencies = ({ mode, allowed_frequencies }: ProductRow) => {
     ? Effect.fail(invalid("allowedFrequencies", "allowedFrequencies goes with mode fixed only."))
     : Effect.void
 }
+
+/** Refuses frequencies that do not go with the mode of a new product. */
+export const checkCreate = (name: string, { mode, allowedFrequencies = [] }: ProductCreate) =>
+  name === "allowedFrequencies" ? checkFrequencies({ mode, allowed_frequencies: allowedFrequencies }) : undefined
 
 const changes = (input: ProductPatch): Partial<ProductRow> => {
   const { name, price, cycleMonths, mode, allowedFrequencies, description, image, slots, familyId, lateFee } = input

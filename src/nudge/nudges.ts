@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { standingTime } from "../clock/clocks.ts"
 import { customers } from "../customer/customer.ts"
 import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
-import { asReference, invalid, noSuch, problem } from "../problem.ts"
+import { asReference, beforeState, invalid, noSuch, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
 import { DAY_MS } from "../time.ts"
 import type { NudgeCreate } from "./api.ts"
@@ -16,15 +16,11 @@ import { Nudging } from "./Nudging.ts"
 /** Nudges by hand that a customer may be sent within a day. */
 const MAX_BY_HAND = 3
 
-const checkMessage = ({ template, custom_message }: NudgeCreate) => {
-  if (template === "custom" && custom_message === undefined)
-    return Effect.fail(
-      problem("parameter_missing", "custom_message is needed where template is custom.", "custom_message"),
-    )
-  return template !== "custom" && custom_message !== undefined
-    ? Effect.fail(invalid("custom_message", "custom_message goes with the template custom only."))
-    : Effect.void
-}
+/** Refuses a message beside a template that has its own. */
+export const checkCreate = (name: string, { template }: NudgeCreate) =>
+  name === "custom_message" && template !== "custom"
+    ? Effect.fail(invalid(name, "custom_message goes with the template custom only."))
+    : undefined
 
 /** How many nudges by hand a customer was sent, or is being sent, since then. The customer must be locked. */
 const countByHand = Effect.fnUntraced(function* (tenant: Tenant, customerId: string, since: number) {
@@ -48,12 +44,14 @@ const subjectOf = Effect.fnUntraced(function* (tenant: Tenant, customerId: strin
 
 /** Makes a nudge, to be sent once it is committed. */
 export const createNudge = Effect.fn("nudge.create")(function* (tenant: Tenant, input: NudgeCreate) {
-  yield* checkMessage(input)
+  if (input.template === "custom" && input.custom_message === undefined)
+    return yield* problem("parameter_missing", "custom_message is needed where template is custom.", "custom_message")
   const found = yield* asReference(customers.get(tenant, input.customer), "customer")
-  const now = yield* asReference(standingTime(tenant, found.test_clock_id), "customer")
+  const subject = subjectOf(tenant, found.id, input.subscription ?? null)
+  const now = yield* beforeState(subject, asReference(standingTime(tenant, found.test_clock_id), "customer"))
   // One at a time, so that the limit holds for nudges at once too.
   const customer = yield* customers.lockOne(tenant, found.id, "NO KEY UPDATE")
-  const about = yield* subjectOf(tenant, customer.id, input.subscription ?? null)
+  const about = yield* subject
   if ((yield* countByHand(tenant, customer.id, now - DAY_MS)) >= MAX_BY_HAND)
     return yield* problem(
       "nudge_limit_reached",

@@ -5,7 +5,7 @@ import * as Kind from "../db/Kind.ts"
 import { sent } from "../db/pipelining.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
-import { isRef, ofTenant, type Ref, refOf } from "../db/tenant.ts"
+import { isRef, ofTenant, type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import { commonOf } from "../http/response.ts"
 import { invalid, noSuch, noSuchReference, type Problem } from "../problem.ts"
 import { PAYMENT_METHOD_TYPES, type PaymentMethodSummary } from "../rail/PaymentRail.ts"
@@ -114,6 +114,17 @@ export const detach = Effect.fn("paymentMethod.detach")(function* (customer: Ref
   yield* sql`DELETE FROM payment_method WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND id = ${id}`
 })
 
+const noTestMethod = (param: string) =>
+  invalid(param, `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`)
+
+/** Refuses the name of a test payment method that there is not, which needs no look at the customer. */
+export const checkMethod =
+  <P extends string>(param: P) =>
+  (name: string, body: { readonly [K in P]?: string | null | undefined }, { livemode }: Tenant) =>
+    name === param && !livemode && body[param]?.startsWith(TEST_PREFIX) && testMethod(body[param]) === undefined
+      ? Effect.fail(noTestMethod(param))
+      : undefined
+
 /** The test method that a body names and that the customer does not have yet. */
 export const newTestMethod = (
   { livemode }: Ref,
@@ -124,11 +135,7 @@ export const newTestMethod = (
   if (!simulated || !id.startsWith(TEST_PREFIX))
     return Effect.fail(noSuchReference("payment method of the customer", id, param))
   const summary = testMethod(id)
-  return summary === undefined
-    ? Effect.fail(
-        invalid(param, `${param} must be one of the test payment methods: ${[...TEST_METHODS.keys()].join(", ")}.`),
-      )
-    : Effect.succeed({ ...summary, rail: "simulator" })
+  return summary === undefined ? Effect.fail(noTestMethod(param)) : Effect.succeed({ ...summary, rail: "simulator" })
 }
 
 /** Attaches methods to customers; those that are attached stay as they are. */
@@ -148,10 +155,19 @@ export const attachMethods = (
   return Effect.flatMap(SqlClient.SqlClient, (sql) => sent(paymentMethods.inserting(sql, ordered)))
 }
 
-/**
- * The method that a body names: attached to the customer already, or a `pm_test_` ID, which naming attaches. Those are of
- * the sandbox, and of pages on which payments are simulated.
- */
+/** The method that a body names: attached to the customer already, or one that naming attaches. */
+export const findNamed = Effect.fnUntraced(function* (
+  customer: Ref,
+  id: string,
+  param: string,
+  simulated = !customer.livemode,
+) {
+  const attached = yield* attachedTo(customer, id)
+  if (attached !== null) return { method: attached, isNew: false }
+  return { method: yield* newTestMethod(customer, id, param, simulated), isNew: true }
+})
+
+/** The same, attached to the customer. `pm_test_` IDs are of the sandbox, and of pages on which payments are simulated. */
 export const nameMethod = Effect.fnUntraced(function* (
   customer: Ref,
   id: string,
@@ -159,9 +175,7 @@ export const nameMethod = Effect.fnUntraced(function* (
   at: number,
   simulated = !customer.livemode,
 ) {
-  const attached = yield* attachedTo(customer, id)
-  if (attached !== null) return attached
-  const method = yield* newTestMethod(customer, id, param, simulated)
-  yield* attachMethods([{ customer, method, at }])
+  const { method, isNew } = yield* findNamed(customer, id, param, simulated)
+  if (isNew) yield* attachMethods([{ customer, method, at }])
   return method
 })

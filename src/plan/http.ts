@@ -3,10 +3,14 @@ import { bind } from "../http/Endpoint.ts"
 import { equals, listOf } from "../http/lists.ts"
 import { planApi } from "./api.ts"
 import { plans, renderPlan } from "./plan.ts"
-import { createPlan, setPlanStatus, updatePlan } from "./plans.ts"
+import { checkCreate, createPlan, setPlanStatus, updatePlan } from "./plans.ts"
 
 export const planEndpoints = [
-  bind(planApi.create, { kind: "write", run: (request) => Effect.map(createPlan(request, request.body), renderPlan) }),
+  bind(planApi.create, {
+    kind: "write",
+    check: checkCreate,
+    run: (request) => Effect.map(createPlan(request, request.body), renderPlan),
+  }),
   bind(planApi.list, {
     kind: "read",
     run: (request) => listOf(plans, request, renderPlan, [equals("status", request.query.status)]),

@@ -55,6 +55,10 @@ const mergeRetryLogic = (before: RetryLogic, patch: PlanPatch["retry_logic"]): E
     : Effect.succeed(merged)
 }
 
+/** Refuses retries that a plan cannot begin with. */
+export const checkCreate = (name: string, { retry_logic }: PlanCreate) =>
+  name === "retry_logic" ? Effect.asVoid(mergeRetryLogic(DEFAULT_RETRY_LOGIC, retry_logic)) : undefined
+
 export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, input: PlanCreate) {
   const now = Date.now()
   const row: PlanRow = {

@@ -95,6 +95,10 @@ export const takeDropped = <Row extends { readonly id: string }, E, R>(
 export const hold = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
   Effect.map(Runner, (runner) => runner.hand(lease.name).hold(rows))
 
+/** Whether a row is in this process's own hand at this moment. */
+export const isInHand = (lease: Lease, row: { readonly id: string }) =>
+  Effect.map(Runner, (runner) => runner.hand(lease.name).has(row))
+
 /** Lets go of rows, in memory: what is left undone of them may be taken again. */
 export const release = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
   Effect.map(Runner, (runner) => runner.hand(lease.name).release(rows))

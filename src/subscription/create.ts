@@ -77,16 +77,15 @@ const decide = Effect.fnUntraced(function* (
   buyer: Buyer,
   plan: PlanRow | undefined,
 ) {
-  yield* buyer.found
+  const customer = yield* buyer.found
   if (plan === undefined) return yield* noSuchReference("plan", input.plan, "plan")
+  const named = yield* buyer.named
   const quantity = input.quantity ?? 1
   yield* checkAmount(plan.amount_kobo, quantity)
   const now = yield* buyer.now
   const startAt = input.start_at === undefined ? now : parseInstant(input.start_at)!
   if (startAt < now)
     return yield* invalid("start_at", `start_at must lie in the future: it is ${formatInstant(now)} for this customer.`)
-  const customer = yield* buyer.found
-  const named = yield* buyer.named
   if (plan.status === "archived")
     return yield* problem("plan_archived", `The plan ${plan.id} is archived: it takes no new subscriptions.`)
   const paying = payingBy(buyer, named, customer, now)

@@ -3,6 +3,7 @@ import { recoverCharges } from "../collecting/collect.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { bind } from "../http/Endpoint.ts"
 import { equals, listOf } from "../http/lists.ts"
+import { checkMethod } from "../payment_method/paymentMethods.ts"
 import { subscriptionApi } from "./api.ts"
 import { createSubscriptions } from "./create.ts"
 import { renderSubscription, subscriptions } from "./subscription.ts"
@@ -22,6 +23,7 @@ const byId = { needed: ({ id }: { readonly id: string }) => id }
 export const subscriptionEndpoints = [
   bind(subscriptionApi.create, {
     ...staged,
+    check: checkMethod("payment_method"),
     needed: ({ body }) => body.customer,
     beginAll: (requests) =>
       createSubscriptions(
@@ -47,6 +49,7 @@ export const subscriptionEndpoints = [
   bind(subscriptionApi.update, {
     ...staged,
     ...byId,
+    check: checkMethod("payment_method"),
     beginAll: (requests) => updateSubscriptions(requests[0]!, requests),
   }),
   bind(subscriptionApi.pause, {

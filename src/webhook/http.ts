@@ -12,22 +12,20 @@ import { endpoints, renderEndpoint } from "./endpoint.ts"
 import { checkPatterns, checkUrl, createEndpoint, deleteEndpoint, rollSecret, updateEndpoint } from "./endpoints.ts"
 import { Sender } from "./Sender.ts"
 
-/** Checks what is asked for in its order (decision A5), before any transaction: where a URL leads is a question to DNS. */
-const validateAll = Effect.fnUntraced(function* ({ body, livemode }: Tenant & { readonly body: EndpointPatch }) {
-  const { url, enabled_events: patterns } = body
-  for (const name of Object.keys(body)) {
-    if (name === "url" && url !== undefined) {
-      yield* checkUrl(url, livemode)
-      yield* (yield* Sender).check(url, livemode)
-    }
-    if (name === "enabled_events" && patterns !== undefined) yield* checkPatterns(patterns, livemode)
-  }
-})
+/** Where a URL leads is a question to DNS. */
+const check = (name: string, { url, enabled_events: patterns }: EndpointPatch, { livemode }: Tenant) => {
+  if (name === "enabled_events") return checkPatterns(patterns!, livemode)
+  if (name !== "url") return undefined
+  return Effect.andThen(
+    checkUrl(url!, livemode),
+    Effect.flatMap(Sender, (sender) => sender.check(url!, livemode)),
+  )
+}
 
 export const webhookEndpoints = [
   bind(webhookApi.create, {
     kind: "write",
-    before: validateAll,
+    check,
     run: (request) =>
       Effect.map(createEndpoint(request, request.body), ({ row, secret }) => ({ ...renderEndpoint(row), secret })),
   }),
@@ -38,7 +36,7 @@ export const webhookEndpoints = [
   }),
   bind(webhookApi.update, {
     kind: "write",
-    before: validateAll,
+    check,
     run: (request) => Effect.map(updateEndpoint(request, request.id, request.body), renderEndpoint),
   }),
   bind(webhookApi.remove, { kind: "write", run: (request) => deleteEndpoint(request, request.id) }),

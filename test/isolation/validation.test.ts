@@ -2,14 +2,14 @@ import { Effect, Exit } from "effect"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { parseBody } from "../../src/http/parseBody.ts"
-import { decodersOf } from "../../src/http/validation.ts"
+import { judgesOf } from "../../src/http/validation.ts"
 import { planApi } from "../../src/plan/api.ts"
 import { Problem } from "../../src/problem.ts"
 
-const { body: decode } = decodersOf(planApi.create)
+const { body: judge } = judgesOf(planApi.create)
 
 const fault = (body: unknown) => {
-  const error = Effect.runSync(Effect.flip(decode(body)))
+  const error = Effect.runSync(Effect.flip(judge(body).decoded))
   if (!(error instanceof Problem)) throw error
   return [error.code, error.param]
 }

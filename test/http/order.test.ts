@@ -1,0 +1,71 @@
+/** Which of several faults a refusal names: the first in the order of the body (decision A5), parameters before references before states (A6). */
+import { expect, it } from "vitest"
+import { useOwnInstance } from "../support/instance.ts"
+import { createClock, createCustomer, createPlan, data, refusal } from "../support/story.ts"
+
+// A clock that is sent ahead stays on its way.
+const { api } = useOwnInstance(() => ({ WORKERS: "0" }))
+
+const PLAN = { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly" }
+const URLS = { success_url: "https://shop.example/a", cancel_url: "https://shop.example/b" }
+const NOWHERE = "https://10.0.0.1/hooks"
+const NO_RETRIES = { retry_logic: { retry_intervals_days: [] } }
+
+/** Two faults each: one that the schema has a word for, and one that it has not. */
+const CASES: ReadonlyArray<readonly [string, object, string]> = [
+  ["/webhook-endpoints", { url: "https://a:b@shop.example", enabled_events: [] }, "url"],
+  ["/webhook-endpoints", { enabled_events: [], url: "https://a:b@shop.example" }, "enabled_events"],
+  ["/webhook-endpoints", { enabled_events: ["nothing"], url: 5 }, "enabled_events[0]"],
+  ["/webhook-endpoints", { url: `${NOWHERE}#x`, enabled_events: ["nothing"] }, "url"],
+  ["/webhook-endpoints", { url: `${NOWHERE}#x` }, "url"],
+  ["/checkout-sessions", { mode: "setup", plan: "plan_x", ...URLS, metadata: 1 }, "plan"],
+  ["/checkout-sessions", { plan: "plan_x", mode: "setup", success_url: 7 }, "plan"],
+  ["/checkout-sessions", { mode: "setup", metadata: 1, plan: "plan_x", ...URLS }, "metadata"],
+  ["/checkout-sessions", { mode: "setup", ...URLS, cancel_url: "http://shop.example", typo: 1 }, "cancel_url"],
+  ["/plans", { ...PLAN, ...NO_RETRIES, metadata: 1 }, "retry_logic.retry_intervals_days"],
+  ["/plans", { ...PLAN, metadata: 1, ...NO_RETRIES }, "metadata"],
+  ["/plans", { ...NO_RETRIES, name: "Gym" }, "retry_logic.retry_intervals_days"],
+  ["/nudges", { template: "payment_due", custom_message: "Hi", channels: [] }, "custom_message"],
+  ["/nudges", { channels: [], template: "payment_due", custom_message: "Hi" }, "channels"],
+  ["/charges", { payment_method: "pm_test_no", amount: 1 }, "payment_method"],
+  ["/charges", { customer: "cus_x", payment_method: "pm_test_no", amount: 5_000, currency: "NGN" }, "payment_method"],
+  ["/subscriptions", { customer: "cus_x", plan: "plan_x", payment_method: "pm_test_no" }, "payment_method"],
+  ["/subscriptions", { customer: "cus_x", payment_method: "pm_test_no" }, "payment_method"],
+]
+
+it.each(CASES)("POST %s %j: %s", async (path, body, param) => {
+  expect(refusal(await api.post(path, body))).toEqual([400, "parameter_invalid", param])
+})
+
+it("what is missing comes after what is wrong", async () => {
+  const needed = [
+    ["/checkout-sessions", { mode: "subscription", ...URLS }, "plan"],
+    ["/nudges", { customer: "cus_x", template: "custom" }, "custom_message"],
+  ] as const
+  for (const [path, body, param] of needed)
+    expect(refusal(await api.post(path, body))).toEqual([400, "parameter_missing", param])
+})
+
+it("what is not there comes before a clock that moves", async () => {
+  const clock = await createClock(api, "2026-01-01T00:00:00Z")
+  const customer = await createCustomer(api, { test_clock: clock })
+  const plan = await createPlan(api)
+  data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" }))
+  data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time: "2026-02-01T00:00:00Z" }), 202)
+  const charge = { customer, amount: 5_000, currency: "NGN" }
+  const missing = [
+    [await api.post("/charges", { ...charge, payment_method: "pm_none" }), "payment_method"],
+    [await api.post("/subscriptions", { customer, plan, payment_method: "pm_none" }), "payment_method"],
+    [await api.patch(`/customers/${customer}`, { default_payment_method: "pm_none" }), "default_payment_method"],
+    [await api.post("/nudges", { customer, template: "payment_due", subscription: "sub_none" }), "subscription"],
+  ] as const
+  for (const [answer, param] of missing) expect(refusal(answer)).toEqual([400, "resource_missing", param])
+  const moving = [
+    await api.post("/charges", { ...charge, payment_method: "pm_test_visa" }),
+    await api.post("/charges", charge),
+    await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_verve" }),
+    await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_verve" }),
+    await api.post("/nudges", { customer, template: "payment_due" }),
+  ]
+  for (const answer of moving) expect(refusal(answer)).toEqual([422, "test_clock_advancing", null])
+})
