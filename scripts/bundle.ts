@@ -52,7 +52,7 @@ export const bundle = async (entries: ReadonlyArray<string>): Promise<Bundle> =>
       input: Object.fromEntries(entries.map((entry) => [entryName(entry), join(ROOT, entry)])),
       plugins: [inPlace],
     })
-    await build.write({ dir: folder, entryFileNames: "[name].mjs" })
+    await build.write({ dir: folder, entryFileNames: "[name].mjs", chunkFileNames: "[name]-[hash].mjs" })
     await build.close()
     return { folder, remove }
   } catch (error) {
