@@ -158,14 +158,9 @@ export const subscriptionSetup = setup({
       const made = billFor(context, "resume", period, event.at, linesOfResume({ context, event }))
       return bill(made, { ...period, periodQuantity: context.quantity, pause: null })
     }),
-    billAgain: assign(({ context }) => ({
-      bill: {
-        ...context.bill!,
-        attempt: context.bill!.attempt + 1,
-        attemptedAt: context.dunning!.nextRetryAt!,
-        origin: "schedule" as const,
-        methodId: context.bill!.standIn,
-      },
+    /** When it is due; one that an attempt under way held up, when that has failed. */
+    billAgain: assign(({ context, event }) => ({
+      bill: furtherAttempt(context, event.at, { origin: "schedule", methodId: context.bill!.standIn }),
     })),
     billAtRequest: assign(({ context, event }) => {
       const methodId = event.type === "retry" ? (event.methodId ?? context.bill!.standIn) : null

@@ -46,7 +46,7 @@ export const flag = Schema.Boolean.annotate({ description: "true or false" })
 
 export const currency = Schema.Literal("NGN").annotate({ description: "NGN, the only currency" })
 
-const INSTANT = `a timestamp in UTC such as 2026-01-31T09:00:00Z, from ${FIRST_YEAR} to ${LAST_YEAR}`
+export const INSTANT = `a timestamp in UTC such as 2026-01-31T09:00:00Z, from ${FIRST_YEAR} to ${LAST_YEAR}`
 
 /** A real instant, as text (decision A8). */
 export const instant = Schema.String.annotate({ description: INSTANT })

@@ -6,7 +6,18 @@ import { CANCELLATION_REASONS } from "../../machines/periods.ts"
 import { SUBSCRIPTION_STATUSES } from "../../machines/status.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
-import { count, flag, id, instant, integer, metadata, metadataPatch, oneOf, textOrNull } from "../http/parameters.ts"
+import {
+  count,
+  flag,
+  INSTANT,
+  id,
+  instant,
+  integer,
+  metadata,
+  metadataPatch,
+  oneOf,
+  textOrNull,
+} from "../http/parameters.ts"
 import { common, exampleId, idOrObject, instant as instantShown, metadata as metadataShown } from "../http/response.ts"
 
 const { Boolean: Bool, Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
@@ -116,7 +127,7 @@ export type SubscriptionPatch = typeof SubscriptionPatch.Type
 export const SubscriptionPause = Struct({
   resumes_at: optionalKey(
     NullOr(instant).annotate({
-      description: "a timestamp in UTC such as 2026-01-31T09:00:00Z, or null to pause until resumed",
+      description: `${INSTANT}, or null to pause until resumed`,
     }),
   ),
   reason: optionalKey(textOrNull(500)),

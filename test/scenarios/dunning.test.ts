@@ -358,6 +358,67 @@ describe("a manual retry (decision E16)", () => {
     expect((await get(id)).retry).toMatchObject({ attempt: 1 })
   })
 
+  describe.each([
+    ["in one jump", []],
+    ["in steps", ["10:10", "10:20"]],
+  ])("that holds the automatic one back until it fails, %s", (_, steps) => {
+    /** Overdue by `method`, with an attempt under way from 09:20 to 10:20 of a day on which the automatic retry falls due at 10:00. */
+    const heldBack = async (plan: object, day: string, method: string) => {
+      const story = await subscribe(api, "2027-12-24T10:00:00Z", "pm_test_success", plan)
+      data(await api.patch(`/subscriptions/${story.id}`, { payment_method: method }))
+      await advance(api, story.clock, `${day}T09:20:00Z`)
+      const { latest_charge } = await get(story.id)
+      const attempt = data(await retry(latest_charge, { payment_method: "pm_test_pending_then_failed" }), 201)
+      expect(attempt.status).toBe("pending")
+      for (const at of [...steps, "10:30"]) await advance(api, story.clock, `${day}T${at}:00Z`)
+      return { ...story, shown: await get(story.id) }
+    }
+
+    it("buys the period from its own instant, where the one it is for is over", async () => {
+      const plan = { billing_cycle: "weekly", retry_logic: { retry_intervals_days: [7], max_attempts: 8 } }
+      const { id, shown } = await heldBack(plan, "2028-01-07", "pm_test_succeeds_on_attempt_3")
+      expect((await charges(api, id)).slice(1)).toEqual([
+        "2027-12-31T10:00 500000 failed #1",
+        "2028-01-07T09:20 500000 failed #2",
+        "2028-01-07T10:20 500000 succeeded #3",
+      ])
+      expect(shown).toMatchObject({
+        status: "active",
+        current_period_start: "2028-01-07T10:20:00.000Z",
+        current_period_end: "2028-01-14T10:20:00.000Z",
+        next_charge_at: "2028-01-14T10:20:00.000Z",
+      })
+      expect((await timeline(api, [id])).slice(-3)).toEqual([
+        "2028-01-07T10:20 charge.failed failed",
+        "2028-01-07T10:20 charge.succeeded succeeded",
+        "2028-01-07T10:20 subscription.recovered active",
+      ])
+    })
+
+    it("counts the next one from its own instant", async () => {
+      const plan = { retry_logic: { retry_intervals_days: [1, 3], max_attempts: 3 } }
+      const { shown } = await heldBack(plan, "2028-01-25", "pm_test_insufficient_funds")
+      expect(shown).toMatchObject({
+        status: "past_due",
+        retry: { attempt: 1, next_retry_at: "2028-01-28T10:20:00.000Z" },
+      })
+    })
+
+    it("escalates at its own instant", async () => {
+      const plan = { retry_logic: { retry_intervals_days: [1], max_attempts: 1 } }
+      const { id, shown } = await heldBack(plan, "2028-01-25", "pm_test_insufficient_funds")
+      expect(shown).toMatchObject({
+        status: "paused",
+        paused_at: "2028-01-25T10:20:00.000Z",
+        escalation: { triggered_at: "2028-01-25T10:20:00.000Z" },
+      })
+      expect((await timeline(api, [id])).slice(-2)).toEqual([
+        "2028-01-25T10:20 subscription.escalated paused",
+        "2028-01-25T10:20 subscription.paused paused",
+      ])
+    })
+  })
+
   it("is refused for anything but the newest failed charge of what is overdue", async () => {
     const { clock, id, charge } = await overdue()
     const [, , first] = await api.all(`/charges?subscription=${id}`)
