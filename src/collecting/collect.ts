@@ -3,7 +3,7 @@
  * come back in (settle.ts). Charges of the rails outside wait for their turn in a queue (railCharges.ts); here they are passed
  * over.
  */
-import { Cause, Effect, Exit } from "effect"
+import { Cause, Effect, Exit, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
@@ -36,6 +36,10 @@ export const NO_CODES: Codes = new Map()
 /** For how long what somebody else holds is waited for where others would wait along with it; and once that was in vain. */
 const PATIENCE_MS = 500
 const LAST_PATIENCE_MS = 10
+
+/** For how long who asks for charges waits for those that somebody is settling already, and how often it looks. */
+const IN_HAND_MS = 5_000
+const LOOK_AGAIN = Schedule.spaced(20)
 
 /** What is told of charges that are collected. */
 export interface Told {
@@ -231,7 +235,12 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
   // Who asks for some waits for them: a clock does not go on as long as one of its charges cannot be settled.
   if (conditions.length > 0) {
     yield* Effect.forEach(groups, finishing, { discard: true })
-    return yield* failOf(told)
+    yield* failOf(told)
+    // The recovery may have been faster: then they are in its hands for a moment longer.
+    const inHand = sql`SELECT FROM charge c WHERE c.runner IS NOT NULL AND ${sql.and(conditions)} LIMIT 1`
+    const settled = Effect.repeat(inHand, { until: (rows) => rows.length === 0, schedule: LOOK_AGAIN })
+    if (only.testClockId === undefined) yield* Effect.timeoutOption(settled, IN_HAND_MS)
+    return
   }
   const finished = yield* Effect.forEach(groups, (group) => Effect.exit(finishing(group)))
   const left = [...told.unsettled.values()]
