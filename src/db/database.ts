@@ -5,10 +5,15 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { type Config, ConfigProblem } from "../config/Config.ts"
 import { useEmbeddedServer } from "./embedded.ts"
 import { makePipeliningPool, transactionsOn } from "./pipelining.ts"
+import { sqlStateOf } from "./sqlState.ts"
 import { types } from "./types.ts"
 
-/** A web request holds a connection for a few milliseconds: enough for hundreds of requests at once. */
-const MAX_CONNECTIONS = 16
+/**
+ * What listens and what says that the process lives have one each; the others are shared by 32 statements each. They stand from the start: a
+ * pool that shrinks as its users go can be left with nothing but an attempt to connect that failed, for which nobody tries
+ * again (effect 4.1.0), and Postgres need only have been restarted for that.
+ */
+const OWN_CONNECTIONS = 12
 const CONNECT_LIMIT_MS = 5_000
 const KEEP_ALIVE_AFTER_MS = 10_000
 /** Nothing we do takes this long; a statement that does is stuck. */
@@ -51,7 +56,7 @@ export const poolConfig = (
  */
 export const poolLayer = (
   url: Redacted.Redacted<string>,
-  maxConnections = MAX_CONNECTIONS,
+  maxConnections: number,
   settings: Readonly<Record<string, string>> = {},
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
   PgClient.layer({ ...poolConfig(url, maxConnections, settings), multiplex: true })
@@ -66,15 +71,16 @@ export const PLANNED_ONCE = { plan_cache_mode: "force_generic_plan" } as const
 const MAX_TRANSACTIONS = 10
 
 /**
- * The service's own pool: as {@link poolLayer}, with connections of their own for transactions, whose statements are planned once
- * and may go out in one go.
+ * The service's own pool: as {@link poolLayer}, of a size that stays, with connections of their own for transactions, whose statements
+ * are planned once and may go out in one go.
  */
 export const serviceLayer = (
   url: Redacted.Redacted<string>,
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
   Layer.effectContext(
     Effect.gen(function* () {
-      const context = yield* Layer.build(poolLayer(url))
+      const config = { ...poolConfig(url, OWN_CONNECTIONS, {}), minConnections: OWN_CONNECTIONS, multiplex: true }
+      const context = yield* Layer.build(PgClient.layer(config))
       const client = Context.get(context, PgClient.PgClient)
       const { take } = yield* makePipeliningPool(poolConfig(url, MAX_TRANSACTIONS, PLANNED_ONCE))
       Object.assign(client, { withTransaction: transactionsOn(client, take) })
@@ -89,13 +95,21 @@ export const onDatabase = (url: Redacted.Redacted<string>, database: string): Re
   return Redacted.make(other.href)
 }
 
+/** What Postgres says where somebody else has made the database since, or is making it. */
+const MADE_MEANWHILE = ["42P04", "23505"]
+
 /** Creates the database that `url` names where the server lacks it. */
 const createDatabase = (url: Redacted.Redacted<string>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const name = new URL(Redacted.value(url)).pathname.slice(1)
     const found = yield* sql`SELECT 1 FROM pg_database WHERE datname = ${name}`
-    if (found.length === 0) yield* sql`CREATE DATABASE ${sql(name)}`.unprepared
+    if (found.length > 0) return
+    yield* Effect.catchIf(
+      sql`CREATE DATABASE ${sql(name)}`.unprepared,
+      (error) => MADE_MEANWHILE.includes(sqlStateOf(error) ?? ""),
+      () => Effect.void,
+    )
   }).pipe(Effect.provide(poolLayer(onDatabase(url, "postgres"), 1)))
 
 /** The address of the database to use; the embedded server runs while the scope is open. */

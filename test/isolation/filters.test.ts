@@ -30,7 +30,7 @@ const services = () =>
     Layer.provideMerge(Layer.merge(Nudging.layer(null), Views.layer)),
     Layer.provideMerge(Origin.layer("http://localhost")),
     Layer.provideMerge(SharedSecrets.layer),
-    Layer.provideMerge(Layer.merge(poolLayer(database.url()), Vault.layer(KEYS))),
+    Layer.provideMerge(Layer.merge(poolLayer(database.url(), 4), Vault.layer(KEYS))),
   )
 type Services = Layer.Success<ReturnType<typeof services>>
 
