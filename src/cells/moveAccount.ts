@@ -38,7 +38,7 @@ import {
   readMove,
   takeBack,
 } from "./standing.ts"
-import type { MovedTable } from "./tables.ts"
+import { analyse, type MovedTable } from "./tables.ts"
 
 /** How far behind the target may be as the account is fenced: what it is behind by, callers wait for. */
 const NEAR_MS = 300
@@ -119,6 +119,7 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
   yield* at("target", copied(here))
   if (here.state === "copying") {
     yield* progress("proving")
+    yield* at("target", analyse(tables))
     yield* at("target", prove(account, replayables))
     for (let look = 0; look < LOOKS && (yield* at("source", catchUp(here, target))) > NEAR_MS; look++) {}
     yield* progress("fencing")

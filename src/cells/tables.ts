@@ -40,6 +40,13 @@ export const movedTables = Effect.gen(function* () {
   })
 })
 
+/** Counts tables that were just filled: as what plans were made of, they were empty, and each row would be looked for among all. */
+export const analyse = (tables: ReadonlyArray<MovedTable>) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`ANALYZE ${sql.csv(tables.map(({ name }) => sql`${sql(name)}`))}`.unprepared,
+  )
+
 /** How many rows an account has in a table, and how often those that count it have changed. */
 interface Counted {
   readonly rows: number
