@@ -1,15 +1,12 @@
 /** What the hosted pages are opened for: sessions and payment links, and what the merchant sees of them afterwards. */
-import { Effect } from "effect"
 import type { Api } from "./api.ts"
-import type { Sql, TestDatabase } from "./database.ts"
+import type { TestDatabase } from "./database.ts"
+import { holdTable } from "./hold.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually, subscribe } from "./story.ts"
 
 export const PRICE = 500_000
 /** Of customers on a clock. */
 export const START = "2027-03-01T09:00:00Z"
-
-/** Longer than writes wait for a row, after which waiting for them is of no use. */
-const HELD_MS = 30_000
 
 export interface Hosted {
   readonly id: string
@@ -73,25 +70,10 @@ export const whileHeld = async (
   table: string,
   work: (waited: (count: number) => Promise<unknown>) => Promise<void>,
 ): Promise<void> => {
-  const [reached, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const holding = database.run((sql) =>
-    sql.withTransaction(
-      Effect.gen(function* () {
-        yield* sql.unsafe(`LOCK TABLE ${table} IN EXCLUSIVE MODE`)
-        reached.resolve()
-        yield* Effect.promise(() => release.promise)
-      }),
-    ),
-  )
-  await Promise.race([reached.promise, holding])
-  const waiting = (sql: Sql) => sql`
-    SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  const held = await holdTable(database, table)
   try {
-    await work((count) =>
-      eventually(async () => ((await database.run(waiting)).length >= count ? true : undefined), HELD_MS),
-    )
+    await work(held.stands)
   } finally {
-    release.resolve()
-    await holding
+    await held.release()
   }
 }
