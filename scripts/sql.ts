@@ -8,7 +8,7 @@ import { readConfig } from "../src/config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../src/db/database.ts"
 import { migrate } from "../src/db/migrate.ts"
 
-const COMMAND = `PGOPTIONS='-c role=finance_reader' psql "$(npm run --silent cli -- db url)"`
+const COMMAND = `PGOPTIONS='-c role=finance_reader' psql "$(npm run --silent cli -- db url | sed 's/^url: //')"`
 /** Nobody's query holds up the service for longer. */
 const LIMIT = "60s"
 
@@ -41,8 +41,8 @@ const program = Effect.gen(function* () {
   // The role comes with the migrations.
   yield* Effect.provide(migrate, poolLayer(url, 1))
   const status = open(new URL(Redacted.value(url)))
-  if (status === null) process.stdout.write(`There is no psql here. Where there is one:\n\n  ${COMMAND}\n`)
-  return status ?? 0
+  if (status === null) process.stderr.write(`There is no psql here. Where there is one:\n\n  ${COMMAND}\n`)
+  return status ?? 1
 }).pipe(Effect.scoped)
 
 process.exit(await Effect.runPromise(program))

@@ -110,7 +110,7 @@ const open = Command.make(
   Effect.fn("ledger.reopen")(function* ({ month, reason }) {
     if (!isMonth(month))
       return yield* new BadUsage({ message: `YYYY-MM must be a month such as 2026-01, not ${month}.` })
-    if (reason.length > 500) return yield* new Refused({ message: "--reason has more than 500 characters." })
+    if (reason.length > 500) return yield* new BadUsage({ message: "--reason has more than 500 characters." })
     const state = yield* reopen(month, reason)
     if (state !== undefined && "moving" in state) return yield* areMoving(state.moving)
     if (state === undefined) {

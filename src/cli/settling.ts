@@ -41,8 +41,10 @@ export const settleFile = Effect.fnUntraced(function* (rail: RailName, file: str
     ),
   )
   const result = yield* settling.finish()
+  const { unmatchedCount } = settling
+  const listed = unmatchedCount > result.unmatched.length ? ` (the first ${result.unmatched.length} are listed)` : ""
   yield* progress.end(
-    `${rows} rows read, ${result.matched} matched, ${result.booked} booked, ${result.unmatched.length} unmatched.`,
+    `${rows} rows read, ${result.matched} matched, ${result.booked} booked, ${unmatchedCount} unmatched${listed}.`,
   )
   return result
 })

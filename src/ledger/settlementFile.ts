@@ -1,6 +1,6 @@
 /** Files of rails that say what they paid out, row by row (docs/ledger.md): their columns, read into kobo and days. */
 import { createReadStream } from "node:fs"
-import { parse } from "csv-parse"
+import { type Info, parse } from "csv-parse"
 import { Data } from "effect"
 import { lineOf, referenceIn } from "../rail/fields.ts"
 import { fromPaystack } from "../rail/paystack/answers.ts"
@@ -9,7 +9,7 @@ import { FIRST_YEAR, LAST_YEAR } from "../time.ts"
 
 /** What a rail says of one payment. */
 export interface SettledRow {
-  /** Of the file, from 2: the first is the names. */
+  /** Of the file as a spreadsheet counts, empty lines too, from 2: the first is the names. */
   readonly row: number
   /** In our spelling. */
   readonly reference: string
@@ -203,6 +203,7 @@ export async function* settledRows(
   const rows = file.pipe(
     parse({
       bom: true,
+      info: true,
       columns: (names: ReadonlyArray<string>) => {
         header = names.map(plain)
         return [...header]
@@ -215,12 +216,12 @@ export async function* settledRows(
   )
   file.on("error", (error) => rows.destroy(error))
   let reader: Reader | undefined
-  let row = 1
+  let records = 0
   try {
-    for await (const cells of rows) {
-      row++
+    for await (const { record, info } of rows as AsyncIterable<{ readonly record: Cells; readonly info: Info }>) {
+      records++
       reader ??= new Reader(rail, header)
-      const read = reader.read(cells as Cells, row)
+      const read = reader.read(record, 1 + records + info.empty_lines)
       if (read !== undefined) yield read
       onBytes(file.bytesRead)
     }
@@ -230,5 +231,5 @@ export async function* settledRows(
     if (code?.startsWith("CSV_")) throw new BadFile({ message: `--file is no CSV: ${message.split("\n")[0]}` })
     throw new BadFile({ message: `--file cannot be read: ${path}.` })
   }
-  if (row === 1) new Reader(rail, header)
+  if (records === 0) new Reader(rail, header)
 }

@@ -8,20 +8,30 @@ import { SqlClient } from "effect/sql"
 import { records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { RailName } from "../rail/Rail.ts"
+import type { LedgerAccount } from "./chart.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { dayOf } from "./schedule.ts"
 import type { SettledRow } from "./settlementFile.ts"
 
 /**
- * A payment that does not match, and why: `unknown_reference`, `other_rail`, `amount_differs` (the difference is in suspense),
- * `duplicate` (the file has it before), `not_paid_out`, `not_deducted` (it went back after it was paid out).
+ * A payment that does not match, and why: `unknown_reference`, `other_rail`, `amount_differs` and `payout_differs` (from the amount
+ * less the fee; both: the difference is in suspense), `booked_otherwise` (an earlier file paid it out with another fee or payout,
+ * and that stands), `duplicate` (the file has it before), `not_paid_out`, `not_deducted` (it went back after it was paid out).
  */
 export interface Unmatched {
   /** Where it is found: in the rail's file, or in our books. */
   readonly side: "file" | "books"
   readonly reference: string
-  readonly reason: "unknown_reference" | "other_rail" | "amount_differs" | "duplicate" | "not_paid_out" | "not_deducted"
-  /** The rail's amount, or the one in our books. */
+  readonly reason:
+    | "unknown_reference"
+    | "other_rail"
+    | "amount_differs"
+    | "payout_differs"
+    | "booked_otherwise"
+    | "duplicate"
+    | "not_paid_out"
+    | "not_deducted"
+  /** What the rail paid out where that is what differs; else its amount, or the one in our books. */
   readonly amount_kobo: number
   readonly account: string | null
   /** The row of the file. */
@@ -55,8 +65,19 @@ interface Taken extends Tenant {
   /** What the rail took, and what of that it sent back. */
   readonly taken_kobo: number
   readonly returned_kobo: number
-  /** The keys under which something of it is settled already. */
-  readonly settled: ReadonlyArray<string>
+  /** The lines of what is settled of it already, each with the key of its entry. */
+  readonly settled: ReadonlyArray<{ readonly key: string; readonly account: LedgerAccount; readonly kobo: number }>
+}
+
+/** What an entry says of a payout. */
+type Booked = Pick<SettledRow, "amountKobo" | "feeKobo" | "paidOutKobo">
+
+/** What is booked under a key; undefined: nothing. */
+const bookedOf = ({ settled }: Taken, key: string): Booked | undefined => {
+  const lines = settled.filter((line) => line.key === `settled:${key}`)
+  if (lines.length === 0) return undefined
+  const of = (account: LedgerAccount) => lines.find((line) => line.account === account)?.kobo ?? 0
+  return { amountKobo: 0 - of("clearing"), feeKobo: of("rail_fees"), paidOutKobo: of("bank") }
 }
 
 const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) {
@@ -64,19 +85,22 @@ const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) 
   const rows = [...references].map((reference) => ({ reference }))
   const taken = yield* sql<Taken>`
     SELECT e.account_id, e.livemode, e.charge_id AS reference, max(e.customer_id) AS customer_id, max(e.subscription_id) AS subscription_id, max(e.plan_id) AS plan_id,
-      max(e.bill_no) AS bill_no, max(e.test_clock_id) AS test_clock_id, min(l.detail) FILTER (WHERE e.event <> 'settled') AS rail,
-      coalesce(sum(l.amount_kobo) FILTER (WHERE l.amount_kobo > 0 AND e.event <> 'settled'), 0)::bigint AS taken_kobo,
-      coalesce(-sum(l.amount_kobo) FILTER (WHERE e.event = 'refunded'), 0)::bigint AS returned_kobo,
-      coalesce(jsonb_agg(DISTINCT e.idempotency_key) FILTER (WHERE e.event = 'settled'), '[]') AS settled
+      max(e.bill_no) AS bill_no, max(e.test_clock_id) AS test_clock_id,
+      min(l.detail) FILTER (WHERE l.ledger_account = 'clearing' AND e.event <> 'settled') AS rail,
+      coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing' AND l.amount_kobo > 0 AND e.event <> 'settled'), 0)::bigint AS taken_kobo,
+      coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing' AND e.event = 'refunded'), 0)::bigint AS returned_kobo,
+      coalesce(jsonb_agg(jsonb_build_object('key', e.idempotency_key, 'account', l.ledger_account, 'kobo', l.amount_kobo)) FILTER (WHERE e.event = 'settled'), '[]') AS settled
     FROM ${records(rows, { reference: "text" })} r
     JOIN ledger_entry e ON e.charge_id = r.reference
-    LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
+    JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
     GROUP BY e.account_id, e.livemode, e.charge_id
-    HAVING bool_or(l.amount_kobo > 0 AND e.event <> 'settled')`
+    HAVING bool_or(l.ledger_account = 'clearing' AND l.amount_kobo > 0 AND e.event <> 'settled')`
   return new Map(taken.map((one) => [one.reference, one]))
 })
 
 const today = () => new Date().toISOString().slice(0, 10)
+/** As rails count days: in Nigeria, where it may be tomorrow already. */
+const todayThere = () => new Date(Date.now() + 3_600_000).toISOString().slice(0, 10)
 
 /** A payment is paid out once, and what the rail deducts for what it sent back is deducted once. */
 const keyOf = ({ reference, amountKobo }: SettledRow): string => (amountKobo < 0 ? `${reference}:returned` : reference)
@@ -86,6 +110,10 @@ const expectedOf = ({ amountKobo }: SettledRow, { taken_kobo, returned_kobo }: T
   if (amountKobo < 0) return -returned_kobo
   return amountKobo === taken_kobo ? taken_kobo : taken_kobo - returned_kobo
 }
+
+/** Nothing paid out and nothing kept, though the rail has something of it. */
+const saysNothing = (row: SettledRow, taken: Taken): boolean =>
+  row.amountKobo === 0 && row.feeKobo === 0 && row.paidOutKobo === 0 && expectedOf(row, taken) !== 0
 
 const entryOf = (rail: RailName, row: SettledRow, taken: Taken): ReadonlyArray<NewEntry> => {
   const day = row.settledOn ?? row.paidOn ?? today()
@@ -118,6 +146,8 @@ export class Settling {
   payouts = 0
   booked = 0
   readonly unmatched: Array<Unmatched> = []
+  /** How many do not match; the first of them are in `unmatched`. */
+  unmatchedCount = 0
   /** The accounts that are in the file, and the last day that it is about. */
   readonly #accounts = new Map<string, Tenant>()
   #lastDay = ""
@@ -129,10 +159,11 @@ export class Settling {
   /** What the file has said already. */
   readonly #seen = new Set<string>()
 
-  #leave(reason: Unmatched["reason"], row: SettledRow, account: string | null): void {
+  #leave(reason: Unmatched["reason"], { reference, row, amountKobo, paidOutKobo }: SettledRow, account: string | null) {
+    this.unmatchedCount++
     if (this.unmatched.length >= MAX_UNMATCHED) return
-    const { reference, amountKobo: amount_kobo } = row
-    this.unmatched.push({ side: "file", reference, reason, amount_kobo, account, row: row.row })
+    const amount_kobo = reason === "payout_differs" || reason === "booked_otherwise" ? paidOutKobo : amountKobo
+    this.unmatched.push({ side: "file", reference, reason, amount_kobo, account, row })
   }
 
   #note(row: SettledRow, taken: Taken): void {
@@ -149,6 +180,21 @@ export class Settling {
     if (day > this.#lastDay) this.#lastDay = day
   }
 
+  /** Compares a row with the books, and returns the entry that it makes. */
+  #match(row: SettledRow, taken: Taken, booked: Booked | undefined): ReadonlyArray<NewEntry> {
+    const { amountKobo, feeKobo, paidOutKobo } = row
+    if (booked !== undefined && (booked.feeKobo !== feeKobo || booked.paidOutKobo !== paidOutKobo)) {
+      this.#leave("booked_otherwise", row, taken.account_id)
+      return []
+    }
+    this.#note(row, taken)
+    // What the rail paid out is at the bank: what our books do not explain of it is in suspense.
+    if ((booked?.amountKobo ?? expectedOf(row, taken)) !== amountKobo)
+      this.#leave("amount_differs", row, taken.account_id)
+    if (amountKobo - feeKobo !== paidOutKobo) this.#leave("payout_differs", row, taken.account_id)
+    return booked === undefined ? entryOf(this.#rail, row, taken) : []
+  }
+
   /** Books a batch of rows, in the running transaction. */
   readonly settle = Effect.fnUntraced({ self: this }, function* (this: Settling, rows: ReadonlyArray<SettledRow>) {
     const sql = yield* SqlClient.SqlClient
@@ -156,18 +202,19 @@ export class Settling {
     yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 0)`
     const all = yield* readTaken(new Set(rows.map(({ reference }) => reference)))
     const entries: Array<NewEntry> = []
+    const [day, seen] = [todayThere(), this.#seen]
     for (const row of rows) {
       const taken = all.get(row.reference)
       const key = keyOf(row)
       if (taken === undefined) this.#leave("unknown_reference", row, null)
       else if (taken.rail !== this.#rail) this.#leave("other_rail", row, taken.account_id)
-      else if (this.#seen.has(key)) this.#leave("duplicate", row, taken.account_id)
+      else if (seen.has(key)) this.#leave("duplicate", row, taken.account_id)
+      // Announced, or left out of the payout: it comes with a later file.
+      else if ((row.settledOn ?? "") > day || saysNothing(row, taken))
+        this.#leave("not_paid_out", row, taken.account_id)
       else {
-        this.#seen.add(key)
-        this.#note(row, taken)
-        // What the rail paid out is at the bank: what our books do not explain of it is in suspense.
-        if (expectedOf(row, taken) !== row.amountKobo) this.#leave("amount_differs", row, taken.account_id)
-        if (!taken.settled.includes(`settled:${key}`)) entries.push(...entryOf(this.#rail, row, taken))
+        seen.add(key)
+        entries.push(...this.#match(row, taken, bookedOf(taken, key)))
       }
     }
     yield* postEntries(entries)
@@ -178,9 +225,9 @@ export class Settling {
   readonly finish = Effect.fnUntraced({ self: this }, function* (this: Settling) {
     const sql = yield* SqlClient.SqlClient
     for (const { account_id, livemode } of this.#accounts.values()) {
-      const room = 2 * MAX_UNMATCHED - this.unmatched.length
-      const open = yield* sql<{ readonly reference: string; readonly kobo: number }>`
-        SELECT reference, CASE WHEN held < 0 THEN held ELSE due END AS kobo
+      const room = Math.max(0, 2 * MAX_UNMATCHED - this.unmatched.length)
+      const open = yield* sql<{ readonly reference: string; readonly kobo: number; readonly found: number }>`
+        SELECT reference, CASE WHEN held < 0 THEN held ELSE due END AS kobo, count(*) OVER () AS found
         FROM (
           SELECT e.charge_id AS reference, sum(l.amount_kobo)::bigint AS held,
             coalesce(sum(l.amount_kobo) FILTER (WHERE l.effective_on <= ${this.#lastDay}::date OR e.event IN ('settled', 'refunded')), 0)::bigint AS due
@@ -189,8 +236,9 @@ export class Settling {
           GROUP BY e.charge_id
         ) of_charge
         WHERE held < 0 OR (held > 0 AND due > 0)
-        ORDER BY reference LIMIT ${Math.max(0, room)}`
-      for (const { reference, kobo } of open)
+        ORDER BY reference LIMIT ${Math.max(1, room)}`
+      this.unmatchedCount += open[0]?.found ?? 0
+      for (const { reference, kobo } of open.slice(0, room))
         this.unmatched.push({
           side: "books",
           reference,

@@ -331,6 +331,13 @@ describe("cancelling", () => {
       { event: "deposit_cancelled", ledger_account: "cancellation_fees", amount_kobo: -10_000 },
       { event: "deposit_cancelled", ledger_account: "refunds_payable", amount_kobo: -90_000 },
     ])
+    const held = await database.run(
+      (sql) =>
+        sql`SELECT paid_kobo, delivered_kobo, returned_kobo, kept_kobo, balance_kobo FROM finance.deposits WHERE plan = ${plan.id}`,
+    )
+    expect(held).toEqual([
+      { paid_kobo: 100_000, delivered_kobo: 0, returned_kobo: 90_000, kept_kobo: 10_000, balance_kobo: 0 },
+    ])
   })
 
   it("is refused once everything is paid", async () => {

@@ -63,6 +63,14 @@ describe("a rail's file", () => {
     ])
   })
 
+  it("has its rows counted as a spreadsheet counts them, with empty ones", async () => {
+    const text = 'Reference,Amount,Fees,Settlement ID\n\nchg-1,1,0,"a\nb"\n\n\nchg-2,1,0,\n'
+    expect((await read("paystack", text)).map(({ reference, row }) => [reference, row])).toEqual([
+      ["chg_1", 3],
+      ["chg_2", 6],
+    ])
+  })
+
   it("is read as Flutterwave has it, with all that it keeps; of three amounts two will do", async () => {
     const text =
       "tx_ref,charged_amount,app_fee,stampduty_charge,settlement_date,settlement_id\nchg_1,1000,14,50,2026-02-02,RV3\n"
@@ -325,6 +333,73 @@ describe("cli ledger settle", () => {
       unmatched: [{ reference: "chg_e3", reason: "not_paid_out", amount_kobo: 1_000 }],
     })
     expect(await settle(earlier)).toMatchObject({ booked: 0, unmatched: [] })
+  })
+
+  it("says where a payout is not the amount less the fee, and what an earlier file has booked otherwise", async () => {
+    const account = await paid("paystack", { chg_g1: 500_000, chg_g2: 10_000 })
+    const names = "Reference,Transaction Date,Amount,Fees,Amount Due,Settlement Date,Settlement ID"
+    const settle = async (...rows: ReadonlyArray<string>) =>
+      (await cli("settle", "--rail", "paystack", "--file", fileOf([names, ...rows].join("\n")))).document
+    const [short, other] = ["chg-g1,2026-01-31,5000,75,4900,2026-02-01,P1", "chg-g2,2026-01-31,100,1,99,2026-02-01,P1"]
+    const differs = {
+      side: "file",
+      reference: "chg_g1",
+      reason: "payout_differs",
+      amount_kobo: 490_000,
+      account,
+      row: 2,
+    }
+    for (const booked of [2, 0])
+      expect(await settle(short, other)).toEqual({
+        matched: 2,
+        fees: 7_600,
+        payouts: 499_900,
+        booked,
+        unmatched: [differs],
+      })
+    const books = { bank: 499_900, one_off_revenue: -510_000, rail_fees: 7_600, suspense: 2_500 }
+    expect(await balances(account)).toEqual(books)
+    // A later file that says otherwise books nothing, and counts as nothing.
+    expect(await settle("chg-g1,2026-01-31,5000,75,4925,2026-02-02,P2", other)).toEqual({
+      matched: 1,
+      fees: 100,
+      payouts: 9_900,
+      booked: 0,
+      unmatched: [{ ...differs, reason: "booked_otherwise", amount_kobo: 492_500 }],
+    })
+    expect(await balances(account)).toEqual(books)
+  })
+
+  it("leaves a payment open that a file announces or lists with nothing, until one has paid it out", async () => {
+    const account = await paid("paystack", { chg_h1: 500_000, chg_h2: 10_000 })
+    const names = "Reference,Amount,Fees,Amount Due,Settlement Date"
+    const settle = async (...rows: ReadonlyArray<string>) =>
+      (await cli("settle", "--rail", "paystack", "--file", fileOf([names, ...rows].join("\n")))).document
+    const ahead = new Date(Date.now() + 3 * 86_400_000).toISOString().slice(0, 10)
+    const notYet = await settle(`chg-h1,5000,75,4925,${ahead}`, "chg-h2,0,0,0,2026-02-01")
+    expect(notYet).toMatchObject({ matched: 0, fees: 0, payouts: 0, booked: 0 })
+    expect(notYet.unmatched).toMatchObject([
+      { side: "file", reference: "chg_h1", reason: "not_paid_out", amount_kobo: 500_000, row: 2 },
+      { side: "file", reference: "chg_h2", reason: "not_paid_out", amount_kobo: 0, row: 3 },
+    ])
+    expect(await settle("chg-h1,5000,75,4925,2026-02-03", "chg-h2,100,1,99,2026-02-03")).toMatchObject({
+      matched: 2,
+      booked: 2,
+      unmatched: [],
+    })
+    expect(await balances(account)).toEqual({ bank: 502_400, one_off_revenue: -510_000, rail_fees: 7_600 })
+  })
+
+  it("shows in its view what paid out nothing but a fee, on the day of the bank's statement", async () => {
+    const account = await paid("paystack", { chg_i1: 500 })
+    const file = fileOf("Reference,Amount,Fees,Settlement Date\nchg_i1,5,5,2026-02-01")
+    expect((await cli("settle", "--rail", "paystack", "--file", file)).document).toMatchObject({ booked: 1 })
+    expect(
+      await database.run(
+        (sql) => sql`
+          SELECT settled_on::text AS settled_on, rail, amount_kobo, fee_kobo, paid_out_kobo FROM finance.settlements WHERE account_id = ${account}`,
+      ),
+    ).toEqual([{ settled_on: "2026-02-01", rail: "paystack", amount_kobo: 500, fee_kobo: 500, paid_out_kobo: 0 }])
   })
 
   it("goes on after a crash in the middle, and books nothing twice", async () => {

@@ -175,6 +175,27 @@ describe("cancelling (decisions E12, E13)", () => {
     expect(await view()).toEqual([{ state: "unbilled", units: 8, amount_kobo: 2_000 }])
   })
 
+  it("in a trial leaves nothing unbilled: units of trials are free", async () => {
+    const free = { overage_per_unit: 250 }
+    const { id, clock } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_insufficient_funds", free, {
+      trial_days: 10,
+    })
+    const { id: left } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", free, { trial_days: 10 })
+    const view = () =>
+      database.run(
+        (sql) =>
+          sql`SELECT subscription, units FROM finance.unbilled_units WHERE subscription IN (${id}, ${left}) ORDER BY 1`,
+      )
+    for (const one of [id, left]) data(await api.post(`/subscriptions/${one}/unit-records`, { quantity: 8 }), 201)
+    data(await api.post(`/subscriptions/${left}/cancel`))
+    expect(await view()).toEqual([])
+    // The first payment fails: what is served from then on is not free any more.
+    await advance(api, clock, "2025-01-11T00:30:00Z")
+    data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 3 }), 201)
+    data(await api.post(`/subscriptions/${id}/cancel`))
+    expect(await view()).toEqual([{ subscription: id, units: 3 }])
+  })
+
   it("while a trial's first payment, or a renewal, is pending owes back what still comes in (E15)", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_bank_account", {}, { trial_days: 10 })
     await advance(api, clock, "2025-01-11T00:30:00Z")
