@@ -18,6 +18,7 @@ import {
   detach,
   type Move,
   publish,
+  reached,
   subscribe,
   subscriptionOf,
   unpublish,
@@ -51,7 +52,7 @@ const CATCH_UP_LIMIT_MS = 30_000
 export const STEPS = ["copying", "proving", "fencing", "fenced", "compared", "opened", "left", "put aside"] as const
 export type Step = (typeof STEPS)[number]
 
-/** What sends callers to the cell in which an account lives (haproxy.ts). */
+/** What sends callers to the cell in which an account lives (haproxy.ts). With no entries it fails where nobody could be told. */
 export type Route = (entries: ReadonlyArray<readonly [key: string, cell: string]>) => Effect.Effect<void, CellsApart>
 
 export interface MoveOptions extends Databases {
@@ -116,6 +117,7 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
   if (!begun) yield* at("target", putAside([...tables, MARKS], account, undefined))
   yield* at("source", publish(here, tables, begun))
   yield* at("target", subscribe(here, from))
+  yield* at("source", reached(here))
   yield* at("target", copied(here))
   if (here.state === "copying") {
     yield* progress("proving")
@@ -172,6 +174,8 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
   const sides = yield* sidesOf(options)
   const { at, tables } = sides
   const cell = yield* requireJoined(sides)
+  // Found out before anything rests on it: once the account has opened there, callers have to be sent after it.
+  yield* route([])
   const standing = yield* at("source", readMove(account))
   if (standing !== undefined && !isLeaving(standing))
     return yield* apart(

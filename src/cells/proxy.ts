@@ -38,7 +38,7 @@ const mapOf = Effect.fnUntraced(function* (address: string) {
   return `#${id}`
 })
 
-/** Has proxies send what they know by these keys to these cells from now on. */
+/** Has proxies send what they know by these keys to these cells from now on; fails where one cannot be told, without keys too. */
 export const tellProxies = Effect.fnUntraced(function* (
   addresses: ReadonlyArray<string>,
   entries: ReadonlyArray<readonly [key: string, cell: string]>,

@@ -56,14 +56,36 @@ export const publish = Effect.fnUntraced(function* (
     WHERE NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id})`
 })
 
-/** At the target: begins to copy. `from` is how the target's server reaches the source's database. */
-export const subscribe = Effect.fnUntraced(function* ({ account_id, move_id }: Move, from: Redacted.Redacted<string>) {
+/** At the target: begins to copy, or goes on. `from` is how the target's server reaches the source's database, by now. */
+export const subscribe = Effect.fnUntraced(function* (move: Move, from: Redacted.Redacted<string>) {
   const sql = yield* SqlClient.SqlClient
-  if ((yield* subscriptionOf({ account_id, move_id })) !== undefined) return
+  const { move_id } = move
+  const connection = `CONNECTION ${quoted(Redacted.value(from))}`
+  const begun = (yield* subscriptionOf(move)) !== undefined
   yield* sql.unsafe(
-    `CREATE SUBSCRIPTION ${move_id} CONNECTION ${quoted(Redacted.value(from))} PUBLICATION ${move_id}
-     WITH (create_slot = false, slot_name = ${quoted(move_id)}, copy_data = true, synchronous_commit = 'on')`,
+    begun
+      ? `ALTER SUBSCRIPTION ${move_id} ${connection}`
+      : `CREATE SUBSCRIPTION ${move_id} ${connection} PUBLICATION ${move_id}
+         WITH (create_slot = false, slot_name = ${quoted(move_id)}, copy_data = true, synchronous_commit = 'on')`,
   ).unprepared
+})
+
+/** How long the target's server may take to reach the source's. It tries every five seconds. */
+const REACH_LIMIT_MS = 20_000
+
+/** At the source: fails unless the target's server comes to fetch what is published. */
+export const reached = Effect.fnUntraced(function* ({ move_id }: Move) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`SELECT 1 FROM pg_replication_slots WHERE slot_name = ${move_id} AND active`.pipe(
+    Effect.repeat({ until: (rows) => rows.length > 0, schedule: Schedule.spaced(LOOK_EVERY_MS) }),
+    Effect.timeoutOrElse({
+      duration: REACH_LIMIT_MS,
+      orElse: () =>
+        apart(
+          "The target's Postgres does not reach this cell's by the address in DATABASE_URL: the log of the target's says why.",
+        ),
+    }),
+  )
 })
 
 /** Failures after which somebody has to look why. */

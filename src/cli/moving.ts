@@ -8,9 +8,10 @@ import { Installation, vaultOfServers } from "./Installation.ts"
 import { openDatabase } from "./otherCells.ts"
 import { Progress } from "./progress.ts"
 
-/** A copy takes as long as it takes; what is counted and compared is an account's worth of rows. */
+/** A copy takes as long as it takes; what is counted and compared is an account's worth of rows. For a mover that died it ends. */
 const SETTINGS = {
   statement_timeout: "0",
+  client_connection_check_interval: "5s",
   idle_in_transaction_session_timeout: "0",
   enable_seqscan: "on",
   enable_hashjoin: "on",

@@ -4,7 +4,8 @@ import { SqlClient, SqlError } from "effect/sql"
 import { describe, expect, it } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
 import { Cell } from "../../src/cell.ts"
-import { moveAccount } from "../../src/cells/moveAccount.ts"
+import { moveAccount, type Route } from "../../src/cells/moveAccount.ts"
+import { tellProxies } from "../../src/cells/proxy.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { Vault } from "../../src/secret/Vault.ts"
 import { createApi } from "../support/api.ts"
@@ -44,27 +45,37 @@ const stateOf = (side: 0 | 1, account: string) =>
     ),
   )
 
+/** Moves an account from the first cell in this process. */
+const moving = (
+  account: string,
+  {
+    target = (sql) => sql,
+    route = () => Effect.void,
+  }: { readonly target?: (sql: SqlClient.SqlClient) => SqlClient.SqlClient; readonly route?: Route },
+) =>
+  Effect.gen(function* () {
+    return yield* moveAccount({
+      account,
+      source: yield* client(url(0)),
+      target: target(yield* client(url(1))),
+      from: Redacted.make(url(0)),
+      replayables: [],
+      route,
+      progress: () => Effect.void,
+    })
+  }).pipe(
+    Effect.scoped,
+    Effect.provide(Layer.merge(Vault.layer(KEYS), Layer.succeed(Cell, CELLS[0]))),
+    Effect.exit,
+    Effect.runPromise,
+  )
+
 describe("an account", () => {
   it("stays closed at its source where nobody knows whether it has opened at the target", async () => {
     const { account, keys } = await createMerchant("Nobody knows")
     const here = createApi(origins[0]!, keys.sk_test)
     const there = createApi(origins[1]!, keys.sk_test)
-    const moved = await Effect.gen(function* () {
-      return yield* moveAccount({
-        account: account.id,
-        source: yield* client(url(0)),
-        target: losing(yield* client(url(1)), account.id),
-        from: Redacted.make(url(0)),
-        replayables: [],
-        route: () => Effect.void,
-        progress: () => Effect.void,
-      })
-    }).pipe(
-      Effect.scoped,
-      Effect.provide(Layer.merge(Vault.layer(KEYS), Layer.succeed(Cell, CELLS[0]))),
-      Effect.exit,
-      Effect.runPromise,
-    )
+    const moved = await moving(account.id, { target: (sql) => losing(sql, account.id) })
     expect(Exit.isFailure(moved)).toBe(true)
     expect([await stateOf(0, account.id), await stateOf(1, account.id)]).toEqual(["fenced", "opened"])
     expect((await here.post("/customers", { name: "Ada" })).body.error.code).toBe("account_moving")
@@ -87,5 +98,28 @@ describe("an account", () => {
     }
     expect((await move(account.id, 0)).errors).toBe("")
     expect((await move(account.id, 1)).errors).toBe("")
+  })
+
+  it("stays where it is while a proxy that callers come by cannot be told", async () => {
+    const { account, keys } = await createMerchant("No proxy")
+    const moved = await moving(account.id, { route: (entries) => tellProxies(["127.0.0.1:1"], entries) })
+    expect(String(moved)).toContain("--proxy: 127.0.0.1:1 cannot be used")
+    expect([await stateOf(0, account.id), await stateOf(1, account.id)]).toEqual([undefined, undefined])
+    data(await createApi(origins[0]!, keys.sk_test).post("/customers", { name: "Ada" }), 201)
+  })
+
+  it("is copied from its cell's new address, where that has changed since its move began", async () => {
+    const { account } = await createMerchant("New address")
+    expect((await move(account.id, 0, "proving")).code).toBe(null)
+    await databases[1].run((sql) =>
+      Effect.gen(function* () {
+        const [row] = yield* sql<{ name: string }>`
+          SELECT subname::text AS name FROM pg_subscription WHERE subname = (SELECT move_id FROM account_move WHERE account_id = ${account.id})`
+        const former = url(0).replace(/:\d+\//, ":1/")
+        yield* sql.unsafe(`ALTER SUBSCRIPTION ${row!.name} CONNECTION '${former}'`).unprepared
+      }),
+    )
+    expect((await move(account.id, 0)).errors).toBe("")
+    expect(await stateOf(1, account.id)).toBe(undefined)
   })
 })
