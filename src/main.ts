@@ -19,6 +19,7 @@ import { readConfig } from "./config/readConfig.ts"
 import { purgeReplaced } from "./credential/credentials.ts"
 import { databaseUrl, poolLayer } from "./db/database.ts"
 import { migrate } from "./db/migrate.ts"
+import { databaseReason } from "./db/sqlState.ts"
 import { TenantDatabase } from "./db/TenantDatabase.ts"
 import { Deletions } from "./deletion/Deletions.ts"
 import { SANDBOX } from "./deletion/deletion.ts"
@@ -175,20 +176,11 @@ const program = (config: Config, development: boolean) =>
 
 /** What stopped the start, in one line. */
 const oneLine = (cause: Cause.Cause<unknown>): string => {
-  const error = Cause.squash(cause) as {
-    readonly _tag?: string
-    readonly message?: string
-    readonly cause?: { readonly code?: string; readonly message?: string }
-  }
+  const error = Cause.squash(cause)
   if (error instanceof ConfigProblem) return error.message
-  if (error._tag === "SqlError") {
-    const reason = error.cause?.message ?? error.message ?? "unknown reason"
-    const inner = (
-      error.cause as { readonly cause?: { readonly message?: string; readonly code?: string } } | undefined
-    )?.cause
-    return `The database cannot be used (DATABASE_URL): ${inner?.message || inner?.code || reason}`.split("\n")[0]!
-  }
-  return `The start failed: ${error.message ?? String(error)}`.split("\n")[0]!
+  const reason = databaseReason(error)
+  if (reason !== undefined) return `The database cannot be used (DATABASE_URL): ${reason}`
+  return `The start failed: ${(error as { readonly message?: string }).message ?? String(error)}`.split("\n")[0]!
 }
 
 const start = (): void => {

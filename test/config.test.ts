@@ -49,6 +49,8 @@ describe("a setting that cannot be", () => {
     [{ DATABASE_URL: "mysql://localhost/x" }, "DATABASE_URL"],
     [{ TLS_CERT: "/nowhere/cert.pem" }, "TLS_CERT"],
     [{ WEBHOOK_DNS_SERVERS: "dns.example" }, "WEBHOOK_DNS_SERVERS"],
+    [{ WEBHOOK_DNS_SERVERS: "9.9.9.9:65536" }, "WEBHOOK_DNS_SERVERS"],
+    [{ FLUTTERWAVE_URL: "https://api.flutterwave.com/v3/" }, "FLUTTERWAVE_URL"],
     [{ QUIET_HOURS: "8" }, "QUIET_HOURS"],
     [{ QUIET_HOURS: "8-8" }, "QUIET_HOURS"],
     [{ QUIET_HOURS: "20-24" }, "QUIET_HOURS"],

@@ -3,12 +3,15 @@ import { readFileSync } from "node:fs"
 import { Effect, Redacted, Schema } from "effect"
 import { isCell } from "../cell.ts"
 import { isDatabaseUrl, requireTls } from "../config/database.ts"
+import { portFits } from "../config/settings.ts"
 import { CellsApart } from "./CellsApart.ts"
 
 const Entry = Schema.Struct({
   cell: Schema.String.check(Schema.makeFilter(isCell)),
   database: Schema.String,
-  servers: Schema.Array(Schema.String.check(Schema.isPattern(/^[\w.[\]:-]+:\d{1,5}$/))).check(Schema.isMinLength(1)),
+  servers: Schema.Array(
+    Schema.String.check(Schema.isPattern(/^[\w.[\]:-]+:\d{1,5}$/), Schema.makeFilter(portFits)),
+  ).check(Schema.isMinLength(1)),
 })
 
 const File = Schema.fromJsonString(Schema.Array(Entry).check(Schema.isMinLength(1)))

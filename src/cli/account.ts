@@ -127,7 +127,7 @@ const moveOne = Command.make(
   {
     id: accountArgument,
     to: databaseOption("to"),
-    proxies: text("proxy", "ADDRESS").pipe(Flag.between(0, MAX_PROXIES)),
+    proxies: text("proxy", "ADDRESS").pipe(Flag.between(0, MAX_PROXIES), Flag.withDefault([])),
     abandoned: Flag.Boolean("abandon").pipe(Flag.withoutNegation, Flag.withDefault(false)),
   },
   Effect.fn("account.move")(function* ({ id, to, proxies, abandoned }) {

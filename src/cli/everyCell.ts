@@ -14,7 +14,7 @@ import { readConfig } from "../config/readConfig.ts"
 import { poolLayer } from "../db/database.ts"
 import { sqlStateOf } from "../db/sqlState.ts"
 import { existingKeys } from "../secret/encryptionKeys.ts"
-import { oneLine, Refused } from "./failures.ts"
+import { Refused, unusableDatabase } from "./failures.ts"
 import { connected, Installation, migrated } from "./Installation.ts"
 import { text } from "./parameters.ts"
 
@@ -44,8 +44,7 @@ const openCell = Effect.fnUntraced(function* (
   config: Config,
   identify: typeof readIdentity,
 ) {
-  const refuse = (error: unknown) =>
-    new Refused({ message: `--cells: the database of ${cell} cannot be used: ${oneLine((error as Error).message)}` })
+  const refuse = unusableDatabase(`--cells: the database of ${cell}`)
   const pool = yield* Effect.mapError(Layer.build(poolLayer(database, MAX_CONNECTIONS)), refuse)
   const identity = yield* Effect.mapError(Effect.provideContext(identify, pool), refuse)
   if (identity !== undefined && identity.id !== cell)

@@ -2,6 +2,7 @@
 import { Cause, Data, Effect, Runtime } from "effect"
 import { CellsApart } from "../cells/CellsApart.ts"
 import { ConfigProblem } from "../config/Config.ts"
+import { databaseReason, isUnreachable } from "../db/sqlState.ts"
 import { KeyUnusable } from "../key/apiKeys.ts"
 import { writeTo } from "./output.ts"
 
@@ -24,11 +25,22 @@ export const found =
   <A>(looked: A | undefined): Effect.Effect<A, Refused> =>
     looked === undefined ? Effect.fail(new Refused({ message: `No such ${noun}: ${id}.` })) : Effect.succeed(looked)
 
+/** Why the database that an option names cannot be used. */
+export const unusableDatabase =
+  (option: string) =>
+  (error: { readonly message: string }): Refused =>
+    new Refused({ message: `${option} cannot be used: ${oneLine(databaseReason(error) ?? error.message)}` })
+
 /** What is broken over lines, as one. */
 export const oneLine = (message: string): string => message.replace(/\s*\p{Cc}\s*/gu, " ")
 
 const messageOf = (error: unknown): string => {
   if (error instanceof BadUsage) return error.message
+  const reason = databaseReason(error)
+  if (reason !== undefined)
+    return isUnreachable(error)
+      ? `The database cannot be used (DATABASE_URL): ${oneLine(reason)}`
+      : `The command failed: ${oneLine(reason)}`
   const explained = [Refused, CellsApart, ConfigProblem, KeyUnusable].some((kind) => error instanceof kind)
   const message = oneLine(error instanceof Error ? error.message : String(error))
   return explained ? message : `The command failed: ${message}`

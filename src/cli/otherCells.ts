@@ -3,7 +3,7 @@ import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { requireTls } from "../config/database.ts"
 import { poolLayer } from "../db/database.ts"
-import { oneLine, Refused } from "./failures.ts"
+import { unusableDatabase } from "./failures.ts"
 import { Installation } from "./Installation.ts"
 
 /** One that holds a lock, one for a transaction, one for what is done beside it. */
@@ -17,8 +17,7 @@ export const openDatabase = Effect.fnUntraced(function* (
 ) {
   const { config } = yield* Installation
   yield* requireTls(option, Redacted.value(url), config.production)
-  const refuse = (error: unknown) =>
-    new Refused({ message: `${option}: the database cannot be used: ${oneLine(String((error as Error).message))}` })
+  const refuse = unusableDatabase(`${option}: the database`)
   const client = Context.get(
     yield* Effect.mapError(Layer.build(poolLayer(url, MAX_CONNECTIONS, settings)), refuse),
     SqlClient.SqlClient,

@@ -2,6 +2,7 @@
 import { Effect, Schema } from "effect"
 import { Argument, CliError, Flag } from "effect/cli"
 import { isDatabaseUrl } from "../config/database.ts"
+import { portFits } from "../config/settings.ts"
 import { parseInstant } from "../time.ts"
 
 /** An option with a text, which is not blank. */
@@ -69,7 +70,7 @@ export const databaseOption = (name: string) =>
 export const listening = (name: string) =>
   text(name, "HOST:PORT").pipe(
     Flag.filter(
-      (value) => /^[\w.[\]:-]*:\d{1,5}$/.test(value),
+      (value) => /^[\w.[\]:-]*:\d{1,5}$/.test(value) && portFits(value),
       () => "HOST:PORT, or :PORT",
     ),
   )

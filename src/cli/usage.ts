@@ -15,8 +15,10 @@ const argumentUsage = ({ name, type, required, variadic }: HelpDoc.ArgDoc): stri
   return required ? shown : `[${shown}]`
 }
 
-const optionUsage = ({ name, type, required }: HelpDoc.FlagDoc): string =>
-  required ? `--${name} ${type}` : `[--${name} ${type}]`
+const optionUsage = ({ name, type, required }: HelpDoc.FlagDoc): string => {
+  const shown = type === "boolean" ? `--${name}` : `--${name} ${type}`
+  return required ? shown : `[${shown}]`
+}
 
 const usageOf = ({ commandPath = [], args = [], flags }: HelpDoc.HelpDoc): string =>
   [...commandPath.slice(1), ...args.map(argumentUsage), ...flags.map(optionUsage)].join(" ")

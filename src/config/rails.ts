@@ -33,13 +33,26 @@ const baseUrl = Effect.fnUntraced(function* (
   return `${origin}${pathname}`.replace(/\/+$/, "")
 })
 
+/** The version is in the paths that are added. */
+const refuseVersion = (address: string) =>
+  /\/v\d+$/.test(address)
+    ? Effect.fail(
+        new ConfigProblem({
+          message: `FLUTTERWAVE_URL must be without the version: write ${address.replace(/\/v\d+$/, "")}.`,
+        }),
+      )
+    : Effect.succeed(address)
+
 export const readRails = Effect.fnUntraced(function* (
   production: boolean,
 ): Effect.fn.Return<RailSettings, ConfigProblem> {
   return {
     urls: {
       paystack: yield* baseUrl("PAYSTACK_URL", production, "https://api.paystack.co"),
-      flutterwave: yield* baseUrl("FLUTTERWAVE_URL", production, "https://api.flutterwave.com"),
+      flutterwave: yield* Effect.flatMap(
+        baseUrl("FLUTTERWAVE_URL", production, "https://api.flutterwave.com"),
+        refuseVersion,
+      ),
     },
     timeoutMs: (yield* integer("RAIL_TIMEOUT", 1, MAX_TIMEOUT_SECONDS, TIMEOUT_SECONDS)) * SECOND_MS,
   }

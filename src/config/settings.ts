@@ -9,6 +9,9 @@ import { ConfigProblem } from "./Config.ts"
 /** Ports are 16 bits. */
 export const MAX_PORT = 65_535
 
+/** Whether the port at an address's end, where there is one, can be: `[::1]:53`, `10.0.0.1:3000`, `:8080`, `10.0.0.1`. */
+export const portFits = (address: string): boolean => Number(/:(\d+)$/.exec(address)?.[1] ?? 1) <= MAX_PORT
+
 /** A setting as it is written, or undefined. Nothing can be wrong with it: an environment is always there to be read. */
 export const text = (name: string): Effect.Effect<string | undefined> =>
   Effect.orDie(Config.withDefault(Config.String(name), undefined))

@@ -1,7 +1,7 @@
 /** Settings of where webhooks may go (decision I4). */
 import { Effect } from "effect"
 import { ConfigProblem, type Webhooks } from "./Config.ts"
-import { flag, text } from "./settings.ts"
+import { flag, portFits, text } from "./settings.ts"
 
 /** IPv4 or [IPv6], with or without a port. */
 const DNS_SERVER = /^(\d{1,3}(\.\d{1,3}){3}|\[[0-9a-f:]+\])(:\d{1,5})?$/i
@@ -14,7 +14,7 @@ export const readWebhooks = Effect.fnUntraced(function* (
   if (allowLoopback && production)
     return yield* new ConfigProblem({ message: "ALLOW_LOOPBACK_WEBHOOKS is refused where NODE_ENV=production." })
   const dnsServers = ((yield* text("WEBHOOK_DNS_SERVERS")) ?? "").split(",").filter(Boolean)
-  const strange = dnsServers.find((server) => !DNS_SERVER.test(server))
+  const strange = dnsServers.find((server) => !DNS_SERVER.test(server) || !portFits(server))
   if (strange !== undefined) {
     return yield* new ConfigProblem({
       message: `WEBHOOK_DNS_SERVERS must be IP addresses such as 9.9.9.9 or [::1]:53, not "${strange}".`,

@@ -1,4 +1,4 @@
-/** Why Postgres refused a statement, in its own words. */
+/** Why a statement failed, in Postgres's own words or in those of the connection to it. */
 import { SqlError } from "effect/sql"
 
 /**
@@ -10,3 +10,22 @@ export const sqlStateOf = (error: unknown): string | undefined => {
   const { code, severity } = (error.reason.cause ?? {}) as { readonly code?: unknown; readonly severity?: unknown }
   return typeof code === "string" && severity !== undefined ? code : undefined
 }
+
+interface Caused {
+  readonly message?: string
+  readonly code?: string
+  readonly cause?: Caused
+}
+
+/** Why the database did not do something, in one line: the innermost reason there is. Undefined where it is not about the database. */
+export const databaseReason = (error: unknown): string | undefined => {
+  if (!SqlError.isSqlError(error)) return undefined
+  let reason: string = error.message
+  for (let at: Caused | undefined = error.cause as Caused; at !== undefined; at = at.cause)
+    reason = at.message || at.code || reason
+  return reason.split("\n")[0]!
+}
+
+/** Whether the database cannot be reached, or lets nobody in. */
+export const isUnreachable = (error: unknown): boolean =>
+  SqlError.isSqlError(error) && ["ConnectionError", "AuthenticationError"].includes(error.reason._tag)

@@ -23,6 +23,8 @@ describe.concurrent("the command line", () => {
     [["account", "create", "--business-name", "X", "--api-plan", "huge"], "--api-plan"],
     [["ledger", "check", "--colour"], "--colour"],
     [["ledger"], "Usage"],
+    [["account", "move"], "Usage: account move ACCOUNT --to URL [--proxy ADDRESS] [--abandon]"],
+    [["cell", "haproxy", "--bind", ":70000"], "--bind"],
   ] as const)("refuses bad usage with exit code 2: %j", async (args, named) => {
     const { code, output, errors } = await cli([...args, "--json"])
     expect([code, output]).toEqual([2, ""])
@@ -38,6 +40,19 @@ describe.concurrent("the command line", () => {
       const { code, output, errors } = await cli([...args, "--json"])
       expect([code, output, errors.includes(args.at(-1)!)], args.join(" ")).toEqual([1, "", true])
     }
+  })
+
+  it("says which database cannot be reached, and why", async () => {
+    const nowhere = "postgres://billing:hunter2@127.0.0.1:1/billing"
+    for (const [named, args, env] of [
+      ["The database cannot be used (DATABASE_URL)", ["account", "list"], { DATABASE_URL: nowhere }],
+      ["--to: the database cannot be used", ["account", "move", "acct_1", "--to", nowhere], {}],
+    ] as const)
+      expect(await cli(args, env)).toEqual({
+        code: 1,
+        output: "",
+        errors: `${named}: connect ECONNREFUSED 127.0.0.1:1\n`,
+      })
   })
 
   it("gives a key what its scopes can hold, and no live key without live access", async () => {
@@ -65,6 +80,9 @@ describe.concurrent("the command line", () => {
     const { code, output, errors } = await runToEnd("scripts/sql.ts", ["-c", "SELECT 1"], env)
     expect([code, output, errors]).toEqual([0, `${there}\n`, ""])
     rmSync(folder, { recursive: true })
+    const without = await runToEnd("scripts/sql.ts", [], { ...env, PATH: folder })
+    expect([without.code, without.output]).toEqual([1, ""])
+    expect(without.errors).toContain("There is no psql here.")
   })
 
   it("sends nothing to another cell's database that others can read, in production", async () => {
