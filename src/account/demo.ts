@@ -4,13 +4,12 @@ import { join } from "node:path"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConfigProblem } from "../config/Config.ts"
+import { LOCKS } from "../db/locks.ts"
 import { createKey } from "../key/apiKeys.ts"
 import { hashKey } from "../key/key.ts"
 import { createAccount, listAccounts } from "./accounts.ts"
 
 const DEMO_NAME = "Demo merchant"
-/** Any number of our own: processes that start together take turns. */
-const DEMO_LOCK = 7_301_009
 /** Keys looked at: of the databases that were used last. */
 const MAX_KEPT = 100
 
@@ -62,7 +61,7 @@ export const demoKey = Effect.fnUntraced(function* (dataDir: string) {
   yield* attempt("written", dataDir, () => mkdirSync(dataDir, { recursive: true }))
   return yield* sql.withTransaction(
     Effect.gen(function* () {
-      yield* sql`SELECT pg_advisory_xact_lock(${DEMO_LOCK})`
+      yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.demo})`
       const known = yield* findKnown(yield* readKept(file))
       if (known !== undefined) return known
       const key = yield* createDemoKey

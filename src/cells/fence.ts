@@ -5,10 +5,8 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
+import { LOCKS } from "../db/locks.ts"
 import type { MovedTable } from "./tables.ts"
-
-/** Any number of our own: the class of the locks that refuse_moving takes. */
-const FENCE_LOCKS = 7_301_010
 
 /** How soon a table that somebody was holding is tried again, and how often. */
 const AGAIN_MS = 50
@@ -36,7 +34,7 @@ export const fence = Effect.fnUntraced(function* (account: string) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     UPDATE account_move SET state = 'fenced', fenced_at = clock_timestamp() WHERE account_id = ${account} AND state = 'copying'`
-  yield* sql.withTransaction(sql`SELECT pg_advisory_xact_lock(${FENCE_LOCKS}, hashtext(${account}))`)
+  yield* sql.withTransaction(sql`SELECT pg_advisory_xact_lock(${LOCKS.fence}, hashtext(${account}))`)
 })
 
 /** Lets an account be written again where it has always been, from the fence that went up then (`fenced_at`, as text). */

@@ -5,6 +5,7 @@
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../cell.ts"
+import { LOCKS } from "../db/locks.ts"
 import type { Replayable } from "../runtime/replay.ts"
 import { TIMERS_DUE } from "../runtime/Wakeups.ts"
 import { apart, type CellsApart } from "./CellsApart.ts"
@@ -140,13 +141,10 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
   yield* at("target", open(there!, yield* Cell))
 })
 
-/** Any number of our own: the class of the locks by which one mover at a time works on an account. */
-const MOVER_LOCKS = 7_301_012
-
 /** Fails where somebody else is moving the account; the others are kept off while the scope is open. */
 const exclusively = Effect.fnUntraced(function* (account: string, source: SqlClient.SqlClient) {
   const connection = yield* source.reserve
-  const lock = `SELECT pg_try_advisory_lock(${MOVER_LOCKS}, hashtext($1)) AS taken`
+  const lock = `SELECT pg_try_advisory_lock(${LOCKS.mover}, hashtext($1)) AS taken`
   const [row] = yield* connection.execute(lock, [account], undefined)
   if (row.taken !== true) return yield* apart(`Somebody else is moving ${account} just now.`)
 })

@@ -5,10 +5,9 @@ import { join } from "node:path"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConfigProblem } from "../config/Config.ts"
+import { LOCKS } from "./locks.ts"
 
 const FOLDER = join(import.meta.dirname, "../../migrations")
-/** Any number of our own: it names the lock that lets one process migrate at a time. */
-const MIGRATION_LOCK = 7_301_001
 const MIN_SERVER_VERSION = 150_000
 
 interface Migration {
@@ -53,7 +52,7 @@ export const migrateThrough = Effect.fn("migrate")(function* (last: string | und
   }
   return yield* sql.withTransaction(
     Effect.gen(function* () {
-      yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`
+      yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`
       yield* sql`CREATE TABLE IF NOT EXISTS schema_migration (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
       const applied = yield* appliedNames
       const done: Array<string> = []

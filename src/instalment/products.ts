@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { KOBO_OF_NAIRA } from "../../machines/instalment_schedule.ts"
+import { LOCKS } from "../db/locks.ts"
 import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { invalid, problem } from "../problem.ts"
@@ -13,9 +14,6 @@ import type { Views } from "./Views.ts"
 
 /** Of one account and environment: a list of them is answered whole. */
 const MAX_PRODUCTS = 500
-
-/** The class of the locks that products are made under. */
-const PRODUCT_LOCKS = 7_301_009
 
 const REFUND_WINDOW_DAYS = 7
 
@@ -79,7 +77,7 @@ export const createProduct = Effect.fn("instalment.createProduct")(function* (te
   }
   yield* checkFrequencies(row)
   // One after the other, so that the limit holds for those that come at once too.
-  yield* sql`SELECT pg_advisory_xact_lock(${PRODUCT_LOCKS}, hashtext(${`${tenant.account_id} ${tenant.livemode}`}))`
+  yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.products}, hashtext(${`${tenant.account_id} ${tenant.livemode}`}))`
   const others = yield* sql`SELECT 1 FROM instalment_product WHERE ${ofTenant(sql, tenant)} LIMIT ${MAX_PRODUCTS}`
   if (others.length === MAX_PRODUCTS)
     return yield* problem(

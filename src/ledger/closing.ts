@@ -5,13 +5,12 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { isLockTimeout } from "../db/held.ts"
+import { LOCKS } from "../db/locks.ts"
 import { readMoving } from "../db/moving.ts"
 import { HOUR_MS } from "../time.ts"
 import { recogniseThrough } from "./recognition.ts"
 import { dayOf } from "./schedule.ts"
 
-/** Whoever posts holds this lock, shared, to the end of the transaction (`ledger_open_from`). */
-const LOCK = 7_301_010
 /** A closing waits for those that post, and they for it: a moment at a time. */
 const WAIT_MS = 200
 const TRIES = 150
@@ -55,7 +54,7 @@ const alone = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
     const sql = yield* SqlClient.SqlClient
     const held = Effect.gen(function* () {
       yield* sql`SELECT set_config('lock_timeout', ${`${WAIT_MS}ms`}, true)`
-      yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 0)`
+      yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 0)`
       return yield* work
     })
     return yield* sql.withTransaction(held).pipe(
@@ -75,7 +74,7 @@ const sumClosed = Effect.gen(function* () {
       // It reads everything that was posted since the last time, once.
       yield* sql`
         SELECT set_config('statement_timeout', '0', true), set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true)`
-      yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 1)`
+      yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 1)`
       // Somebody may have opened one again meanwhile.
       const { closed_through } = yield* booksState
       if (closed_through === null) return
@@ -138,7 +137,7 @@ export const reopen = Effect.fn("ledger.reopen")(function* (month: string, reaso
         SELECT 'reopen', ${first}::date, ${first}::date - 1, ${reason}
         WHERE ledger_open_from() > ${first}::date RETURNING no`
       if (rows.length === 0) return false
-      yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 1)`
+      yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 1)`
       yield* sql`DELETE FROM ledger_total WHERE month >= ${first}::date`
       // The months before stay summed, whether or not they were closed one by one here: accounts bring theirs from other cells.
       yield* sql`

@@ -5,6 +5,7 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { LOCKS } from "../db/locks.ts"
 import { records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { RailName } from "../rail/Rail.ts"
@@ -48,8 +49,6 @@ export interface Settlement {
   readonly unmatched: ReadonlyArray<Unmatched>
 }
 
-/** Any number of our own. */
-const LOCK = 7_301_012
 /** Listed of each side; a file that is of somebody else's account altogether fills no memory. */
 const MAX_UNMATCHED = 5_000
 
@@ -199,7 +198,7 @@ export class Settling {
   readonly settle = Effect.fnUntraced({ self: this }, function* (this: Settling, rows: ReadonlyArray<SettledRow>) {
     const sql = yield* SqlClient.SqlClient
     // Two may read the same file: the one that comes second finds what the first has booked.
-    yield* sql`SELECT pg_advisory_xact_lock(${LOCK}, 0)`
+    yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.settlements}, 0)`
     const all = yield* readTaken(new Set(rows.map(({ reference }) => reference)))
     const entries: Array<NewEntry> = []
     const [day, seen] = [todayThere(), this.#seen]

@@ -6,9 +6,8 @@ import { randomInt } from "node:crypto"
 import { Context, Effect, Layer, Schedule, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
+import { LOCKS } from "../db/locks.ts"
 
-/** Any number of our own: the class of these locks. */
-const RUNNER_LOCKS = 7_301_002
 const MAX_RUNNER = 2 ** 31 - 1
 /** How soon a lock that was lost with its connection is taken again. */
 const HEARTBEAT_MS = 1000
@@ -60,7 +59,7 @@ export class Runner extends Context.Service<
       const hold = Effect.scoped(
         Effect.gen(function* () {
           const connection = yield* sql.reserve
-          yield* connection.executeUnprepared(`SELECT pg_advisory_lock(${RUNNER_LOCKS}, ${id})`, [], undefined)
+          yield* connection.executeUnprepared(`SELECT pg_advisory_lock(${LOCKS.runner}, ${id})`, [], undefined)
           yield* connection
             .executeUnprepared("SELECT 1", [], undefined)
             .pipe(Effect.repeat(Schedule.spaced(HEARTBEAT_MS)))
@@ -95,12 +94,12 @@ export class Runner extends Context.Service<
 const isHeld = Effect.fnUntraced(function* (id: number) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ held: boolean }>`
-    SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::int::oid AND objid = ${id}::int::oid AND granted) AS held`
+    SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::int::oid AND objid = ${id}::int::oid AND granted) AS held`
   return row!.held
 })
 
 /** Whether the process whose number is in `column` is dead, as SQL: who lives is asked once for a statement. One's own number is never dead. */
 export const isDead = (sql: SqlClient.SqlClient, column: string, own: number): Fragment =>
   sql.literal(
-    `(${column} <> ${own} AND ${column} <> ALL (ARRAY(SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::oid AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))))`,
+    `(${column} <> ${own} AND ${column} <> ALL (ARRAY(SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::oid AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))))`,
   )

@@ -1,6 +1,7 @@
 /** The simulator's record of its attempts, in Postgres. */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { LOCKS } from "../db/locks.ts"
 import { names, records } from "../db/records.ts"
 import type { FailureCode, RailCharge } from "../rail/PaymentRail.ts"
 import { type Attempt, Attempts } from "../rail/simulator/Attempts.ts"
@@ -12,9 +13,6 @@ interface AttemptRow {
   readonly code: FailureCode | null
   readonly known_at: number | null
 }
-
-/** Any number of our own: the class of these locks. */
-const ATTEMPT_LOCKS = 7_301_004
 
 const KEY = {
   account_id: "text",
@@ -52,7 +50,7 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
         return sql
           .withTransaction(
             Effect.andThen(
-              Effect.forEach(names, (name) => sql`SELECT pg_advisory_xact_lock(${ATTEMPT_LOCKS}, hashtext(${name}))`, {
+              Effect.forEach(names, (name) => sql`SELECT pg_advisory_xact_lock(${LOCKS.attempt}, hashtext(${name}))`, {
                 discard: true,
               }),
               work,

@@ -5,13 +5,11 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { stopClocks } from "../clock/deletion.ts"
+import { LOCKS } from "../db/locks.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { requestDeletions, SANDBOX, type Step } from "../deletion/deletion.ts"
 import { actorsOf, ledgerEntries, rowsOf } from "../deletion/steps.ts"
 import { problem } from "../problem.ts"
-
-/** The class of the locks that enter_sandbox takes. */
-const SANDBOX_LOCKS = 7_301_003
 
 /** Asks for a sandbox to be emptied; in the running transaction. `recordKey` is of the idempotency record that has the answer. */
 export const requestReset = Effect.fn("sandbox.reset")(function* ({ account_id }: Tenant, recordKey: string | null) {
@@ -29,7 +27,7 @@ const close: Step = {
   name: "close",
   run: Effect.fnUntraced(function* (deletion, after, limit) {
     const sql = yield* SqlClient.SqlClient
-    yield* sql`SELECT pg_advisory_xact_lock(${SANDBOX_LOCKS}, hashtext(${deletion.account_id}))`
+    yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.sandbox}, hashtext(${deletion.account_id}))`
     const rows = yield* stopClocks(deletion, limit)
     return { rows, to: rows < limit ? null : after }
   }),

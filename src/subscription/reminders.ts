@@ -19,7 +19,8 @@ const scheduleOf = (row: SubscriptionRow, { reminders }: Rules, quiet: QuietHour
     {
       state: row.state,
       periodStart: row.period_start_at,
-      nextChargeAt: row.next_charge_at,
+      // A plan that is billed by deliveries reminds of none before it is due, of a trial's end neither (decision D8).
+      nextChargeAt: row.billing_cycle === "per_delivery" ? null : row.next_charge_at,
       firstFailedAt: row.dunning?.firstFailedAt ?? null,
       cancelling: row.cancel_at_period_end,
     },

@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { hasEffect } from "../../machines/decide.ts"
 import type { WebhookEndpointEvent } from "../../machines/webhook_endpoint.ts"
 import { emailOwner } from "../account/ownerEmail.ts"
+import { LOCKS } from "../db/locks.ts"
 import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { isEventPattern } from "../event/types.ts"
 import { deleted } from "../http/response.ts"
@@ -22,8 +23,6 @@ import { insertSecret, refuseMore } from "./secrets.ts"
 const MAX_ENDPOINTS = 16
 /** How long a rolled secret signs on beside its successor. */
 const OVERLAP_MS = DAY_MS
-/** Any number of our own: the class of the locks under which endpoints are added. */
-const SLOT_LOCKS = 7_301_006
 
 /** Refuses a URL that nothing can be sent to, as far as its words say so; where it leads, `Sender` checks. */
 export const checkUrl = (url: string, livemode: boolean): Effect.Effect<void, Problem> => {
@@ -53,7 +52,7 @@ export const checkPatterns = (patterns: ReadonlyArray<string>, livemode: boolean
 /** A place for one more endpoint, taken by whoever asks first; fails where there is none. */
 const takeSlot = Effect.fnUntraced(function* (tenant: Tenant) {
   const sql = yield* SqlClient.SqlClient
-  yield* sql`SELECT pg_advisory_xact_lock(${SLOT_LOCKS}, hashtext(${tenant.account_id}))`
+  yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.endpointSlots}, hashtext(${tenant.account_id}))`
   const [free] = yield* sql<{ slot: number }>`
     SELECT free.slot FROM generate_series(1, ${MAX_ENDPOINTS}::integer) free (slot)
     WHERE NOT EXISTS (SELECT 1 FROM webhook_endpoint t WHERE (t.account_id, t.livemode, t.slot) = (${tenant.account_id}, ${tenant.livemode}, free.slot::smallint))

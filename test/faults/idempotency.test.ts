@@ -1,6 +1,7 @@
 import { Effect, Layer } from "effect"
 import type { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
+import { LOCKS } from "../../src/db/locks.ts"
 import { RecordKeys } from "../../src/http/RecordKeys.ts"
 import { createApi } from "../support/api.ts"
 import { useOwnInstance } from "../support/instance.ts"
@@ -104,7 +105,7 @@ describe("Idempotency-Key", () => {
               database.run((other) => other`SELECT 1 FROM idempotency_record WHERE key = ${name}`).then(([row]) => row),
             ),
           )
-          yield* sql`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 7301002`
+          yield* sql`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::int::oid`
           const more = yield* Effect.promise(() => Promise.all(Array.from({ length: 5 }, post)))
           return { first, more }
         }),

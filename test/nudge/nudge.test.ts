@@ -304,9 +304,10 @@ describe("reminders", () => {
     data(await api.patch(`/subscriptions/${cancelling.id}`, { cancel_at_period_end: true }))
     const off = await subscribe({ reminders: { enabled: false } }, "pm_test_success_then_expired_card")
     const deliveries = await subscribe({ billing_cycle: "per_delivery" })
+    const tried = await subscribe({ billing_cycle: "per_delivery", trial_days: 14 })
     const paused = await subscribe({ pause_enabled: true })
     data(await api.post(`/subscriptions/${paused.id}/pause`, {}))
-    for (const { clock, id } of [daily, cancelling, off, deliveries, paused]) {
+    for (const { clock, id } of [daily, cancelling, off, deliveries, tried, paused]) {
       await advance(api, clock, "2026-03-05T09:00:00Z")
       expect(await sentAt(id)).toEqual([])
     }

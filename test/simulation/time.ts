@@ -1,9 +1,7 @@
 /** Time of accounts that stand still on the wall clock: what each has left to do, and when. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-
-/** The class of the locks that processes which live hold (src/process/Runner.ts). */
-const RUNNER_LOCKS = 7_301_002
+import { LOCKS } from "../../src/db/locks.ts"
 
 /** How things stand with an account. */
 export interface Standing {
@@ -35,7 +33,7 @@ export const standings = (accounts: ReadonlyArray<string>) =>
         FROM (
           SELECT EXISTS (
               SELECT 1 FROM pg_locks
-              WHERE locktype = 'advisory' AND classid = ${RUNNER_LOCKS}::integer::oid AND objid = q.runner::oid AND granted
+              WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::integer::oid AND objid = q.runner::oid AND granted
             ) AS is_under_way, greatest(q.queued_at, h.next_call_at) AS at
           FROM rail_call q LEFT JOIN rail_throttle h ON (h.account_id, h.livemode, h.rail) = (q.account_id, q.livemode, q.rail)
           WHERE q.account_id = a.id
