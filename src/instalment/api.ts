@@ -4,6 +4,7 @@ import { INSTALMENT_PLAN_STATUSES } from "../../machines/instalment.ts"
 import { FREQUENCIES, INSTALMENT_MODES } from "../../machines/instalment_schedule.ts"
 import { declare } from "../http/Endpoint.ts"
 import { email, flag, id, instant as instantIn, integer, oneOf, text, textOrNull } from "../http/parameters.ts"
+import { isWebAddress } from "../webAddress.ts"
 import { Cancelled, Created, Offer, Plan, PlanList, Product, ProductList, Summary } from "./shapes.ts"
 
 const { optionalKey, Struct } = Schema
@@ -24,9 +25,7 @@ const frequencies = Schema.Array(oneOf(FREQUENCIES))
 const IMAGE = "an address that begins with https:// of at most 2000 characters, or null"
 const image = Schema.NullOr(
   Schema.String.annotate({ description: IMAGE }).check(
-    Schema.makeFilter(
-      (value: string) => value.length <= 2_000 && /^https:\/\/[^\s]+$/.test(value) && URL.canParse(value),
-    ),
+    Schema.makeFilter((value: string) => value.length <= 2_000 && /^https:/i.test(value) && isWebAddress(value)),
   ),
 ).annotate({ description: IMAGE })
 const familyId = Schema.NullOr(text(64)).annotate({ description: "a string of 1 to 64 characters, or null" })

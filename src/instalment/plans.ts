@@ -166,12 +166,12 @@ export const extendPlan = Effect.fn("instalment.extend")(function* (tenant: Tena
   if (input.days === undefined && input.deadline === undefined)
     return yield* problem("parameter_missing", "days or deadline is needed.", "days")
   const { row, now } = yield* lockPlan(tenant, id)
-  if (row.status !== "active" && row.status !== "overdue")
-    return yield* invalidState(`The plan is ${row.status}: only active and overdue plans can be extended.`)
   const { days, deadline } = input
   const byMs = days === undefined ? parseInstant(deadline!)! - row.deadline_at : days * DAY_MS
   if (byMs <= 0)
     return yield* invalid("deadline", `deadline must be later than it is now: ${formatInstant(row.deadline_at)}.`)
+  if (row.status !== "active" && row.status !== "overdue")
+    return yield* invalidState(`The plan is ${row.status}: only active and overdue plans can be extended.`)
   return yield* moveOne(row, { type: "extend", at: now, byMs })
 })
 

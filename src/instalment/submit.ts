@@ -99,13 +99,17 @@ const linesOf = (plan: InstalmentPlanRow, amountKobo: number): ReadonlyArray<Lin
   )
 }
 
-/** Payments that failed on a plan within the last day of its clock: whoever tries more is testing cards. */
-const countFailed = Effect.fnUntraced(function* (plan: InstalmentPlanRow, now: number) {
+/**
+ * Payments that failed on a plan within the last day of its clock (whoever tries more is testing cards), and which attempt comes next: those
+ * that failed one after the other are attempts at one payment (decision E4).
+ */
+const readTries = Effect.fnUntraced(function* (plan: InstalmentPlanRow, now: number) {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{ n: number }>`
-    SELECT count(*) AS n FROM charge
-    WHERE ${ofTenant(sql, plan)} AND page_id = ${plan.id} AND status = 'failed' AND created_at > ${PgTypes.timestamptz(now - DAY_MS)}`
-  return row!.n
+  const [row] = yield* sql<{ failed: number; attempt: number }>`
+    SELECT count(*) FILTER (WHERE status = 'failed' AND created_at > ${PgTypes.timestamptz(now - DAY_MS)}) AS failed,
+      1 + coalesce((array_agg(CASE status WHEN 'failed' THEN attempt_number ELSE 0 END ORDER BY id DESC))[1], 0) AS attempt
+    FROM charge WHERE ${ofTenant(sql, plan)} AND page_id = ${plan.id}`
+  return row!
 })
 
 /** The payment that a form with this number was submitted for before. */
@@ -144,7 +148,8 @@ interface Claimed {
 const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, number, hostedBy, now }: Claimed) {
   const amountKobo = yield* amountOf(plan, submitted.amountKobo)
   yield* checkCode(submitted, amountKobo)
-  if ((yield* countFailed(plan, now)) >= MAX_ATTEMPTS) return yield* tooManyAttempts
+  const { failed, attempt } = yield* readTries(plan, now)
+  if (failed >= MAX_ATTEMPTS) return yield* tooManyAttempts
   const methodId = yield* methodOf(customer, submitted, now)
   const told = yield* withEmail(customer, submitted.email)
   const { id: runner } = yield* Runner
@@ -155,7 +160,7 @@ const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, number, 
     subscription_id: null,
     test_clock_id: plan.test_clock_id,
     bill_no: null,
-    attempt_number: 1,
+    attempt_number: attempt,
     amount_kobo: amountKobo,
     period_start_at: null,
     period_end_at: null,

@@ -10,7 +10,7 @@ import { DAY_MS } from "../time.ts"
 const LIFETIME_MS = 30 * DAY_MS
 
 export type Standing =
-  /** A payment was made by it. */
+  /** A payment was made by it, and nothing is owed by now. */
   | { readonly kind: "used"; readonly charges: ReadonlyArray<ChargeRow> }
   | { readonly kind: "cancelled"; readonly at: number }
   | { readonly kind: "expired"; readonly at: number }
@@ -44,8 +44,8 @@ export const standingOf = (
 ): Standing => {
   const paid = paidOf(tries)
   const owing = subscriptions.filter(isOwing)
-  // A link about all of a customer's subscriptions goes on for those that were declined.
-  if (paid.length > 0 && (nudge.subscription_id !== null || owing.length === 0)) return { kind: "used", charges: paid }
+  // One that is owing again, or of which another bill was declined, goes on.
+  if (paid.length > 0 && owing.length === 0) return { kind: "used", charges: paid }
   const own = nudge.subscription_id === null ? undefined : subscriptions[0]
   if (own?.status === "cancelled") return { kind: "cancelled", at: own.cancelled_at! }
   if (now >= expiryOf(nudge)) return { kind: "expired", at: expiryOf(nudge) }

@@ -86,7 +86,7 @@ const overInWords = (
         title: "Thank you: this is paid",
         paragraphs: [
           paidInAll(standing.charges, business),
-          "Nothing is left to do. If something is owed again, the newest message has a link of its own.",
+          "Nothing is left to do. If something is owed again, the newest message has a link that takes it.",
         ],
       }
     case "cancelled": {

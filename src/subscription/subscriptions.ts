@@ -16,12 +16,15 @@ import { Checkouts } from "./Checkouts.ts"
 import { paidFor } from "./paidFor.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 
-/** What one period comes to must be chargeable (decision B4). */
-export const checkAmount = (priceKobo: number, quantity: number) =>
-  priceKobo * quantity <= MAX_AMOUNT_KOBO
+/** What one period comes to must be chargeable (decision B4); `usageKobo`: the units that are to be billed with it. */
+export const checkAmount = (priceKobo: number, quantity: number, usageKobo = 0) =>
+  priceKobo * quantity + usageKobo <= MAX_AMOUNT_KOBO
     ? Effect.void
     : Effect.fail(
-        invalid("quantity", `quantity times the plan's amount may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`),
+        invalid(
+          "quantity",
+          `quantity times the plan's amount${usageKobo > 0 ? `, and ${formatKobo(usageKobo)} for the units that were reported,` : ""} may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`,
+        ),
       )
 
 const stateInvalid = (row: SubscriptionRow, what: string) =>
@@ -139,13 +142,15 @@ const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Buy
 
 /** Changes what the merchant may change (decision E14); `buyer`: of one that names a payment method, or none any more. */
 const update = Effect.fnUntraced(function* (
-  { row, now }: Found,
+  { row, now, terms }: Found,
   { body: patch }: On<SubscriptionPatch>,
   buyer: Buyer | undefined,
 ) {
   const { own, isAnother, paying } = yield* payingFrom(row, buyer)
   const { quantity = row.quantity, cancel_at_period_end: cancelAtPeriodEnd = row.cancel_at_period_end } = patch
-  yield* checkAmount(row.price_kobo, quantity)
+  // Units of a trial are free (decision E1).
+  const usageKobo = row.status === "trialing" ? 0 : row.units * (terms.overage_per_unit_kobo ?? 0)
+  if (quantity > row.quantity) yield* checkAmount(row.price_kobo, quantity, usageKobo)
   const metadata = yield* mergeMetadata(row.metadata, patch.metadata)
   if (row.status === "cancelled") return yield* stateInvalid(row, "updated")
   const changes = {

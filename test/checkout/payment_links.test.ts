@@ -292,6 +292,20 @@ describe("a link that takes no payment", () => {
     expect(data(await comeBack(link))).toEqual({ status: "open", redirect_url: null })
   })
 
+  it("is one that was used, until something is owed again", async () => {
+    const plan = { billing_cycle: "weekly" }
+    const { clock, id, link } = await overdue(api, "insufficient_funds", { plan, at: "2025-01-08T12:00:00Z" })
+    expect(data(await pay(link, "pm_test_success_then_do_not_honor"))).toEqual(PAID)
+    expect(refusal(await pay(link, "pm_test_visa"))).toEqual(CLOSED)
+    expect(heading(await open(link))).toBe("Thank you: this is paid")
+    await advance(api, clock, "2025-01-15T12:00:00Z")
+    expect((await get(id)).status).toBe("past_due")
+    expect(heading(await open(link))).not.toBe("Thank you: this is paid")
+    expect(data(await pay(link, "pm_test_visa"))).toEqual(PAID)
+    expect(refusal(await pay(link, "pm_test_visa"))).toEqual(CLOSED)
+    expect(await moneyOf(database, [id])).toMatchObject({ paid: 3, taken: 3, sent: 1, owed: 0 })
+  })
+
   it("is one of 30 days, to the instant", async () => {
     const plan = { retry_logic: { max_attempts: 0, escalation_on_failure: "none", cancel_after_days_unpaid: null } }
     const { clock, id, link } = await overdue(api, "do_not_honor", { plan })

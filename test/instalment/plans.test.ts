@@ -176,6 +176,27 @@ describe("a fixed plan", () => {
     ])
   })
 
+  it("counts its tries as attempts, from its last payment on (decision E4)", async () => {
+    const plan = await beginPlan(buyers(), await createProduct(api))
+    const attempts = async (number: number) => {
+      const method = { payment_method: `pm_test_succeeds_on_attempt_${number}` }
+      for (let n = 1; n < number; n++) expect((await pay(plan, method)).status).toBe(402)
+      data(await pay(plan, method))
+    }
+    await attempts(3)
+    await attempts(2)
+    const made = await database.run(
+      (sql) => sql`SELECT attempt_number, status FROM charge WHERE page_id = ${plan.id} ORDER BY id`,
+    )
+    expect(made.map(({ attempt_number, status }) => `${attempt_number} ${status}`)).toEqual([
+      "1 failed",
+      "2 failed",
+      "3 succeeded",
+      "1 failed",
+      "2 succeeded",
+    ])
+  })
+
   it("declines as a card does, and can be tried again", async () => {
     const plan = await beginPlan(buyers(), await createProduct(api))
     const declined = await pay(plan, { payment_method: "pm_test_insufficient_funds" })
@@ -275,7 +296,9 @@ describe("extending", () => {
     const { clock, plan } = await onClock(await createProduct(api))
     const path = `/provider-savings/${plan.id}/extend`
     expect(refused(await api.post(path, { days: 5 }), 422).code).toBe("savings_plan_state_invalid")
+    // A parameter that is wrong comes before a state that does not fit (decision A6).
     expect(refused(await api.post(path, {}), 400).param).toBe("days")
+    expect(refused(await api.post(path, { deadline: "2020-01-01T00:00:00Z" }), 400).param).toBe("deadline")
     data(await pay(plan))
     await advance(api, clock, "2027-03-02T09:00:00Z")
     for (const [body, param] of [
@@ -413,6 +436,7 @@ describe("products", () => {
     [{ mode: "flexible" }, "allowedFrequencies"],
     [{ slots: -1 }, "slots"],
     [{ image: "http://shop.example/a.png" }, "image"],
+    [{ image: "https:shop.example/a.png" }, "image"],
     [{ lateFee: -1 }, "lateFee"],
     [{ colour: "red" }, "colour"],
   ])("refuses %j and names the parameter", async (over, param) => {

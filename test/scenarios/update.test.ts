@@ -21,6 +21,17 @@ describe("PATCH /subscriptions/{id} (decision E14)", () => {
     ])
   })
 
+  it("takes no quantity that leaves no room for the units that were reported (decision B4)", async () => {
+    const plan = { amount: 40_000_000_000, overage_per_unit: 1_000_000 }
+    const { id } = await subscribe(api, "2025-01-31T00:00:00Z", "pm_test_success", plan)
+    data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 20_000 }), 201)
+    const refused = await patch(id, { quantity: 2 })
+    expect(refusal(refused)).toEqual([400, "parameter_invalid", "quantity"])
+    expect(refused.body.error.message).toContain("₦200,000,000.00 for the units")
+    data(await api.post(`/subscriptions/${id}/unit-records`, { quantity: 19_999, action: "set" }), 201)
+    data(await patch(id, { quantity: 2 }))
+  })
+
   it("says everything that one request changed in one event, and nothing of what it did not", async () => {
     const { clock, id } = await subscribe(
       api,
