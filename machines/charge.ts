@@ -6,7 +6,6 @@ import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
 
 export const CHARGE_STATUSES = ["pending", "succeeded", "failed"] as const
-export type ChargeStatus = (typeof CHARGE_STATUSES)[number]
 
 /** The rail's own page, on which the buyer pays (decision P6). */
 export interface RailPage {
@@ -63,7 +62,7 @@ const HOUR_MS = 60 * MINUTE_MS
 /** Ask after these times, then hourly: most answers come at once, a bank's within the hour. */
 const ASK_AFTER_MS: ReadonlyArray<number> = [10 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS]
 /** A reference that the rail does not know this often, this long after the send, was never charged. */
-export const MAX_NOT_FOUND_ASKS = 3
+const MAX_NOT_FOUND_ASKS = 3
 export const NOT_FOUND_AFTER_MS = 10 * MINUTE_MS
 /**
  * A charge that succeeded is asked about again where somebody says that it failed, until it was asked about so often in all: more than

@@ -6,7 +6,6 @@ import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
 
 export const CHECKOUT_MODES = ["subscription", "setup"] as const
-export type CheckoutMode = (typeof CHECKOUT_MODES)[number]
 
 export const CHECKOUT_STATUSES = ["open", "completed", "expired"] as const
 export type CheckoutStatus = (typeof CHECKOUT_STATUSES)[number]

@@ -25,7 +25,7 @@ export type ClockEvent =
   | { readonly type: "delete"; readonly at: number }
 
 /** A step that fails this often leaves the clock in `internal_failure`. */
-export const MAX_FAILED_STEPS = 3
+const MAX_FAILED_STEPS = 3
 
 export const clockMachine = setup({
   types: {} as { context: ClockContext; events: ClockEvent; input: { readonly at: number } },

@@ -1,12 +1,12 @@
 /**
  * The delivery of one event to one webhook endpoint (decision I2): tried until it is answered with success or the schedule
- * is used up. There are too many deliveries to journal: what the last try brought is on the row.
+ * is used up. There are too many deliveries to journal: what the last try brought is on the row. What waits for an endpoint that is
+ * disabled or deleted is given up all at once, without a transition of each (src/webhook/housekeeping.ts).
  */
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
 
 export const DELIVERY_STATUSES = ["pending", "succeeded", "failed"] as const
-export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
 
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
@@ -44,8 +44,6 @@ export type DeliveryEvent =
       /** What the endpoint asked for, from now. */
       readonly retryAfterMs: number | null
     }
-  /** The endpoint is disabled or deleted. */
-  | { readonly type: "give_up"; readonly at: number }
   | DelayEvent<"nextTry", "delivery.waiting">
 
 export const deliveryMachine = setup({
@@ -75,10 +73,9 @@ export const deliveryMachine = setup({
           { guard: "wasLast", target: "failed", actions: "tried" },
           { target: "waiting", actions: "tried" },
         ],
-        give_up: "failed",
       },
     },
-    waiting: { after: { nextTry: "due" }, on: { give_up: "failed" } },
+    waiting: { after: { nextTry: "due" } },
     succeeded: {},
     failed: {},
   },

@@ -174,8 +174,8 @@ export const extend = (savings: Savings, byMs: number, at: number): Savings => (
 })
 
 /** The days on which a buyer is reminded: before the next instalment, and after the oldest that was missed. */
-export const PRE_DUE_DAYS: ReadonlyArray<number> = [3, 1]
-export const POST_DUE_DAYS: ReadonlyArray<number> = [1, 3, 7]
+const PRE_DUE_DAYS: ReadonlyArray<number> = [3, 1]
+const POST_DUE_DAYS: ReadonlyArray<number> = [1, 3, 7]
 
 /**
  * The first reminder after an instant; undefined where there is none. Before an instalment only days since the one before it

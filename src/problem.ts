@@ -101,7 +101,7 @@ export const CATALOGUE = {
   json_invalid: entry(
     400,
     "invalid_request_error",
-    "The body must be a JSON object, at most 32 levels deep, without NUL characters or lone surrogates.",
+    "The body must be a JSON object of at most 10,000 values and 32 levels, without a key `__proto__`, NUL characters or lone surrogates.",
   ),
   request_too_large: entry(400, "invalid_request_error", "The body may hold at most 256 KiB."),
   parameter_missing: entry(400, "invalid_request_error", "A required parameter is missing: `param` names it."),
@@ -168,7 +168,7 @@ export const CATALOGUE = {
   too_many_attempts: entry(
     429,
     "rate_limit_error",
-    "Too many payments were tried on this page. The merchant can send a new link.",
+    "Too many payments were tried on this page. The merchant can send a new link; the page of an instalment plan takes more a day later.",
   ),
   plan_archived: entry(
     422,
@@ -193,7 +193,7 @@ export const CATALOGUE = {
   charge_in_progress: entry(
     422,
     "state_error",
-    "A charge of the subscription is pending at the rail. Try again once it has succeeded or failed.",
+    "A charge of the subscription, page or instalment plan is pending at the rail. Try again once it has succeeded or failed.",
   ),
   charge_not_retryable: entry(
     422,

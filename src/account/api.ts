@@ -27,7 +27,7 @@ export const Account = Struct({
   ],
 })
 
-export const ClientConfig = Struct({
+const ClientConfig = Struct({
   object: Literal("client_config"),
   business_name: Text,
   livemode: Bool,

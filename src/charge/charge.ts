@@ -24,7 +24,7 @@ export interface Contradiction {
   readonly code: string | null
 }
 
-export const CHARGE_PURPOSES = ["sale", "verification", "instalment"] as const
+const CHARGE_PURPOSES = ["sale", "verification", "instalment"] as const
 
 const { fixed, moving } = columnsOf<ChargeContext>()
 

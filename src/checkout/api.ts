@@ -48,7 +48,7 @@ export const CheckoutSession = Struct({
 })
 
 const MAX_URL = 2048
-export const MIN_LIFETIME_MINUTES = 30
+const MIN_LIFETIME_MINUTES = 30
 export const MAX_LIFETIME_MINUTES = 1440
 
 const returnUrl = Schema.String.check(

@@ -45,7 +45,7 @@ export const checkCreate = (name: string, input: CheckoutCreate, { livemode }: T
 const lockCustomer = Effect.fnUntraced(function* (tenant: Tenant, found: CustomerRow | undefined) {
   if (found === undefined) return { customer: null, now: Date.now() }
   const now = yield* asReference(standingTime(tenant, found.test_clock_id), "customer")
-  const customer: CustomerRow = yield* customers.lockOne(tenant, found.id, "SHARE")
+  const customer: CustomerRow = yield* customers.lockOne(tenant, found.id, "NO KEY UPDATE")
   const sql = yield* SqlClient.SqlClient
   const open = yield* sql`
     SELECT 1 FROM checkout_session

@@ -2,7 +2,7 @@
 import { Effect, Layer } from "effect"
 import { Origin, originOf } from "../http/Origin.ts"
 import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
-import { drawInvoices, moveInvoice } from "../invoice/invoices.ts"
+import { drawInvoices, moveInvoice, readInvoices } from "../invoice/invoices.ts"
 import { Links } from "../invoice/Links.ts"
 import { VatRate } from "../ledger/VatRate.ts"
 import { SharedSecrets } from "../secret/SharedSecrets.ts"
@@ -27,8 +27,8 @@ const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoi
 /** Draws up the invoices of a period, of one account or of all, and returns them, and the accounts of which none could be drawn up. */
 export const drawUp = Effect.fnUntraced(
   function* (period: { readonly start: number; readonly end: number }, accountId: string | undefined) {
-    const { drawn, failed } = yield* drawInvoices(period, accountId)
-    return { drawn: yield* Effect.forEach(drawn, rendered), failed }
+    const failed = yield* drawInvoices(period, accountId)
+    return { drawn: yield* Effect.forEach(yield* readInvoices(period, accountId), rendered), failed }
   },
   Effect.provide([links, vatRate]),
 )

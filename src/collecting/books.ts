@@ -34,7 +34,7 @@ const owedBack = (
   })
 
 /** Whether a transition says that a charge was paid which had failed. */
-export const isPaidAfterAll = ({ decision }: ChargeTransition): boolean =>
+const isPaidAfterAll = ({ decision }: ChargeTransition): boolean =>
   paramsOf(decision, "contradicted")?.answer === "succeeded"
 
 /** The entries of a charge's transition. `takenKobo`: what the rail took; undefined: as much as was asked for. */

@@ -10,7 +10,7 @@ type Unstamped<T> = T extends unknown ? Omit<T, "at"> : never
 /** An answer that has no time yet. */
 export type AnswerWithoutTime = Unstamped<ChargeAnswer>
 
-export const EXCEPTION_KINDS = ["amount_differs", "currency_differs", "reference_differs", "amount_exceeds"] as const
+const EXCEPTION_KINDS = ["amount_differs", "currency_differs", "reference_differs", "amount_exceeds"] as const
 
 /** What a rail said of a charge that cannot be right. */
 export interface HeardException {

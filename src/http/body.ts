@@ -8,9 +8,12 @@ const MAX_BODY_BYTES = 256 * 1024
 
 const TOO_LARGE = problem("request_too_large", "The body may hold at most 256 KiB.")
 
+/** Room for a body whose parts are being put together, at first. */
+const FIRST_ROOM_BYTES = 4 * 1024
+
 /**
- * The body as it was sent; refused before it is read whole where it is too large, or where `hold`, which is told of each part
- * that arrives, says why not.
+ * The body as it was sent; refused before it is read whole where it is too large, or where `hold`, which is told of each
+ * growth of the memory that it takes, says why not. It takes no more for coming in many parts.
  */
 export const readBytes = (
   request: IncomingMessage,
@@ -22,16 +25,32 @@ export const readBytes = (
       request.removeAllListeners("data")
       resume(Effect.fail(refusal))
     }
-    if (Number(request.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return refuse(TOO_LARGE)
-    const chunks: Array<Buffer> = []
+    const told = Number(request.headers["content-length"] ?? 0)
+    if (told > MAX_BODY_BYTES) return refuse(TOO_LARGE)
+    let body: Buffer = Buffer.alloc(0)
     let size = 0
-    request.on("data", (chunk: Buffer) => {
-      size += chunk.length
-      const refusal = size > MAX_BODY_BYTES ? TOO_LARGE : hold(chunk.length)
+    /** Makes room for `needed` bytes in all; says why there is none. */
+    const grow = (needed: number): Problem | undefined => {
+      if (needed <= body.length) return undefined
+      if (needed > MAX_BODY_BYTES) return TOO_LARGE
+      const room = Math.min(MAX_BODY_BYTES, Math.max(needed, 2 * body.length, FIRST_ROOM_BYTES))
+      const refusal = hold(room - body.length)
+      if (refusal !== undefined) return refusal
+      const larger = Buffer.allocUnsafe(room)
+      body.copy(larger, 0, 0, size)
+      body = larger
+      return undefined
+    }
+    request.on("data", (part: Buffer) => {
+      // Most come whole, and are taken as they are.
+      const isWhole = size === 0 && part.length === told
+      const refusal = isWhole ? hold(part.length) : grow(size + part.length)
       if (refusal !== undefined) return refuse(refusal)
-      chunks.push(chunk)
+      if (isWhole) body = part
+      else part.copy(body, size)
+      size += part.length
     })
-    request.on("end", () => resume(Effect.succeed(Buffer.concat(chunks))))
+    request.on("end", () => resume(Effect.succeed(body.subarray(0, size))))
     request.on("error", () => resume(Effect.fail(problem("request_timeout", "The body did not arrive whole."))))
   })
 

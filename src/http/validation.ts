@@ -40,7 +40,7 @@ const faults = (issue: SchemaIssue.Issue, path: Path): ReadonlyArray<Fault> => {
 }
 
 /** `retry_logic.max_attempts`, `enabled_events[2]`, `metadata[color]`. */
-export const paramName = (path: Path): string =>
+const paramName = (path: Path): string =>
   path.reduce<string>((name, part, index) => {
     if (index === 0) return String(part)
     return typeof part === "number" || path[0] === "metadata" ? `${name}[${String(part)}]` : `${name}.${String(part)}`

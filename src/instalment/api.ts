@@ -73,7 +73,7 @@ const PlanCreate = Struct({
 })
 export type PlanCreate = typeof PlanCreate.Type
 
-export const MAX_EXTENSION_DAYS = 90
+const MAX_EXTENSION_DAYS = 90
 const Extend = Struct({
   days: optionalKey(integer(1, MAX_EXTENSION_DAYS)),
   deadline: optionalKey(instantIn),
@@ -95,7 +95,7 @@ const PlanQuery = Struct({
 })
 export type PlanQuery = typeof PlanQuery.Type
 
-export const PERIODS = ["7d", "30d", "90d", "12m"] as const
+const PERIODS = ["7d", "30d", "90d", "12m"] as const
 export type Period = (typeof PERIODS)[number]
 
 /** Of shops (decision L1). */

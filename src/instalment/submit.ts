@@ -18,7 +18,7 @@ import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { ofTenant, tenantOf } from "../db/tenant.ts"
 import { ArrivedAt } from "../http/ArrivedAt.ts"
 import { formatKobo } from "../money.ts"
-import { checkCode, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
+import { checkCode, codesFor, MAX_ATTEMPTS } from "../paying/checks.ts"
 import { methodOf, withEmail } from "../paying/hosted.ts"
 import { pageWaitingLimit, waitForCharge } from "../paying/settled.ts"
 import type { Submission } from "../paying/submission.ts"
@@ -56,6 +56,11 @@ export const closedBecause = ({ state, status }: InstalmentPlanRow): Problem | u
           ? "The plan is cancelled: it takes no more payments."
           : `The plan is ${status}: everything is paid.`,
       )
+
+const TOO_MANY_FAILED = problem(
+  "too_many_attempts",
+  `${MAX_ATTEMPTS} payments failed on this page within a day: it takes more a day later.`,
+)
 
 /** What is due is not what it was when the buyer decided to pay. */
 const movedOn = (plan: InstalmentPlanRow): Problem => {
@@ -149,7 +154,7 @@ const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, number, 
   const amountKobo = yield* amountOf(plan, submitted.amountKobo)
   yield* checkCode(submitted, amountKobo)
   const { failed, attempt } = yield* readTries(plan, now)
-  if (failed >= MAX_ATTEMPTS) return yield* tooManyAttempts
+  if (failed >= MAX_ATTEMPTS) return yield* TOO_MANY_FAILED
   const methodId = yield* methodOf(customer, submitted, now)
   const told = yield* withEmail(customer, submitted.email)
   const { id: runner } = yield* Runner

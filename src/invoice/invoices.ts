@@ -79,15 +79,19 @@ const move = Effect.fnUntraced(function* (commands: ReadonlyArray<Command<typeof
   return all.map(({ row }) => row)
 })
 
-/** The accounts that are billed for a month: those with access to live that were there before its end. */
-const billed = Effect.fnUntraced(function* (period: Month, only: string | undefined) {
+/** Accounts that are read at a time. */
+const PAGE = 500
+
+/** The next accounts that are billed for a month: those with access to live that were there before its end, and have no invoice of it yet. */
+const billed = Effect.fnUntraced(function* (period: Month, only: string | undefined, after: string) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<AccountRow>`
     SELECT a.* FROM account a
     WHERE ${staysHere(sql, "a", "id")} AND a.live_access IN ('approved', 'suspended') AND a.created_at < ${PgTypes.timestamptz(period.end)}
       AND ${only === undefined ? sql`true` : sql`a.id = ${only}`}
       AND NOT EXISTS (SELECT 1 FROM invoice i WHERE i.account_id = a.id AND i.livemode AND i.period_start_at = ${PgTypes.timestamptz(period.start)})
-    ORDER BY a.id`
+      AND a.id > ${after}
+    ORDER BY a.id LIMIT ${PAGE}`
 })
 
 /** Draws up an account's invoice; somebody else may do so at once, and one of us does. */
@@ -123,24 +127,33 @@ const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: M
 })
 
 /**
- * Draws up the invoices of a month that are not drawn up yet. Late, twice or on two nodes: the result is one. Returns all of the month, and
- * the accounts of which none could be drawn up.
+ * Draws up the invoices of a month that are not drawn up yet. Late, twice or on two nodes: the result is one. Returns the accounts of which
+ * none could be drawn up.
  */
 export const drawInvoices = Effect.fn("invoice.drawAll")(function* (period: Month, only?: string) {
   const sql = yield* SqlClient.SqlClient
   const now = Date.now()
   const failed: Array<string> = []
-  for (const account of yield* billed(period, only)) {
-    // One that cannot be drawn up holds nobody else's back; it is tried again with the next round.
-    yield* Effect.catchCause(sql.withTransaction(draw(account, period, now)), (cause) => {
-      failed.push(account.id)
-      return Effect.logError("invoice cannot be drawn up", { account: account.id }, cause)
-    })
+  let accounts: ReadonlyArray<AccountRow> = yield* billed(period, only, "")
+  while (accounts.length > 0) {
+    for (const account of accounts) {
+      // One that cannot be drawn up holds nobody else's back; it is tried again with the next round.
+      yield* Effect.catchCause(sql.withTransaction(draw(account, period, now)), (cause) => {
+        failed.push(account.id)
+        return Effect.logError("invoice cannot be drawn up", { account: account.id }, cause)
+      })
+    }
+    accounts = accounts.length < PAGE ? [] : yield* billed(period, only, accounts.at(-1)!.id)
   }
-  const drawn = yield* sql<InvoiceRow>`
+  return failed
+})
+
+/** The invoices of a month, of one account or of all. */
+export const readInvoices = Effect.fnUntraced(function* (period: Month, only?: string) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<InvoiceRow>`
     SELECT * FROM invoice WHERE livemode AND period_start_at = ${PgTypes.timestamptz(period.start)} AND ${livesHere(sql, "invoice")}
       AND ${only === undefined ? sql`true` : sql`account_id = ${only}`} ORDER BY id`
-  return { drawn, failed }
 })
 
 /** The job of every minute: last month's invoices, once the month is well over. */

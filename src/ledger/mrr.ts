@@ -5,7 +5,7 @@ import type { Tenant } from "../db/tenant.ts"
 import type { Write } from "../db/writes.ts"
 import { formatDay } from "./schedule.ts"
 
-export const MRR_KINDS = ["new", "expansion", "contraction", "churn", "reactivation"] as const
+const MRR_KINDS = ["new", "expansion", "contraction", "churn", "reactivation"] as const
 
 export interface MrrMovement extends Tenant {
   readonly subscription_id: string

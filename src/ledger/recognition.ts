@@ -11,7 +11,7 @@ import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { dayOf, formatDay } from "./schedule.ts"
 
 /** The book of the wall clock; a test clock's has the clock's ID. */
-export const WALL = "wall"
+const WALL = "wall"
 /** Days that one transaction books: of 10,000 subscriptions, a second's work. */
 const MAX_DAYS = 31
 /** Books of the wall clock that are looked at together. */

@@ -6,6 +6,8 @@ import { SECOND_MS } from "../time.ts"
 import { Busy, NoAnswer, type SendError } from "./Messenger.ts"
 
 const LIMIT_MS = 10 * SECOND_MS
+/** Messengers answer with some hundred bytes. */
+const MAX_ANSWER_BYTES = 64 * 1024
 /** Less than the limit: so that a connection that fails is not taken for a response that does not come. */
 const agent = new Agent({ connect: { timeout: 5 * SECOND_MS } })
 
@@ -38,6 +40,17 @@ const failureOf = (error: unknown): SendError =>
     ? new Busy({ retryAfterMs: null })
     : new NoAnswer({ cause: error })
 
+const readText = async (stream: AsyncIterable<Uint8Array>): Promise<string> => {
+  const parts: Array<Uint8Array> = []
+  let read = 0
+  for await (const part of stream) {
+    read += part.length
+    if (read > MAX_ANSWER_BYTES) throw new Error(`an answer of over ${MAX_ANSWER_BYTES} bytes`)
+    parts.push(part)
+  }
+  return Buffer.concat(parts).toString("utf8")
+}
+
 /** Posts JSON; returns whatever status came back that says something about the message itself. */
 export const postJson = (
   url: string,
@@ -58,7 +71,7 @@ export const postJson = (
           body: JSON.stringify(body),
           signal: AbortSignal.timeout(LIMIT_MS),
         })
-        return { status: statusCode, retryAfter: answered["retry-after"], text: await stream.text() }
+        return { status: statusCode, retryAfter: answered["retry-after"], text: await readText(stream) }
       },
       catch: failureOf,
     })

@@ -50,7 +50,8 @@ export const whatsApp = ({ url, phoneNumberId, token, language }: WhatsAppSettin
       if (THROTTLED.has(error?.code ?? 0)) return yield* new Busy({ retryAfterMs: null })
       const reason = reasonOf(error?.code)
       if (reason === "messenger_misconfigured")
-        yield* Effect.logError("whatsapp is not set up right", { code: error?.code, message: error?.message })
+        // By its code alone: the words may repeat the token.
+        yield* Effect.logError("whatsapp is not set up right", { code: error?.code })
       return yield* new Refused({ reason })
     }),
 })

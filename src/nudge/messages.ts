@@ -104,8 +104,7 @@ const valuesOf = ({
 const VARIABLE = /\{(\w+)\}/g
 
 /** The names of a text's variables, in order: templates elsewhere call them 1, 2, 3…, and the link comes last. */
-export const variablesOf = (text: string): ReadonlyArray<string> =>
-  [...text.matchAll(VARIABLE)].map(([, name]) => name!)
+const variablesOf = (text: string): ReadonlyArray<string> => [...text.matchAll(VARIABLE)].map(([, name]) => name!)
 
 /** A nudge's words as they are kept until it is sent. */
 export interface Worded {

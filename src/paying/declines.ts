@@ -24,7 +24,7 @@ const WORDS: Readonly<Partial<Record<FailureCode, string>>> = {
 }
 
 /** The reason of a decline, in words for the buyer. */
-export const reasonInWords = (code: string | null): string =>
+const reasonInWords = (code: string | null): string =>
   WORDS[(code ?? "") as FailureCode] ?? "Your bank declined the payment."
 
 /** What a submission came to, of which at least a part was declined. */

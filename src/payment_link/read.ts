@@ -5,7 +5,8 @@ import { type ChargeRow, charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
 import { livesHere, ofTenant } from "../db/tenant.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
-import { readOwing } from "../paying/owing.ts"
+import { MAX_ATTEMPTS } from "../paying/checks.ts"
+import { MAX_BILLS, readOwing } from "../paying/owing.ts"
 import { savedMethods, settingOf } from "../paying/setting.ts"
 import { plans } from "../plan/plan.ts"
 import { problem } from "../problem.ts"
@@ -26,8 +27,12 @@ export const findLink = Effect.fnUntraced(function* (token: string) {
   return row
 })
 
-/** More than a link can be tried: each try is a payment of each bill. */
-const MAX_TRIES = 1_000
+/** As often as a link can be tried: each try is a payment of each bill. */
+const MAX_TRIES = MAX_ATTEMPTS * MAX_BILLS
+
+/** How often a link was tried: a try pays each bill once at most. */
+export const countTries = (payments: ReadonlyArray<ChargeRow>): number =>
+  Math.max(0, ...[...Map.groupBy(payments, ({ subscription_id }) => subscription_id).values()].map((its) => its.length))
 
 /** The payments that were tried by a link. */
 export const readTries = Effect.fnUntraced(function* (nudge: NudgeRow) {

@@ -20,7 +20,7 @@ export type Standing =
   | { readonly kind: "settled" }
 
 /** When a link stops working. */
-export const expiryOf = ({ created_at }: NudgeRow): number => created_at + LIFETIME_MS
+const expiryOf = ({ created_at }: NudgeRow): number => created_at + LIFETIME_MS
 
 export const isOwing = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
 

@@ -93,7 +93,7 @@ export const findPaymentMethods = Effect.fnUntraced(function* (
 })
 
 /** The payment method of a customer by its ID; null where there is none, or none is asked for. */
-export const attachedTo = (customer: Ref, id: string | null) =>
+const attachedTo = (customer: Ref, id: string | null) =>
   id === null
     ? Effect.succeed(null)
     : Effect.map(

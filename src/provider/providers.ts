@@ -12,7 +12,7 @@ import { newId } from "../ids.ts"
 import { noSuch, problem } from "../problem.ts"
 import type { Provider, ProviderChange } from "./api.ts"
 
-export const renderProvider = (row: AccountRow, livemode: boolean): typeof Provider.Type => ({
+const renderProvider = (row: AccountRow, livemode: boolean): typeof Provider.Type => ({
   ...commonOf("provider", { ...row, livemode }),
   vertical: row.vertical,
   live_access: row.live_access,

@@ -158,13 +158,15 @@ export const endCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref>) 
   return ended.filter(({ again }) => again)
 })
 
-/** Puts calls that never got to their rail back into the queue. */
-export const returnCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref>) {
+const TAKEN = { ...REF_COLUMNS, was_sent_at: "timestamptz" } as const
+
+/** Puts calls that were not made back into the queue, as they were: what a process that died had made counts as made. */
+export const returnCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   if (calls.length === 0) return
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* Runner
   yield* sql`
-    UPDATE rail_call c SET runner = NULL, sent_at = NULL FROM ${records(calls, REF_COLUMNS)} r
+    UPDATE rail_call c SET runner = NULL, sent_at = r.was_sent_at FROM ${records(calls, TAKEN)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
 })
 

@@ -3,7 +3,7 @@
  * neither one merchant's renewals at midnight nor a rail that hangs hold anybody else up (decision P11). Taking calls and
  * writing what was heard go on beside each other. What a process that died had under way is taken over.
  */
-import { Effect, Metric, Queue, Schedule } from "effect"
+import { type Cause, Effect, Exit, Metric, Queue, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { Lookout } from "../process/Lookout.ts"
@@ -114,6 +114,34 @@ class Conversations {
   }
 }
 
+/** Puts a call that cannot be prepared back as it was; it is tried again. */
+const leave = (call: TakenCall, cause: Cause.Cause<unknown>) =>
+  Effect.logError("a call to a rail cannot be prepared", { about: call.id }, cause).pipe(
+    Effect.andThen(Effect.ignore(returnCalls([call]))),
+    Effect.andThen(release(callLease, [call])),
+  )
+
+/**
+ * Prepares calls; where that fails each by itself, so that one which cannot be prepared holds nothing else up. Returns those that
+ * are prepared, and how many cannot be.
+ */
+const prepareEach = Effect.fnUntraced(function* <R>({ prepare }: Caller<R>, its: ReadonlyArray<TakenCall>) {
+  if (its.length === 0) return { prepared: [], left: 0 }
+  const together = yield* Effect.exit(prepare(its))
+  if (Exit.isSuccess(together)) return { prepared: together.value, left: 0 }
+  const prepared: Array<Prepared> = []
+  let left = 0
+  for (const call of its) {
+    const alone = yield* Effect.exit(prepare([call]))
+    if (Exit.isSuccess(alone)) prepared.push(...alone.value)
+    else {
+      left++
+      yield* leave(call, alone.cause)
+    }
+  }
+  return { prepared, left }
+})
+
 /** Takes what there is to do at a rail, and begins it. */
 const begin = Effect.fnUntraced(function* <R>(
   rail: OutsideRail,
@@ -128,19 +156,19 @@ const begin = Effect.fnUntraced(function* <R>(
   const kinds = callers.flatMap((caller) => caller.kinds)
   // Not in a transaction: taking waits for its turn in this process, and whoever has that may wait for a connection.
   const { taken, goOn } = yield* takeCalls({ rail, kinds, after, limit: room, perAccount: MAX_OF_ACCOUNT, busy })
-  const preparing = Effect.forEach(callers, ({ kinds, prepare }) => {
-    const its = taken.filter(({ kind }) => kinds.includes(kind))
-    return its.length === 0 ? Effect.succeed([]) : prepare(its)
-  })
-  // What cannot be prepared is not made.
-  const prepared = (yield* Effect.tapCause(preparing, () =>
-    Effect.andThen(Effect.ignore(returnCalls(taken)), release(callLease, taken)),
-  )).flat()
   conversations.cursors.set(rail, goOn)
-  for (const one of prepared) {
+  const found = yield* Effect.forEach(callers, (caller) =>
+    prepareEach(
+      caller,
+      taken.filter(({ kind }) => caller.kinds.includes(kind)),
+    ),
+  )
+  for (const one of found.flatMap(({ prepared }) => prepared)) {
     conversations.began(one.call)
     yield* talk(one)
   }
+  const left = found.reduce((sum, one) => sum + one.left, 0)
+  if (left > 0) return yield* Effect.die(new Error(`${left} calls to ${rail} could not be prepared.`))
 })
 
 /** Writes what was heard, with all that follows from it, and ends the calls, in one transaction. */

@@ -4,7 +4,7 @@ import { Event } from "../event/api.ts"
 import { declare } from "../http/Endpoint.ts"
 import { freeObject, id, text } from "../http/parameters.ts"
 
-export const SandboxReset = Schema.Struct({ status: Schema.Literal("resetting") }).annotate({
+const SandboxReset = Schema.Struct({ status: Schema.Literal("resetting") }).annotate({
   identifier: "sandbox_reset",
   examples: [{ status: "resetting" }],
 })

@@ -15,7 +15,7 @@ const PER_YEAR: Readonly<Record<BillingCycle, readonly [times: number, years: nu
 }
 
 /** A subscription's part in the monthly recurring revenue: a year's price by twelve, from the first paid period on, while it is in service. */
-export const mrrOf = (row: SubscriptionRow): number => {
+const mrrOf = (row: SubscriptionRow): number => {
   const isInService = (row.status === "active" || row.status === "past_due") && row.period_no >= 0
   const [times, years] = PER_YEAR[row.billing_cycle]
   return isInService ? shareOf(row.price_kobo * row.period_quantity, times, 12 * years) : 0

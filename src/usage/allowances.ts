@@ -35,7 +35,7 @@ export const nudgeOverage = (used: number, { nudges, nudgeKobo, nudgeCapKobo }: 
   return { overage, amountKobo: Math.min(overage * nudgeKobo, nudgeCapKobo ?? Number.POSITIVE_INFINITY) }
 }
 
-export const THRESHOLDS = [80, 100] as const
+const THRESHOLDS = [80, 100] as const
 
 /** The percentages of an allowance that `used` has reached beyond `announced`, lowest first. */
 export const thresholdsReached = (used: number, included: number | null, announced: number): ReadonlyArray<number> =>

@@ -33,7 +33,7 @@ const EXAMPLE = {
 
 export const WebhookEndpoint = Struct(fields).annotate({ identifier: "webhook_endpoint", examples: [EXAMPLE] })
 
-export const WebhookEndpointSecret = Struct({
+const WebhookEndpointSecret = Struct({
   ...fields,
   secret: Text.annotate({ description: "What deliveries are signed with: whsec_ and base64; shown this once" }),
   previous_secret_expires_at: optionalKey(instant),
@@ -42,7 +42,7 @@ export const WebhookEndpointSecret = Struct({
   examples: [{ ...EXAMPLE, secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=" }],
 })
 
-export const WebhookTest = Struct({
+const WebhookTest = Struct({
   event: Text,
   response_status: NullOr(Int),
   duration_ms: Int,

@@ -264,6 +264,21 @@ describe("what is owed", () => {
       expect(await moneyOf(database, [id])).toMatchObject({ paid: 2, pending: 0, taken: 2, sent: 1, owed: 0 })
   })
 
+  it("is its own, however many others are overdue, and each try of all of them counts once", async () => {
+    const clock = await createClock(api, "2025-01-01T00:00:00Z")
+    const customer = await createCustomer(api, { test_clock: clock, phone: "+2348031234567" })
+    const plan = await createPlan(api, { trial_days: 1 })
+    const body = { customer, plan, payment_method: "pm_test_insufficient_funds" }
+    for (let n = 0; n < 10; n++)
+      await Promise.all(Array.from({ length: 10 }, async () => data(await api.post("/subscriptions", body), 201)))
+    const { id } = data(await api.post("/subscriptions", body), 201)
+    await advance(api, clock, "2025-01-02T00:00:00Z")
+    const all = await nudge(api, customer)
+    for (let n = 0; n < 2; n++) expect((await pay(all, "pm_test_do_not_honor")).status).toBe(402)
+    expect(data(await pay(await nudge(api, customer, id), "pm_test_visa")).status).toBe("paid")
+    expect((await get(id)).status).toBe("active")
+  })
+
   it("is tried 50 times at most by one link", async () => {
     const { id, link, customer } = await overdue(api)
     for (let n = 0; n < 50; n++) expect((await pay(link, "pm_test_do_not_honor")).status).toBe(402)

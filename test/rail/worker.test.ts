@@ -1,15 +1,22 @@
 /** The worker of calls beside the others of its process. */
-import { Effect, Layer } from "effect"
+import { PgTypes } from "@effect/sql-pg"
+import { Effect, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
 import { expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
 import { Lookout } from "../../src/process/Lookout.ts"
 import { Runner } from "../../src/process/Runner.ts"
-import { railCallWorker } from "../../src/rail_call/worker.ts"
+import { unclear } from "../../src/rail/http.ts"
+import { type Caller, railCallWorker } from "../../src/rail_call/worker.ts"
 import { useDatabase } from "../support/database.ts"
+import { eventually } from "../support/story.ts"
 
 const database = useDatabase()
+
+/** What a worker needs: one connection is what says that this process lives, which leaves one. */
+const pool = () =>
+  Layer.provideMerge(Layer.mergeAll(Runner.layer, Lookout.layer(database.url())), poolLayer(database.url(), 2))
 
 it("holds no connection while it waits for its turn to take", async () => {
   const idle = {
@@ -26,10 +33,46 @@ it("holds no connection while it waits for its turn to take", async () => {
     // The worker looks several times meanwhile, as a call is queued; were a connection held by it, the second statement would wait for that.
     return yield* runner.taking(Effect.andThen(sql`SELECT pg_sleep(0.4)`, sql`SELECT 1 AS one`))
   }).pipe(Effect.scoped)
-  // One connection is what says that this process lives, which leaves one.
-  const pool = Layer.provideMerge(
-    Layer.mergeAll(Runner.layer, Lookout.layer(database.url())),
-    poolLayer(database.url(), 2),
-  )
-  expect(await Effect.runPromise(Effect.provide(takes, pool))).toEqual([{ one: 1 }])
+  expect(await Effect.runPromise(Effect.provide(takes, pool()))).toEqual([{ one: 1 }])
+})
+
+it("leaves a call that cannot be prepared as it was, and makes the others", async () => {
+  const SENT_AT = Date.UTC(2026, 0, 31, 12)
+  const prepared = new Map<string, number | null>()
+  const failed: Array<number | null> = []
+  const caller: Caller<never> = {
+    kinds: ["charge"],
+    prepare: (calls) => {
+      const broken = calls.find(({ id }) => id === "chg_broken")
+      if (broken !== undefined) {
+        if (calls.length === 1) failed.push(broken.was_sent_at)
+        return Effect.die("the database has gone away")
+      }
+      for (const call of calls) prepared.set(call.id, call.was_sent_at)
+      return Effect.succeed(calls.map((call) => ({ call, talk: Effect.succeed(unclear("HTTP 500", true)) })))
+    },
+    write: () => Effect.succeed({ again: [], later: [], after: Effect.void }),
+    askAgain: () => Effect.void,
+  }
+  const left = Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const { account } = yield* createAccount({ businessName: "Fit Ibadan" })
+    // Two of them were made by a process that died.
+    for (const [id, sentAt] of [
+      ["chg_new", null],
+      ["chg_sent", SENT_AT],
+      ["chg_broken", SENT_AT],
+    ] as const)
+      yield* sql`
+        INSERT INTO rail_call (account_id, livemode, id, rail, kind, rank, runner, sent_at)
+        VALUES (${account.id}, true, ${id}, 'flutterwave', 'charge', 0, ${sentAt === null ? null : 424_242}, ${PgTypes.timestamptz(sentAt)})`
+    yield* railCallWorker([caller])
+    yield* Effect.promise(() => eventually(async () => (failed.length > 1 ? true : undefined)))
+    return yield* sql`SELECT runner, sent_at FROM rail_call WHERE id = 'chg_broken'`
+  }).pipe(Effect.scoped)
+  expect(await Effect.runPromise(Effect.provide(left, Layer.merge(pool(), Logger.layer([]))))).toEqual([
+    { runner: null, sent_at: SENT_AT },
+  ])
+  expect([prepared.get("chg_new"), prepared.get("chg_sent")]).toEqual([null, SENT_AT])
+  expect(new Set(failed)).toEqual(new Set([SENT_AT]))
 })

@@ -39,7 +39,7 @@ const onceThen = (code: FailureCode): Behaviour => ({
 })
 
 /** The one-time code that is right. */
-export const TEST_CODE = "123456"
+const TEST_CODE = "123456"
 
 /** What a method that asks for a one-time code has against one; null: nothing. */
 const codeObjection = (code: string | null): FailureCode | null =>

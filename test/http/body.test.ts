@@ -1,0 +1,60 @@
+/** Bodies of requests as they arrive. */
+import type { IncomingMessage } from "node:http"
+import { PassThrough } from "node:stream"
+import { Effect } from "effect"
+import { describe, expect, it } from "vitest"
+import { readBytes } from "../../src/http/body.ts"
+import { problem } from "../../src/problem.ts"
+
+const LIMIT = 256 * 1024
+
+/** A body that comes in parts of one size, and what is told of the memory that it takes. */
+const reading = (bytes: number, part: number, headers: Readonly<Record<string, string>> = {}) => {
+  const stream = new PassThrough({ highWaterMark: 2 * LIMIT })
+  const request = Object.assign(stream, { headers }) as unknown as IncomingMessage
+  const told: Array<number> = []
+  const read = Effect.runPromise(
+    Effect.result(
+      readBytes(request, (more) => {
+        told.push(more)
+        return undefined
+      }),
+    ),
+  )
+  const sent = Buffer.alloc(bytes, "abcdefghij")
+  for (let at = 0; at < bytes; at += part) stream.write(sent.subarray(at, at + part))
+  stream.end()
+  return { sent, read, told }
+}
+
+describe("a body", () => {
+  it("takes no more memory for coming in single bytes than twice what it is, and is told of in a few steps", async () => {
+    const { sent, read, told } = reading(50_000, 1)
+    expect(await read).toMatchObject({ _tag: "Success", success: sent })
+    expect(told.length).toBeLessThan(10)
+    expect(told.reduce((sum, more) => sum + more, 0)).toBeLessThanOrEqual(2 * 50_000)
+  })
+
+  it("is taken as it is where it comes whole", async () => {
+    const { sent, read, told } = reading(1_234, 1_234, { "content-length": "1234" })
+    expect(await read).toMatchObject({ _tag: "Success", success: sent })
+    expect(told).toEqual([1_234])
+  })
+
+  it.each([
+    [LIMIT, "Success"],
+    [LIMIT + 1, "Failure"],
+  ])("of %i bytes in parts ends in %s", async (bytes, end) => {
+    const { read } = reading(bytes, 1_000)
+    expect((await read)._tag).toBe(end)
+  })
+
+  it("is refused before it is read whole where there is no room for more", async () => {
+    const stream = Object.assign(new PassThrough(), { headers: {} })
+    const full = problem("too_many_in_flight", "Full.")
+    const read = Effect.runPromise(Effect.flip(readBytes(stream as unknown as IncomingMessage, () => full)))
+    stream.write("{")
+    expect((await read).code).toBe("too_many_in_flight")
+    expect(stream.listenerCount("data")).toBe(0)
+  })
+})
