@@ -29,7 +29,7 @@ export const MAX_AMOUNT_KOBO = 99_999_999_999
  * milliseconds is larger than a number holds exactly.
  */
 export const shareOf = (kobo: number, part: number, whole: number): number =>
-  Number((2n * BigInt(kobo) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)))
+  Math.sign(kobo) * Number((2n * BigInt(Math.abs(kobo)) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)))
 
 /**
  * The lines of one period's bill: the plan in advance, less what is credited for time that a pause left unused; the units

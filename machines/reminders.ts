@@ -2,6 +2,8 @@
 import { DAY_MS } from "./calendar.ts"
 
 const HOUR_MS = 3_600_000
+/** A reminder that an outage held up for longer is not sent any more. */
+export const MAX_LATE_MS = HOUR_MS
 /** Africa/Lagos is an hour ahead of UTC all year. */
 const LAGOS_MS = HOUR_MS
 

@@ -1,18 +1,17 @@
 /** Where buyers go when they are through with a checkout page (decision G4). Pure. */
 import { Effect } from "effect"
+import { isLoopback } from "../config/settings.ts"
 import { invalid, type Problem } from "../problem.ts"
 
 /** What stands for the session's ID in a `success_url`. */
 const PLACEHOLDER = "{CHECKOUT_SESSION_ID}"
-
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Refuses an address that buyers cannot be sent to. Plain http is for a developer's own machine, in the sandbox. */
 export const checkPageUrl = (param: string, text: string, livemode: boolean): Effect.Effect<void, Problem> => {
   const { protocol, hostname, username, password } = new URL(text)
   if (username !== "" || password !== "")
     return Effect.fail(invalid(param, `${param} must hold no user name or password.`))
-  if (protocol === "https:" || (!livemode && LOOPBACK.test(hostname))) return Effect.void
+  if (protocol === "https:" || (!livemode && isLoopback(hostname))) return Effect.void
   const where = livemode ? "" : " (http:// for localhost only)"
   return Effect.fail(invalid(param, `${param} must begin with https://${where}.`))
 }

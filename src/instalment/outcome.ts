@@ -1,7 +1,7 @@
 /** What an instalment plan's transition leaves behind: its row, the books, the events, the reminders. Pure. */
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
 import { dueKobo, nextOf } from "../../machines/instalment_schedule.ts"
-import { afterQuiet, type QuietHours } from "../../machines/reminders.ts"
+import { afterQuiet, MAX_LATE_MS, type QuietHours } from "../../machines/reminders.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
@@ -10,7 +10,7 @@ import { vatIn } from "../ledger/postings.ts"
 import { dayOf } from "../ledger/schedule.ts"
 import { type Addressees, type NudgeRequest, newNudge } from "../nudge/create.ts"
 import { moved, type Outcome } from "../runtime/outcome.ts"
-import { HOUR_MS, type NowOf } from "../time.ts"
+import type { NowOf } from "../time.ts"
 import {
   depositedKobo,
   type InstalmentPlanRow,
@@ -19,9 +19,6 @@ import {
   instalmentPlans,
   renderInstalmentPlan,
 } from "./plan.ts"
-
-/** A reminder that an outage held up for longer is not sent any more. */
-const MAX_LATE_MS = HOUR_MS
 
 /** What is noted on a plan beside what its machine knows. */
 export type Notes = Partial<Pick<InstalmentPlanRow, "charge_id" | "charge_settled_at">>

@@ -1,7 +1,9 @@
 /** What a month comes to (decisions K2, K4, K7). Pure. */
 
+import { shareOf } from "../../machines/billing.ts"
 import type { ApiPlan } from "../apiPlans.ts"
 import { formatKobo } from "../money.ts"
+import { SECOND_MS } from "../time.ts"
 import { ALLOWANCES, nudgeOverage, WRITE_BLOCK, WRITE_BLOCK_KOBO, writeOverage } from "../usage/allowances.ts"
 
 export const INVOICE_LINE_TYPES = ["plan_fee", "write_request_overage", "nudge_overage", "proration", "credit"] as const
@@ -41,11 +43,6 @@ const line = (type: InvoiceLine["type"], description: string, quantity: number, 
   amount: quantity * unit_amount,
 })
 
-/** `part` of `whole` of an amount, rounded half away from zero (decision B5). */
-const share = (kobo: number, part: number, whole: number): number =>
-  Math.sign(kobo) * Math.floor((2 * Math.abs(kobo) * part + whole) / (2 * whole))
-
-const SECOND_MS = 1000
 const formatDay = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
 /** The lines of a month's invoice. What is used is measured by the plan that is in force at the month's end. */
@@ -54,9 +51,9 @@ export const invoiceLines = ({ start, end, plan, changes, writes, nudges }: Mont
   let before = plan
   for (const { at, to } of changes) {
     const difference = ALLOWANCES[to].feeKobo - ALLOWANCES[before].feeKobo
-    // In seconds: a fee times a month of milliseconds is more than a number holds exactly.
+    // By whole seconds.
     const rest = Math.floor((end - at) / SECOND_MS)
-    const amount = share(difference, rest, (end - start) / SECOND_MS)
+    const amount = shareOf(difference, rest, (end - start) / SECOND_MS)
     lines.push(line("proration", `${NAMES[before]} to ${NAMES[to]} from ${formatDay(at)}`, 1, amount))
     before = to
   }

@@ -2,7 +2,7 @@
  * Posting rules: what each business fact does in the books, one table from event to lines. Pure; debits positive, credits
  * negative, kobo. An entry's `event` is the name of its rule.
  */
-import type { Line } from "../../machines/billing.ts"
+import { type Line, shareOf } from "../../machines/billing.ts"
 import type { LedgerAccount } from "./chart.ts"
 
 export interface PostingLine {
@@ -77,10 +77,7 @@ const line = (account: LedgerAccount, amountKobo: number, detail: string | null 
 const amountOf = (lines: ReadonlyArray<Line>): number => lines.reduce((sum, { amount }) => sum + amount, 0)
 
 /** The VAT that an amount includes, rounded half away from zero (decision B5). */
-export const vatIn = (amountKobo: number, vatBps: number): number => {
-  const [twice, divisor] = [2n * BigInt(Math.abs(amountKobo)) * BigInt(vatBps), 2n * BigInt(10_000 + vatBps)]
-  return Math.sign(amountKobo) * Number((twice + divisor / 2n) / divisor)
-}
+export const vatIn = (amountKobo: number, vatBps: number): number => shareOf(amountKobo, vatBps, 10_000 + vatBps)
 
 const split = (amountKobo: number, vatBps: number): Split => {
   const vatKobo = vatIn(amountKobo, vatBps)

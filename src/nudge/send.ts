@@ -7,7 +7,7 @@ import { Effect, Queue, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { CHANNELS, type Channel, type MessengerAnswer, type NudgeEvent } from "../../machines/nudge.ts"
-import { afterQuiet, type QuietHours } from "../../machines/reminders.ts"
+import { afterQuiet, MAX_LATE_MS, type QuietHours } from "../../machines/reminders.ts"
 import { standingAt } from "../clock/clocks.ts"
 import { records } from "../db/records.ts"
 import { refOf, staysHere } from "../db/tenant.ts"
@@ -17,7 +17,7 @@ import { releasing, type Taking, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { every, whenWoken } from "../process/workers.ts"
 import { isInLane, type Lane } from "../runtime/rounds.ts"
-import { HOUR_MS, type NowOf } from "../time.ts"
+import type { NowOf } from "../time.ts"
 import { moveNudges } from "./move.ts"
 import { Nudging, paymentLink } from "./Nudging.ts"
 import { type NudgeRow, nudgeLease, nudges } from "./nudge.ts"
@@ -30,8 +30,6 @@ const LOOK_FOR_DROPPED_EVERY_MS = 2_000
 /** Writing an answer down is tried again so often: it is known only here. */
 const MAX_RECORD_TRIES = 6
 const RECORD_AFTER_MS = 100
-/** An automatic nudge that should have been sent this long ago is not sent any more (decision H4). */
-const MAX_LATE_MS = HOUR_MS
 
 interface Taken extends NudgeRow {
   /** Whether a process had it in hand already. */

@@ -3,16 +3,12 @@
  * of the subscription, rescheduled with everything that moves the day it is counted from.
  */
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
-import { afterQuiet, type QuietHours, type Reminder, remindersOf } from "../../machines/reminders.ts"
+import { afterQuiet, MAX_LATE_MS, type QuietHours, type Reminder, remindersOf } from "../../machines/reminders.ts"
 import { isCharging, nextChargeAt } from "../../machines/status.ts"
 import type { About, NudgeRequest } from "../nudge/create.ts"
 import type { OwnTimers } from "../runtime/outcome.ts"
-import { HOUR_MS } from "../time.ts"
 import { REMINDER, type SubscriptionRow, type SubscriptionTransition } from "./subscription.ts"
 import type { Rules } from "./terms.ts"
-
-/** What an outage held up for longer is not sent any more. */
-const MAX_LATE_MS = HOUR_MS
 
 const scheduleOf = (row: SubscriptionRow, { reminders }: Rules, quiet: QuietHours | null): ReadonlyArray<Reminder> =>
   remindersOf(

@@ -29,7 +29,7 @@ export interface Outgoing {
 }
 
 /** What became of one try. */
-export interface Tried {
+export interface TryResult {
   readonly delivered: boolean
   /** null: there was no answer. */
   readonly status: number | null
@@ -188,7 +188,7 @@ const post = async (agent: Agent, loopback: boolean, { url, id, body, secrets }:
 }
 
 /** Waits for a response and says what came of the try. */
-const tried = async (responding: Promise<Answer>): Promise<Tried> => {
+const tried = async (responding: Promise<Answer>): Promise<TryResult> => {
   const startedAt = performance.now()
   const tookMs = () => Math.round(performance.now() - startedAt)
   try {
@@ -212,7 +212,7 @@ export class Sender extends Context.Service<
   Sender,
   {
     /** One try. Never fails: what went wrong is in the answer. */
-    readonly send: (outgoing: Outgoing) => Promise<Tried>
+    readonly send: (outgoing: Outgoing) => Promise<TryResult>
     /** Refuses a URL to which no webhook may be sent. Asks DNS: not to be called in a transaction. */
     readonly check: (url: string, livemode: boolean) => Effect.Effect<void, Problem>
   }

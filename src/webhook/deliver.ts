@@ -8,7 +8,7 @@ import { isRef, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { type EventRow, eventBody, events } from "../event/events.ts"
 import type { DeliveryRow } from "./delivery.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
-import { Sender, type Tried } from "./Sender.ts"
+import { Sender, type TryResult } from "./Sender.ts"
 import { readSecrets } from "./secrets.ts"
 
 /** An endpoint as it was read last, with what to sign by. */
@@ -56,7 +56,7 @@ const decideTry = ({ attempt, once }: Waiting, event: DeliveryEvent): Decided =>
 /** A success is decided alike each time, whenever it is: the machine is asked once for each number of tries. */
 const successes = new Map<number, Decided>()
 
-const decided = (delivery: Waiting, { delivered, retryAfterMs }: Tried): Decided => {
+const decided = (delivery: Waiting, { delivered, retryAfterMs }: TryResult): Decided => {
   const at = Date.now()
   if (!delivered) return decideTry(delivery, { type: "try.failed", at, jitter: 2 * Math.random() - 1, retryAfterMs })
   const known = successes.get(delivery.attempt) ?? decideTry(delivery, { type: "try.succeeded", at })

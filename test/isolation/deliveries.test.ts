@@ -7,7 +7,7 @@ import { Bodies } from "../../src/webhook/Bodies.ts"
 import type { Waiting } from "../../src/webhook/deliver.ts"
 import type { EndpointRow } from "../../src/webhook/endpoint.ts"
 import { Lanes } from "../../src/webhook/Lanes.ts"
-import type { Outgoing, Tried } from "../../src/webhook/Sender.ts"
+import type { Outgoing, TryResult } from "../../src/webhook/Sender.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { useReceiver } from "../support/receiver.ts"
@@ -176,9 +176,9 @@ const endpointRow = (account: number, endpoint: number): EndpointRow => ({
 const createLanes = () => {
   const underWay: Array<{ readonly sent: Outgoing; readonly end: () => void }> = []
   const sent: Array<Outgoing> = []
-  const fine: Tried = { delivered: true, status: 200, body: "", failure: null, durationMs: 1, retryAfterMs: null }
+  const fine: TryResult = { delivered: true, status: 200, body: "", failure: null, durationMs: 1, retryAfterMs: null }
   const send = (outgoing: Outgoing) =>
-    new Promise<Tried>((resolve) => {
+    new Promise<TryResult>((resolve) => {
       sent.push(outgoing)
       underWay.push({ sent: outgoing, end: () => resolve(fine) })
     })
