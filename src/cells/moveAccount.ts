@@ -172,13 +172,13 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
   const sides = yield* sidesOf(options)
   const { at, tables } = sides
   const cell = yield* requireJoined(sides)
-  // Found out before anything rests on it: once the account has opened there, callers have to be sent after it.
-  yield* route([])
   const standing = yield* at("source", readMove(account))
   if (standing !== undefined && !isLeaving(standing))
     return yield* apart(
       `${account} is on its way to this cell: finish that move first, from the cell ${standing.cell}.`,
     )
+  // Found out before anything rests on it: once the account has opened there, callers have to be sent after it.
+  if (standing?.state !== "left") yield* route([])
   if (standing === undefined || standing.state === "copying") {
     if (!(yield* at("source", isThere(account)))) return yield* apart(`No such account: ${account}.`)
     if (standing === undefined && (yield* at("target", isThere(account)))) return yield* notDoneThere(account)
