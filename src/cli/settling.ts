@@ -40,7 +40,7 @@ export const settleFile = Effect.fnUntraced(function* (rail: RailName, file: str
       ),
     ),
   )
-  const result = yield* settling.finish()
+  const result = yield* sql.withTransaction(settling.finish())
   const { unmatchedCount } = settling
   const listed = unmatchedCount > result.unmatched.length ? ` (the first ${result.unmatched.length} are listed)` : ""
   yield* progress.end(

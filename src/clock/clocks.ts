@@ -68,6 +68,12 @@ export const standingAt = (sql: SqlClient.SqlClient, actor: string, clock: strin
       WHERE (j.account_id, j.livemode, j.actor_id, j.version) = (${a}.account_id, ${a}.livemode, ${a}.id, ${a}.version))) END`
 }
 
+/** Whether another process moves the clock `clock`, as SQL. It waits for what was under way on it when it began. */
+export const movesElsewhere = (sql: SqlClient.SqlClient, clock: string, runner: number) => {
+  const k = sql(clock)
+  return sql`(${k}.state = 'advancing' AND ${k}.runner IS DISTINCT FROM ${runner}::integer)`
+}
+
 /** When a clock stands, as far as it does. */
 const timeOf = (id: string, row: ClockRow | undefined): Exit.Exit<number, Problem> => {
   if (row === undefined || row.state === "deleting")

@@ -7,7 +7,7 @@ import { Cause, Effect, Exit, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
-import { standingAt } from "../clock/clocks.ts"
+import { movesElsewhere, standingAt } from "../clock/clocks.ts"
 import { isLockTimeout, MayWait } from "../db/held.ts"
 import { staysHere } from "../db/tenant.ts"
 import { releasing, takeDropped } from "../process/lease.ts"
@@ -196,7 +196,8 @@ export interface Recovered {
 
 /**
  * Finishes what processes that died, or lost their database, were saying to the rail. Narrowed where `only` says so;
- * otherwise everything but what belongs to a moving clock, whose own worker sees to it, or to a broken one.
+ * otherwise everything but what belongs to a moving clock, whose own worker sees to it, or to a broken one. What this process
+ * dropped on a clock that another one moves is finished here: to that one it looks as if it were in hand, and it waits.
  */
 export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recovered) {
   const sql = yield* SqlClient.SqlClient
@@ -206,7 +207,10 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
     ...(only.customerId === undefined ? [] : [sql`c.customer_id = ${only.customerId}`]),
     ...(only.testClockId === undefined ? [] : [sql`c.test_clock_id = ${only.testClockId}`]),
   ]
-  const narrowed = conditions.length === 0 ? sql`coalesce(k.state, 'ready') = 'ready'` : sql.and(conditions)
+  const narrowed = (runner: number) =>
+    conditions.length > 0
+      ? sql.and(conditions)
+      : sql`(coalesce(k.state, 'ready') = 'ready' OR (c.runner = ${runner} AND ${movesElsewhere(sql, "k", runner)}))`
   const dropped = yield* takeDropped(
     chargeLease,
     ({ runner, isDropped }) => sql<ChargeRow & { clock_at: number | null }>`
@@ -214,7 +218,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       FROM (
         SELECT c.account_id, c.livemode, c.id, ${standingAt(sql, "c", "k")} AS clock_at
         FROM charge c LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (c.account_id, c.livemode, c.test_clock_id)
-        WHERE c.runner IS NOT NULL AND ${narrowed} AND ${isDropped("c")} AND ${staysHere(sql, "c")}
+        WHERE c.runner IS NOT NULL AND ${narrowed(runner)} AND ${isDropped("c")} AND ${staysHere(sql, "c")}
         ORDER BY c.id LIMIT ${MAX_RECOVERED} FOR UPDATE OF c SKIP LOCKED
       ) dropped
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)

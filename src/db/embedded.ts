@@ -18,6 +18,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -25,7 +26,7 @@ import {
 } from "node:fs"
 import { createRequire } from "node:module"
 import { createServer } from "node:net"
-import { dirname, join } from "node:path"
+import { basename, dirname, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { Redacted } from "effect"
 import { ConfigProblem } from "../config/Config.ts"
@@ -199,18 +200,29 @@ const credentials = (account: Account | undefined) =>
 /** Their messages are English and their tools find no stray PG… settings. */
 const serverEnv = (): NodeJS.ProcessEnv => ({ PATH: process.env.PATH, LC_ALL: "C", TZ: "UTC" })
 
+/** What a start that was killed as it made its cluster has left. */
+const removeUnfinished = (cluster: string): void => {
+  const folder = dirname(cluster)
+  for (const name of readdirSync(folder))
+    if (name.startsWith(`${basename(cluster)}.new-`)) rmSync(join(folder, name), { recursive: true, force: true })
+}
+
+/** Makes the cluster in a folder of its own, which is renamed once it is whole: killed in between, the next start makes another. */
 const initialise = (bin: string, cluster: string, password: string, account: Account | undefined): void => {
-  mkdirSync(cluster, { recursive: true, mode: 0o700 })
+  mkdirSync(dirname(cluster), { recursive: true })
+  removeUnfinished(cluster)
+  const fresh = `${cluster}.new-${process.pid}`
+  mkdirSync(fresh, { mode: 0o700 })
   if (account !== undefined) {
     chmodSync(dirname(cluster), statSync(dirname(cluster)).mode | 0o055)
-    chownSync(cluster, account.uid, account.gid)
+    chownSync(fresh, account.uid, account.gid)
   }
   const passwordFile = join(cluster, "..", `.password-${process.pid}`)
   writeFileSync(passwordFile, password, { mode: 0o600 })
   if (account !== undefined) chownSync(passwordFile, account.uid, account.gid)
   const args = [
     "-D",
-    cluster,
+    fresh,
     "-U",
     USER,
     "-A",
@@ -223,8 +235,9 @@ const initialise = (bin: string, cluster: string, password: string, account: Acc
   ]
   try {
     execFileSync(join(bin, "initdb"), args, { stdio: "pipe", env: serverEnv(), cwd: "/", ...credentials(account) })
+    renameSync(fresh, cluster)
   } catch (error) {
-    rmSync(cluster, { recursive: true, force: true })
+    rmSync(fresh, { recursive: true, force: true })
     const words = String((error as { stderr?: Buffer }).stderr ?? error)
       .trim()
       .split("\n")

@@ -6,6 +6,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConfigProblem } from "../config/Config.ts"
 import { LOCKS } from "./locks.ts"
+import { forWholeTables } from "./wholeTables.ts"
 
 const FOLDER = join(import.meta.dirname, "../../migrations")
 const MIN_SERVER_VERSION = 150_000
@@ -52,6 +53,8 @@ export const migrateThrough = Effect.fn("migrate")(function* (last: string | und
   }
   return yield* sql.withTransaction(
     Effect.gen(function* () {
+      // As long as it takes: for another process, and for tables that are read whole.
+      yield* forWholeTables
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`
       yield* sql`CREATE TABLE IF NOT EXISTS schema_migration (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
       const applied = yield* appliedNames

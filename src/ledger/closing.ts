@@ -7,6 +7,7 @@ import { SqlClient } from "effect/sql"
 import { isLockTimeout } from "../db/held.ts"
 import { LOCKS } from "../db/locks.ts"
 import { readMoving } from "../db/moving.ts"
+import { forWholeTables } from "../db/wholeTables.ts"
 import { HOUR_MS } from "../time.ts"
 import { recogniseThrough } from "./recognition.ts"
 import { dayOf } from "./schedule.ts"
@@ -72,8 +73,7 @@ const sumClosed = Effect.gen(function* () {
   yield* sql.withTransaction(
     Effect.gen(function* () {
       // It reads everything that was posted since the last time, once.
-      yield* sql`
-        SELECT set_config('statement_timeout', '0', true), set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true)`
+      yield* forWholeTables
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 1)`
       // Somebody may have opened one again meanwhile.
       const { closed_through } = yield* booksState

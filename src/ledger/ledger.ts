@@ -5,6 +5,7 @@ import type { Fragment } from "effect/sql/Statement"
 import { carriedOut } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { livesHere, ofTenant, type Tenant } from "../db/tenant.ts"
+import { forWholeTables } from "../db/wholeTables.ts"
 import { inOneStatement, type Write } from "../db/writes.ts"
 import { newId } from "../ids.ts"
 import { CURRENCY } from "../money.ts"
@@ -172,10 +173,8 @@ export const checkLedger = Effect.fn("ledger.check")(function* (account?: string
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(
     Effect.gen(function* () {
-      // It reads everything, for as long as that takes.
-      yield* sql`
-        SELECT set_config('statement_timeout', '0', true), set_config('enable_hashjoin', 'on', true), set_config('enable_seqscan', 'on', true),
-          set_config('billing.account', ${account ?? ""}, true)`
+      yield* forWholeTables
+      yield* sql`SELECT set_config('billing.account', ${account ?? ""}, true)`
       const [count] = yield* sql<{ entries: number }>`
         SELECT count(*) AS entries FROM ledger_entry WHERE ${account === undefined ? livesHere(sql, "ledger_entry") : sql`account_id = ${account}`}`
       const breaches = yield* sql<{ problem: string }>`SELECT problem FROM finance.breaches LIMIT ${MAX_PROBLEMS}`

@@ -8,6 +8,7 @@ import { SqlClient } from "effect/sql"
 import { LOCKS } from "../db/locks.ts"
 import { records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { forWholeTables } from "../db/wholeTables.ts"
 import type { RailName } from "../rail/Rail.ts"
 import type { LedgerAccount } from "./chart.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
@@ -220,9 +221,14 @@ export class Settling {
     this.booked += entries.length
   })
 
-  /** What the rail took of these accounts by the last day of the file and has not paid out, and what it has paid out beyond what it has. */
+  /**
+   * What the rail took of these accounts by the last day of the file and has not paid out, and what it has paid out beyond what it has. In
+   * the running transaction.
+   */
   readonly finish = Effect.fnUntraced({ self: this }, function* (this: Settling) {
     const sql = yield* SqlClient.SqlClient
+    // All that a rail has ever taken of an account.
+    yield* forWholeTables
     for (const { account_id, livemode } of this.#accounts.values()) {
       const room = Math.max(0, 2 * MAX_UNMATCHED - this.unmatched.length)
       const open = yield* sql<{ readonly reference: string; readonly kobo: number; readonly found: number }>`

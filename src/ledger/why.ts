@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
+import { forWholeTables } from "../db/wholeTables.ts"
 import { formatInstant } from "../time.ts"
 import { type LedgerAccount, OWN_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
@@ -127,7 +128,7 @@ const readSteps = Effect.fnUntraced(function* (account: string, actors: Readonly
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Step>`
     SELECT actor_id, version, at, event->>'type' AS event, event->>'chargeId' AS charge_id, from_state, to_state, effects FROM lifecycle_journal
-    WHERE account_id = ${account} AND actor_id = ANY(${actors}::text[]) ORDER BY actor_id, version`
+    WHERE account_id = ${account} AND livemode IN (true, false) AND actor_id = ANY(${actors}::text[]) ORDER BY actor_id, version`
   return Map.groupBy(rows, ({ actor_id }) => actor_id)
 })
 
@@ -222,8 +223,9 @@ const readDays = Effect.fnUntraced(function* (question: Question) {
     FROM (${schedulesAsked(sql, question, sql.literal(""))}) s WHERE recognised_kobo > 0 GROUP BY livemode`
 })
 
-/** Explains a balance. */
-export const why = Effect.fn("ledger.why")(function* (question: Question) {
+/** Explains a balance, in the running transaction: it may be made of all that an account ever had. */
+const explain = Effect.fnUntraced(function* (question: Question) {
+  yield* forWholeTables
   const sums = [...(yield* readSums(question)), ...(yield* readDays(question))]
   const told = yield* readTold(question)
   const actors = told.flatMap(({ charge_id, subscription_id, instalment_plan_id }) =>
@@ -273,4 +275,10 @@ export const why = Effect.fn("ledger.why")(function* (question: Question) {
     // Days are booked for all subscriptions of a plan together: these are their parts.
     schedules: isOfDays(question.code) ? yield* readSchedules(question) : [],
   }
+})
+
+/** Explains a balance. */
+export const why = Effect.fn("ledger.why")(function* (question: Question) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql.withTransaction(explain(question))
 })

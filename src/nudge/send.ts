@@ -8,7 +8,7 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { CHANNELS, type Channel, type MessengerAnswer, type NudgeEvent } from "../../machines/nudge.ts"
 import { afterQuiet, MAX_LATE_MS, type QuietHours } from "../../machines/reminders.ts"
-import { standingAt } from "../clock/clocks.ts"
+import { movesElsewhere, standingAt } from "../clock/clocks.ts"
 import { records } from "../db/records.ts"
 import { refOf, staysHere } from "../db/tenant.ts"
 import { type Accepted, type Message, Messenger, type SendError } from "../messenger/Messenger.ts"
@@ -92,12 +92,13 @@ const takeOnStandingClocks = takeNudges(
     LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )
 
-/** What a process that died, or this one, dropped. */
+/** What a process that died, or this one, dropped; on a clock that another one moves, which waits for it, what this one did. */
 const takeDropped = takeNudges(
-  (sql, { isDropped }) => sql`
+  (sql, { runner, isDropped }) => sql`
     SELECT n.account_id, n.livemode, n.id, true AS was_in_hand FROM nudge n
     LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (n.account_id, n.livemode, n.test_clock_id)
-    WHERE n.state = 'sending' AND n.runner IS NOT NULL AND k.state IS DISTINCT FROM 'advancing' AND ${isDropped("n")}
+    WHERE n.state = 'sending' AND n.runner IS NOT NULL AND ${isDropped("n")}
+      AND (k.state IS DISTINCT FROM 'advancing' OR (n.runner = ${runner} AND ${movesElsewhere(sql, "k", runner)}))
       AND ${staysHere(sql, "n")}
     LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )

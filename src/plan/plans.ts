@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { sent } from "../db/pipelining.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
+import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { invalid, type Problem } from "../problem.ts"
 import type { PLAN_STATUSES, PlanCreate, PlanPatch, Reminders, RetryLogic } from "./api.ts"
@@ -111,7 +112,7 @@ export const updatePlan = Effect.fn("plan.update")(function* (tenant: Tenant, id
     updated_at: Date.now(),
   }
   yield* plans.update([{ before, after: row }])
-  if (patch.reminders !== undefined) yield* (yield* RemindersFollow).reschedule(tenant, id)
+  if (canonical(row.reminders) !== canonical(before.reminders)) yield* (yield* RemindersFollow).reschedule(tenant, id)
   return row
 })
 

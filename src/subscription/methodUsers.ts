@@ -37,6 +37,9 @@ interface OfCustomer extends Ref {
   readonly customer_id: string
 }
 
+/** Overdue subscriptions of a customer that a new method is tried on at once; it is tried on others when their next retry comes. */
+const MAX_TRIED = 100
+
 /** That a subscription has a bill, or may be getting one in a transaction that is not over yet. */
 const MAY_BE_BILLED = "status NOT IN ('incomplete', 'cancelled')"
 
@@ -62,11 +65,13 @@ const holdTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Offered>) 
   // OFFSET 0: which of them have a bill is looked at once they are locked, and all are locked.
   return yield* sql<OfCustomer>`
     SELECT account_id, livemode, id, customer_id FROM (
-      SELECT s.account_id, s.livemode, s.id, s.customer_id, s.bill, s.payment_method_id, r.method_id FROM ${records(offered, OFFERED)} r
-      JOIN subscription s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.id)
-      WHERE s.${sql.literal(MAY_BE_BILLED)}
-      ORDER BY s.id OFFSET 0 FOR UPDATE OF s
-    ) s WHERE bill IS NOT NULL AND payment_method_id IS DISTINCT FROM method_id`
+      SELECT *, row_number() OVER (PARTITION BY account_id, livemode, customer_id ORDER BY id) AS n FROM (
+        SELECT s.account_id, s.livemode, s.id, s.customer_id, s.bill, s.payment_method_id, r.method_id FROM ${records(offered, OFFERED)} r
+        JOIN subscription s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.id)
+        WHERE s.${sql.literal(MAY_BE_BILLED)}
+        ORDER BY s.id OFFSET 0 FOR UPDATE OF s
+      ) s WHERE bill IS NOT NULL AND payment_method_id IS DISTINCT FROM method_id
+    ) s WHERE n <= ${MAX_TRIED}::integer ORDER BY id`
 })
 
 /**

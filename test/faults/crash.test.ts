@@ -2,6 +2,7 @@ import { Effect, Logger } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { recoverAll } from "../../src/collecting/collect.ts"
+import { Runner } from "../../src/process/Runner.ts"
 import { createApi } from "../support/api.ts"
 import { type TestDatabase, useDatabase } from "../support/database.ts"
 import { hold } from "../support/hold.ts"
@@ -12,7 +13,8 @@ import { createClock, createCustomer, createPlan, data, eventually } from "../su
 import { expectWhole } from "../support/whole.ts"
 
 /** One for each test: they go on side by side, and a server works on whatever its database holds. */
-const [ADVANCING, APART, FIRING, LEFT, HELD, PAIR] = [
+const [ADVANCING, APART, FIRING, LEFT, HELD, LIVING, PAIR] = [
+  useDatabase(),
   useDatabase(),
   useDatabase(),
   useDatabase(),
@@ -211,6 +213,32 @@ describe("charges that a dead process left", () => {
     expect(await statuses()).toEqual(["active", "active"])
     expect(await count(HELD, "charge", "status = 'succeeded'")).toBe(2)
   })
+})
+
+const living = useServices(LIVING)
+
+it("what a process that lives has dropped on a clock is finished by it, while another one moves that clock", async () => {
+  const { keys } = await LIVING.run(() => createAccount({ businessName: "Dropped" }))
+  const server = await startServer(LIVING.url())
+  const api = createApi(server.origin, keys.sk_test)
+  const clock = await createClock(api, "2026-01-01T00:00:00Z")
+  const customer = await createCustomer(api, { test_clock: clock })
+  const body = { customer, amount: 50_000, currency: "NGN", payment_method: "pm_test_bank_account" }
+  const { id } = data(await api.post("/charges", body), 201)
+  const runner = await living(Effect.map(Runner, (own) => own.id))
+  await LIVING.run((sql) => sql`UPDATE simulator_attempt SET known_at = NULL`)
+  await LIVING.run((sql) => sql`UPDATE charge SET runner = ${runner} WHERE id = ${id}`)
+  data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time: "2026-01-02T00:00:00Z" }), 202)
+  // It waits for what looks as if it were in the other one's hand.
+  await eventually(() =>
+    LIVING.run((sql) => sql`SELECT 1 FROM test_clock WHERE state = 'advancing' AND runner IS NOT NULL`).then(
+      ([row]) => row,
+    ),
+  )
+  await living(recoverAll)
+  await eventually(async () => (data(await api.get(`/test/clocks/${clock}`)).status === "ready" ? true : undefined))
+  expect(data(await api.get(`/charges/${id}`)).status).toBe("succeeded")
+  expect(await server.stop()).toBe(0)
 })
 
 describe.concurrent("two servers", () => {
