@@ -6,7 +6,7 @@ import type { ChargeCreate } from "../charge/api.ts"
 import { type ChargeRow, chargeLifecycle, charges, newCharge, renderCharge } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
-import { ofTenant, refOf, type Tenant } from "../db/tenant.ts"
+import { ofTenant, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import { entriesOf } from "../ledger/ledger.ts"
 import { dayOf } from "../ledger/schedule.ts"
@@ -14,12 +14,13 @@ import { VatRate } from "../ledger/VatRate.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
 import {
   type AttachedMethod,
+  findNamed,
   findPaymentMethods,
   methodKey,
   nameMethod,
   summaryOf,
 } from "../payment_method/paymentMethods.ts"
-import { problem } from "../problem.ts"
+import { beforeState, problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
 import { born } from "../runtime/outcome.ts"
 import { commitAttempts } from "./attempts.ts"
@@ -144,7 +145,9 @@ const lockRetriable = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
  * else with the customer's default.
  */
 const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed: ChargeRow, named: string | undefined) {
-  const now = yield* standingTime(tenant, failed.test_clock_id)
+  const whose = { ...tenantOf(tenant), id: failed.customer_id }
+  const judged = named === undefined ? Effect.void : findNamed(whose, named, "payment_method")
+  const now = yield* beforeState(judged, standingTime(tenant, failed.test_clock_id))
   const customer = yield* customers.lockOne(tenant, failed.customer_id, "SHARE")
   const chosen = named === undefined ? undefined : yield* nameMethod(customer, named, "payment_method", now)
   const before = yield* lockRetriable(tenant, failed.id)

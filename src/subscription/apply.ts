@@ -9,8 +9,8 @@ import { customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
-import { nameMethod } from "../payment_method/paymentMethods.ts"
-import { noSuch, type Problem } from "../problem.ts"
+import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
+import { beforeState, noSuch, type Problem } from "../problem.ts"
 import { sameForAll } from "../time.ts"
 import { move, moveRows } from "./move.ts"
 import type { Details } from "./outcome.ts"
@@ -202,7 +202,9 @@ export const lockWithMethod = Effect.fnUntraced(function* (
   named: string | null | undefined,
 ) {
   const { test_clock_id, customer_id } = yield* subscriptions.get(tenant, id)
-  const now = yield* standingTime(tenant, test_clock_id)
+  const judged =
+    named == null ? Effect.void : findNamed({ ...tenantOf(tenant), id: customer_id }, named, "payment_method")
+  const now = yield* beforeState(judged, standingTime(tenant, test_clock_id))
   const customer = yield* customers.lockOne(tenant, customer_id, "SHARE")
   const method = named == null ? undefined : yield* nameMethod(customer, named, "payment_method", now)
   return { row: yield* subscriptions.lockOne(tenant, id), now, customer, method }

@@ -8,7 +8,7 @@ import { refOf, type Tenant } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../money.ts"
-import { invalid, problem } from "../problem.ts"
+import { beforeState, invalid, problem } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
 import { type Applied, applyAll, type Found, inTurns, lockAll } from "./apply.ts"
@@ -208,11 +208,14 @@ export const updateSubscriptions = Effect.fn("subscription.update")(function* (
       // One that failed would fail what is written of it already.
       for (const [at, tried] of (yield* applyDecided(others, tryMethod)).entries())
         attempts.set(others[at]!.id, yield* tried)
-      return updated.map(
+      const answered = updated.map(
         Exit.map(({ row, now }) => {
           const its = attempts.get(row.id) ?? []
           return { id: row.id, after: paidFor(row, its, now) }
         }),
+      )
+      return yield* Effect.forEach(answered, (one, at) =>
+        Effect.exit(beforeState(buyers.get(distinct[at]!)?.named ?? Effect.succeed(undefined), one)),
       )
     }),
   )

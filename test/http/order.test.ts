@@ -51,13 +51,17 @@ it("what is not there comes before a clock that moves", async () => {
   const customer = await createCustomer(api, { test_clock: clock })
   const plan = await createPlan(api)
   data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" }))
-  data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time: "2026-02-01T00:00:00Z" }), 202)
   const charge = { customer, amount: 5_000, currency: "NGN" }
+  const failed = data(await api.post("/charges", { ...charge, payment_method: "pm_test_do_not_honor" }), 201).id
+  const { id } = data(await api.post("/subscriptions", { customer, plan }), 201)
+  data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time: "2026-02-01T00:00:00Z" }), 202)
   const missing = [
     [await api.post("/charges", { ...charge, payment_method: "pm_none" }), "payment_method"],
     [await api.post("/subscriptions", { customer, plan, payment_method: "pm_none" }), "payment_method"],
     [await api.patch(`/customers/${customer}`, { default_payment_method: "pm_none" }), "default_payment_method"],
     [await api.post("/nudges", { customer, template: "payment_due", subscription: "sub_none" }), "subscription"],
+    [await api.patch(`/subscriptions/${id}`, { payment_method: "pm_none" }), "payment_method"],
+    [await api.post(`/charges/${failed}/retry`, { payment_method: "pm_none" }), "payment_method"],
   ] as const
   for (const [answer, param] of missing) expect(refusal(answer)).toEqual([400, "resource_missing", param])
   const moving = [
@@ -66,6 +70,8 @@ it("what is not there comes before a clock that moves", async () => {
     await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_verve" }),
     await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_verve" }),
     await api.post("/nudges", { customer, template: "payment_due" }),
+    await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_verve" }),
+    await api.post(`/charges/${failed}/retry`, { payment_method: "pm_test_verve" }),
   ]
   for (const answer of moving) expect(refusal(answer)).toEqual([422, "test_clock_advancing", null])
 })
