@@ -17,8 +17,10 @@ export const LOCKS = {
   demo: 7_301_009,
   /** The books: 0 shared by who posts (`ledger_open_from`), alone by who closes a month; 1 by who closes or reopens one. */
   books: 7_301_010,
-  /** An account that moves: shared by who writes it (`refuse_moving`), alone by who fences it. Such a lock is never 0 or 1 of the books: if
-   * the hash of an ID is, one waits for the other, no more. */
+  /**
+   * An account that moves: shared by who writes it (`refuse_moving`), alone by who fences it. It has the books' number since both were
+   * released: an account whose ID hashes to 0 or 1 would wait for them for a moment, no more.
+   */
   fence: 7_301_010,
   /** Moving an account: one mover at a time, by account. */
   mover: 7_301_012,

@@ -108,7 +108,7 @@ const linesOf = (plan: InstalmentPlanRow, amountKobo: number): ReadonlyArray<Lin
  * Payments that failed on a plan within the last day of its clock (whoever tries more is testing cards), and which attempt comes next: those
  * that failed one after the other are attempts at one payment (decision E4).
  */
-const readTries = Effect.fnUntraced(function* (plan: InstalmentPlanRow, now: number) {
+const readAttempts = Effect.fnUntraced(function* (plan: InstalmentPlanRow, now: number) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ failed: number; attempt: number }>`
     SELECT count(*) FILTER (WHERE status = 'failed' AND created_at > ${PgTypes.timestamptz(now - DAY_MS)}) AS failed,
@@ -153,7 +153,7 @@ interface Claimed {
 const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, number, hostedBy, now }: Claimed) {
   const amountKobo = yield* amountOf(plan, submitted.amountKobo)
   yield* checkCode(submitted, amountKobo)
-  const { failed, attempt } = yield* readTries(plan, now)
+  const { failed, attempt } = yield* readAttempts(plan, now)
   if (failed >= MAX_ATTEMPTS) return yield* TOO_MANY_FAILED
   const methodId = yield* methodOf(customer, submitted, now)
   const told = yield* withEmail(customer, submitted.email)

@@ -206,15 +206,16 @@ export class Settling {
     for (const row of rows) {
       const taken = all.get(row.reference)
       const key = keyOf(row)
+      const booked = taken === undefined ? undefined : bookedOf(taken, key)
       if (taken === undefined) this.#leave("unknown_reference", row, null)
       else if (taken.rail !== this.#rail) this.#leave("other_rail", row, taken.account_id)
       else if (seen.has(key)) this.#leave("duplicate", row, taken.account_id)
       // Announced, or left out of the payout: it comes with a later file.
-      else if ((row.settledOn ?? "") > day || saysNothing(row, taken))
+      else if (booked === undefined && ((row.settledOn ?? "") > day || saysNothing(row, taken)))
         this.#leave("not_paid_out", row, taken.account_id)
       else {
         seen.add(key)
-        entries.push(...this.#match(row, taken, bookedOf(taken, key)))
+        entries.push(...this.#match(row, taken, booked))
       }
     }
     yield* postEntries(entries)

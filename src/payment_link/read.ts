@@ -31,7 +31,7 @@ export const findLink = Effect.fnUntraced(function* (token: string) {
 const MAX_TRIES = MAX_ATTEMPTS * MAX_BILLS
 
 /** How often a link was tried: a try pays each bill once at most. */
-export const countTries = (payments: ReadonlyArray<ChargeRow>): number =>
+export const triesOf = (payments: ReadonlyArray<ChargeRow>): number =>
   Math.max(0, ...[...Map.groupBy(payments, ({ subscription_id }) => subscription_id).values()].map((its) => its.length))
 
 /** The payments that were tried by a link. */

@@ -25,7 +25,7 @@ import type { Page } from "../subscription/outcome.ts"
 import type { SubscriptionRow } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
 import { formatInstant, sameForAll } from "../time.ts"
-import { countTries, readTries } from "./read.ts"
+import { readTries, triesOf } from "./read.ts"
 import { goOnWith } from "./saving.ts"
 import { type Standing, standingOf } from "./standing.ts"
 
@@ -156,8 +156,8 @@ const begin = Effect.fnUntraced(function* (
   if (reason !== undefined) return { kind: "too_late", refusal: closed(reason) } satisfies Begun
   const claimed = { nudge, customer, submitted, hostedBy, now }
   if (standing.kind === "under_way") return { kind: "under_way", chargeId: standing.chargeId } satisfies Begun
-  if (standing.kind === "owing") return yield* payOwing(claimed, standing, countTries(tries))
-  return intent === "pay" ? yield* paidOtherwise(its) : yield* save(claimed, its, countTries(tries))
+  if (standing.kind === "owing") return yield* payOwing(claimed, standing, triesOf(tries))
+  return intent === "pay" ? yield* paidOtherwise(its) : yield* save(claimed, its, triesOf(tries))
 })
 
 /** Submits the page of a link; returns how that ended, as far as it is known. */

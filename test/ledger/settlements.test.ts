@@ -388,6 +388,10 @@ describe("cli ledger settle", () => {
       unmatched: [],
     })
     expect(await balances(account)).toEqual({ bank: 502_400, one_off_revenue: -510_000, rail_fees: 7_600 })
+    // What is booked stands, whatever a later file says.
+    expect((await settle(`chg-h1,5000,75,4925,${ahead}`, "chg-h2,0,0,0,2026-02-04")).unmatched).toMatchObject([
+      { reference: "chg_h2", reason: "booked_otherwise", amount_kobo: 0 },
+    ])
   })
 
   it("shows in its view what paid out nothing but a fee, on the day of the bank's statement", async () => {
