@@ -41,6 +41,12 @@ export const checkCreate = (name: string, input: CheckoutCreate, { livemode }: T
   }
 }
 
+/** A subscription needs a plan. */
+export const missingOfCreate = ({ mode, plan }: CheckoutCreate) =>
+  mode === "subscription" && plan === undefined
+    ? problem("parameter_missing", "plan is needed where mode is subscription.", "plan")
+    : undefined
+
 /** The customer, locked, with its own now; without one, who buys is not known yet. */
 const lockCustomer = Effect.fnUntraced(function* (tenant: Tenant, found: CustomerRow | undefined) {
   if (found === undefined) return { customer: null, now: Date.now() }
@@ -69,8 +75,6 @@ const termsOf = (plan: PlanRow, quantity: number) => ({
 
 /** Creates a session; of a customer who is known, with the subscription that waits for it. */
 export const createSession = Effect.fn("checkout.create")(function* (tenant: Tenant, input: CheckoutCreate) {
-  if (input.mode === "subscription" && input.plan === undefined)
-    return yield* problem("parameter_missing", "plan is needed where mode is subscription.", "plan")
   const found =
     input.customer === undefined ? undefined : yield* asReference(customers.get(tenant, input.customer), "customer")
   const plan = input.plan === undefined ? undefined : yield* asReference(plans.get(tenant, input.plan), "plan")

@@ -4,7 +4,7 @@ import { equals, listOf } from "../http/lists.ts"
 import { checkoutApi } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { renderSession, type SessionRow, sessions } from "./checkout.ts"
-import { checkCreate, createSession } from "./checkouts.ts"
+import { checkCreate, createSession, missingOfCreate } from "./checkouts.ts"
 import { expireSession } from "./closing.ts"
 
 const render = (row: SessionRow) => Effect.map(CheckoutLinks, (links) => renderSession(row, links.url(row)))
@@ -13,6 +13,7 @@ export const checkoutEndpoints = [
   bind(checkoutApi.create, {
     kind: "write",
     check: checkCreate,
+    missing: missingOfCreate,
     run: (request) => Effect.flatMap(createSession(request, request.body), render),
   }),
   bind(checkoutApi.list, {

@@ -50,6 +50,8 @@ type Each<A, R> = Result<ReadonlyArray<Exit.Exit<A, Problem>>, R>
  */
 export interface Checks<Body, R> {
   readonly check?: (name: string, body: Body, tenant: Tenant) => Result<void, R> | undefined
+  /** What is missing because of what else the body says, with its name: asked where nothing that is there is wrong. */
+  readonly missing?: (body: Body) => Problem | undefined
 }
 
 /** `A` is what is returned, `R` the services that it takes. */

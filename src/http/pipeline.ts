@@ -145,8 +145,10 @@ const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint
   const { expand, values } = yield* parseQuery(call.url.searchParams, declaration)
   const query = yield* judges.query(values).decoded
   const fields = yield* expansions(expand, declaration)
-  const { right, decoded } = judges.body(raw)
+  const { right, before, decoded } = judges.body(raw)
   if (handler.check !== undefined) for (const name of right) yield* handler.check(name, raw, tenant) ?? Effect.void
+  const missing = before.length > 0 ? handler.missing?.(raw) : undefined
+  if (missing !== undefined && before.includes(missing.param!)) return yield* missing
   const body = yield* decoded
   // Postgres holds no NUL, so no object has such an ID.
   const strange = Object.values(match.params).find((id) => id.includes("\0"))

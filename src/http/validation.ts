@@ -130,13 +130,22 @@ const inOrder = <A>(decoded: A, document: unknown): A => {
   return Object.assign(Object.fromEntries(given.map((name) => [name, undefined])), decoded)
 }
 
-/** What becomes of a document: its parameters that come before the first fault, in its order; then the whole, or that fault. */
+/**
+ * What becomes of a document: its parameters that come before the first fault, in its order; then the whole, or that fault. Where
+ * nothing that is there is wrong, what may be missing besides and would be named first: the schema's parameters before the one that is
+ * missing, in its order.
+ */
 export interface Judged<A> {
   readonly right: ReadonlyArray<string>
+  readonly before: ReadonlyArray<string>
   readonly decoded: Effect.Effect<A, Problem>
 }
 
 type Judge = (value: unknown) => Judged<unknown>
+
+/** The names of a body's parameters, in the order of its schema. */
+const propertiesOf = (ast: SchemaAST.AST): ReadonlyArray<string> =>
+  ast._tag === "Objects" ? ast.propertySignatures.map(({ name }) => String(name)) : []
 
 /** Judges by `schema`. */
 const judge = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Judged<A>) => {
@@ -144,16 +153,20 @@ const judge = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => Judged
     errors: "all",
     onExcessProperty: "error",
   })
+  const all = propertiesOf(schema.ast)
   return (value) => {
     const result = decode(value)
     const names = Object.keys(value as object)
-    if (Result.isSuccess(result)) return { right: names, decoded: Effect.succeed(inOrder(result.success, value)) }
-    const all = faults(result.failure.issue, [])
-    const fault = first(all, value)
-    const faulty = new Set(all.map(({ path: [name] }) => name))
-    const before = fault.kind === "missing" ? names : names.slice(0, Math.max(0, names.indexOf(String(fault.path[0]))))
+    if (Result.isSuccess(result))
+      return { right: names, before: all, decoded: Effect.succeed(inOrder(result.success, value)) }
+    const found = faults(result.failure.issue, [])
+    const fault = first(found, value)
+    const faulty = new Set(found.map(({ path: [name] }) => name))
+    const at = String(fault.path[0])
+    const right = fault.kind === "missing" ? names : names.slice(0, Math.max(0, names.indexOf(at)))
     return {
-      right: before.filter((name) => !faulty.has(name)),
+      right: right.filter((name) => !faulty.has(name)),
+      before: fault.kind === "missing" ? all.slice(0, Math.max(0, all.indexOf(at))) : [],
       decoded: Effect.fail(toProblem(fault, schema.ast)),
     }
   }
@@ -168,7 +181,7 @@ const nothing = (value: unknown): Judged<unknown> => {
     name === undefined
       ? Effect.succeed({})
       : Effect.fail(problem("parameter_unknown", `There is no parameter ${name} here.`, name))
-  return { right: [], decoded }
+  return { right: [], before: [], decoded }
 }
 
 /** What judges an endpoint's body and query, made once. */

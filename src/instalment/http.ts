@@ -5,7 +5,16 @@ import { Creations } from "./Creations.ts"
 import { findByToken, whoseProduct, whoseToken } from "./find.ts"
 import { listPlans } from "./lists.ts"
 import { instalmentPlans, renderInstalmentPlan } from "./plan.ts"
-import { cancelPlan, checkBuyer, checkExtension, createPlan, deliverPlan, extendPlan, shipPlan } from "./plans.ts"
+import {
+  cancelPlan,
+  checkBuyer,
+  checkExtension,
+  createPlan,
+  deliverPlan,
+  extendPlan,
+  missingOfExtension,
+  shipPlan,
+} from "./plans.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
 import {
   checkCreate,
@@ -53,6 +62,7 @@ export const instalmentEndpoints = [
   bind(instalmentApi.extend, {
     kind: "write",
     check: checkExtension,
+    missing: missingOfExtension,
     run: (request) => Effect.map(extendPlan(request, request.id, request.body), renderInstalmentPlan),
   }),
   bind(instalmentApi.ship, {

@@ -162,9 +162,13 @@ export const checkExtension = (name: string, { days }: Extend) =>
     ? Effect.fail(invalid("deadline", "days and deadline exclude each other: send one of them."))
     : undefined
 
+/** One of both says by how much. */
+export const missingOfExtension = ({ days, deadline }: Extend) =>
+  days === undefined && deadline === undefined
+    ? problem("parameter_missing", "days or deadline is needed.", "days")
+    : undefined
+
 export const extendPlan = Effect.fn("instalment.extend")(function* (tenant: Tenant, id: string, input: Extend) {
-  if (input.days === undefined && input.deadline === undefined)
-    return yield* problem("parameter_missing", "days or deadline is needed.", "days")
   const { row, now } = yield* lockPlan(tenant, id)
   const { days, deadline } = input
   const byMs = days === undefined ? parseInstant(deadline!)! - row.deadline_at : days * DAY_MS

@@ -8,7 +8,7 @@ import { Problem, problem } from "../problem.ts"
 import { nudgeApi, type OutboxNudge } from "./api.ts"
 import { paymentLink } from "./Nudging.ts"
 import { type NudgeRow, nudges, renderNudge } from "./nudge.ts"
-import { checkCreate, createNudge } from "./nudges.ts"
+import { checkCreate, createNudge, missingOfCreate } from "./nudges.ts"
 import { applyReceipts } from "./receipts.ts"
 
 /** A nudge with what its messenger was given last. */
@@ -27,6 +27,7 @@ export const nudgeEndpoints = [
   bind(nudgeApi.create, {
     kind: "write",
     check: checkCreate,
+    missing: missingOfCreate,
     run: (request) => Effect.map(createNudge(request, request.body), renderNudge),
   }),
   bind(nudgeApi.list, {

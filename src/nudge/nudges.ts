@@ -22,6 +22,12 @@ export const checkCreate = (name: string, { template }: NudgeCreate) =>
     ? Effect.fail(invalid(name, "custom_message goes with the template custom only."))
     : undefined
 
+/** The template custom needs its words. */
+export const missingOfCreate = ({ template, custom_message }: NudgeCreate) =>
+  template === "custom" && custom_message === undefined
+    ? problem("parameter_missing", "custom_message is needed where template is custom.", "custom_message")
+    : undefined
+
 /** How many nudges by hand a customer was sent, or is being sent, since then. The customer must be locked. */
 const countByHand = Effect.fnUntraced(function* (tenant: Tenant, customerId: string, since: number) {
   const sql = yield* SqlClient.SqlClient
@@ -44,8 +50,6 @@ const subjectOf = Effect.fnUntraced(function* (tenant: Tenant, customerId: strin
 
 /** Makes a nudge, to be sent once it is committed. */
 export const createNudge = Effect.fn("nudge.create")(function* (tenant: Tenant, input: NudgeCreate) {
-  if (input.template === "custom" && input.custom_message === undefined)
-    return yield* problem("parameter_missing", "custom_message is needed where template is custom.", "custom_message")
   const found = yield* asReference(customers.get(tenant, input.customer), "customer")
   const subject = subjectOf(tenant, found.id, input.subscription ?? null)
   const now = yield* beforeState(subject, asReference(standingTime(tenant, found.test_clock_id), "customer"))

@@ -40,7 +40,13 @@ it.each(CASES)("POST %s %j: %s", async (path, body, param) => {
 it("what is missing comes after what is wrong", async () => {
   const needed = [
     ["/checkout-sessions", { mode: "subscription", ...URLS }, "plan"],
+    ["/checkout-sessions", { mode: "subscription" }, "plan"],
+    ["/checkout-sessions", { mode: "subscription", cancel_url: URLS.cancel_url }, "plan"],
+    ["/checkout-sessions", { mode: "subscription", plan: "plan_x" }, "success_url"],
+    ["/checkout-sessions", { plan: "plan_x" }, "mode"],
+    ["/checkout-sessions", { mode: "setup" }, "success_url"],
     ["/nudges", { customer: "cus_x", template: "custom" }, "custom_message"],
+    ["/nudges", { template: "custom" }, "customer"],
   ] as const
   for (const [path, body, param] of needed)
     expect(refusal(await api.post(path, body))).toEqual([400, "parameter_missing", param])
