@@ -31,28 +31,38 @@ const RETRY_AFTER_MS = 200
 
 /**
  * Takes up to so many clocks that nobody moves: those of accounts with the fewest moving clocks first, then those that have
- * waited longest. No more than its share of any account.
+ * waited longest. No more than its share of any account, of whose clocks no more are read than those that are moving and as many as may be.
  */
 export const takeClocks = Effect.fnUntraced(function* (free: number) {
   const sql = yield* SqlClient.SqlClient
   return yield* take(
     clockLease,
     ({ runner, isFree }) => sql<ClockRow>`
-      WITH advancing AS MATERIALIZED (
-        SELECT c.account_id, c.livemode, c.id, c.waiting_since, c.runner, ${isFree("c")} AS free FROM test_clock c
-        WHERE c.state = 'advancing' AND ${staysHere(sql, "c")}
+      WITH RECURSIVE whose AS (
+        (SELECT account_id FROM test_clock WHERE state = 'advancing' ORDER BY account_id LIMIT 1)
+        UNION ALL
+        SELECT (
+          SELECT c.account_id FROM test_clock c WHERE c.state = 'advancing' AND c.account_id > w.account_id ORDER BY c.account_id LIMIT 1
+        ) FROM whose w WHERE w.account_id IS NOT NULL
+      ), moving AS MATERIALIZED (
+        SELECT c.account_id, count(*) AS everywhere, count(*) FILTER (WHERE c.runner = ${runner}) AS here FROM test_clock c
+        WHERE c.state = 'advancing' AND c.runner IS NOT NULL AND NOT ${isFree("c")} GROUP BY c.account_id
       ), queue AS MATERIALIZED (
-        SELECT *, row_number() OVER (PARTITION BY account_id, free ORDER BY waiting_since NULLS FIRST) AS place,
-          count(*) FILTER (WHERE NOT free) OVER (PARTITION BY account_id) AS moving,
-          count(*) FILTER (WHERE NOT free AND runner = ${runner}) OVER (PARTITION BY account_id) AS here
-        FROM advancing
+        SELECT w.account_id, f.*, coalesce(m.everywhere, 0) AS everywhere, coalesce(m.here, 0) AS here,
+          row_number() OVER (PARTITION BY w.account_id ORDER BY f.waiting_since NULLS FIRST) AS place
+        FROM whose w LEFT JOIN moving m USING (account_id) CROSS JOIN LATERAL (
+          SELECT c.livemode, c.id, c.waiting_since FROM test_clock c
+          WHERE c.account_id = w.account_id AND c.state = 'advancing' AND ${isFree("c")}
+          ORDER BY c.waiting_since NULLS FIRST LIMIT ${SHARE}
+        ) f
+        WHERE ${staysHere(sql, "w")}
       )
       UPDATE test_clock SET runner = ${runner}
       FROM (
         SELECT c.account_id, c.livemode, c.id
         FROM queue q JOIN test_clock c ON (c.account_id, c.livemode, c.id) = (q.account_id, q.livemode, q.id)
-        WHERE q.free AND q.here + q.place <= ${SHARE} AND c.state = 'advancing' AND ${isFree("c")}
-        ORDER BY q.moving + q.place, q.waiting_since NULLS FIRST LIMIT ${free} FOR UPDATE OF c SKIP LOCKED
+        WHERE q.here + q.place <= ${SHARE} AND c.state = 'advancing' AND ${isFree("c")}
+        ORDER BY q.everywhere + q.place, q.waiting_since NULLS FIRST LIMIT ${free} FOR UPDATE OF c SKIP LOCKED
       ) next
       WHERE (test_clock.account_id, test_clock.livemode, test_clock.id) = (next.account_id, next.livemode, next.id)
       RETURNING test_clock.*`,
