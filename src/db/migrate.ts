@@ -2,14 +2,19 @@
 import { createHash } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConfigProblem } from "../config/Config.ts"
 import { LOCKS } from "./locks.ts"
+import { sqlStateOf } from "./sqlState.ts"
 import { forWholeTables } from "./wholeTables.ts"
 
 const FOLDER = join(import.meta.dirname, "../../migrations")
 const MIN_SERVER_VERSION = 150_000
+/** How long a migration waits for a table that others use, who all wait behind it: then it makes room for them, and tries again. */
+const LOCK_WAIT_MS = 2_000
+const PAUSE_MS = 1_000
+const LOCK_NOT_AVAILABLE = "55P03"
 
 interface Migration {
   readonly name: string
@@ -42,6 +47,35 @@ export const migrationStatus = Effect.map(appliedNames, (applied) => ({
     .map((migration) => migration.name),
 }))
 
+/** Applies the first of the files that is pending, if any, and returns its name. */
+const applyNext = Effect.fnUntraced(function* (files: ReadonlyArray<Migration>, last: string | undefined) {
+  const sql = yield* SqlClient.SqlClient
+  // As long as it takes: for another process, and for tables that are read whole.
+  yield* forWholeTables
+  yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`
+  yield* sql`CREATE TABLE IF NOT EXISTS schema_migration (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
+  const applied = yield* appliedNames
+  const edited = files.find(({ name, checksum }) => applied.has(name) && applied.get(name) !== checksum)
+  if (edited !== undefined)
+    return yield* new ConfigProblem({
+      message: `Migration ${edited.name} was edited after it was applied: add a new one instead.`,
+    })
+  const next = files.find(({ name }) => !applied.has(name) && (last === undefined || name <= last))
+  if (next === undefined) return undefined
+  yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_WAIT_MS)}, true)`
+  // One statement to the protocol; the server runs the file's statements one by one.
+  yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${next.text}$file$; END $migration$`).unprepared
+  yield* sql`INSERT INTO schema_migration (name, checksum) VALUES (${next.name}, ${next.checksum})`
+  return next.name
+})
+
+const isHeldUp = (error: unknown): boolean => sqlStateOf(error) === LOCK_NOT_AVAILABLE
+
+const tellHeldUp = (error: unknown) =>
+  isHeldUp(error)
+    ? Effect.logWarning("a migration needs a table that a longer transaction uses: it tries again until that has ended")
+    : Effect.void
+
 /** {@link migrate}, no further than the migration `last`: what a journal kept from then is read into (test/kept). */
 export const migrateThrough = Effect.fn("migrate")(function* (last: string | undefined) {
   const sql = yield* SqlClient.SqlClient
@@ -51,30 +85,16 @@ export const migrateThrough = Effect.fn("migrate")(function* (last: string | und
       message: `Postgres 15 or newer is needed; DATABASE_URL names ${Math.floor(server!.version / 10_000)}.`,
     })
   }
-  return yield* sql.withTransaction(
-    Effect.gen(function* () {
-      // As long as it takes: for another process, and for tables that are read whole.
-      yield* forWholeTables
-      yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`
-      yield* sql`CREATE TABLE IF NOT EXISTS schema_migration (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
-      const applied = yield* appliedNames
-      const done: Array<string> = []
-      for (const { name, text, checksum } of migrations()) {
-        const before = applied.get(name)
-        if (before !== undefined && before !== checksum) {
-          return yield* new ConfigProblem({
-            message: `Migration ${name} was edited after it was applied: add a new one instead.`,
-          })
-        }
-        if (before !== undefined || (last !== undefined && name > last)) continue
-        // One statement to the protocol; the server runs the file's statements one by one.
-        yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${text}$file$; END $migration$`).unprepared
-        yield* sql`INSERT INTO schema_migration (name, checksum) VALUES (${name}, ${checksum})`
-        done.push(name)
-      }
-      return done
-    }),
-  )
+  const files = migrations()
+  const done: Array<string> = []
+  for (;;) {
+    const name = yield* Effect.retry(Effect.tapError(sql.withTransaction(applyNext(files, last)), tellHeldUp), {
+      while: isHeldUp,
+      schedule: Schedule.spaced(PAUSE_MS),
+    })
+    if (name === undefined) return done
+    done.push(name)
+  }
 })
 
 /**

@@ -1,14 +1,16 @@
-/** Migrating: as long as it takes. */
+/** Migrating: as long as it takes, and in nobody's way. */
 import { Effect } from "effect"
 import { expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
 import { LOCKS } from "../../src/db/locks.ts"
-import { migrate } from "../../src/db/migrate.ts"
+import { migrate, migrateThrough } from "../../src/db/migrate.ts"
 import { useDatabase } from "../support/database.ts"
 import { hold } from "../support/hold.ts"
 import { eventually } from "../support/story.ts"
 
 const database = useDatabase()
+/** Without any table. */
+const early = useDatabase("template0")
 
 it("waits for another process's migration beyond the limit of other statements", async () => {
   const held = await hold(database, (sql) => sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`)
@@ -25,4 +27,20 @@ it("waits for another process's migration beyond the limit of other statements",
   )
   await held.release()
   expect(await waiting).toEqual([])
+})
+
+it("makes room while a table that it changes is in use", async () => {
+  await early.run(() => migrateThrough("0039_lookups"))
+  const reader = await hold(early, (sql) => sql`SELECT count(*) FROM test_clock`)
+  const migrating = Effect.runPromise(Effect.provide(migrate, poolLayer(early.url(), 1)))
+  await reader.stands()
+  const isWaiting = () =>
+    early
+      .run((sql) => sql`SELECT 1 FROM pg_locks WHERE relation = 'test_clock'::regclass AND NOT granted`)
+      .then(([row]) => row)
+  await eventually(isWaiting)
+  // Behind the migration, which waits for the reader, this waits until the migration makes room.
+  await early.run((sql) => sql`SELECT count(*) FROM test_clock`)
+  await reader.release()
+  expect(await migrating).toContain("0040_clocks_in_turn")
 })
