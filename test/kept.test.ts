@@ -54,6 +54,19 @@ describe("a journal that was kept", () => {
     expect(actors.size).toBeGreaterThan(50)
     expect(found).toEqual({ replayed: actors.size, differing: [], unknown: [] })
   })
+
+  it("replays those that are named, and says which one its row does not follow", async () => {
+    const [one, two] = await database.run((sql) => sql<{ id: string }>`SELECT id FROM subscription ORDER BY id LIMIT 2`)
+    const named = [one!.id, two!.id, "sub_nowhere", one!.id]
+    const replay = () => database.run(() => replayJournal(replayables, named))
+    expect(await replay()).toEqual({ replayed: 2, differing: [], unknown: ["sub_nowhere"] })
+    await database.run((sql) => sql`UPDATE subscription SET quantity = quantity + 1 WHERE id = ${two!.id}`)
+    const { replayed, differing } = await replay()
+    expect([replayed, differing]).toEqual([
+      2,
+      [{ actor: two!.id, reason: expect.stringMatching(/^its row has .*, the replay /) }],
+    ])
+  })
 })
 
 describe("books that were kept", () => {

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import type { AnyMachineSnapshot, AnyStateMachine, EventFrom, InputFrom } from "xstate"
 import { create, decide, stateName, type TimedEvent } from "../../machines/decide.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { livesHere } from "../db/tenant.ts"
+import { livesHere, type Tenant } from "../db/tenant.ts"
 import { canonical } from "../json.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./lifecycle.ts"
 
@@ -73,18 +73,66 @@ export const replayJournal = Effect.fn("journal.replay")(function* (
   )
 })
 
+const COLUMNS = "account_id, livemode, actor_id, version, actor_kind, event, to_state"
+
+/** Whose journal an entry is of: the codes of instalment plans are unique within their account alone. */
+const keyOf = (ref: Tenant, id: string) => `${ref.account_id} ${ref.livemode} ${id}`
+
+/** The journals of these actors, found by their keys: whose they are is asked of each account. Those of another are left out. */
+const readActors = Effect.fnUntraced(function* (actors: ReadonlyArray<string>, account: string | undefined) {
+  const sql = yield* SqlClient.SqlClient
+  const journals: Array<ReadonlyArray<JournalRow>> = []
+  for (const actor of new Set(actors)) {
+    const journal = yield* sql<JournalRow>`
+      SELECT j.* FROM account a CROSS JOIN unnest(ARRAY[false, true]) l (livemode) CROSS JOIN LATERAL (
+        SELECT ${sql.literal(COLUMNS)} FROM lifecycle_journal
+        WHERE (account_id, livemode, actor_id) = (a.id, l.livemode, ${actor}) ORDER BY version OFFSET 0
+      ) j
+      WHERE ${account === undefined ? livesHere(sql, "a", "id") : sql`a.id = ${account}`} ORDER BY j.version`
+    journals.push(...Map.groupBy(journal, (entry) => keyOf(entry, actor)).values())
+  }
+  return journals
+})
+
+/** All journals there are (of one account), each whole, some thousand entries at a time. */
+const readAll = Effect.fnUntraced(function* <E, R>(
+  account: string | undefined,
+  check: (journals: ReadonlyArray<ReadonlyArray<JournalRow>>) => Effect.Effect<void, E, R>,
+) {
+  const sql = yield* SqlClient.SqlClient
+  const ofAccount = account === undefined ? livesHere(sql, "lifecycle_journal") : sql`account_id = ${account}`
+  let open: Array<JournalRow> = []
+  let cursor = { account_id: "", livemode: false, actor_id: "", version: 0 }
+  for (;;) {
+    const page = yield* sql<JournalRow>`
+      SELECT ${sql.literal(COLUMNS)} FROM lifecycle_journal
+      WHERE (account_id, livemode, actor_id, version) > (${cursor.account_id}, ${cursor.livemode}, ${cursor.actor_id}, ${cursor.version}) AND ${ofAccount}
+      ORDER BY account_id, livemode, actor_id, version LIMIT ${PAGE}`
+    const whole: Array<ReadonlyArray<JournalRow>> = []
+    for (const entry of page) {
+      if (open.length > 0 && keyOf(open[0]!, open[0]!.actor_id) !== keyOf(entry, entry.actor_id)) {
+        whole.push(open)
+        open = []
+      }
+      open.push(entry)
+    }
+    const isLast = page.length < PAGE
+    if (isLast && open.length > 0) whole.push(open)
+    yield* check(whole)
+    if (isLast) return
+    cursor = page.at(-1)!
+  }
+})
+
 const replayAll = Effect.fnUntraced(function* (
   kinds: ReadonlyArray<Replayable>,
   actors: ReadonlyArray<string>,
   account: string | undefined,
 ) {
   const sql = yield* SqlClient.SqlClient
-  const ofAccount = account === undefined ? livesHere(sql, "lifecycle_journal") : sql`account_id = ${account}`
-  const only = actors.length === 0 ? ofAccount : sql`actor_id = ANY(${actors}::text[]) AND ${ofAccount}`
   const differing: Array<Difference> = []
   const seen = new Set<string>()
   let replayed = 0
-
   const check = Effect.fnUntraced(function* (journals: ReadonlyArray<ReadonlyArray<JournalRow>>) {
     for (const { kind, check } of kinds) {
       const its = journals.filter(([first]) => first!.actor_kind === kind)
@@ -93,39 +141,16 @@ const replayAll = Effect.fnUntraced(function* (
       const found = yield* sql<ActorRow>`
         SELECT a.* FROM ${records(refs, REF_COLUMNS)} r
         JOIN ${sql(kind)} a ON (a.account_id, a.livemode, a.id) = (r.account_id, r.livemode, r.id)`
-      const rows = new Map(found.map((row) => [row.id, row]))
+      const rows = new Map(found.map((row) => [keyOf(row, row.id), row]))
       for (const journal of its) {
         const actor = journal[0]!.actor_id
         replayed++
         if (actors.length > 0) seen.add(actor)
-        const reason = check(rows.get(actor), journal)
+        const reason = check(rows.get(keyOf(journal[0]!, actor)), journal)
         if (reason !== undefined) differing.push({ actor, reason })
       }
     }
   })
-
-  let open: Array<JournalRow> = []
-  let cursor = { account_id: "", livemode: false, actor_id: "", version: 0 }
-  for (;;) {
-    const page = yield* sql<JournalRow>`
-      SELECT account_id, livemode, actor_id, version, actor_kind, event, to_state FROM lifecycle_journal
-      WHERE (account_id, livemode, actor_id, version) > (${cursor.account_id}, ${cursor.livemode}, ${cursor.actor_id}, ${cursor.version}) AND ${only}
-      ORDER BY account_id, livemode, actor_id, version LIMIT ${PAGE}`
-    const whole: Array<ReadonlyArray<JournalRow>> = []
-    for (const entry of page) {
-      if (open.length > 0 && open[0]!.actor_id !== entry.actor_id) {
-        whole.push(open)
-        open = []
-      }
-      open.push(entry)
-    }
-    const last = page.at(-1)
-    if (last === undefined || page.length < PAGE) {
-      if (open.length > 0) whole.push(open)
-      yield* check(whole)
-      return { replayed, differing, unknown: actors.filter((actor) => !seen.has(actor)) }
-    }
-    yield* check(whole)
-    cursor = last
-  }
+  yield* actors.length === 0 ? readAll(account, check) : Effect.flatMap(readActors(actors, account), check)
+  return { replayed, differing, unknown: actors.filter((actor) => !seen.has(actor)) }
 })
