@@ -36,6 +36,10 @@ const USER = "billing"
 /** Room for a first start on a slow disk: initdb takes about a second, a start after a crash replays the log. */
 const START_LIMIT_MS = 60_000
 const LOCK_POLL_MS = 25
+/** A lock has no name for a moment: while it is taken, and while it is let go of. */
+const UNNAMED_LOCK_MS = 1_000
+/** Of two that end at once the second waits until the first has looked who is left; a stop takes less. */
+const EXIT_LIMIT_MS = 5_000
 /** A port that was free may be taken by the time that the server binds it. */
 const START_ATTEMPTS = 3
 /** Where root keeps clusters that an unprivileged server could not reach under DATA_DIR. */
@@ -145,23 +149,50 @@ const isAlive = (pid: number): boolean => {
   }
 }
 
-const tryLock = (lock: string): boolean => {
+/** Whether whoever held the lock is gone; one without a name may be about to get it, or just be let go of. */
+const isStale = (lock: string): boolean => {
   try {
-    mkdirSync(lock)
-    writeFileSync(join(lock, "pid"), String(process.pid))
+    const since = statSync(lock).mtimeMs
+    const holder = existsSync(join(lock, "pid")) ? Number(readFileSync(join(lock, "pid"), "utf8")) : 0
+    return holder === 0 ? Date.now() - since > UNNAMED_LOCK_MS : !isAlive(holder)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false
+    throw error
+  }
+}
+
+/** Makes a folder, unless it is there. */
+const isMade = (path: string): boolean => {
+  try {
+    mkdirSync(path)
     return true
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error
-    let holder = 0
-    try {
-      holder = Number(readFileSync(join(lock, "pid"), "utf8"))
-    } catch {
-      // Its holder is between the two steps above, or has just let go.
-      if (existsSync(lock) && Date.now() - statSync(lock).mtimeMs < 1000) return false
-    }
-    if (holder === 0 || !isAlive(holder)) rmSync(lock, { recursive: true, force: true })
-    return false
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false
+    throw error
   }
+}
+
+/** Removes a lock whose holder is gone: one process at a time, so that none removes what another has just taken. */
+const removeStale = (lock: string): void => {
+  const removing = `${lock}.stale`
+  if (!isMade(removing)) {
+    if (isStale(removing)) rmSync(removing, { recursive: true, force: true })
+    return
+  }
+  try {
+    if (isStale(lock)) rmSync(lock, { recursive: true, force: true })
+  } finally {
+    rmSync(removing, { recursive: true, force: true })
+  }
+}
+
+const tryLock = (lock: string): boolean => {
+  if (isMade(lock)) {
+    writeFileSync(join(lock, "pid"), String(process.pid))
+    return true
+  }
+  if (isStale(lock)) removeStale(lock)
+  return false
 }
 
 const lockWithin = async (lock: string): Promise<void> => {
@@ -171,6 +202,17 @@ const lockWithin = async (lock: string): Promise<void> => {
       throw new ConfigProblem({ message: `DATA_DIR is locked by another process: remove ${lock} if none is running.` })
     await sleep(LOCK_POLL_MS)
   }
+}
+
+/** The same for one that ends, which cannot await. */
+const lockAtExit = (lock: string): boolean => {
+  const limit = Date.now() + EXIT_LIMIT_MS
+  const still = new Int32Array(new SharedArrayBuffer(4))
+  while (!tryLock(lock)) {
+    if (Date.now() > limit) return false
+    Atomics.wait(still, 0, 0, LOCK_POLL_MS)
+  }
+  return true
 }
 
 const location = (dataDir: string, account: Account | undefined): string => {
@@ -345,8 +387,8 @@ export const useEmbeddedServer = async (dataDir: string): Promise<EmbeddedServer
         if (released) return
         released = true
         rmSync(mine, { force: true })
-        // Somebody who is starting right now holds the lock and will be its user: leave the server to them.
-        if (!tryLock(lock)) return
+        // Whoever holds the lock for longer is starting, and will be its user: the server is left to them.
+        if (!lockAtExit(lock)) return
         try {
           if (users(dataDir).length === 0) {
             spawnSync(join(bin, "pg_ctl"), ["stop", "-D", cluster, "-m", "fast", "-w"], {

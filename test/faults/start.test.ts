@@ -1,6 +1,8 @@
-import { spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
+import { once } from "node:events"
 import {
   chmodSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -85,6 +87,38 @@ describe.concurrent("a start that cannot be", () => {
     const { code, errors } = await runToEnd("src/main.ts", [], { DATA_DIR: join(file, "data") })
     rmSync(folder, { recursive: true })
     expect([code, errors.trim()]).toEqual([1, `DATA_DIR cannot be written: ${join(file, "data")}.`])
+  })
+})
+
+describe("processes of one DATA_DIR", () => {
+  const PROGRAM = `
+    import { useEmbeddedServer } from ${JSON.stringify(join(import.meta.dirname, "../../src/db/embedded.ts"))}
+    import { Redacted } from "effect"
+    const { url, release } = await useEmbeddedServer(process.argv[1])
+    process.stdout.write(Redacted.value(url))
+    process.stdin.on("end", release).resume()
+  `
+  const run = (folder: string) => {
+    const child = spawn(process.execPath, ["--input-type=module", "--eval", PROGRAM, folder], {
+      stdio: ["pipe", "pipe", "inherit"],
+    })
+    return { url: once(child.stdout, "data").then(String), ended: once(child, "close"), end: () => child.stdin.end() }
+  }
+
+  it("have one server, past a lock that a dead one has left; the last two to end stop it", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "recurring-billing-users-"))
+    const { pid } = spawnSync(process.execPath, ["--eval", ""])
+    mkdirSync(join(folder, "lock"))
+    writeFileSync(join(folder, "lock/pid"), String(pid))
+    const all = [run(folder), run(folder), run(folder)]
+    const urls = await Promise.all(all.map(({ url }) => url))
+    expect(new Set(urls).size).toBe(1)
+    const cluster = readFileSync(join(folder, "location"), "utf8").trim()
+    expect(existsSync(join(cluster, "postmaster.pid"))).toBe(true)
+    for (const { end } of all) end()
+    await Promise.all(all.map(({ ended }) => ended))
+    expect(existsSync(join(cluster, "postmaster.pid"))).toBe(false)
+    for (const path of [folder, cluster]) rmSync(path, { recursive: true, force: true })
   })
 })
 
