@@ -198,7 +198,11 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         current: {
           on: {
             reminder: { actions: remind },
-            cancel: { guard: "periodIsOver", target: "#subscription.cancelled", actions: [...cancelled] },
+            cancel: {
+              guard: "periodIsOver",
+              target: "#subscription.cancelled",
+              actions: ["cancelLater", ...cancelled],
+            },
             update: { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["update", ...cancelled] },
             pause: {
               target: "#subscription.paused",
@@ -248,7 +252,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         resume: [...resumptions],
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelled] },
-          { guard: "periodIsOver", target: "cancelled", actions: [...cancelled] },
+          { guard: "periodIsOver", target: "cancelled", actions: ["cancelLater", ...cancelled] },
           { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
         ],
         update: [
@@ -272,7 +276,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       on: {
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelOwing] },
-          { guard: "billedPeriodIsOver", target: "cancelled", actions: [...cancelOwing] },
+          { guard: "billedPeriodIsOver", target: "cancelled", actions: ["cancelLater", ...cancelOwing] },
           { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
         ],
         update: [
@@ -333,7 +337,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             ],
             "charge.failed": [
               {
-                guard: "unpaidTooLong",
+                guard: "unpaidTooLongAndNothingToTry",
                 target: "#subscription.cancelled",
                 actions: [settle(), emit("charge.failed"), ...writeOff],
               },

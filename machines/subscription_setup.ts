@@ -271,16 +271,24 @@ export const subscriptionSetup = setup({
     escalatesSilently: ({ context }) => context.dunning!.policy.escalation === "none",
     pausedByEscalation: ({ context }) => context.escalation?.action === "pause",
     inService: ({ context }) => context.escalation?.action !== "pause",
-    unpaidTooLong: ({ context, event }) => event.at >= unpaidDeadline(context.dunning!),
+    /** What was to be tried by then is tried first: a method that waits, or the retry that an attempt by hand held up (decision E21). */
+    unpaidTooLongAndNothingToTry: ({ context: { bill, dunning }, event }) => {
+      const deadline = unpaidDeadline(dunning!)
+      const held = bill!.origin === "request" && dunning!.nextRetryAt !== null && dunning!.nextRetryAt <= deadline
+      return event.at >= deadline && bill!.nextMethod === null && !held
+    },
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
     notOver: ({ context }) => context.cancelledAt === null,
     /** Cancelling at the end of a period that has ended is cancelling now (decision E12). */
     periodIsOver: ({ context, event }) => asksForPeriodEnd(context, event) && context.periodEnd <= event.at,
     /** Of an unpaid period the one that counts is the one that the bill is for; of a paused one, the last. */
-    billedPeriodIsOver: ({ context, event }) =>
-      asksForPeriodEnd(context, event) &&
-      (context.escalation?.action === "pause" ? context.periodEnd : context.bill!.periodEnd) <= event.at,
+    billedPeriodIsOver: and([
+      noAttemptUnderWay,
+      ({ context, event }: Moment) =>
+        asksForPeriodEnd(context, event) &&
+        (context.escalation?.action === "pause" ? context.periodEnd : context.bill!.periodEnd) <= event.at,
+    ]),
     cancellingAndBillPeriodIsOver: ({ context, event }) =>
       context.cancelAtPeriodEnd && context.bill!.periodEnd <= event.at,
     noAttemptUnderWay,

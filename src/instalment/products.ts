@@ -6,6 +6,7 @@ import { LOCKS } from "../db/locks.ts"
 import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { invalid, problem } from "../problem.ts"
+import { formatInstant } from "../time.ts"
 import type { ProductCreate, ProductPatch } from "./api.ts"
 import { naira } from "./plan.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
@@ -173,6 +174,7 @@ export const renderProduct = (
   const its = sold.get(row.id)
   return {
     ...renderOffer(row),
+    createdAt: formatInstant(row.created_at),
     familyId: row.family_id,
     views: row.views + views.waiting(row),
     saving: its?.active ?? 0,

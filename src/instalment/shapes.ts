@@ -130,6 +130,7 @@ export const Offer = Struct(offerFields).annotate({ identifier: "savings_offer",
 
 const productFields = {
   ...offerFields,
+  createdAt: instant,
   familyId: NullOr(Text),
   views: Int.annotate({ description: "How often its public address was asked for" }),
   saving: Int.annotate({ description: "Plans that are active" }),
@@ -143,6 +144,7 @@ const productFields = {
 
 const EXAMPLE_PRODUCT = {
   ...EXAMPLE_OFFER,
+  createdAt: "2026-10-01T09:00:00.000Z",
   familyId: null,
   views: 12,
   saving: 1,

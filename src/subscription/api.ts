@@ -136,7 +136,7 @@ export type SubscriptionPause = typeof SubscriptionPause.Type
 
 export const SubscriptionCancel = Struct({
   at_period_end: optionalKey(flag),
-  reason: optionalKey(oneOf(CANCELLATION_REASONS)),
+  reason: optionalKey(NullOr(oneOf(CANCELLATION_REASONS))),
 })
 export type SubscriptionCancel = typeof SubscriptionCancel.Type
 

@@ -46,7 +46,8 @@ interface On<Body> {
 
 /** Cancels now or at period end (decision E12); repeating the latter changes nothing. */
 const cancel = Effect.fnUntraced(function* ({ row, now }: Found, { body }: On<SubscriptionCancel>) {
-  const { at_period_end: atPeriodEnd = false, reason = "merchant_request" } = body
+  const { at_period_end: atPeriodEnd = false } = body
+  const reason = body.reason ?? "merchant_request"
   if (row.status === "cancelled") return yield* stateInvalid(row, "cancelled")
   const event = { type: "cancel" as const, at: now, atPeriodEnd, reason }
   return { event, answer: (applied: Applied) => applied }

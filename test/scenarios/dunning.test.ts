@@ -254,6 +254,35 @@ describe("a new payment method (decision E6)", () => {
     expect((await get(id)).current_period_start).toBe("2025-02-01T00:00:00.000Z")
   })
 
+  it("that comes before the unpaid deadline is tried, also where the attempt that it waits for fails after it (E21)", async () => {
+    for (const [method, saved] of [
+      ["pm_test_success", true],
+      ["pm_test_do_not_honor", false],
+    ] as const) {
+      const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
+        retry_logic: { max_attempts: 0, escalation_on_failure: "restrict_access", cancel_after_days_unpaid: 1 },
+      })
+      await advance(api, clock, "2025-02-01T23:50:00Z")
+      const { latest_charge } = await get(id)
+      data(await retry(latest_charge, { payment_method: "pm_test_bank_account_insufficient_funds" }), 201)
+      data(await api.patch(`/subscriptions/${id}`, { payment_method: method }))
+      await advance(api, clock, "2025-02-03T00:00:00Z")
+      expect((await timeline(api, [id])).slice(-3), method).toEqual(
+        saved
+          ? [
+              "2025-02-02T00:50 charge.failed failed",
+              "2025-02-02T00:50 charge.succeeded succeeded",
+              "2025-02-02T00:50 subscription.recovered active",
+            ]
+          : [
+              "2025-02-02T00:50 charge.failed failed",
+              "2025-02-02T00:50 charge.failed failed",
+              "2025-02-02T00:50 subscription.cancelled cancelled",
+            ],
+      )
+    }
+  })
+
   it("that is removed before its turn is not tried", async () => {
     const { clock, customer, id } = await overdue("insufficient_funds")
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_pending_then_failed" }))
@@ -356,6 +385,25 @@ describe("a manual retry (decision E16)", () => {
       "2025-02-02T00:30 500000 failed #3",
     ])
     expect((await get(id)).retry).toMatchObject({ attempt: 1 })
+  })
+
+  it("that holds back the last automatic one until after the unpaid deadline does not use it up (E21)", async () => {
+    const rules = { max_attempts: 1, retry_intervals_days: [1], cancel_after_days_unpaid: 1 }
+    for (const [method, last] of [
+      ["pm_test_succeeds_on_attempt_3", "2025-02-02T00:20 subscription.recovered active"],
+      ["pm_test_do_not_honor", "2025-02-02T00:20 subscription.cancelled cancelled"],
+    ] as const) {
+      const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", { retry_logic: rules })
+      data(await api.patch(`/subscriptions/${id}`, { payment_method: method }))
+      await advance(api, clock, "2025-02-01T23:50:00Z")
+      data(await retry((await get(id)).latest_charge, { payment_method: "pm_test_ussd_timeout" }), 201)
+      await advance(api, clock, "2025-02-03T00:00:00Z")
+      expect((await charges(api, id)).slice(2)).toEqual([
+        "2025-02-01T23:50 500000 failed #2",
+        `2025-02-02T00:20 500000 ${method.endsWith("3") ? "succeeded" : "failed"} #3`,
+      ])
+      expect((await timeline(api, [id])).at(-1)).toBe(last)
+    }
   })
 
   describe.each([
@@ -540,6 +588,42 @@ describe("cancelling what is overdue (decision E12)", () => {
       "2025-02-02T00:00 subscription.recovered active",
       "2025-03-01T00:00 subscription.cancelled cancelled",
     ])
+  })
+
+  it.each([
+    ["pm_test_bank_account", "active"],
+    ["pm_test_bank_account_insufficient_funds", "cancelled"],
+  ])("at a period end that has passed waits for the attempt that is under way: %s", async (method, status) => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
+      retry_logic: { max_attempts: 0, escalation_on_failure: "none", cancel_after_days_unpaid: null },
+    })
+    await advance(api, clock, "2025-02-28T23:50:00Z")
+    data(await retry((await get(id)).latest_charge, { payment_method: method }), 201)
+    await advance(api, clock, "2025-03-01T00:10:00Z")
+    expect(data(await api.post(`/subscriptions/${id}/cancel`, { at_period_end: true }))).toMatchObject({
+      status: "past_due",
+      cancel_at_period_end: true,
+    })
+    await advance(api, clock, "2025-03-02T00:00:00Z")
+    expect(await get(id)).toMatchObject({ status, cancel_at_period_end: true })
+    const { latest_charge } = await get(id)
+    expect(data(await api.get(`/charges/${latest_charge}`)).refund_due).toBe(false)
+  })
+
+  it.each(["cancel", "update"])("at a period end that has passed sets the flag, by %s", async (verb) => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
+      retry_logic: { max_attempts: 0, escalation_on_failure: "none", cancel_after_days_unpaid: null },
+    })
+    await advance(api, clock, "2025-03-01T00:10:00Z")
+    const answer =
+      verb === "cancel"
+        ? await api.post(`/subscriptions/${id}/cancel`, { at_period_end: true, reason: null })
+        : await api.patch(`/subscriptions/${id}`, { cancel_at_period_end: true })
+    expect(data(answer)).toMatchObject({
+      status: "cancelled",
+      cancel_at_period_end: true,
+      cancellation_reason: "merchant_request",
+    })
   })
 
   it("now writes the debt off, and refunds nothing", async () => {
