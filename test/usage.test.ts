@@ -127,6 +127,10 @@ describe("metering (decision K1)", () => {
       return read_requests.used >= 7 ? read_requests : undefined
     })
     expect(used.metered).toBe(false)
+    // At once, and not once they are written down.
+    const before = data(await live.get("/usage")).read_requests.used
+    await live.get("/customers")
+    expect(data(await live.get("/usage")).read_requests.used - before).toBeGreaterThanOrEqual(1)
   })
 
   it("never limits enterprise", async () => {

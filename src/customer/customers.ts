@@ -68,6 +68,7 @@ export const updateCustomer = Effect.fn("customer.update")(function* (
   const named = patch.default_payment_method
   const judged = named == null ? Effect.void : findNamed({ ...tenantOf(tenant), id }, named, METHOD)
   const { customer: before, now } = yield* beforeState(judged, lockForChange(tenant, id))
+  const metadata = yield* mergeMetadata(before.metadata, patch.metadata)
   const method = named == null ? named : (yield* nameMethod(before, named, METHOD, now)).id
   const customer: CustomerRow = {
     ...before,
@@ -75,7 +76,7 @@ export const updateCustomer = Effect.fn("customer.update")(function* (
     email: patch.email === undefined ? before.email : patch.email,
     phone: patch.phone === undefined ? before.phone : patch.phone,
     default_payment_method_id: method === undefined ? before.default_payment_method_id : method,
-    metadata: yield* mergeMetadata(before.metadata, patch.metadata),
+    metadata,
   }
   yield* customers.update([{ before, after: customer }])
   const newMethod = method == null || method === before.default_payment_method_id ? undefined : method

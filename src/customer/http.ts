@@ -10,6 +10,7 @@ import {
   paymentMethods,
   renderPaymentMethod,
 } from "../payment_method/paymentMethods.ts"
+import { beforeState } from "../problem.ts"
 import { customerApi } from "./api.ts"
 import { type CustomerRow, customers, renderCustomers } from "./customer.ts"
 import { createCustomers, lockForChange, updateCustomer } from "./customers.ts"
@@ -78,9 +79,10 @@ export const customerEndpoints = [
   bind(customerApi.deleteMethod, {
     kind: "write",
     run: Effect.fnUntraced(function* (request) {
-      const { customer, now } = yield* lockForChange(request, request.id)
       const id = request.params.payment_method!
-      yield* getPaymentMethod(customer, id)
+      const judged = getPaymentMethod(request, id)
+      const { customer, now } = yield* beforeState(judged, lockForChange(request, request.id))
+      yield* judged
       yield* (yield* MethodUsers).methodRemoved(customer, id, now)
       yield* detach(customer, id)
       return deleted("payment_method", { livemode: request.livemode, id })

@@ -16,5 +16,7 @@ export class Metering extends Context.Service<
     /** The headers of a write that does not count: refused, replayed, or in the sandbox. */
     readonly standing: (key: KnownKey | undefined) => Effect.Effect<Headers>
     readonly noteRead: (key: AccountKey) => void
+    /** Reads of an account in the month that began then which this process has counted, and not written down yet. */
+    readonly readsWaiting: (accountId: string, periodStart: number) => number
   }
 >()("billing/http/Metering") {}

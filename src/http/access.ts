@@ -21,6 +21,8 @@ const secretOnly = Effect.suspend(() => Effect.fail(problem("secret_key_required
 
 export const allow = (declaration: Declaration, key: KnownKey): Effect.Effect<void, Problem> => {
   const { access } = declaration
+  const isPublishable = key.kind === "account" && key.type === "publishable"
+  if (isPublishable && access !== "public" && access !== "publishable") return secretOnly
   if (access === "administrator") {
     return key.kind === "administrator"
       ? Effect.void
@@ -28,7 +30,7 @@ export const allow = (declaration: Declaration, key: KnownKey): Effect.Effect<vo
   }
   if (key.kind === "administrator") return secretOnly
   if (access === "public" || access === "publishable" || key.type === "secret") return Effect.void
-  if (key.type === "publishable" || access === "secret") return secretOnly
+  if (access === "secret") return secretOnly
   return access === "any" ? Effect.void : requireScope(key, access, levelOf(declaration))
 }
 

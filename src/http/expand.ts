@@ -5,7 +5,7 @@ import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
 import type { Scope } from "../key/scopes.ts"
-import { invalid } from "../problem.ts"
+import { invalid, type Problem } from "../problem.ts"
 import { requireScope } from "./access.ts"
 import type { Declaration } from "./Endpoint.ts"
 
@@ -35,16 +35,16 @@ export const allowExpansions = Effect.fnUntraced(function* (
   }
 })
 
-/** The fields to expand, of those that the endpoint offers. */
-export const expansions = Effect.fnUntraced(function* (asked: ReadonlyArray<string>, declaration: Declaration) {
+/** What is wrong with the fields to expand: those that the endpoint offers can be. */
+export const expansionFault = (asked: ReadonlyArray<string>, declaration: Declaration): Problem | undefined => {
   const offered = declaration.expand ?? []
-  if (asked.length > 0 && offered.length === 0) return yield* invalid("expand[]", "There is nothing to expand here.")
-  if (asked.length > MAX_FIELDS) return yield* invalid("expand[]", `At most ${MAX_FIELDS} fields can be expanded.`)
+  if (asked.length > 0 && offered.length === 0) return invalid("expand[]", "There is nothing to expand here.")
+  if (asked.length > MAX_FIELDS) return invalid("expand[]", `At most ${MAX_FIELDS} fields can be expanded.`)
   const strange = asked.find((field) => !offered.includes(field))
-  if (strange !== undefined)
-    return yield* invalid("expand[]", `expand[] must be one of ${offered.join(", ")}, not ${JSON.stringify(strange)}.`)
-  return [...new Set(asked)]
-})
+  return strange === undefined
+    ? undefined
+    : invalid("expand[]", `expand[] must be one of ${offered.join(", ")}, not ${JSON.stringify(strange)}.`)
+}
 
 export const expandAll = Effect.fnUntraced(function* (
   tenant: Tenant,

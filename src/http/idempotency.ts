@@ -12,7 +12,7 @@ import { hold, isInHand, type Lease, release, takingOf } from "../process/lease.
 import { SECOND_MS } from "../time.ts"
 import { type Claimed, keyBefore, type RecordKey, RecordKeys } from "./RecordKeys.ts"
 
-export const MAX_KEY_LENGTH = 255
+const MAX_KEY_LENGTH = 255
 
 /** The process that works on a claimed request; what it has in hand is known by its token. */
 const claimLease: Lease = { name: "idempotency_record", key: "token" }
@@ -33,6 +33,14 @@ export interface Claim {
 
 export interface Stored {
   readonly status: number
+  /** With nothing expanded. */
+  readonly body: string
+  /** With what the request asked to expand, if it did. */
+  readonly expanded: Expanded | null
+}
+
+export interface Expanded {
+  readonly fields: ReadonlyArray<string>
   readonly body: string
 }
 
@@ -47,6 +55,8 @@ interface RecordRow {
   readonly resource_id: string | null
   readonly response_status: number | null
   readonly response_body: Uint8Array | null
+  readonly expanded_fields: ReadonlyArray<string> | null
+  readonly expanded_body: Uint8Array | null
   readonly token: string
   readonly free: boolean
 }
@@ -58,9 +68,15 @@ interface RecordRow {
 const MAX_STORED_BYTES = 256 * 1024
 const NOT_KEPT = ""
 
+/** How long a key is, in characters: it came as bytes, each of them one in Latin 1. */
+const lengthOf = (key: string): number => [...Buffer.from(key, "latin1").toString("utf8")].length
+
+/** Whether a header can be a key. */
+export const isKey = (key: string): boolean => key !== "" && lengthOf(key) <= MAX_KEY_LENGTH
+
 /** Claims `key` for a request, or returns the response that the request got before. */
 export const claim = Effect.fnUntraced(function* (tenant: Tenant, key: string, request: Claimed) {
-  if (key === "" || key.length > MAX_KEY_LENGTH) {
+  if (!isKey(key)) {
     return yield* problem(
       "parameter_invalid",
       `Idempotency-Key must be a string of 1 to ${MAX_KEY_LENGTH} characters.`,
@@ -100,7 +116,7 @@ const insertClaim = Effect.fnUntraced(function* (
     SELECT ${tenant.account_id}, ${tenant.livemode}::boolean, ${key.name}, ${print}::bytea, ${runner}::integer, ${token}
     WHERE NOT EXISTS (SELECT 1 FROM idempotency_record b WHERE ${ofTenant(sql, tenant, "b")} AND b.key = ${before.name} AND NOT b.${sql.literal(IS_OVER)})
     ON CONFLICT (account_id, livemode, key) DO UPDATE SET fingerprint = excluded.fingerprint, runner = excluded.runner,
-      token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, created_at = now(), taken_at = now()
+      token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, expanded_fields = NULL, expanded_body = NULL, created_at = now(), taken_at = now()
       WHERE idempotency_record.${sql.literal(IS_OVER)}
     RETURNING 1`
   return inserted.length > 0
@@ -110,7 +126,9 @@ const insertClaim = Effect.fnUntraced(function* (
 const storedIn = Effect.fnUntraced(function* (found: RecordRow, { open }: Pick<RecordKey, "open">) {
   if (found.response_status === null) return undefined
   const body = open(found.response_body!)
-  if (body !== NOT_KEPT) return { status: found.response_status, body } satisfies Stored
+  const { expanded_fields: fields, expanded_body: sealed } = found
+  const expanded = fields === null || sealed === null ? null : { fields, body: open(sealed) }
+  if (body !== NOT_KEPT) return { status: found.response_status, body, expanded } satisfies Stored
   return yield* problem(
     "idempotency_response_not_kept",
     `The first request with this Idempotency-Key succeeded, and its response was too large to keep: fetch ${found.resource_id ?? "what it made"} instead.`,
@@ -132,7 +150,7 @@ const claimAs = Effect.fnUntraced(function* (
   // Nobody has it, its process is dead, or it is ours and we dropped it: by what is in hand at this moment.
   const { isFree } = yield* takingOf(claimLease)
   const [found] = yield* sql<RecordRow>`
-    SELECT key, fingerprint, resource_id, response_status, response_body, token,
+    SELECT key, fingerprint, resource_id, response_status, response_body, expanded_fields, expanded_body, token,
       ${isFree("r")} OR (r.runner <> ${runner} AND r.taken_at < now() - ${DROPPED_AFTER}::interval) AS free
     FROM idempotency_record r
     WHERE ${ofTenant(sql, tenant, "r")} AND r.key IN (${key.name}, ${before.name}) ORDER BY r.key = ${key.name} DESC LIMIT 1`
@@ -168,7 +186,7 @@ const isHeld = (sql: SqlClient.SqlClient, tenant: Tenant, { key, held }: Claim) 
 const write = Effect.fnUntraced(function* (
   tenant: Tenant,
   claim: Claim,
-  columns: { readonly [name: string]: string | number | Uint8Array | null },
+  columns: { readonly [name: string]: string | number | Uint8Array | ReadonlyArray<string> | null },
   isFirst = false,
 ) {
   const sql = yield* SqlClient.SqlClient
@@ -183,11 +201,17 @@ export const noteResource = (tenant: Tenant, claim: Claim, resourceId: string) =
   write(tenant, claim, { resource_id: resourceId }, true)
 
 /** Stores the response, in the transaction of the work where there is one. */
-export const store = (tenant: Tenant, claim: Claim, { status, body, id }: Storing) => {
-  const response_status = status
-  return Buffer.byteLength(body) <= MAX_STORED_BYTES
-    ? write(tenant, claim, { response_status, response_body: claim.key.seal(body) })
-    : write(tenant, claim, { response_status, response_body: claim.key.seal(NOT_KEPT), resource_id: id })
+export const store = (tenant: Tenant, claim: Claim, { status, body, expanded, id }: Storing) => {
+  const isKept = (text: string) => Buffer.byteLength(text) <= MAX_STORED_BYTES
+  const whole = isKept(body)
+  return write(tenant, claim, {
+    response_status: status,
+    response_body: claim.key.seal(whole ? body : NOT_KEPT),
+    ...(whole ? {} : { resource_id: id }),
+    ...(whole && expanded !== null && isKept(expanded.body)
+      ? { expanded_fields: expanded.fields, expanded_body: claim.key.seal(expanded.body) }
+      : {}),
+  })
 }
 
 /** Says that this process is through with a claim, however it went. */

@@ -93,8 +93,13 @@ export const metadata = Schema.Record(Schema.String, metadataValue)
   )
   .annotate({ description: METADATA })
 
-/** In a PATCH keys merge, `""` removes one, and null clears all; the limits hold for the result (decision B6). */
-export const metadataPatch = Schema.NullOr(Schema.Record(Schema.String, metadataValue).check(metadataKeys)).annotate({
+/** In a PATCH keys merge, `""` removes one, and null clears all; the limits hold for the result (decision B6), so also for what is set. */
+export const metadataPatch = Schema.NullOr(
+  Schema.Record(Schema.String, metadataValue).check(
+    metadataKeys,
+    Schema.makeFilter((value: object) => Object.values(value).filter((set) => set !== "").length <= MAX_METADATA_KEYS),
+  ),
+).annotate({
   description: `${METADATA}, or null`,
 })
 

@@ -12,8 +12,8 @@ import { noteRequest } from "../process/serving.ts"
 import { allow, crossOrigin, OPEN_TO_ALL, requireVertical } from "./access.ts"
 import { readJson } from "./body.ts"
 import type { Declaration, Endpoint } from "./Endpoint.ts"
-import { allowExpansions, type Expanders, expansions } from "./expand.ts"
-import { type Claim, claim, drop, MAX_KEY_LENGTH, type Stored, unclaim } from "./idempotency.ts"
+import { allowExpansions, type Expanders, expansionFault } from "./expand.ts"
+import { type Claim, claim, drop, isKey, type Stored, unclaim } from "./idempotency.ts"
 import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import type { PublicRoute } from "./publicRoutes.ts"
@@ -123,6 +123,8 @@ const authorize = Effect.fnUntraced(function* (
   addHeaders(call, yield* crossOrigin(declaration, key, call.node.headers.origin))
 })
 
+const UNCOUNTED = { "x-service-billable": "false" }
+
 /** Whether a path takes no key (decision A6). */
 const isPublic = (path: string): boolean => path.startsWith("/public/")
 
@@ -142,9 +144,19 @@ const tenantOf = (key: KnownKey, params: Readonly<Record<string, string>>, livem
 const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint<R>>, tenant: Tenant, raw: Json) {
   const { declaration, handler } = match.endpoint
   const judges = judgesOf(declaration)
-  const { expand, values } = yield* parseQuery(call.url.searchParams, declaration)
-  const query = yield* judges.query(values).decoded
-  const fields = yield* expansions(expand, declaration)
+  const { expand: fields, values, fault } = parseQuery(call.url.searchParams, declaration)
+  const judged = judges.query(values).decoded
+  // What is wrong before the fault comes first; what is missing may come behind it.
+  const query = yield* fault === undefined
+    ? judged
+    : Effect.andThen(
+        Effect.catchIf(
+          judged,
+          ({ code }) => code === "parameter_missing",
+          () => Effect.void,
+        ),
+        fault,
+      )
   const { right, before, decoded } = judges.body(raw)
   if (handler.check !== undefined) for (const name of right) yield* handler.check(name, raw, tenant) ?? Effect.void
   const missing = before.length > 0 ? handler.missing?.(raw) : undefined
@@ -160,13 +172,12 @@ const isStored = (found: Claim | Stored): found is Stored => "status" in found
 
 /** Keys of everybody's own invention are told apart by who sends them: an account's by the account, others by their address. */
 const keyOf = (name: string, asker: Asker): string =>
-  asker.kind === "anybody" && name.length > 0 && name.length <= MAX_KEY_LENGTH
-    ? createHash("sha256").update(`${asker.address} ${name}`).digest("hex")
-    : name
+  asker.kind === "anybody" && isKey(name) ? createHash("sha256").update(`${asker.address} ${name}`).digest("hex") : name
 
 /** Runs `work` once for each idempotency key; a replay gets the first response, as `again` shows it. */
 const once = Effect.fnUntraced(function* <E, R, E2, R2>(
-  { node, url }: Call,
+  node: IncomingMessage,
+  path: string,
   tenant: Tenant,
   asker: Asker,
   raw: Json,
@@ -177,7 +188,7 @@ const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   if (name === undefined) return yield* work(undefined)
   const { keeping } = yield* TenantDatabase
   const key = keyOf(String(name), asker)
-  const held = yield* keeping(tenant, claim(tenant, key, { method: "POST", path: url.pathname, body: raw }))
+  const held = yield* keeping(tenant, claim(tenant, key, { method: "POST", path, body: raw }))
   if (isStored(held)) return { ...(yield* again(held)), headers: { "idempotent-replayed": "true" } } satisfies Reply
   return yield* work(held).pipe(
     Effect.tapCause(() =>
@@ -217,8 +228,10 @@ export const createPipeline = <R>(
   return Effect.fnUntraced(function* (call: Call) {
     const { node, url } = call
     const metering = yield* Metering
-    yield* requireHttps(node, transport)
     const place = environment(node.headers.host ?? "", url.pathname, transport)
+    // Until it is known whose write it is and that it counts (decision K1).
+    if (isWrite(node) && !(place !== undefined && isPublic(place.path))) addHeaders(call, UNCOUNTED)
+    yield* requireHttps(node, transport)
     const { match, asker, tenant } = yield* enter(call, place)
     // What an account does in live waits for nobody's clocks, its own included.
     noteRequest(tenant.livemode || asker.kind !== "account" ? undefined : asker.account_id)
@@ -235,11 +248,14 @@ export const createPipeline = <R>(
         const request = { ...tenant, caller, id: params.id ?? "", params, body, query, recordKey }
         return runHandler({ endpoint, request, asker, held, fields, expanders })
       })
-    const again = (stored: Stored) =>
-      Effect.flatMap(expansions(url.searchParams.getAll("expand[]"), endpoint.declaration), (fields) =>
+    const again = (stored: Stored) => {
+      const fields = [...new Set(url.searchParams.getAll("expand[]"))]
+      return Effect.andThen(
+        expansionFault(fields, endpoint.declaration) ?? Effect.void,
         replay(tenant, stored, fields, expanders),
       )
-    const reply: Reply = yield* once(call, tenant, asker, raw, run, again)
+    }
+    const reply: Reply = yield* once(node, place?.path ?? "", tenant, asker, raw, run, again)
     const counted = isWrite(node) && reply.headers?.["x-service-billable"] === undefined
     const standing = counted && asker.kind !== "anybody" ? yield* metering.standing(asker) : {}
     return { ...reply, headers: { ...call.headers, ...standing, ...reply.headers } }

@@ -1,35 +1,44 @@
 /** Query strings: plain parameters, `expand[]` and `metadata[key]`; anything twice or unknown is refused. */
-import { Effect } from "effect"
-import { invalid } from "../problem.ts"
+import { invalid, type Problem } from "../problem.ts"
 import { type Declaration, takesCell } from "./Endpoint.ts"
+import { expansionFault } from "./expand.ts"
 
+/** A query as far as it can be read: up to the first of its parameters that cannot be one, and what is wrong with that. */
 export interface ParsedQuery {
   readonly expand: ReadonlyArray<string>
   readonly values: Readonly<Record<string, unknown>>
+  readonly fault?: Problem
 }
 
 const METADATA = /^metadata\[(.+)\]$/s
 
-export const parseQuery = Effect.fnUntraced(function* (search: URLSearchParams, declaration: Declaration) {
+export const parseQuery = (search: URLSearchParams, declaration: Declaration): ParsedQuery => {
   const expand: Array<string> = []
   const values: Record<string, unknown> = Object.create(null)
+  const upTo = (fault?: Problem): ParsedQuery => ({
+    expand: [...new Set(expand)],
+    values: { ...values },
+    ...(fault === undefined ? {} : { fault }),
+  })
   for (const [name, value] of search) {
     if (`${name}${value}`.includes("\0"))
-      return yield* invalid(name.replaceAll("\0", ""), "A parameter holds a NUL character.")
+      return upTo(invalid(name.replaceAll("\0", ""), "A parameter holds a NUL character."))
     // For the proxy that brought it here (decision O2).
     if (name === "cell" && takesCell(declaration)) continue
     if (name === "expand[]") {
       expand.push(value)
+      const fault = expansionFault(expand, declaration)
+      if (fault !== undefined) return upTo(fault)
       continue
     }
     const key = METADATA.exec(name)?.[1]
     if (key !== undefined && declaration.metadataFilter === true) {
-      if (values.metadata !== undefined) return yield* invalid(name, "A list can be filtered by one metadata key.")
+      if (values.metadata !== undefined) return upTo(invalid(name, "A list can be filtered by one metadata key."))
       values.metadata = { [key]: value }
       continue
     }
-    if (name in values) return yield* invalid(name, `${name} is given twice.`)
+    if (name in values) return upTo(invalid(name, `${name} is given twice.`))
     values[name] = value
   }
-  return { expand, values: { ...values } } satisfies ParsedQuery
-})
+  return upTo()
+}

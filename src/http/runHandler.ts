@@ -52,23 +52,29 @@ const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) 
 })
 
 /**
- * Renders what was returned, and stores the response where the request is claimed: with nothing expanded, since whoever asks
- * again may read less.
+ * Renders what was returned, and stores the response where the request is claimed: as it is, and with nothing expanded, since whoever
+ * asks again may read less.
  */
 const reply = Effect.fnUntraced(function* <R>(run: Run<R>, work: Effect.Effect<Returned, Failure, R>) {
   const returned = yield* work
   const response = yield* render(run, returned)
   if (run.held !== undefined) {
-    const plain = run.fields.length === 0 ? response : yield* render({ ...run, fields: [] }, returned)
+    const { fields } = run
+    const plain = fields.length === 0 ? response : yield* render({ ...run, fields: [] }, returned)
+    const expanded = fields.length === 0 ? null : { fields, body: response.body }
     const id = "id" in returned && typeof returned.id === "string" ? returned.id : null
-    yield* store(run.request, run.held, { ...plain, id })
+    yield* store(run.request, run.held, { ...plain, expanded, id })
   }
   return response
 })
 
+/** Whether both ask to expand the same, in whatever order. */
+const isSame = (some: ReadonlyArray<string>, others: ReadonlyArray<string>): boolean =>
+  some.length === others.length && some.every((field) => others.includes(field))
+
 /**
- * A stored response for a key that asks again: the object as it was then, byte for byte. What this request asks to expand
- * (the first one's `expand[]` does not count) shows the objects as they are now.
+ * A stored response for a key that asks again, byte for byte: as it was, where it asks to expand the same, or nothing. What else it asks
+ * to expand shows the objects as they are now, in the object as it was then.
  */
 export const replay = Effect.fnUntraced(function* (
   tenant: Tenant,
@@ -76,7 +82,9 @@ export const replay = Effect.fnUntraced(function* (
   fields: ReadonlyArray<string>,
   expanders: Expanders,
 ) {
-  if (fields.length === 0) return stored satisfies Reply
+  const { status, body, expanded } = stored
+  if (fields.length === 0) return { status, body } satisfies Reply
+  if (expanded !== null && isSame(expanded.fields, fields)) return { status, body: expanded.body } satisfies Reply
   const response = JSON.parse(stored.body) as { readonly data: Json | ReadonlyArray<Json> }
   const isList = Array.isArray(response.data)
   const database = yield* TenantDatabase
@@ -84,7 +92,7 @@ export const replay = Effect.fnUntraced(function* (
     tenant,
     expandAll(tenant, [response.data].flat() as Array<Json>, fields, expanders),
   )
-  return { ...stored, body: JSON.stringify({ ...response, data: isList ? objects : objects[0] }) }
+  return { status, body: JSON.stringify({ ...response, data: isList ? objects : objects[0] }) }
 })
 
 /** Runs one transaction as the tenant. */

@@ -5,7 +5,6 @@ import { type Cause, Effect, Option, Tracer } from "effect"
 import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
 import type { RateLimits, Transport } from "../config/Config.ts"
 import { newId } from "../ids.ts"
-import { CATALOGUE, type Problem } from "../problem.ts"
 import { noteRequest } from "../process/serving.ts"
 import { ArrivedAt } from "./ArrivedAt.ts"
 import { preflight } from "./access.ts"
@@ -114,10 +113,6 @@ const servePublic = Effect.fnUntraced(function* <R>(
   return publicResponse(response, call.headers, requestId)
 })
 
-/** What is said of usage to a write whose key is nobody's: that it does not count. */
-const ofNobody = (node: IncomingMessage, { code }: Problem): Readonly<Record<string, string>> =>
-  isWrite(node) && CATALOGUE[code].type === "authentication_error" ? { "x-service-billable": "false" } : {}
-
 /** The response to a request that failed; what nobody could act on is logged. */
 const refuse = Effect.fnUntraced(function* (
   cause: Cause.Cause<Failure>,
@@ -135,7 +130,7 @@ const refuse = Effect.fnUntraced(function* (
     })
   }
   const metering = yield* Metering
-  const standing = isWrite(node) && key !== undefined ? yield* metering.standing(key) : ofNobody(node, refusal)
+  const standing = isWrite(node) && key !== undefined ? yield* metering.standing(key) : {}
   const shown = refused({ refusal, requestId, headers: node.headers, path: url.pathname })
   const response =
     shown === undefined

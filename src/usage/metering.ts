@@ -41,14 +41,22 @@ interface Counted {
   readonly write_threshold: number
 }
 
+type Month = Pick<Read, "account_id" | "period_start_at">
+
 /** Reads that are counted and not written down yet, by account and month. */
 class Reads {
   #rows = new Map<string, Read>()
 
+  #nameOf({ account_id, period_start_at }: Month): string {
+    return `${account_id} ${period_start_at}`
+  }
+
   add(row: Read): void {
-    const name = `${row.account_id} ${row.period_start_at}`
-    const known = this.#rows.get(name)
-    this.#rows.set(name, known === undefined ? row : { ...known, reads: known.reads + row.reads })
+    this.#rows.set(this.#nameOf(row), { ...row, reads: this.waiting(row) + row.reads })
+  }
+
+  waiting(month: Month): number {
+    return this.#rows.get(this.#nameOf(month))?.reads ?? 0
   }
 
   /** Takes all of them, in one order everywhere, so that no two processes wait for each other. */
@@ -123,6 +131,7 @@ export const meteringLayer: Layer.Layer<Metering, never, SqlClient.SqlClient> = 
       noteRead: ({ account_id, livemode }) => {
         if (livemode) reads.add({ account_id, period_start_at: monthOf(Date.now()).start, reads: 1 })
       },
+      readsWaiting: (account_id, period_start_at) => reads.waiting({ account_id, period_start_at }),
     })
   }),
 )

@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { type AccountRow, findAccount } from "../account/accounts.ts"
 import type { ApiPlan } from "../apiPlans.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { Metering } from "../http/Metering.ts"
 import { invalid } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
 import { ALLOWANCES, monthOf, nudgeOverage, WRITE_BLOCK_KOBO, writeOverage } from "./allowances.ts"
@@ -84,7 +85,9 @@ export const currentUsage = Effect.fn("usage.get")(function* ({ account_id, live
   const account = (yield* findAccount(account_id))!
   const period = monthOf(Date.now())
   const row = livemode ? (yield* readUsage(account_id, period.start)).get(period.start) : undefined
-  return render(livemode, account.api_plan, period, row)
+  const shown = render(livemode, account.api_plan, period, row)
+  const waiting = livemode ? (yield* Metering).readsWaiting(account_id, period.start) : 0
+  return { ...shown, read_requests: { ...shown.read_requests, used: shown.read_requests.used + waiting } }
 })
 
 const DEFAULT_LIMIT = 20

@@ -279,6 +279,8 @@ describe.concurrent("plain HTTP", () => {
       "permission_error",
       "https_required",
     ])
+    const write = await api.post("/customers", {})
+    expect([write.status, write.headers.get("x-service-billable")]).toEqual([403, "false"])
     expect((await api.request("GET", "/account", undefined, { "x-forwarded-proto": "https" })).status).toBe(200)
     for (const path of ["/docs", "/openapi.json", "/invoices/inv_1.pdf"])
       expect((await fetch(server.origin + path)).status, path).toBe(403)

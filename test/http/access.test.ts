@@ -87,10 +87,13 @@ describe("scopes of restricted keys", () => {
     expect((await replayed("?expand[]=plan")).data).toEqual({ ...plain, plan: first.body.data.plan })
     const all = "?expand[]=customer&expand[]=plan"
     expect(JSON.stringify(await replayed(all, api))).toBe(JSON.stringify(first.body))
-    // Objects in it are those of now; the subscription is that of then.
     data(await api.patch(`/customers/${subscription.customer}`, { name: "Ada Eze" }))
     data(await api.patch(`/subscriptions/${plain.id}`, { quantity: 7 }))
-    const later = (await replayed(all, api)).data
+    // What the first request expanded is as it was then, in whatever order it is asked for.
+    for (const same of [all, "?expand[]=plan&expand[]=customer&expand[]=plan"])
+      expect(JSON.stringify(await replayed(same, api))).toBe(JSON.stringify(first.body))
+    // Of anything else the objects are those of now; the subscription is that of then.
+    const later = (await replayed("?expand[]=customer", api)).data
     expect([later.customer.name, later.quantity]).toEqual(["Ada Eze", plain.quantity])
     expect(refusal(await half.post("/subscriptions?expand[]=customer", subscription, retry))[1]).toBe(
       "insufficient_scope",
@@ -259,6 +262,12 @@ describe("administrators (decision J3)", () => {
     expect(refusal(await change(accountId(), { vertical: "fuel", reason }, api))).toEqual([
       403,
       "administrator_key_required",
+      null,
+    ])
+    const { api: publishable } = await keyed("publishable", { origins: ["https://shop.example"] })
+    expect(refusal(await change(accountId(), { vertical: "fuel", reason }, publishable))).toEqual([
+      403,
+      "secret_key_required",
       null,
     ])
     expect(refusal(await change("acct_unknown", { vertical: "fuel", reason }))).toEqual([404, "resource_missing", null])

@@ -261,6 +261,13 @@ describe("parameters", () => {
     ["/plans?limit=101", "parameter_invalid", "limit"],
     ["/plans?limit=5&limit=6", "parameter_invalid", "limit"],
     ["/plans?status=gone", "parameter_invalid", "status"],
+    // Of several faults the first in the query.
+    ["/plans?foo=1&limit=2&limit=3", "parameter_unknown", "foo"],
+    ["/plans?limit=2&limit=3&foo=1", "parameter_invalid", "limit"],
+    ["/plans?foo=1&limit=%00", "parameter_unknown", "foo"],
+    ["/customers?metadata[a]=1&foo=1&metadata[b]=2", "parameter_unknown", "foo"],
+    ["/subscriptions?foo=1&expand[]=nothing", "parameter_unknown", "foo"],
+    ["/subscriptions?expand[]=nothing&foo=1", "parameter_invalid", "expand[]"],
     ["/plans?stat=active", "parameter_unknown", "stat"],
     ["/plans?starting_after=plan_0", "parameter_invalid", "starting_after"],
     ["/subscriptions?expand[]=nothing", "parameter_invalid", "expand[]"],

@@ -70,7 +70,10 @@ it("what is not there comes before a clock that moves", async () => {
     [await api.post(`/charges/${failed}/retry`, { payment_method: "pm_none" }), "payment_method"],
   ] as const
   for (const [answer, param] of missing) expect(refusal(answer)).toEqual([400, "resource_missing", param])
+  const gone = await api.delete(`/customers/${customer}/payment-methods/pm_none`)
+  expect(refusal(gone)).toEqual([404, "resource_missing", null])
   const moving = [
+    await api.delete(`/customers/${customer}/payment-methods/pm_test_visa`),
     await api.post("/charges", { ...charge, payment_method: "pm_test_visa" }),
     await api.post("/charges", charge),
     await api.post("/subscriptions", { customer, plan, payment_method: "pm_test_verve" }),

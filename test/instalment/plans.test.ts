@@ -384,6 +384,7 @@ describe("products", () => {
     expect(listed).toEqual({
       id,
       object: "savings_product",
+      createdAt: expect.stringMatching(/^20\d\d-.*Z$/),
       livemode: false,
       name: "Inverter",
       description: null,

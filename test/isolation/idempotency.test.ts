@@ -28,7 +28,7 @@ const work = (tenant: Tenant, key: string, response: { body: string; id: string 
     Effect.gen(function* () {
       const held = yield* claim(tenant, key, REQUEST)
       if ("status" in held) throw new Error("It was done before.")
-      yield* store(tenant, held, { status: 201, ...response })
+      yield* store(tenant, held, { status: 201, expanded: null, ...response })
       yield* drop(held)
     }),
   )

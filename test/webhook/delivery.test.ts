@@ -64,9 +64,13 @@ describe("a webhook", () => {
     const other = await addEndpoint(["subscription.*", "charge.succeeded", "made.up"])
     const { id } = await trigger("charge.failed")
     await trigger("made.up")
-    for (const { path } of [every, family, exact, other]) await arrived(path, 1)
+    // A type without a family is of no pattern but *.
+    await trigger("charge")
+    await arrived(every.path, 3)
+    for (const { path } of [family, exact, other]) await arrived(path, 1)
     await settled(id, "succeeded")
-    expect(receiver.at(every.path).map(({ event }) => event.type)).toEqual(["charge.failed", "made.up"])
+    expect(receiver.at(every.path).map(({ event }) => event.type)).toEqual(["charge.failed", "made.up", "charge"])
+    expect(receiver.at(family.path).map(({ event }) => event.type)).toEqual(["charge.failed"])
     expect(receiver.at(other.path).map(({ event }) => event.type)).toEqual(["made.up"])
     const listed = await eventually(async () => {
       const all = await deliveries(id)
