@@ -184,6 +184,9 @@ export const newId = (kind: IdKind, made?: Made): string => {
 /** What the ID of whatever was made before an instant of the wall clock is less than. */
 export const idBefore = (kind: IdKind, at: number): string => `${PREFIXES[kind]}_${timeCharacters(at)}`
 
+/** Whether an ID was made at an instant of the wall clock or later. */
+export const isMadeSince = (id: string, at: number): boolean => id.slice(id.indexOf("_") + 1) >= timeCharacters(at)
+
 const CODE_LENGTH = 10
 
 /** What the API calls an instalment plan (decision B1): `SB-` and 10 characters of the alphabet in capitals, at random. */

@@ -163,7 +163,8 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
   const rows = yield* select(of, rest, order, finder)
   const shown = rows.slice(0, size)
   const data = backwards ? shown.reverse() : shown
-  return { data, hasMore: rows.length > size, limit: size, backwards } satisfies Page<Row>
+  const followed = backwards && order === "id" && data.length > 0 ? { newest: data[0]!.id } : {}
+  return { data, hasMore: rows.length > size, limit: size, backwards, ...followed } satisfies Page<Row>
 })
 
 /** One page of a request's list, as the API shows its rows. */

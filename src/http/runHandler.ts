@@ -11,6 +11,7 @@ import type { Begun, Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import type { Failure } from "./failures.ts"
+import { horizon, type Unsettled, unsettled, untilCommitted, upTo } from "./followed.ts"
 import { type Claim, noteResource, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
@@ -110,7 +111,27 @@ const count = Effect.fnUntraced(function* (runs: ReadonlyArray<Pick<Run<never>, 
   return yield* (yield* Metering).count(first.asker, runs.length)
 })
 
+/** What is read, as the response has it. A page whose newest objects may have older ones come in behind them is read once these are there. */
+const runRead = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Read<R>) {
+  const read = handler.run(run.request)
+  const whole = (returned: Returned) => Effect.map(render(run, returned), (reply): Reply | Unsettled => reply)
+  const first = yield* reading(
+    run,
+    Effect.flatMap(read, (returned) => {
+      const newest = unsettled(returned)
+      return newest === undefined ? whole(returned) : Effect.succeed({ newest })
+    }),
+  )
+  if ("status" in first) return first
+  yield* untilCommitted(reading(run, horizon))
+  return yield* reading(
+    run,
+    Effect.flatMap(read, (returned) => render(run, upTo(returned as Page<Json>, first.newest))),
+  )
+})
+
 type Kind<R, K> = Extract<Handler<unknown, unknown, Returned, R>, { readonly kind: K }>
+type Read<R> = Kind<R, "read">
 type Write<R> = Extract<Kind<R, "write">, { readonly run: unknown }>
 type Writes<R> = Extract<Kind<R, "write">, { readonly runAll: unknown }>
 type Stages<R> = Extract<Kind<R, "staged">, { readonly beginAll: unknown }>
@@ -200,10 +221,7 @@ export const runHandler = <R>(run: Run<R>) => {
   const { handler } = run.endpoint
   switch (handler.kind) {
     case "read":
-      return reading(
-        run,
-        Effect.flatMap(handler.run(run.request), (returned) => render(run, returned)),
-      )
+      return runRead(run, handler)
     case "write":
       return "runAll" in handler
         ? withOthers(run, handler.needed(run.request), writeAll(handler))

@@ -4,9 +4,11 @@ import { Schema } from "effect"
 import { beforeAll, describe, expect, it } from "vitest"
 import { endpoints } from "../../src/api.ts"
 import { expireClocks } from "../../src/clock/deletion.ts"
+import { newId } from "../../src/ids.ts"
 import { createKey } from "../../src/key/apiKeys.ts"
 import { CATALOGUE } from "../../src/problem.ts"
 import { createApi } from "../support/api.ts"
+import { hold } from "../support/hold.ts"
 import { useInstance } from "../support/instance.ts"
 import { RESPONSES } from "../support/responses.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
@@ -359,6 +361,32 @@ describe("lists", () => {
     expect(await found("email=c3@example.COM")).toEqual([ids[1]])
     expect(await found("metadata[n]=2")).toEqual([ids[2]])
     expect(await found("metadata[n]=9")).toEqual([])
+  })
+
+  it("that are followed leave out nothing that is committed behind newer objects (B9)", async () => {
+    const seen = await createCustomer(api)
+    const older = newId("customer")
+    const writing = await hold(
+      database,
+      (sql) => sql`
+        INSERT INTO customer (account_id, livemode, id, name, metadata, created_at)
+        SELECT account_id, livemode, ${older}, name, metadata, created_at FROM customer WHERE id = ${seen}`,
+    )
+    const newer = await createCustomer(api)
+    const following = api.get(`/customers?ending_before=${seen}`)
+    await eventually(() =>
+      database
+        .run(
+          (sql) => sql`
+            SELECT 1 FROM pg_stat_activity
+            WHERE datname = current_database() AND ltrim(query, E' \n') LIKE 'SELECT pg_snapshot_xmin(%'`,
+        )
+        .then(([row]) => row),
+    )
+    await writing.release()
+    const { data: shown, meta } = (await following).body
+    expect(shown.map(({ id }: { id: string }) => id)).toEqual([newer, older])
+    expect(meta.has_more).toBe(false)
   })
 
   it("show related objects when asked", async () => {
