@@ -1,4 +1,5 @@
 /** What the API shows of a subscription's state. */
+import { unpaidDeadline } from "./dunning.ts"
 import type { SubscriptionContext } from "./periods.ts"
 
 export const SUBSCRIPTION_STATUSES = ["incomplete", "trialing", "active", "past_due", "paused", "cancelled"] as const
@@ -40,12 +41,26 @@ export const statusOf = (state: string, context: SubscriptionContext): Subscript
   return top === "overdue" && context.escalation?.action === "pause" ? "paused" : STATUSES[top]!
 }
 
+/** When a subscription that owes a bill ends by itself: as it was asked to, or for non-payment. */
+export const endsAt = ({ bill, dunning, cancelAtPeriodEnd }: SubscriptionContext) => ({
+  asked: cancelAtPeriodEnd && bill !== null ? bill.periodEnd : Number.POSITIVE_INFINITY,
+  unpaid: dunning === null ? Number.POSITIVE_INFINITY : unpaidDeadline(dunning),
+})
+
+/** Whether what falls due at `at` on such a subscription comes before its end: at one instant a retry may still save it (decision E19). */
+export const isBeforeEnd = (context: SubscriptionContext, at: number): boolean => {
+  const { asked, unpaid } = endsAt(context)
+  return at < asked && at <= unpaid
+}
+
 /** When money will be asked for next, as things stand; null where it won't. */
 export const nextChargeAt = (state: string, context: SubscriptionContext): number | null => {
-  const { cancelAtPeriodEnd: cancelling, periodEnd, trialEnd } = context
+  const { cancelAtPeriodEnd: cancelling, periodEnd, trialEnd, dunning } = context
   switch (state.split(".")[0]) {
     case "overdue":
-      return context.dunning?.nextRetryAt ?? null
+      return dunning === null || dunning.nextRetryAt === null || !isBeforeEnd(context, dunning.nextRetryAt)
+        ? null
+        : dunning.nextRetryAt
     case "scheduled":
       return trialEnd === null ? context.startAt : cancelling ? null : trialEnd
     case "trialing":

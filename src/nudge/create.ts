@@ -17,8 +17,8 @@ import { type NudgeRow, nudgeLifecycle, nudges } from "./nudge.ts"
 export interface About {
   readonly subscriptionId: string
   readonly planId: string
-  /** What is owed now, else what is charged next. */
-  readonly amountKobo: number
+  /** What is owed now, else what is charged next; null where nothing is. */
+  readonly amountKobo: number | null
   /** When it is charged; null where nobody knows. */
   readonly dueAt: number | null
 }

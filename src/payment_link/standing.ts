@@ -1,10 +1,10 @@
 /** How things stand behind a payment link (decision F5): what is owed now, or why it takes nothing any more. Pure. */
-import { type Dunning, ESCALATIONS, lastRetryAt, unpaidDeadline } from "../../machines/dunning.ts"
-import { isCharging } from "../../machines/status.ts"
+import { type Dunning, ESCALATIONS, lastRetryAt } from "../../machines/dunning.ts"
+import { endsAt, isBeforeEnd, isCharging } from "../../machines/status.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
 import type { Consequence } from "../pages/views.ts"
-import type { SubscriptionRow } from "../subscription/subscription.ts"
+import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
 import { DAY_MS } from "../time.ts"
 
 const LIFETIME_MS = 30 * DAY_MS
@@ -64,16 +64,21 @@ const escalationWord = (dunning: Dunning): Consequence["what"] | undefined => {
 }
 
 /** What happens by itself on a subscription if nobody does anything, in order of time. */
-export const consequencesOf = ({ dunning, escalation }: SubscriptionRow, plan: string): ReadonlyArray<Consequence> => {
+export const consequencesOf = (row: SubscriptionRow, plan: string): ReadonlyArray<Consequence> => {
+  const { dunning, escalation } = row
   if (dunning === null) return []
+  const context = subscriptions.contextOf(row)
+  const { asked, unpaid } = endsAt(context)
   const { nextRetryAt } = dunning
   const escalatesAt = escalation === null ? lastRetryAt(dunning) : null
   const word = escalationWord(dunning)
-  const cancelsAt = unpaidDeadline(dunning)
+  const cancelsAt = Math.min(asked, unpaid)
   const found: ReadonlyArray<Consequence | undefined> = [
     nextRetryAt === null ? undefined : { at: nextRetryAt, what: "retry", plan },
     escalatesAt === null || word === undefined ? undefined : { at: escalatesAt, what: word, plan },
     Number.isFinite(cancelsAt) ? { at: cancelsAt, what: "cancel", plan } : undefined,
   ]
-  return found.filter((one) => one !== undefined).filter(({ at, what }) => what === "cancel" || at < cancelsAt)
+  return found
+    .filter((one) => one !== undefined)
+    .filter(({ at, what }) => what === "cancel" || isBeforeEnd(context, at))
 }

@@ -2,12 +2,15 @@
  * When a subscription's customer is reminded by itself, and of what (decisions E6, H4). Pure. The next reminder is a timer
  * of the subscription, rescheduled with everything that moves the day it is counted from.
  */
+import { NO_USAGE, totalOf } from "../../machines/billing.ts"
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
+import type { PlanFacts } from "../../machines/events.ts"
+import { planLines, resumeLines } from "../../machines/periods.ts"
 import { afterQuiet, MAX_LATE_MS, type QuietHours, type Reminder, remindersOf } from "../../machines/reminders.ts"
 import { isCharging, nextChargeAt } from "../../machines/status.ts"
 import type { About, NudgeRequest } from "../nudge/create.ts"
 import type { OwnTimers } from "../runtime/outcome.ts"
-import { REMINDER, type SubscriptionRow, type SubscriptionTransition } from "./subscription.ts"
+import { REMINDER, type SubscriptionRow, type SubscriptionTransition, subscriptions } from "./subscription.ts"
 import type { Rules } from "./terms.ts"
 
 const scheduleOf = (row: SubscriptionRow, { reminders }: Rules, quiet: QuietHours | null): ReadonlyArray<Reminder> =>
@@ -79,14 +82,21 @@ export const remindersAfter = (
 export const asksForNudges = ({ decision }: SubscriptionTransition): boolean =>
   hasEffect(decision, "nudge") || hasEffect(decision, "remind")
 
+/** What a subscription that owes nothing is charged next; null where nothing lies ahead. Units of a trial are free (decision E1). */
+const nextKobo = (row: SubscriptionRow, { unitKobo = 0, proRate = false }: PlanFacts): number | null => {
+  if (row.status === "cancelled" || (row.next_charge_at === null && row.billing_cycle !== "per_delivery")) return null
+  const context = subscriptions.contextOf(row)
+  const usage = row.status === "trialing" ? NO_USAGE : { units: row.units, unitKobo }
+  return totalOf(row.pause === null ? planLines(context, usage) : resumeLines(context, proRate, usage))
+}
+
 /** What a nudge says of a subscription: what is owed on it now, else what it is charged next. */
-export const aboutOf = (row: SubscriptionRow, unitKobo: number | null): About => {
+export const aboutOf = (row: SubscriptionRow, facts: PlanFacts): About => {
   const overdue = row.dunning !== null && row.bill !== null
-  const units = row.status === "trialing" ? 0 : row.units * (unitKobo ?? 0)
   return {
     subscriptionId: row.id,
     planId: row.plan_id,
-    amountKobo: overdue ? row.bill.amountKobo : row.price_kobo * row.quantity + units,
+    amountKobo: overdue ? row.bill.amountKobo : nextKobo(row, facts),
     dueAt: overdue ? null : row.next_charge_at,
   }
 }
@@ -107,7 +117,7 @@ export const nudgesOf = (
     livemode: row.livemode,
     customerId: row.customer_id,
     testClockId: row.test_clock_id,
-    about: aboutOf(row, unitKobo),
+    about: aboutOf(row, { unitKobo: unitKobo ?? 0 }),
     message: null,
     channels: null,
     source: "automatic" as const,

@@ -43,6 +43,10 @@ const since = async (id: string) => {
   return async () => (await timeline(api, [id])).slice(before)
 }
 
+/** What a page says will happen by itself, and when. */
+const consequencesIn = (page: string) =>
+  [...page.matchAll(/<li><strong>([^<]*)<\/strong><br>([^<]*)<\/li>/g)].map(([, at, what]) => [at, what])
+
 describe("what is owed", () => {
   it("is shown with what happens by itself, in order", async () => {
     const { link } = await overdue(api, "insufficient_funds", {
@@ -62,9 +66,7 @@ describe("what is owed", () => {
     for (const text of ["Fit Lagos", "For Ada Obi", "Gym Plus", "not paid since 1 February 2025"])
       expect(page).toContain(text)
     // Days and hours of Lagos: an hour ahead of UTC.
-    expect(
-      [...page.matchAll(/<li><strong>([^<]*)<\/strong><br>([^<]*)<\/li>/g)].map(([, at, what]) => [at, what]),
-    ).toEqual([
+    expect(consequencesIn(page)).toEqual([
       ["4 February 2025, 01:00", "We try your saved payment method again"],
       ["9 February 2025, 01:00", "Gym Plus is paused"],
       ["21 February 2025, 01:00", "Gym Plus is cancelled"],
@@ -78,6 +80,30 @@ describe("what is owed", () => {
     expect(shown.headers.get("cache-control")).toBe("no-store")
     expect(Buffer.byteLength(shown.text)).toBeLessThan(30_000)
     expect((await open(link, "HEAD")).text).toBe("")
+  })
+
+  it("is shown without what a cancellation at period end comes before (E12)", async () => {
+    const retry_logic = { max_attempts: 1, retry_intervals_days: [9], cancel_after_days_unpaid: 30 }
+    const plan = { name: "Gym", billing_cycle: "weekly", retry_logic }
+    const { id, link } = await overdue(api, "insufficient_funds", { plan, at: "2025-01-09T12:00:00Z" })
+    expect((await get(id)).next_charge_at).toBe("2025-01-17T00:00:00.000Z")
+    data(await api.post(`/subscriptions/${id}/cancel`, { at_period_end: true }))
+    expect((await get(id)).next_charge_at).toBeNull()
+    expect(consequencesIn(markup(await open(link)))).toEqual([["15 January 2025, 01:00", "Gym is cancelled"]])
+  })
+
+  it("is shown with the retry that comes at the instant of the unpaid deadline, and without one that would come later", async () => {
+    for (const [days, listed] of [
+      [3, ["4 February 2025, 01:00", "5 February 2025, 01:00"]],
+      [4, ["5 February 2025, 01:00", "5 February 2025, 01:00"]],
+      [5, ["5 February 2025, 01:00"]],
+    ] as const) {
+      const retry_logic = { max_attempts: 1, retry_intervals_days: [days], escalation_on_failure: "none" }
+      const plan = { retry_logic: { ...retry_logic, cancel_after_days_unpaid: 4 } }
+      const { id, link } = await overdue(api, "insufficient_funds", { plan })
+      expect(consequencesIn(markup(await open(link))).map(([at]) => at)).toEqual(listed)
+      expect((await get(id)).next_charge_at === null).toBe(days === 5)
+    }
   })
 
   it("is paid: the subscription recovers, with the method that paid", async () => {

@@ -199,6 +199,27 @@ describe("a nudge", () => {
     expect((await live.get("/test/nudge-outbox")).status).toBe(404)
   })
 
+  it("names what is charged next: of what is paused the rest of its period is credited, and nothing where nothing lies ahead", async () => {
+    const { clock, customer } = await onClock()
+    const plan = await createPlan(api, { name: "Gym", amount: 10_000, billing_cycle: "daily", pause_enabled: true })
+    const body = { customer, plan, payment_method: "pm_test_success" }
+    const { id } = data(await api.post("/subscriptions", body), 201)
+    await advance(api, clock, "2026-01-31T21:00:00Z")
+    const said = async () => {
+      const { id: made } = await nudge(customer, { subscription: id })
+      await sent(made)
+      return (await outbox(customer))[0].rendered_message as string
+    }
+    data(await api.post(`/subscriptions/${id}/pause`, { resumes_at: "2026-02-01T06:00:00Z" }))
+    // Half of the day is left: 50 of 100 naira.
+    expect(await said()).toContain("₦50.00 for Gym is due to Fit Lagos on 1 February 2026.")
+    await advance(api, clock, "2026-02-01T06:00:00Z")
+    expect(data(await api.get(`/subscriptions/${id}`)).status).toBe("active")
+    expect(data(await api.get(`/charges?subscription=${id}`))[0].amount).toBe(5_000)
+    data(await api.post(`/subscriptions/${id}/cancel`, {}))
+    expect(await said()).toContain("a payment to Fit Lagos is due.")
+  })
+
   it("is listed by customer, subscription, channel and status, and expands", async () => {
     const { customer } = await onClock()
     const plan = await createPlan(api, { name: "Diesel", amount: 1_234_550 })
