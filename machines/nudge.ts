@@ -89,17 +89,19 @@ export const UNHEARD_AFTER_MS = 24 * 60 * MINUTE_MS
 
 const channelNow = ({ channels, position }: NudgeContext): Channel => channels[position]!
 
-/** The attempts with what became of the channel's. */
+/** The attempts, in their order, with what became of the channel's. */
 const withOutcome = (
   { attempts }: NudgeContext,
   channel: Channel,
   status: NudgeAttempt["status"],
   reason: string | null,
   at: number,
-): ReadonlyArray<NudgeAttempt> => [
-  ...attempts.filter((attempt) => attempt.channel !== channel),
-  { channel, status, failure_reason: reason, at },
-]
+): ReadonlyArray<NudgeAttempt> => {
+  const attempt: NudgeAttempt = { channel, status, failure_reason: reason, at }
+  return attempts.some((known) => known.channel === channel)
+    ? attempts.map((known) => (known.channel === channel ? attempt : known))
+    : [...attempts, attempt]
+}
 
 const isLast = ({ channels, position }: NudgeContext): boolean => position + 1 >= channels.length
 
@@ -175,7 +177,6 @@ export const nudgeMachine = setup({
       const channel = event.type === "receipt.delivered" ? event.channel : channelNow(context)
       const sentAt = context.sentAt ?? event.at
       return {
-        position: context.channels.indexOf(channel),
         attempts: withOutcome(context, channel, "delivered", null, event.at),
         sentAt,
         deliveredAt: event.at,

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { extractText, getDocumentProxy } from "unpdf"
 import { describe, expect, it } from "vitest"
-import { createAccount, setPlan } from "../src/account/accounts.ts"
+import { createAccount, moveLiveAccess, setPlan } from "../src/account/accounts.ts"
 import { drawInvoices, drawLastMonth, invoiceTimers, moveInvoice, readInvoices } from "../src/invoice/invoices.ts"
 import { invoiceLines, totalOf } from "../src/invoice/lines.ts"
 import { sweep } from "../src/runtime/fire.ts"
@@ -34,6 +34,16 @@ const merchant = async (apiPlan: "starter" | "growth" | "scale" | "enterprise" =
     live: createApi(server().origin, keys.sk_live!, "live"),
     sandbox: createApi(server().origin, keys.sk_test),
   }
+}
+
+/** A merchant who was let into live after all of last month, having been there for long. */
+const newcomer = async () => {
+  const { account } = await database.run(() => createAccount({ businessName: "Yaba Gym" }))
+  await database.run(
+    (sql) => sql`UPDATE account SET created_at = created_at - interval '100 days' WHERE id = ${account.id}`,
+  )
+  for (const move of ["request", "approve"] as const) await database.run(() => moveLiveAccess(account.id, move))
+  return account.id
 }
 
 const used = (account: string, writes: number, nudges: number) =>
@@ -118,6 +128,20 @@ describe("last month's invoice (decision K4)", () => {
       { ledger_account: "fee_revenue", kobo: -500_010 },
       { ledger_account: "receivable", kobo: 500_010 },
     ])
+  })
+
+  it("is none of a month that was over before live access was approved, and one of the month in which it was", async () => {
+    const id = await newcomer()
+    const current = monthOf(Date.now())
+    expect(await run(drawInvoices(LAST, id))).toEqual([])
+    expect(await run(readInvoices(LAST, id))).toEqual([])
+    expect(await run(drawInvoices(current, id))).toEqual([])
+    expect(await run(readInvoices(current, id))).toMatchObject([{ account_id: id, period_start_at: current.start }])
+    // Who is suspended and reinstated stays as long a customer.
+    const { id: old } = await merchant()
+    for (const move of ["suspend", "reinstate"] as const) await database.run(() => moveLiveAccess(old, move))
+    await run(drawInvoices(LAST, old))
+    expect(await run(readInvoices(LAST, old))).toHaveLength(1)
   })
 
   it("that cannot be drawn up holds back no other's, and its account is named", async () => {

@@ -110,7 +110,8 @@ export const moveLiveAccess = Effect.fn("account.moveLiveAccess")(function* (id:
       const { changed, snapshot } = decide(liveAccessMachine, standing, { type: event, at: Date.now() })
       if (!changed) return { account, refused: true }
       const [row] = yield* sql<AccountRow>`
-        UPDATE account SET live_access = ${stateName(snapshot)} WHERE id = ${id} RETURNING *`
+        UPDATE account SET live_access = ${stateName(snapshot)}, live_since = ${event === "approve" ? sql`now()` : sql`live_since`}
+        WHERE id = ${id} RETURNING *`
       return { account: row!, refused: false }
     }),
   )

@@ -82,12 +82,13 @@ const move = Effect.fnUntraced(function* (commands: ReadonlyArray<Command<typeof
 /** Accounts that are read at a time. */
 const PAGE = 500
 
-/** The next accounts that are billed for a month: those with access to live that were there before its end, and have no invoice of it yet. */
+/** The next accounts that are billed for a month: those with access to live, since before its end, that have no invoice of it yet. */
 const billed = Effect.fnUntraced(function* (period: Month, only: string | undefined, after: string) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<AccountRow>`
     SELECT a.* FROM account a
-    WHERE ${staysHere(sql, "a", "id")} AND a.live_access IN ('approved', 'suspended') AND a.created_at < ${PgTypes.timestamptz(period.end)}
+    WHERE ${staysHere(sql, "a", "id")} AND a.live_access IN ('approved', 'suspended')
+      AND coalesce(a.live_since, a.created_at) < ${PgTypes.timestamptz(period.end)}
       AND ${only === undefined ? sql`true` : sql`a.id = ${only}`}
       AND NOT EXISTS (SELECT 1 FROM invoice i WHERE i.account_id = a.id AND i.livemode AND i.period_start_at = ${PgTypes.timestamptz(period.start)})
       AND a.id > ${after}

@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs"
 import { type Info, parse } from "csv-parse"
 import { Data } from "effect"
 import { lineOf, referenceIn } from "../rail/fields.ts"
-import { fromPaystack } from "../rail/paystack/answers.ts"
+import { ownFromPaystack } from "../rail/paystack/answers.ts"
 import type { RailName } from "../rail/Rail.ts"
 import { FIRST_YEAR, LAST_YEAR } from "../time.ts"
 
@@ -175,7 +175,7 @@ class Reader {
       })
     return {
       row,
-      reference: this.#rail === "paystack" ? fromPaystack(reference) : reference,
+      reference: this.#rail === "paystack" ? ownFromPaystack(reference) : reference,
       amountKobo: amount ?? net! + fee!,
       feeKobo: fee ?? amount! - net!,
       paidOutKobo: net ?? amount! - fee!,

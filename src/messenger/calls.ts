@@ -1,6 +1,7 @@
 /** Calls of messengers' HTTP interfaces: what is known of a message after one that went wrong. */
 import { Effect } from "effect"
 import { Agent, request } from "undici"
+import { parseExactly } from "../json.ts"
 import { retryAfterOf } from "../retryAfter.ts"
 import { SECOND_MS } from "../time.ts"
 import { Busy, NoAnswer, type SendError } from "./Messenger.ts"
@@ -26,13 +27,10 @@ const NOT_CONNECTED = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
 ])
 
+/** Messages have IDs of up to 64 bits, as numbers too. */
 const asObject = (text: string): Answer["body"] => {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === "object" && value !== null ? (value as Answer["body"]) : {}
-  } catch {
-    return {}
-  }
+  const value = parseExactly(text)
+  return typeof value === "object" && value !== null ? (value as Answer["body"]) : {}
 }
 
 const failureOf = (error: unknown): SendError =>

@@ -1,5 +1,6 @@
 /** What messengers say of messages that they took, as all of them could say it. */
 import type { Channel } from "../../machines/nudge.ts"
+import { parseExactly } from "../json.ts"
 
 export interface Receipt {
   readonly channel: Channel
@@ -19,11 +20,6 @@ export interface Callback {
   readonly handshake: (search: URLSearchParams) => string | undefined
 }
 
-/** The JSON of a call whose signature was right. */
-export const parse = <T extends object>(raw: Buffer): Partial<T> => {
-  try {
-    return (JSON.parse(raw.toString("utf8")) as T | null) ?? {}
-  } catch {
-    return {}
-  }
-}
+/** The JSON of a call whose signature was right, IDs in it exactly as they are written. */
+export const parse = <T extends object>(raw: Buffer): Partial<T> =>
+  (parseExactly(raw.toString("utf8")) as T | null) ?? {}

@@ -214,7 +214,7 @@ describe("cli ledger settle", () => {
         "chg-a2,2026-01-31,100,1.50,2026-02-01,P1",
         "chg-a4,2026-01-31,45,1,2026-02-01,P1",
         "chg-f1,2026-01-31,10,1,2026-02-01,P1",
-        "chg-unknown,2026-01-31,70,1,2026-02-01,P1",
+        "T-123-456,2026-01-31,70,1,2026-02-01,P1",
       ].join("\n"),
     )
     const first = await cli("settle", "--rail", "paystack", "--file", file)
@@ -225,7 +225,7 @@ describe("cli ledger settle", () => {
       { side: "file", reference: "chg_f1", reason: "other_rail", amount_kobo: 1_000, account: elsewhere, row: 5 },
       {
         side: "file",
-        reference: "chg_unknown",
+        reference: "T-123-456",
         reason: "unknown_reference",
         amount_kobo: 7_000,
         account: null,

@@ -62,10 +62,14 @@ provider.answer(MESSAGES, async (received, response) => {
 provider.answer(SMS, (received, response) => {
   const { to } = bodyOf(received)
   if (to.endsWith("99")) return void response.writeHead(400).end(JSON.stringify({ message: "Invalid phone number" }))
+  if (to.endsWith("77")) return void response.writeHead(200).end(`{"code":"ok","message_id":${longId(to)}}`)
   return void response
     .writeHead(200)
     .end(JSON.stringify({ code: "ok", message_id: `sms-${to}`, message: "Successfully Sent", balance: 9 }))
 })
+
+/** An ID that no double holds, nor tells from its neighbours. */
+const longId = (to: string) => `51228212705548${to.slice(-5)}`
 
 let made = 0
 /** A live customer whose number ends so. */
@@ -85,8 +89,9 @@ const told = async (id: string) =>
     .reverse()
 const used = async () => data(await live.get("/usage")).nudges.used as number
 
-const callback = (path: string, body: object, headers: Readonly<Record<string, string>>) =>
-  fetch(`${server().origin}/callbacks/${path}`, { method: "POST", body: JSON.stringify(body), headers })
+const callback = (path: string, body: object | string, headers: Readonly<Record<string, string>>) =>
+  fetch(`${server().origin}/callbacks/${path}`, { method: "POST", body: textOf(body), headers })
+const textOf = (body: object | string) => (typeof body === "string" ? body : JSON.stringify(body))
 const whatsApp = (statuses: ReadonlyArray<object>, { account = "all", secret = APP_SECRET } = {}) => {
   const body = {
     object: "whatsapp_business_account",
@@ -95,9 +100,9 @@ const whatsApp = (statuses: ReadonlyArray<object>, { account = "all", secret = A
   const signature = createHmac("sha256", secret).update(JSON.stringify(body)).digest("hex")
   return callback(`whatsapp/${account}`, body, { "x-hub-signature-256": `sha256=${signature}` })
 }
-const termii = (body: object) =>
+const termii = (body: object | string) =>
   callback("termii/all", body, {
-    "x-termii-signature": createHmac("sha512", TERMII_SECRET).update(JSON.stringify(body)).digest("hex"),
+    "x-termii-signature": createHmac("sha512", TERMII_SECRET).update(textOf(body)).digest("hex"),
   })
 
 /** What the service makes by itself, here: in this process, on the service's database. */
@@ -199,6 +204,18 @@ describe("WhatsApp", () => {
     expect(provider.at(MESSAGES).filter((one) => bodyOf(one).biz_opaque_callback_data === id)).toHaveLength(1)
   })
 
+  it("that delivers late what it had not answered leaves the tries in their order, and the last channel", async () => {
+    const id = await nudge(await customerWith("12"))
+    await reached(id, "sent")
+    await whatsApp([{ status: "delivered", biz_opaque_callback_data: id }])
+    const delivered = await reached(id, "delivered")
+    expect(delivered.channel).toBe("sms")
+    expect(delivered.attempts).toMatchObject([
+      { channel: "whatsapp", status: "delivered", failure_reason: null },
+      { channel: "sms", status: "sent" },
+    ])
+  })
+
   it("passes on where a message that it took fails after all", async () => {
     const id = await nudge(await customerWith("00"))
     await reached(id, "sent")
@@ -250,7 +267,7 @@ describe("WhatsApp", () => {
     const id = await nudge(await customerWith("1299"))
     await reached(id, "failed")
     await whatsApp([{ status: "delivered", biz_opaque_callback_data: id }])
-    expect(await reached(id, "delivered")).toMatchObject({ channel: "whatsapp", counts_toward_allowance: true })
+    expect(await reached(id, "delivered")).toMatchObject({ channel: "sms", counts_toward_allowance: true })
     expect(await told(id)).toEqual(["nudge.failed", "nudge.sent", "nudge.delivered"])
   })
 
@@ -280,6 +297,25 @@ describe("WhatsApp", () => {
 })
 
 describe("SMS", () => {
+  it("is known by the ID as it is written, quoted or not", async () => {
+    const all: Array<string> = []
+    for (let n = 0; n < 2; n++) all.push(await nudge(await customerWith("77"), { channels: ["sms"] }))
+    const [first, second] = all as [string, string]
+    for (const id of all) await reached(id, "sent")
+    const ids = provider
+      .at(SMS)
+      .map((one) => bodyOf(one).to)
+      .filter((to) => to.endsWith("77"))
+      .map(longId)
+      .sort()
+    expect(Number(ids[0])).toBe(Number(ids[1]))
+    await termii(`{"message_id":${ids[0]},"status":"Message Failed"}`)
+    await reached(first, "failed")
+    expect(data(await live.get(`/nudges/${second}`)).status).toBe("sent")
+    await termii({ message_id: ids[1]!, status: "Delivered" })
+    await reached(second, "delivered")
+  })
+
   it("writes NGN, and reports name the message", async () => {
     const customer = await customerWith("00")
     const id = await nudge(customer, { template: "custom", custom_message: "You owe ₦5,000.00.", channels: ["sms"] })

@@ -1,5 +1,6 @@
 /** Paystack's answers. Amounts are in kobo. */
 import { Schema } from "effect"
+import { PREFIXES } from "../../ids.ts"
 import { Currency, lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
 import type { Refusal } from "../hearing.ts"
 import type { FailureCode, PaymentMethodType } from "../PaymentRail.ts"
@@ -9,6 +10,12 @@ import { codeIn, declineCode } from "../wording.ts"
 /** Paystack takes no underscore in a reference, of which each of our IDs has one. */
 export const toPaystack = (reference: string): string => reference.replace("_", "-")
 export const fromPaystack = (reference: string): string => reference.replace("-", "_")
+
+/** How references of ours begin there. */
+const OWN = new RegExp(`^(${PREFIXES.charge}|${PREFIXES.verification})-`)
+
+/** The same of a reference that may be anybody's: those of others stay as they are. */
+export const ownFromPaystack = (reference: string): string => reference.replace(OWN, "$1_")
 
 const Kobo = Schema.Union([Schema.Int, Schema.String.check(Schema.isPattern(/^\d{1,16}$/))]).check(
   Schema.makeFilter((value: number | string) => Number(value) >= 0 && Number.isSafeInteger(Number(value))),
