@@ -3,7 +3,7 @@
  * one takes it and says, or lets us assume, that it arrived.
  */
 import { and, assign, setup } from "xstate"
-import type { DelayEvent } from "./decide.ts"
+import { type DelayEvent, takenBefore } from "./decide.ts"
 
 export const CHANNELS = ["whatsapp", "sms", "email"] as const
 export type Channel = (typeof CHANNELS)[number]
@@ -95,12 +95,13 @@ const withOutcome = (
   channel: Channel,
   status: NudgeAttempt["status"],
   reason: string | null,
-  at: number,
+  event: NudgeEvent,
 ): ReadonlyArray<NudgeAttempt> => {
-  const attempt: NudgeAttempt = { channel, status, failure_reason: reason, at }
-  return attempts.some((known) => known.channel === channel)
-    ? attempts.map((known) => (known.channel === channel ? attempt : known))
-    : [...attempts, attempt]
+  const attempt: NudgeAttempt = { channel, status, failure_reason: reason, at: event.at }
+  const others = attempts.filter((known) => known.channel !== channel)
+  return others.length === attempts.length || takenBefore(event, 2)
+    ? [...others, attempt]
+    : attempts.map((known) => (known.channel === channel ? attempt : known))
 }
 
 const isLast = ({ channels, position }: NudgeContext): boolean => position + 1 >= channels.length
@@ -147,7 +148,7 @@ export const nudgeMachine = setup({
     // Context.
     countIt: assign({ counts: true }),
     accept: assign(({ context, event }) => ({
-      attempts: withOutcome(context, channelNow(context), "sent", null, event.at),
+      attempts: withOutcome(context, channelNow(context), "sent", null, event),
       sentAt: context.sentAt ?? event.at,
       receiptAt: event.type === "messenger.accepted" ? event.receiptAt : null,
       tries: 0,
@@ -165,7 +166,7 @@ export const nudgeMachine = setup({
                   : "messenger_unavailable",
             ]
       return {
-        attempts: withOutcome(context, channel, "failed", reason, event.at),
+        attempts: withOutcome(context, channel, "failed", reason, event),
         failureReason: reason,
         receiptAt: null,
         tries: 0,
@@ -175,10 +176,12 @@ export const nudgeMachine = setup({
     rest: assign(({ context }) => ({ tries: context.tries + 1 })),
     arrive: assign(({ context, event }) => {
       const channel = event.type === "receipt.delivered" ? event.channel : channelNow(context)
-      const sentAt = context.sentAt ?? event.at
+      const attempts = withOutcome(context, channel, "delivered", null, event)
       return {
-        attempts: withOutcome(context, channel, "delivered", null, event.at),
-        sentAt,
+        // The channel that was tried last, not one that was about to be.
+        position: context.channels.indexOf(takenBefore(event, 2) ? channel : attempts.at(-1)!.channel),
+        attempts,
+        sentAt: context.sentAt ?? event.at,
         deliveredAt: event.at,
         failureReason: null,
       }

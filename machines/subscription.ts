@@ -201,7 +201,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             cancel: {
               guard: "periodIsOver",
               target: "#subscription.cancelled",
-              actions: ["cancelLater", ...cancelled],
+              actions: ["cancelOver", ...cancelled],
             },
             update: { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["update", ...cancelled] },
             pause: {
@@ -252,7 +252,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         resume: [...resumptions],
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelled] },
-          { guard: "periodIsOver", target: "cancelled", actions: ["cancelLater", ...cancelled] },
+          { guard: "periodIsOver", target: "cancelled", actions: ["cancelOver", ...cancelled] },
           { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
         ],
         update: [
@@ -276,7 +276,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       on: {
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelOwing] },
-          { guard: "billedPeriodIsOver", target: "cancelled", actions: ["cancelLater", ...cancelOwing] },
+          { guard: "billedPeriodIsOver", target: "cancelled", actions: ["cancelOver", ...cancelOwing] },
           { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
         ],
         update: [

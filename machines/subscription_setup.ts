@@ -1,6 +1,7 @@
 /** The parts that the chart in machines/subscription.ts is made of: what it can do, wait for and ask. */
-import { and, assign, not, setup, stateIn } from "xstate"
+import { and, assign, not, or, setup, stateIn } from "xstate"
 import { MIN_CHARGE_KOBO, NO_USAGE, totalOf, type Usage } from "./billing.ts"
+import { takenBefore } from "./decide.ts"
 import { afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
 import type {
   AutomaticTemplate,
@@ -217,6 +218,10 @@ export const subscriptionSetup = setup({
       return { quantity, ...(asked ? { cancelAtPeriodEnd, cancelReason } : {}) }
     }),
     cancelLater: assign(({ event }) => ({ cancelAtPeriodEnd: true, cancelReason: reasonOf(event) })),
+    /** The same of a period that is over: it is cancelled now. */
+    cancelOver: assign(({ event }) =>
+      takenBefore(event, 2) ? {} : { cancelAtPeriodEnd: true, cancelReason: reasonOf(event) },
+    ),
     cancelNow: assign(({ context, event }) => ({
       cancelledAt: event.at,
       cancellationReason: event.type === "cancel" || event.type === "update" ? reasonOf(event) : context.cancelReason,
@@ -274,6 +279,7 @@ export const subscriptionSetup = setup({
     /** What was to be tried by then is tried first: a method that waits, or the retry that an attempt by hand held up (decision E21). */
     unpaidTooLongAndNothingToTry: ({ context: { bill, dunning }, event }) => {
       const deadline = unpaidDeadline(dunning!)
+      if (takenBefore(event, 2)) return event.at >= deadline
       const held = bill!.origin === "request" && dunning!.nextRetryAt !== null && dunning!.nextRetryAt <= deadline
       return event.at >= deadline && bill!.nextMethod === null && !held
     },
@@ -282,9 +288,15 @@ export const subscriptionSetup = setup({
     notOver: ({ context }) => context.cancelledAt === null,
     /** Cancelling at the end of a period that has ended is cancelling now (decision E12). */
     periodIsOver: ({ context, event }) => asksForPeriodEnd(context, event) && context.periodEnd <= event.at,
-    /** Of an unpaid period the one that counts is the one that the bill is for; of a paused one, the last. */
+    /**
+     * Of an unpaid period the one that counts is the one that the bill is for, once no attempt at it is under way (decision E21); of a
+     * paused one, the last.
+     */
     billedPeriodIsOver: and([
-      noAttemptUnderWay,
+      or([
+        noAttemptUnderWay,
+        ({ context, event }: Moment) => context.escalation?.action === "pause" || takenBefore(event, 2),
+      ]),
       ({ context, event }: Moment) =>
         asksForPeriodEnd(context, event) &&
         (context.escalation?.action === "pause" ? context.periodEnd : context.bill!.periodEnd) <= event.at,

@@ -161,10 +161,11 @@ const isStale = (lock: string): boolean => {
   }
 }
 
-/** Makes a folder, unless it is there. */
-const isMade = (path: string): boolean => {
+/** Takes a lock that nobody has: a folder with the number of this process. */
+const isTaken = (lock: string): boolean => {
   try {
-    mkdirSync(path)
+    mkdirSync(lock)
+    writeFileSync(join(lock, "pid"), String(process.pid))
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false
@@ -175,7 +176,7 @@ const isMade = (path: string): boolean => {
 /** Removes a lock whose holder is gone: one process at a time, so that none removes what another has just taken. */
 const removeStale = (lock: string): void => {
   const removing = `${lock}.stale`
-  if (!isMade(removing)) {
+  if (!isTaken(removing)) {
     if (isStale(removing)) rmSync(removing, { recursive: true, force: true })
     return
   }
@@ -187,10 +188,7 @@ const removeStale = (lock: string): void => {
 }
 
 const tryLock = (lock: string): boolean => {
-  if (isMade(lock)) {
-    writeFileSync(join(lock, "pid"), String(process.pid))
-    return true
-  }
+  if (isTaken(lock)) return true
   if (isStale(lock)) removeStale(lock)
   return false
 }

@@ -11,7 +11,7 @@ import { forWholeTables } from "./wholeTables.ts"
 
 const FOLDER = join(import.meta.dirname, "../../migrations")
 const MIN_SERVER_VERSION = 150_000
-/** How long a migration waits for a table that others use, who all wait behind it: then it makes room for them, and tries again. */
+/** How long a migration waits for a table that others use, who all wait behind it: then it makes room for them, and tries again, until they have ended. */
 const LOCK_WAIT_MS = 2_000
 const PAUSE_MS = 1_000
 const LOCK_NOT_AVAILABLE = "55P03"

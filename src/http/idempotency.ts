@@ -219,7 +219,7 @@ export const drop = ({ held }: Claim) => release(claimLease, [held])
 
 /** How often records are purged. */
 export const PURGE_EVERY_MS = 10 * SECOND_MS
-/** Records deleted in one transaction: of the largest responses 256 MiB, usually a megabyte. */
+/** Records deleted in one transaction: of the largest responses 512 MiB, usually a megabyte. */
 const MAX_PURGED = 1_000
 
 /** Deletes the oldest records that are over, from `from` on; returns where the next ones begin, if there may be some. */

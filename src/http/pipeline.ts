@@ -174,6 +174,10 @@ const isStored = (found: Claim | Stored): found is Stored => "status" in found
 const keyOf = (name: string, asker: Asker): string =>
   asker.kind === "anybody" && isKey(name) ? createHash("sha256").update(`${asker.address} ${name}`).digest("hex") : name
 
+/** One path for all addresses of an endpoint in its environment (decision A1). */
+const pathOf = (place: Place): string =>
+  place === undefined ? "" : `${place.livemode ? "" : "/sandbox"}/v1${place.path}`
+
 /** Runs `work` once for each idempotency key; a replay gets the first response, as `again` shows it. */
 const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   node: IncomingMessage,
@@ -249,13 +253,13 @@ export const createPipeline = <R>(
         return runHandler({ endpoint, request, asker, held, fields, expanders })
       })
     const again = (stored: Stored) => {
-      const fields = [...new Set(url.searchParams.getAll("expand[]"))]
+      const asked = url.searchParams.getAll("expand[]")
       return Effect.andThen(
-        expansionFault(fields, endpoint.declaration) ?? Effect.void,
-        replay(tenant, stored, fields, expanders),
+        expansionFault(asked, endpoint.declaration) ?? Effect.void,
+        replay(tenant, stored, [...new Set(asked)], expanders),
       )
     }
-    const reply: Reply = yield* once(node, place?.path ?? "", tenant, asker, raw, run, again)
+    const reply: Reply = yield* once(node, pathOf(place), tenant, asker, raw, run, again)
     const counted = isWrite(node) && reply.headers?.["x-service-billable"] === undefined
     const standing = counted && asker.kind !== "anybody" ? yield* metering.standing(asker) : {}
     return { ...reply, headers: { ...call.headers, ...standing, ...reply.headers } }

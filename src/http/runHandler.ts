@@ -11,7 +11,7 @@ import type { Begun, Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import type { Failure } from "./failures.ts"
-import { horizon, type Unsettled, unsettled, untilCommitted, upTo } from "./followed.ts"
+import { horizon, settledPart, type Unsettled, unsettled, untilCommitted } from "./followed.ts"
 import { type Claim, noteResource, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
@@ -118,15 +118,15 @@ const runRead = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Read<R>) {
   const first = yield* reading(
     run,
     Effect.flatMap(read, (returned) => {
-      const newest = unsettled(returned)
-      return newest === undefined ? whole(returned) : Effect.succeed({ newest })
+      const found = unsettled(returned)
+      return found === undefined ? whole(returned) : Effect.succeed(found)
     }),
   )
   if ("status" in first) return first
-  yield* untilCommitted(reading(run, horizon))
+  const committed = yield* untilCommitted(reading(run, horizon))
   return yield* reading(
     run,
-    Effect.flatMap(read, (returned) => render(run, upTo(returned as Page<Json>, first.newest))),
+    Effect.flatMap(read, (returned) => render(run, settledPart(returned as Page<Json>, first, committed))),
   )
 })
 

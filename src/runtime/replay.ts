@@ -16,6 +16,7 @@ interface JournalRow {
   readonly livemode: boolean
   readonly actor_id: string
   readonly version: number
+  readonly machine_version: number
   readonly actor_kind: ActorKind
   readonly event: TimedEvent
   readonly to_state: string
@@ -47,7 +48,7 @@ export const replayable = <M extends AnyStateMachine, Row extends ActorRow, Own 
     for (const [index, entry] of journal.entries()) {
       if (entry.version !== index + 1) return `version ${index + 1} is missing from its journal`
       // What the machine took once it takes again; of an event that it does not know it makes nothing.
-      snapshot = decide(machine, snapshot, entry.event as EventFrom<M>).snapshot
+      snapshot = decide(machine, snapshot, { ...entry.event, takenBy: entry.machine_version } as EventFrom<M>).snapshot
       if (stateName(snapshot) !== entry.to_state)
         return `version ${entry.version} leads to ${stateName(snapshot)}, the journal says ${entry.to_state}`
     }
@@ -73,7 +74,7 @@ export const replayJournal = Effect.fn("journal.replay")(function* (
   )
 })
 
-const COLUMNS = "account_id, livemode, actor_id, version, actor_kind, event, to_state"
+const COLUMNS = "account_id, livemode, actor_id, version, machine_version, actor_kind, event, to_state"
 
 /** Whose journal an entry is of: the codes of instalment plans are unique within their account alone. */
 const keyOf = (ref: Tenant, id: string) => `${ref.account_id} ${ref.livemode} ${id}`

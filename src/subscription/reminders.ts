@@ -2,7 +2,7 @@
  * When a subscription's customer is reminded by itself, and of what (decisions E6, H4). Pure. The next reminder is a timer
  * of the subscription, rescheduled with everything that moves the day it is counted from.
  */
-import { NO_USAGE, totalOf } from "../../machines/billing.ts"
+import { MIN_CHARGE_KOBO, NO_USAGE, totalOf } from "../../machines/billing.ts"
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
 import type { PlanFacts } from "../../machines/events.ts"
 import { planLines, resumeLines } from "../../machines/periods.ts"
@@ -82,24 +82,30 @@ export const remindersAfter = (
 export const asksForNudges = ({ decision }: SubscriptionTransition): boolean =>
   hasEffect(decision, "nudge") || hasEffect(decision, "remind")
 
-/** What a subscription that owes nothing is charged next; null where nothing lies ahead. Units of a trial are free (decision E1). */
-const nextKobo = (row: SubscriptionRow, { unitKobo = 0, proRate = false }: PlanFacts): number | null => {
-  if (row.status === "cancelled" || (row.next_charge_at === null && row.billing_cycle !== "per_delivery")) return null
+/** What a subscription that owes nothing is charged next, and when; null where nothing lies ahead. Units of a trial are free (decision E1). */
+const nextOf = (
+  row: SubscriptionRow,
+  { unitKobo = 0, proRate = false }: PlanFacts,
+): Pick<About, "amountKobo" | "dueAt"> => {
+  const ends = row.status === "cancelled" || row.cancel_at_period_end
+  const lies = row.billing_cycle === "per_delivery" ? !ends : row.next_charge_at !== null
   const context = subscriptions.contextOf(row)
   const usage = row.status === "trialing" ? NO_USAGE : { units: row.units, unitKobo }
-  return totalOf(row.pause === null ? planLines(context, usage) : resumeLines(context, proRate, usage))
+  const kobo = totalOf(row.pause === null ? planLines(context, usage) : resumeLines(context, proRate, usage))
+  // What is smaller is waived (decision E2).
+  return lies && kobo >= MIN_CHARGE_KOBO
+    ? { amountKobo: kobo, dueAt: row.next_charge_at }
+    : { amountKobo: null, dueAt: null }
 }
 
 /** What a nudge says of a subscription: what is owed on it now, else what it is charged next. */
-export const aboutOf = (row: SubscriptionRow, facts: PlanFacts): About => {
-  const overdue = row.dunning !== null && row.bill !== null
-  return {
-    subscriptionId: row.id,
-    planId: row.plan_id,
-    amountKobo: overdue ? row.bill.amountKobo : nextKobo(row, facts),
-    dueAt: overdue ? null : row.next_charge_at,
-  }
-}
+export const aboutOf = (row: SubscriptionRow, facts: PlanFacts): About => ({
+  subscriptionId: row.id,
+  planId: row.plan_id,
+  ...(row.dunning !== null && row.bill !== null
+    ? { amountKobo: row.bill.amountKobo, dueAt: null }
+    : nextOf(row, facts)),
+})
 
 /** The nudges that a transition asks for. */
 export const nudgesOf = (

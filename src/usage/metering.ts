@@ -3,7 +3,7 @@
  * exact and contiguous, and a write that fails is not in it. Reads are counted in memory and written down in batches.
  */
 import { PgTypes } from "@effect/sql-pg"
-import { Effect, Layer } from "effect"
+import { Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { records } from "../db/records.ts"
 import { staysHere } from "../db/tenant.ts"
@@ -43,27 +43,36 @@ interface Counted {
 
 type Month = Pick<Read, "account_id" | "period_start_at">
 
+const nameOf = ({ account_id, period_start_at }: Month): string => `${account_id} ${period_start_at}`
+
 /** Reads that are counted and not written down yet, by account and month. */
 class Reads {
   #rows = new Map<string, Read>()
-
-  #nameOf({ account_id, period_start_at }: Month): string {
-    return `${account_id} ${period_start_at}`
-  }
+  /** Those that are being written down. */
+  #leaving: ReadonlyMap<string, Read> = new Map()
 
   add(row: Read): void {
-    this.#rows.set(this.#nameOf(row), { ...row, reads: this.waiting(row) + row.reads })
+    const name = nameOf(row)
+    this.#rows.set(name, { ...row, reads: (this.#rows.get(name)?.reads ?? 0) + row.reads })
   }
 
   waiting(month: Month): number {
-    return this.#rows.get(this.#nameOf(month))?.reads ?? 0
+    const name = nameOf(month)
+    return (this.#rows.get(name)?.reads ?? 0) + (this.#leaving.get(name)?.reads ?? 0)
   }
 
-  /** Takes all of them, in one order everywhere, so that no two processes wait for each other. */
+  /** Takes all of them, in one order everywhere, so that no two processes wait for each other. They wait until they are {@link left}. */
   take(): ReadonlyArray<Read> {
-    const rows = [...this.#rows.values()].sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
+    this.#leaving = this.#rows
     this.#rows = new Map()
-    return rows
+    return [...this.#leaving.values()].sort((a, b) => (a.account_id < b.account_id ? -1 : 1))
+  }
+
+  /** What was taken is written down, or is to be taken again. */
+  left(written: boolean): void {
+    const leaving = this.#leaving
+    this.#leaving = new Map()
+    if (!written) for (const row of leaving.values()) this.add(row)
   }
 }
 
@@ -76,7 +85,7 @@ const writeReads = Effect.fnUntraced(function* (reads: Reads) {
     SELECT r.account_id, true, r.period_start_at, r.reads FROM ${records(rows, READS)} r
     JOIN account a ON a.id = r.account_id WHERE ${staysHere(sql, "r")}
     ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET read_requests = u.read_requests + excluded.read_requests, updated_at = now()`.pipe(
-    Effect.tapError(() => Effect.sync(() => rows.forEach((row) => void reads.add(row)))),
+    Effect.onExit((exit) => Effect.sync(() => reads.left(Exit.isSuccess(exit)))),
   )
 })
 

@@ -84,9 +84,9 @@ const render = (
 export const currentUsage = Effect.fn("usage.get")(function* ({ account_id, livemode }: Tenant) {
   const account = (yield* findAccount(account_id))!
   const period = monthOf(Date.now())
+  const waiting = livemode ? (yield* Metering).readsWaiting(account_id, period.start) : 0
   const row = livemode ? (yield* readUsage(account_id, period.start)).get(period.start) : undefined
   const shown = render(livemode, account.api_plan, period, row)
-  const waiting = livemode ? (yield* Metering).readsWaiting(account_id, period.start) : 0
   return { ...shown, read_requests: { ...shown.read_requests, used: shown.read_requests.used + waiting } }
 })
 

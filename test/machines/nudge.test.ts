@@ -62,7 +62,10 @@ describe("a nudge, whatever messengers say in whatever order", () => {
           if (row.status === "sent" || row.status === "delivered") expect(row.sent_at).not.toBeNull()
           expect(row.status === "delivered").toBe(row.delivered_at !== null)
           if (row.channels.length === 0) expect(row.status).toBe("failed")
-          expect(new Set(context.attempts.map((attempt) => attempt.channel)).size).toBe(context.attempts.length)
+          // Each channel's try once, in their order; of what arrived the last of them is the channel (decision H1).
+          const tried = context.attempts.map(({ channel }) => channel)
+          expect(tried).toEqual(context.channels.filter((channel) => tried.includes(channel)))
+          if (context.deliveredAt !== null) expect(context.channels[context.position]).toBe(tried.at(-1))
         }
         expect(counted).toBeLessThanOrEqual(1)
         expect(told.filter((type) => type === "nudge.sent").length).toBeLessThanOrEqual(1)
@@ -78,6 +81,18 @@ describe("a nudge, whatever messengers say in whatever order", () => {
       }),
       { numRuns: 2_000 },
     )
+  })
+
+  it("is replayed as version 1 took it: what came late was last, and its channel the one", () => {
+    let step = decide(nudgeMachine, start(["whatsapp", "sms"]).snapshot, { type: "messenger.unknown", at: AT })
+    step = decide(nudgeMachine, step.snapshot, { type: "messenger.accepted", at: AT, receiptAt: null })
+    const late = { type: "receipt.delivered", at: AT + 1, channel: "whatsapp" } as const
+    const [now, then] = [late, { ...late, takenBy: 1 }].map(
+      (event) => decide(nudgeMachine, step.snapshot, event).snapshot.context,
+    )
+    const channels = (context: typeof now) => context!.attempts.map(({ channel }) => channel)
+    expect([now!.position, channels(now)]).toEqual([1, ["whatsapp", "sms"]])
+    expect([then!.position, channels(then)]).toEqual([0, ["sms", "whatsapp"]])
   })
 
   it("counts a day after it was sent, where nothing is heard", () => {

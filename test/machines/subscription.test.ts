@@ -126,6 +126,55 @@ describe("the subscription machine", () => {
     expect(status(fail(still, deadline.at))).toBe("cancelled")
   })
 
+  describe("after the unpaid deadline, and after a period end that was asked for then", () => {
+    const due = Date.UTC(2025, 1, 28)
+    const deadline = due + 30 * DAY_MS
+    const overdue = () => fail(fire(active(), "periodEnd"), due)
+    const byHand = (step: Step, at: number) => on(step, { type: "retry", at, methodId: null })
+    const ofVersion1 = { takenBy: 1 }
+
+    it("tries a method that waited for the attempt; version 1 did not", () => {
+      const charging = on(byHand(overdue(), deadline - 1), { type: "method", at: deadline - 1, methodId: "pm_2" })
+      const failed = fail(charging, deadline + 1)
+      expect(stateName(failed.snapshot)).toBe("overdue.charging")
+      expect(failed.snapshot.context.bill).toMatchObject({ methodId: "pm_2", nextMethod: null })
+      expect(status(fail(failed, deadline + 2))).toBe("cancelled")
+      expect(status(fail(charging, deadline + 1, ofVersion1))).toBe("cancelled")
+    })
+
+    it("makes the retry that an attempt by hand held up, and no later one; version 1 did not", () => {
+      const policy = { ...POLICY, maxAttempts: 1, intervalsDays: [30] }
+      const last = fail(fire(active(), "periodEnd"), due, { policy })
+      expect(timer(last, "nextRetry").dueAt).toBe(deadline)
+      const charging = byHand(last, deadline - 1)
+      const failed = fail(charging, deadline + 1, { policy })
+      expect(stateName(failed.snapshot)).toBe("overdue.retrying")
+      expect(status(fail(fire(failed, "nextRetry"), deadline + 2, { policy }))).toBe("cancelled")
+      expect(status(fail(charging, deadline + 1, { policy, ...ofVersion1 }))).toBe("cancelled")
+      const later = { ...policy, intervalsDays: [31] }
+      const without = byHand(fail(fire(active(), "periodEnd"), due, { policy: later }), deadline - 1)
+      expect(status(fail(without, deadline + 1, { policy: later }))).toBe("cancelled")
+    })
+
+    it("waits for the attempt under way, not where escalation has paused it; version 1 waited for none", () => {
+      const over = Date.UTC(2025, 2, 31) + 1
+      const ask = { type: "cancel", at: over, atPeriodEnd: true, reason: "other" }
+      const policy = { ...POLICY, maxAttempts: 0, escalation: "none", cancelAfterDays: null }
+      const charging = byHand(fail(fire(active(), "periodEnd"), due, { policy }), over - 2)
+      const asked = on(charging, ask)
+      expect([status(asked), asked.snapshot.context.cancelAtPeriodEnd]).toEqual(["past_due", true])
+      expect(status(fail(asked, over + 1, { policy }))).toBe("cancelled")
+      expect(status(succeed(asked, over + 1))).toBe("active")
+      const then = on(charging, { ...ask, ...ofVersion1 })
+      expect([status(then), then.snapshot.context.cancelAtPeriodEnd]).toEqual(["cancelled", false])
+      const paused = byHand(
+        fail(fire(active(), "periodEnd"), due, { policy: { ...policy, escalation: "pause_service" } }),
+        due + 1,
+      )
+      expect(status(on(paused, { ...ask, at: due + 2 }))).toBe("cancelled")
+    })
+  })
+
   it("sets the timers again that an attempt held up, when it fails before they were due", () => {
     const due = Date.UTC(2025, 1, 28)
     const retry = fire(fail(fire(active(), "periodEnd"), due), "nextRetry")

@@ -65,7 +65,9 @@ describe("a webhook", () => {
     const { id } = await trigger("charge.failed")
     await trigger("made.up")
     // A type without a family is of no pattern but *.
-    await trigger("charge")
+    const lone = await trigger("charge")
+    const of = (await deliveries(lone.id)).map((one: { webhook_endpoint: string }) => one.webhook_endpoint)
+    expect(of).toEqual([every.id])
     await arrived(every.path, 3)
     for (const { path } of [family, exact, other]) await arrived(path, 1)
     await settled(id, "succeeded")
