@@ -87,7 +87,7 @@ export type InstalmentEvent =
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /** A plan that nobody has begun to pay for so long is cancelled. */
-const PENDING_MS = 24 * HOUR_MS
+export const PENDING_MS = 24 * HOUR_MS
 
 /** How soon it is looked again whether a payment that was under way then has made it. */
 const LOOK_AGAIN_MS = 10 * 60_000

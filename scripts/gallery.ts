@@ -74,11 +74,13 @@ const MONTHLY: Offer = {
   startsAt: NOW,
   trialEndsAt: null,
   nextChargeAt: Date.UTC(2027, 3, 3, 9),
+  isEnding: false,
 }
 
 const CHECKOUT: CheckoutView = {
   ...SHOP,
   offer: MONTHLY,
+  saves: "default",
   customerName: "Ada Obi",
   expiresAt: NOW + DAY_MS,
   cancelUrl: "https://chidi.example/plans",
@@ -115,6 +117,7 @@ const LINK: PaymentLinkView = {
   ...SHOP,
   customerName: "Ada Obi",
   about: "Lunch box",
+  saves: "default",
   alsoCharged: [],
   owed: [{ plan: "Lunch box", amountKobo: 500_000, since: NOW - 4 * DAY_MS }],
   consequences: [
@@ -179,6 +182,7 @@ const SAVING_FOR: InstalmentView = {
   dueKobo: 8_000_000,
   dueAt: Date.UTC(2027, 2, 31, 9),
   deadlineAt: Date.UTC(2027, 3, 30, 9),
+  beginBy: null,
   schedule: [
     { index: 1, dueAt: Date.UTC(2027, 0, 31, 9), amountKobo: 8_000_000, status: "paid", isNext: false },
     { index: 2, dueAt: Date.UTC(2027, 1, 28, 9), amountKobo: 8_000_000, status: "paid", isNext: false },
@@ -206,6 +210,8 @@ const savingsPayment = (form: Partial<PaymentForm> = {}, over: Partial<Instalmen
     customerName: "Ada Obi",
     paidKobo: 8_000_000,
     targetKobo: 24_000_000,
+    feeKobo: 0,
+    beginBy: null,
     due: "₦80,000.00 is due on 31 March 2027. You can pay more, up to the rest.",
     backPath: "/save/7Jx0m4Qe",
     ...over,
@@ -218,6 +224,7 @@ const savingsCancel = (over: Partial<CancelInstalmentsView> = {}): string =>
     paidKobo: 16_000_000,
     feeKobo: 0,
     refundKobo: 16_000_000,
+    hasChanged: false,
     isPaying: false,
     action: "/save/7Jx0m4Qe/cancel",
     backPath: "/save/7Jx0m4Qe",
@@ -337,7 +344,7 @@ export const gallery = (): ReadonlyMap<string, string> =>
         title: "Your payment came too late",
         paragraphs: [
           "It was open until 3 March 2027 at the latest.",
-          tooLate({ amount_kobo: 500_000, status: "succeeded", refund_due: true }, SHOP.business)!,
+          tooLate({ amount_kobo: 500_000, status: "succeeded", purpose: "sale", refund_due: true }, SHOP.business)!,
         ],
         action: BACK,
       }),
@@ -360,7 +367,7 @@ export const gallery = (): ReadonlyMap<string, string> =>
         title: "This subscription is cancelled",
         paragraphs: [
           "It was cancelled on 3 March 2027: nothing is owed on it any more.",
-          tooLate({ amount_kobo: 500_000, status: "pending", refund_due: false }, SHOP.business)!,
+          tooLate({ amount_kobo: 500_000, status: "pending", purpose: "sale", refund_due: false }, SHOP.business)!,
           "To begin again, contact Mama Chidi Kitchen.",
         ],
       }),

@@ -45,7 +45,9 @@ const goesTo = ({ session }: Basics): string | null =>
 const notOpen = (session: SessionRow, charge: ChargeRow | undefined) =>
   problem(
     "checkout_session_not_open",
-    charge?.status === "succeeded" ? `${endedInWords(session)} ${paymentInWords(charge)}.` : endedInWords(session),
+    charge?.status === "succeeded" && charge.purpose === "sale"
+      ? `${endedInWords(session)} ${paymentInWords(charge)}.`
+      : endedInWords(session),
   )
 
 /** What the newest payment on the page was declined for; null: it was not. What saved nothing to be used again is no setup. */
@@ -53,7 +55,7 @@ const declineOf = ({ status, purpose, failure_code, amount_kobo, payment_method 
   const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: purpose === "sale" ? amount_kobo : 0 }
   if (status === "failed") return { code: failure_code!, ...nothing }
   return status === "succeeded" && purpose === "verification" && payment_method === null
-    ? { code: "payment_method_inactive", ...nothing }
+    ? { code: "payment_method_inactive", ...nothing, returnedKobo: amount_kobo }
     : null
 }
 

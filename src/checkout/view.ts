@@ -8,10 +8,10 @@ import { ofTenant } from "../db/tenant.ts"
 import { checkoutPage } from "../pages/checkout.ts"
 import { messagePage, pendingPage } from "../pages/says.ts"
 import type { MessageView, Offer, Setting } from "../pages/views.ts"
-import { day, paidBy, tooLate } from "../pages/words.ts"
+import { day, paidBy, tooLate, verified } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
 import { openPageOf } from "../paying/hosted.ts"
-import { owedOf, readOwing } from "../paying/owing.ts"
+import { atRest, owedOf, readOwing } from "../paying/owing.ts"
 import { savedMethods, settingOf } from "../paying/setting.ts"
 import { plans } from "../plan/plan.ts"
 import { subscriptions } from "../subscription/subscription.ts"
@@ -91,6 +91,7 @@ const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession)
     unitKobo: cycle === "per_delivery" ? null : plan.overage_per_unit_kobo,
     startsAt: now,
     trialEndsAt,
+    isEnding: subscription?.cancel_at_period_end ?? false,
     nextChargeAt: trialEndsAt ?? (cycle === "per_delivery" ? null : boundary(cycle, now, 1)),
   }
 }
@@ -111,10 +112,12 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
   return checkoutPage({
     ...setting,
     offer: offerOf(read),
+    // The default where there is none, or where something is overdue (decision G2).
+    saves: customer?.default_payment_method_id == null || read.owing.length > 0 ? "default" : "beside",
     customerName: isKnown ? customer!.name : null,
     expiresAt: session.expires_at,
     cancelUrl: session.cancel_url,
-    alsoCharged: owedOf(read.owing, (id) => read.owingPlans.get(id)?.name ?? "another plan"),
+    alsoCharged: owedOf(atRest(read.owing), (id) => read.owingPlans.get(id)?.name ?? "another plan"),
     form: formOf(path, given, state),
   })
 }
@@ -141,12 +144,18 @@ export const overPage = (read: ReadSession): string => {
   ) => messagePage({ ...base(setting), tone, title, paragraphs, action, requestId: null })
   const back = { label: `Go back to ${setting.business}`, href: session.cancel_url }
   if (session.status === "completed") {
-    const paid = charge?.status === "succeeded" ? `You paid ${paidBy(charge)}.` : undefined
+    const isSale = charge?.purpose === "sale"
+    const paid = isSale && charge.status === "succeeded" ? `You paid ${paidBy(charge)}.` : undefined
+    const check = charge === undefined || isSale ? null : verified(charge)
     const done = session.mode === "setup" ? "Your payment method is saved" : "You are subscribed already"
     return message(
       "success",
       paid === undefined ? done : "This is paid already",
-      [paid ?? `This was completed on ${day(session.completed_at!)}.`, "Nothing more is charged on this page."],
+      [
+        paid ?? `This was completed on ${day(session.completed_at!)}.`,
+        ...(check === null ? [] : [check]),
+        "Nothing more is charged on this page.",
+      ],
       { label: `Continue to ${setting.business}`, href: successUrl(session.success_url, session.id) },
     )
   }

@@ -1,6 +1,6 @@
 /** The buyer's page of an instalment plan (decision L8): how far it has come, what is next, and how to end it. */
 import { Effect } from "effect"
-import { isSaving } from "../../machines/instalment.ts"
+import { isSaving, PENDING_MS } from "../../machines/instalment.ts"
 import { dueKobo, type Instalment, missedKobo, nextOf } from "../../machines/instalment_schedule.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { tenantOf } from "../db/tenant.ts"
@@ -11,12 +11,22 @@ import { messagePage } from "../pages/says.ts"
 import type { InstalmentView } from "../pages/views.ts"
 import { day, tooLate } from "../pages/words.ts"
 import { answer, page, readFields, refusedPage, seeOther, wantsJson } from "../paying/page.ts"
-import { depositedKobo, instalmentPlans, renderInstalmentPlan } from "./plan.ts"
+import { depositedKobo, type InstalmentPlanRow, instalmentPlans, renderInstalmentPlan } from "./plan.ts"
 import { cancelPlan } from "./plans.ts"
 import { type ReadPlan, readPlan } from "./read.ts"
 
 /** What goes back to the buyer who cancels (decision L6). */
 const refundKobo = ({ plan }: ReadPlan): number => Math.max(0, depositedKobo(plan) - plan.pending_fee_kobo)
+
+/** By when a plan that waits for it must have its first payment; null: it waits for none (decision L5). */
+export const beginBy = ({ status, created_at }: InstalmentPlanRow): number | null =>
+  status === "pending" ? created_at + PENDING_MS : null
+
+/** Why a plan is cancelled, where nobody asked for it. */
+const reasonOf = (plan: InstalmentPlanRow): string =>
+  depositedKobo(plan) === 0 && plan.cancelled_at! >= plan.created_at + PENDING_MS
+    ? ", as no first payment had been made within a day"
+    : ""
 
 /** A plan that is cancelled, in one document. */
 export const cancelledDocument = (read: ReadPlan): string => {
@@ -31,7 +41,7 @@ export const cancelledDocument = (read: ReadPlan): string => {
     tone: "info",
     title: "This plan is cancelled",
     paragraphs: [
-      `Your plan for ${plan.product_name} was cancelled on ${day(plan.cancelled_at!)}.`,
+      `Your plan for ${plan.product_name} was cancelled on ${day(plan.cancelled_at!)}${reasonOf(plan)}.`,
       ...(paid > 0 ? [`You had paid ${formatKobo(paid)}, of which ${formatKobo(back)} is owed back to you.`] : []),
       ...(late === null ? [] : [late]),
       `If you have a question about it, contact ${business}.`,
@@ -85,6 +95,7 @@ const viewOf = (read: ReadPlan, justPaid: boolean): InstalmentView => {
     dueKobo: isFlexible && missedKobo(savings) === 0 ? null : dueKobo(plan.mode, savings),
     dueAt: isFlexible ? plan.deadline_at : (next?.dueAt ?? plan.deadline_at),
     deadlineAt: plan.deadline_at,
+    beginBy: beginBy(plan),
     schedule: isFlexible
       ? []
       : plan.instalments.map((one, n) => ({
@@ -109,7 +120,7 @@ const planDocument = (read: ReadPlan, justPaid: boolean): { readonly status: num
   return { status: 200, document: instalmentPlanPage(viewOf(read, justPaid)) }
 }
 
-const cancelDocument = (read: ReadPlan): string => {
+const cancelDocument = (read: ReadPlan, hasChanged = false): string => {
   const { plan, setting, path } = read
   return cancelInstalmentsPage({
     ...setting,
@@ -118,7 +129,9 @@ const cancelDocument = (read: ReadPlan): string => {
     feeKobo: Math.min(plan.pending_fee_kobo, depositedKobo(plan)),
     refundKobo: refundKobo(read),
     isPaying: plan.paying_charge_id !== null,
-    action: `${path}/cancel`,
+    hasChanged,
+    // What it is confirmed by: another amount is another question.
+    action: `${path}/cancel?back=${refundKobo(read)}`,
     backPath: path,
   })
 }
@@ -151,7 +164,11 @@ export const instalmentPageRoutes = [
         const token = request.parts[0]!
         // Refused where another site's page sends it.
         yield* readFields(request)
-        const { plan, path } = yield* readPlan(token)
+        const read = yield* readPlan(token)
+        const { plan, path } = read
+        const seen = request.search.get("back")
+        if (isSaving(plan.state) && seen !== null && seen !== String(refundKobo(read)))
+          return page(422, cancelDocument(read, true))
         const { writing } = yield* TenantDatabase
         // Who sends it twice sees that it is cancelled.
         if (plan.status !== "cancelled") yield* writing(tenantOf(plan), cancelPlan(token))

@@ -11,7 +11,7 @@ import type { Declined } from "../paying/declines.ts"
 import { type FormState, formOf } from "../paying/form.ts"
 import { openPageOf } from "../paying/hosted.ts"
 import { type Ended, payingRoutes } from "../paying/site.ts"
-import { cancelledDocument, completedDocument } from "./page.ts"
+import { beginBy, cancelledDocument, completedDocument } from "./page.ts"
 import { depositedKobo, instalmentPlans, naira, renderInstalmentPlan } from "./plan.ts"
 import { type ReadPlan, readPlan } from "./read.ts"
 import { closedBecause, type Paid, submitInstalment } from "./submit.ts"
@@ -47,12 +47,13 @@ const endOf = Effect.fnUntraced(function* ({ path }: ReadPlan, paid: Paid, token
 const dueInWords = ({ plan }: ReadPlan): string => {
   const savings = instalmentPlans.contextOf(plan)
   const late = missedKobo(savings)
-  const fees = plan.pending_fee_kobo > 0 ? `, ${formatKobo(plan.pending_fee_kobo)} of it late fees` : ""
-  if (late > 0) return `${formatKobo(late + plan.pending_fee_kobo)} is late${fees}. You can pay more, up to the rest.`
   const next = nextOf(savings)
+  const fees = plan.pending_fee_kobo > 0 ? `, ${formatKobo(plan.pending_fee_kobo)} of it late fees` : ""
+  const more = mostKobo(savings) > dueKobo(plan.mode, savings) ? " You can pay more, up to the rest." : ""
+  if (late > 0) return `${formatKobo(late + plan.pending_fee_kobo)} is late${fees}.${more}`
   if (plan.mode === "flexible" || next === undefined)
-    return `Pay as much as you like, until ${day(plan.deadline_at)}: ${formatKobo(payableKobo(savings))} is left.`
-  return `${formatKobo(dueKobo("fixed", savings))} is due on ${day(next.dueAt)}${fees}. You can pay more, up to the rest.`
+    return `Pay as much as you like, until ${day(plan.deadline_at)}: ${formatKobo(payableKobo(savings))} is left${fees}.`
+  return `${formatKobo(dueKobo("fixed", savings))} is due on ${day(next.dueAt)}${fees}.${more}`
 }
 
 const formPage = (read: ReadPlan, state: FormState): string => {
@@ -79,6 +80,8 @@ const formPage = (read: ReadPlan, state: FormState): string => {
     customerName: customer.name,
     paidKobo: plan.paid_kobo,
     targetKobo: plan.target_kobo,
+    feeKobo: plan.pending_fee_kobo,
+    beginBy: beginBy(plan),
     due: dueInWords(read),
     backPath: path,
     form: formOf(`${path}/pay`, given, state),

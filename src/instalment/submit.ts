@@ -82,9 +82,9 @@ const amountOf = (plan: InstalmentPlanRow, chosenKobo: number | null) => {
       ? Effect.fail(problem("parameter_missing", "amount is needed: how many naira to pay.", "amount"))
       : Effect.succeed(least)
   if (chosenKobo > most)
-    return Effect.fail(invalid("amount", `amount must be at most what is outstanding: ${formatKobo(most)}.`))
+    return Effect.fail(invalid("amount", `Pay at most ${formatKobo(most)}: no more is outstanding.`))
   return chosenKobo < least
-    ? Effect.fail(invalid("amount", `amount must be at least ${formatKobo(least)}, which is due.`))
+    ? Effect.fail(invalid("amount", `Pay at least ${formatKobo(least)}: so much is due.`))
     : Effect.succeed(chosenKobo)
 }
 

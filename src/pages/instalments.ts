@@ -5,17 +5,22 @@ import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
 import type { CancelInstalmentsView, InstalmentPaymentView, InstalmentShown, InstalmentView } from "./views.ts"
-import { day, kept, statement } from "./words.ts"
+import { day, dayAndHour, kept, statement } from "./words.ts"
 
 const percent = (paidKobo: number, targetKobo: number): number => Math.floor((paidKobo / targetKobo) * 100)
 
 /** How far the buyer has come, as a bar and in words. */
-const progress = ({ paidKobo, targetKobo }: Pick<InstalmentView, "paidKobo" | "targetKobo">): Html => {
-  const left = formatKobo(targetKobo - paidKobo)
+const progress = ({
+  paidKobo,
+  targetKobo,
+  feeKobo,
+}: Pick<InstalmentView, "paidKobo" | "targetKobo" | "feeKobo">): Html => {
+  const late = feeKobo > 0 ? `, ${formatKobo(feeKobo)} of it for being late` : ""
+  const left = `${formatKobo(targetKobo - paidKobo + feeKobo)} to go${late}`
   return html`<div class="progress">
 <p><strong>${formatKobo(paidKobo)}</strong> of ${formatKobo(targetKobo)}<span class="quiet">${percent(paidKobo, targetKobo)} %</span></p>
 <progress max="${targetKobo}" value="${paidKobo}" aria-label="Paid so far">${percent(paidKobo, targetKobo)} %</progress>
-<p class="quiet small">${paidKobo === 0 ? "Your first payment begins it." : `${left} to go, and it is yours.`}</p>
+<p class="quiet small">${paidKobo === 0 ? "Your first payment begins it." : `${left}, and it is yours.`}</p>
 </div>
 `
 }
@@ -58,9 +63,17 @@ ${shown.map(row)}</tbody>
 ${note !== undefined && html`<p class="quiet small">${note}</p>`}`
 }
 
+/** Until when a plan waits for its first payment; nothing where that is made. */
+const beginning = (beginBy: number | null): Html | false =>
+  beginBy !== null &&
+  html`<p class="notice">Make your first payment by <strong>${dayAndHour(beginBy)}</strong>, or your place is given up.</p>
+`
+
 const due = ({ dueKobo, dueAt, missedKobo, feeKobo, deadlineAt }: InstalmentView): Html => {
   if (dueKobo === null)
-    return html`<p>Pay as much as you like, whenever you like, until <strong>${day(deadlineAt)}</strong>.</p>
+    return html`<p>Pay as much as you like, whenever you like, until <strong>${day(deadlineAt)}</strong>.${
+      feeKobo > 0 && ` ${formatKobo(feeKobo)} for being late comes first.`
+    }</p>
 `
   const fees = feeKobo > 0 ? ` ${formatKobo(feeKobo)} of it is for being late.` : ""
   return missedKobo > 0
@@ -82,7 +95,7 @@ export const instalmentPlanPage = (view: InstalmentView): string => {
 ${progress(view)}${schedule(view.schedule)}</section>
 <section class="card stack" aria-label="What is next">
 <h2>What is next</h2>
-${due(view)}<p><a class="button" href="${view.payPath}">${isPaying ? "See your payment" : "Pay now"}</a></p>
+${beginning(view.beginBy)}${due(view)}<p><a class="button" href="${view.payPath}">${isPaying ? "See your payment" : "Pay now"}</a></p>
 <p class="quiet small">This page is yours alone: whoever has its address can pay and cancel. ${business} delivers once all is paid, by ${day(view.deadlineAt)}.</p>
 <p class="small"><a class="link" href="${view.cancelPath}">Cancel this plan</a></p>
 </section>
@@ -107,7 +120,7 @@ export const instalmentPaymentPage = (view: InstalmentPaymentView): string => {
 <section class="stack" aria-labelledby="title">
 <h1 id="title">Pay for ${goods}</h1>
 <p class="quiet">For ${customerName}</p>
-${progress(view)}<p>${view.due}</p>
+${progress(view)}${beginning(view.beginBy)}<p>${view.due}</p>
 <p class="small"><a class="link" href="${view.backPath}">Back to your plan</a></p>
 </section>
 ${paymentForm({ form, business, simulated, terms: [kept(business), statement(business)], cancelUrl: null })}
@@ -124,11 +137,11 @@ const refund = ({ paidKobo, feeKobo, refundKobo, business }: CancelInstalmentsVi
 }
 
 export const cancelInstalmentsPage = (view: CancelInstalmentsView): string => {
-  const { business, simulated, goods, refundKobo, isPaying, action, backPath } = view
+  const { business, simulated, goods, refundKobo, isPaying, hasChanged, action, backPath } = view
   return layout(
     { business, simulated, title: "Cancel this plan?", width: "narrow", script: true },
     html`<div class="card stack says">
-<h1>Cancel your plan for ${goods}?</h1>
+${hasChanged && html`<p class="notice warning" role="alert">What you get back has changed since you opened this page: nothing is cancelled yet.</p>`}<h1>Cancel your plan for ${goods}?</h1>
 <p>${refund(view)}</p>
 ${
   isPaying &&

@@ -28,12 +28,12 @@ ${consequences.map(step)}</ol>
 `
 
 export const paymentLinkPage = (view: PaymentLinkView): string => {
-  const { business, simulated, form, owed, customerName, remark, about, alsoCharged } = view
+  const { business, simulated, form, owed, customerName, remark, about, alsoCharged, saves } = view
   const total = owed.reduce((sum, { amountKobo }) => sum + amountKobo, 0)
   const offersTests = simulated && form.takesCards && !form.asksOtp
   const title = owed.length === 0 ? "Nothing to pay" : `${formatKobo(total)} to pay`
   const below =
-    form.purpose === "save" ? [saving(business, alsoCharged.length > 0)] : [kept(business), statement(business)]
+    form.purpose === "save" ? [saving(business, alsoCharged.length > 0, saves)] : [kept(business), statement(business)]
   return layout(
     { business, simulated, testCards: offersTests, title: titled(title, form), width: "wide", script: true },
     html`${errorSummary(view)}${remark !== null && html`<p class="notice" role="status">${remark}</p>`}
@@ -41,7 +41,7 @@ export const paymentLinkPage = (view: PaymentLinkView): string => {
 <section class="stack" aria-labelledby="title">
 <h1 id="title" class="${owed.length > 0 && "amount"}">${title}</h1>
 <p class="quiet">For ${customerName}</p>
-${owed.length === 0 ? html`<p>${about === null ? "All bills are paid." : `Nothing is owed for ${about}.`} You can save a payment method for what is to come.</p>` : bills(owed, total)}${alsoCharged.length > 0 && html`<p class="notice">${alsoInWords(alsoCharged)}</p>`}${ifNothing(view.consequences)}</section>
+${owed.length === 0 ? html`<p>${about === null ? "Nothing is owed." : `Nothing is owed for ${about}.`} You can save a payment method for what is to come.</p>` : bills(owed, total)}${alsoCharged.length > 0 && html`<p class="notice">${alsoInWords(alsoCharged)}</p>`}${ifNothing(view.consequences)}</section>
 ${paymentForm({ form, business, simulated, terms: below, cancelUrl: null })}
 ${offersTests && testCards(form)}</div>`,
   )

@@ -92,11 +92,17 @@ export interface Offer {
   readonly trialEndsAt: number | null
   /** When it is charged next after what is paid now; null where that has no calendar. */
   readonly nextChargeAt: number | null
+  /** It ends by then, without another charge: it was asked to. */
+  readonly isEnding: boolean
 }
+
+/** What is charged to a payment method that is saved: all that comes, the plan's payments, or nothing while there is another. */
+export type Saves = "default" | "beside" | { readonly plan: string }
 
 /** `offer` null: only a payment method is saved. */
 export interface CheckoutView extends Setting {
   readonly offer: Offer | null
+  readonly saves: Saves
   readonly customerName: string | null
   readonly expiresAt: number
   readonly cancelUrl: string
@@ -129,6 +135,7 @@ export interface PaymentLinkView extends Setting {
   /** What the customer owes for other plans, which is charged to a method that is saved. */
   readonly alsoCharged: ReadonlyArray<Owed>
   readonly consequences: ReadonlyArray<Consequence>
+  readonly saves: Saves
   /** What was said in its place, such as that it was paid otherwise; null: nothing. */
   readonly remark: string | null
   readonly form: PaymentForm
@@ -159,6 +166,8 @@ export interface InstalmentView extends Setting {
   readonly dueKobo: number | null
   readonly dueAt: number
   readonly deadlineAt: number
+  /** By when the first payment is to be made; null: it was. */
+  readonly beginBy: number | null
   /** Empty: there is none. */
   readonly schedule: ReadonlyArray<InstalmentShown>
   /** What the buyer has just paid; null: nothing. */
@@ -174,6 +183,10 @@ export interface InstalmentPaymentView extends Setting {
   readonly customerName: string
   readonly paidKobo: number
   readonly targetKobo: number
+  /** Late fees that are not paid. */
+  readonly feeKobo: number
+  /** By when the first payment is to be made; null: it was. */
+  readonly beginBy: number | null
   /** What is due now, in words. */
   readonly due: string
   readonly backPath: string
@@ -188,6 +201,8 @@ export interface CancelInstalmentsView extends Setting {
   readonly feeKobo: number
   /** What goes back. */
   readonly refundKobo: number
+  /** It is not what it was when the buyer confirmed it. */
+  readonly hasChanged: boolean
   readonly isPaying: boolean
   readonly action: string
   readonly backPath: string

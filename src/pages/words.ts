@@ -3,7 +3,7 @@ import type { BillingCycle } from "../../machines/calendar.ts"
 import { formatKobo } from "../money.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { DAY_MS } from "../time.ts"
-import type { Consequence, Offer, Owed } from "./views.ts"
+import type { Consequence, Offer, Owed, Saves } from "./views.ts"
 
 const LAGOS = { timeZone: "Africa/Lagos" } as const
 const days = new Intl.DateTimeFormat("en-GB", { ...LAGOS, day: "numeric", month: "long", year: "numeric" })
@@ -37,15 +37,20 @@ export const terms = (offer: Offer): string => {
   const often = `${price(offer)} ${every(offer.cycle)}`
   if (offer.trialEndsAt === null) return `${often}, from ${day(offer.startsAt)}`
   const length = counted(Math.round((offer.trialEndsAt - offer.startsAt) / DAY_MS), "day")
-  return `Free until ${day(offer.trialEndsAt)} (${length}). Then ${often}.`
+  const free = `Free until ${day(offer.trialEndsAt)} (${length}).`
+  return offer.isEnding ? free : `${free} Then ${often}.`
 }
 
 /** What reported units cost on top, such as "plus ₦50.00 for each unit used". */
 export const units = (unitKobo: number): string => `plus ${formatKobo(unitKobo)} for each unit used`
 
 /** What is charged later, without anybody doing anything. */
-const later = ({ cycle, trialEndsAt, nextChargeAt }: Offer): string => {
+const later = ({ cycle, trialEndsAt, nextChargeAt, isEnding }: Offer): string => {
   const often = every(cycle)
+  if (isEnding)
+    return nextChargeAt === null
+      ? "It ends by itself, and nothing more is charged."
+      : `It ends by itself on ${day(nextChargeAt)}, and nothing more is charged.`
   if (trialEndsAt === null)
     return nextChargeAt === null
       ? `You are charged again ${often}, until it is cancelled.`
@@ -60,8 +65,16 @@ export const renewal = (business: string, offer: Offer): string =>
   `${later(offer)} To cancel, contact ${business}: nothing more is charged then, and what was paid is not refunded by itself.`
 
 /** What happens to a payment method that is only saved. */
-export const saving = (business: string, chargesNow: boolean): string =>
-  `${chargesNow ? "" : "Nothing is charged now. "}Later payments to ${business} are charged to this payment method, until you ask ${business} to remove it.`
+export const saving = (business: string, chargesNow: boolean, saves: Saves): string => {
+  const until = `until you ask ${business} to remove it.`
+  const use =
+    saves === "beside"
+      ? `It is kept beside the payment method that ${business} charges now: ask ${business} to have it charged instead.`
+      : saves === "default"
+        ? `Later payments to ${business} are charged to this payment method, ${until}`
+        : `Later payments for ${saves.plan} are charged to this payment method, ${until}`
+  return `${chargesNow ? "" : "Nothing is charged now. "}${use}`
+}
 
 /** What happens to a payment method that pays what is owed. */
 export const kept = (business: string): string =>
@@ -98,11 +111,24 @@ export const paidBy = (charge: {
   return `${formatKobo(amount_kobo)}${when}${payment_method === null ? "" : ` with ${paymentMethod(payment_method)}`}`
 }
 
+interface Taken {
+  readonly amount_kobo: number
+  readonly status: string
+  readonly purpose: string
+  readonly refund_due: boolean
+}
+
+/** What becomes of a payment that only saves what it is made with (decision P8); null where it failed. */
+export const verified = ({ amount_kobo, status }: Pick<Taken, "amount_kobo" | "status">): string | null => {
+  const amount = formatKobo(amount_kobo)
+  if (status === "pending")
+    return `A payment of ${amount}, to check your payment method, was still under way: if your bank makes it after all, it is sent back to you.`
+  return status === "succeeded" ? `${amount} was taken to check your payment method, and is sent back to you.` : null
+}
+
 /** What becomes of a payment that was under way when what it was for ended (decision E15); null where it failed. */
-export const tooLate = (
-  charge: { readonly amount_kobo: number; readonly status: string; readonly refund_due: boolean },
-  business: string,
-): string | null => {
+export const tooLate = (charge: Taken, business: string): string | null => {
+  if (charge.purpose === "verification") return verified(charge)
   const amount = formatKobo(charge.amount_kobo)
   if (charge.status === "pending")
     return `Your payment of ${amount} was still under way: if your bank makes it after all, it is owed back to you.`

@@ -33,6 +33,8 @@ export interface Declined {
   readonly paidKobo: number
   readonly pendingKobo: number
   readonly failedKobo: number
+  /** What was taken only to save a payment method that cannot be used again, and is sent back (decision P8). */
+  readonly returnedKobo?: number
 }
 
 const ASKS_FOR_CODE: ReadonlySet<string> = new Set(["authentication_required", "authentication_failed"])
@@ -41,16 +43,18 @@ const ASKS_FOR_CODE: ReadonlySet<string> = new Set(["authentication_required", "
 export const asksForCode = (code: string | null): boolean => ASKS_FOR_CODE.has(code ?? "")
 
 /** What a decline means, and what to do. */
-export const declineInWords = ({ code, paidKobo, pendingKobo, failedKobo }: Declined): string => {
+export const declineInWords = ({ code, paidKobo, pendingKobo, failedKobo, returnedKobo = 0 }: Declined): string => {
   const parts = [
     ...(paidKobo > 0 ? [`${formatKobo(paidKobo)} was paid.`] : []),
     ...(pendingKobo > 0 ? [`${formatKobo(pendingKobo)} is not confirmed yet.`] : []),
   ]
-  const rest = parts.length === 0 ? "Nothing was charged" : `${formatKobo(failedKobo)} was not charged`
   const next = asksForCode(code)
     ? ""
     : isRetryable(code)
       ? ": try another card, or the same one again"
       : ": try another card"
+  const taken =
+    returnedKobo > 0 ? `${formatKobo(returnedKobo)} was taken to check it, and is sent back to you` : undefined
+  const rest = taken ?? (parts.length === 0 ? "Nothing was charged" : `${formatKobo(failedKobo)} was not charged`)
   return [reasonInWords(code), ...parts, `${rest}${next}.`].join(" ")
 }

@@ -22,6 +22,10 @@ type Given = Pick<PaymentForm, "amountKobo" | "purpose" | "details" | "saved" | 
   readonly asksEmail: boolean
 }
 
+/** The method that is ticked, where it is one of those to choose from; with a one-time code, whichever it is for. */
+const chosenOf = (saved: PaymentForm["saved"], { chosen, asksOtp = false }: FormState): string | null =>
+  chosen !== undefined && (asksOtp || saved.some(({ id }) => id === chosen)) ? chosen : null
+
 /** The form of the page at `path`. */
 export const formOf = (
   path: string,
@@ -34,7 +38,7 @@ export const formOf = (
   action: `${path}/complete`,
   submission: newSubmissionNumber(),
   details: given.details === null ? null : (state.typed ?? given.details),
-  chosen: state.chosen ?? null,
+  chosen: chosenOf(given.saved, state),
   asksOtp: state.asksOtp ?? false,
   errors: state.errors ?? [],
   refusal: state.refusal ?? null,
@@ -44,6 +48,10 @@ export const formOf = (
 export const faultsShown = (faults: ReadonlyArray<Fault>): Pick<FormState, "errors"> => ({
   errors: faults.map(({ field, problem: { message } }) => ({ field, message })),
 })
+
+/** The saved payment method that was ticked stays so. */
+export const tickedOf = (methodId: string | null): Pick<FormState, "chosen"> =>
+  methodId === null ? {} : { chosen: methodId }
 
 /** After a decline: a one-time code is asked for with everything else kept. */
 export const declineShown = (declined: Declined, methodId: string | null): FormState =>
@@ -55,4 +63,4 @@ export const declineShown = (declined: Declined, methodId: string | null): FormS
           ? { errors: [{ field: "otp", message: declineInWords(declined) }] }
           : {}),
       }
-    : { refusal: declineInWords(declined) }
+    : { refusal: declineInWords(declined), ...tickedOf(methodId) }

@@ -1,6 +1,7 @@
 /** What a customer owes: the subscriptions whose bills are overdue. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { isCharging } from "../../machines/status.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { ofTenant, tenantOf } from "../db/tenant.ts"
 import type { Owed } from "../pages/views.ts"
@@ -26,6 +27,10 @@ export const lockOwing = Effect.fnUntraced(function* (customer: CustomerRow, ids
     "UPDATE",
   )
 })
+
+/** Those of which no attempt is under way: that may settle the bill. */
+export const atRest = (owing: ReadonlyArray<SubscriptionRow>): ReadonlyArray<SubscriptionRow> =>
+  owing.filter(({ state }) => !isCharging(state))
 
 /** What overdue subscriptions owe, as pages show it. */
 export const owedOf = (owing: ReadonlyArray<SubscriptionRow>, planOf: (id: string) => string): ReadonlyArray<Owed> =>

@@ -16,11 +16,23 @@ import { type Fault, type Fields, formFields, jsonFields } from "./submission.ts
 
 const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? "")
 
-/** Whether a program asks: it says so, or sends JSON and does not ask for a page. */
+/** How much a type is wanted, from 0 to 1, by an Accept header that names it; undefined where none does. */
+const wantedAs = (accept: string, type: string): number | undefined => {
+  const named = accept
+    .toLowerCase()
+    .split(",")
+    .map((range) => range.split(";").map((part) => part.trim()))
+    .find(([name]) => name === type)
+  const quality = Number(named?.find((part) => part.startsWith("q="))?.slice(2) ?? 1)
+  return named === undefined ? undefined : Number.isFinite(quality) ? quality : 1
+}
+
+/** Whether a program asks: it would rather have JSON than a page, or sends JSON and names neither. */
 export const wantsJson = (headers: IncomingHttpHeaders): boolean => {
   const accept = headers.accept ?? ""
-  if (accept.includes("text/html")) return false
-  return accept.includes("application/json") || isJson(headers["content-type"])
+  const [json, document] = [wantedAs(accept, "application/json"), wantedAs(accept, "text/html")]
+  if (json === undefined && document === undefined) return isJson(headers["content-type"])
+  return (json ?? 0) > (document ?? 0)
 }
 
 /** A page. `leadsTo`: origins that its form may end at, by a redirect of ours. */

@@ -12,7 +12,7 @@ import type { Json } from "../json.ts"
 import { declined, type Problem, problem } from "../problem.ts"
 import { formatInstant } from "../time.ts"
 import { type Declined, declineInWords } from "./declines.ts"
-import { declineShown, type FormState, faultsShown } from "./form.ts"
+import { declineShown, type FormState, faultsShown, tickedOf } from "./form.ts"
 import { lookInto, originsOf } from "./hosted.ts"
 import { answer, firstFault, page, readFields, refusedPage, seeOther, wantsJson } from "./page.ts"
 import type { PaymentSetting } from "./setting.ts"
@@ -135,7 +135,10 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     if (standing.kind === "under_way")
       return json ? yield* underWay(standing.since) : seeOther(`${pathOf(request)}/return`)
     if (json) return yield* firstFault(faults, fields)
-    const code = fields.otp === undefined ? {} : { asksOtp: true, chosen: fields.payment_method ?? "" }
+    const code =
+      fields.otp === undefined
+        ? tickedOf(fields.payment_method ?? null)
+        : { asksOtp: true, chosen: fields.payment_method ?? "" }
     return yield* shown(found, { ...faultsShown(faults), ...code, typed: typedFields(fields) }, 400)
   })
 
@@ -176,7 +179,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
   ) {
     const typed = typedFields(fields)
     const again = (state: FormState) =>
-      Effect.flatMap(find(request), (now) => shown(now, { ...state, typed }, refusal.status))
+      Effect.flatMap(find(request), (now) => shown(now, { ...tickedOf(methodId), ...state, typed }, refusal.status))
     if (refusal.code === "card_declined") {
       const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: 0 }
       return yield* again(declineShown({ code: refusal.failureCode ?? "", ...nothing }, methodId))

@@ -4,7 +4,7 @@
  */
 import { Effect, Schema } from "effect"
 import { parsePhoneNumberFromString } from "libphonenumber-js/min"
-import { email } from "../http/parameters.ts"
+import { email, phone as phoneNumber } from "../http/parameters.ts"
 import type { Json } from "../json.ts"
 import { FORM_FIELDS, type FormField, type TypedDetails } from "../pages/views.ts"
 import { type Problem, problem } from "../problem.ts"
@@ -106,10 +106,15 @@ const readEmail = ({ email }: Fields): string | null | Problem => {
   return isEmail(text) ? text : wrong("email", "Enter an e-mail address such as ada@example.com.")
 }
 
-/** A phone number in E.164 form; undefined where a text is none. Local forms such as 0803 123 4567 are Nigerian (decision C5). */
+const isPhone = Schema.is(phoneNumber)
+
+/**
+ * A phone number in E.164 form; undefined where a text is none. Local forms such as 0803 123 4567 are Nigerian (decision C5), and 00 begins an
+ * international one.
+ */
 export const parsePhone = (text: string): string | undefined => {
-  const parsed = parsePhoneNumberFromString(text, "NG")
-  return parsed?.isPossible() === true ? parsed.number : undefined
+  const parsed = parsePhoneNumberFromString(text.trim().replace(/^00/, "+"), "NG")
+  return parsed?.isPossible() === true && isPhone(parsed.number) ? parsed.number : undefined
 }
 
 const readPhone = ({ phone = "" }: Fields): string | null | Problem =>

@@ -37,14 +37,15 @@ const STATUSES: Readonly<Record<Standing["kind"], string>> = {
 /** What charges came to of which one was declined, or saved nothing to be used again; null where none was. */
 const declineOf = (charges: ReadonlyArray<ChargeRow>): Declined | null => {
   const failed = charges.find(({ status }) => status === "failed")
-  const unsaved = charges.some((charge) => isVerified(charge) && charge.payment_method === null)
-  if (failed === undefined && !unsaved) return null
+  const unsaved = charges.filter((charge) => isVerified(charge) && charge.payment_method === null)
+  if (failed === undefined && unsaved.length === 0) return null
   const bills = charges.filter(({ purpose }) => purpose === "sale")
   return {
     code: failed?.failure_code ?? "payment_method_inactive",
     paidKobo: sumOf(bills, "succeeded"),
     pendingKobo: sumOf(bills, "pending"),
     failedKobo: sumOf(bills, "failed"),
+    returnedKobo: sumOf(unsaved, "succeeded"),
   }
 }
 
@@ -123,7 +124,12 @@ export const paymentLinkRoutes = payingRoutes({
   waiting: (found) => Effect.succeed(waitingPage(found, found.path)),
   over: (found) => Effect.succeed(closedPage(found)),
   refusal: ({ standing }) => Effect.succeed(problem("payment_link_closed", closedBecause(standing)!)),
-  lastDecline: ({ tries }) => Effect.succeed(tries.length === 0 ? null : declineOf(newest(tries))),
+  // Of bills that were paid in another way since, nothing is said any more.
+  lastDecline: ({ standing, tries }) => {
+    const last = tries.length === 0 ? [] : newest(tries)
+    const counts = standing.kind === "owing" || last.some(({ purpose }) => purpose === "verification")
+    return Effect.succeed(counts ? declineOf(last) : null)
+  },
   submit: (found, submitted) =>
     Effect.map(
       submitPayment(found.nudge, submitted, intentOf(found, submitted.amountKobo), found.setting.hostedBy),

@@ -3,11 +3,11 @@ import type { ChargeRow } from "../charge/charge.ts"
 import { formatKobo } from "../money.ts"
 import { paymentLinkPage } from "../pages/paymentLink.ts"
 import { messagePage, pendingPage } from "../pages/says.ts"
-import type { MessageView } from "../pages/views.ts"
+import type { MessageView, Saves } from "../pages/views.ts"
 import { day, paidBy, tooLate } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
 import { openPageOf } from "../paying/hosted.ts"
-import { owedOf } from "../paying/owing.ts"
+import { atRest, owedOf } from "../paying/owing.ts"
 import { becomesDefaultBySaving } from "./defaults.ts"
 import type { ReadLink } from "./read.ts"
 import { consequencesOf, type Standing } from "./standing.ts"
@@ -17,12 +17,22 @@ const SAVED = "Your payment method is saved. It is used from now on."
 /** What is charged to a method that is saved: what the customer owes elsewhere, where it becomes the default (decision E6). */
 const alsoCharged = ({ nudge, customer, owing, subscriptions, standing }: ReadLink) => {
   const [own] = nudge.subscription_id === null ? [] : subscriptions
-  return standing.kind === "settled" && becomesDefaultBySaving(own, customer) ? owing : []
+  return standing.kind === "settled" && becomesDefaultBySaving(own, customer) ? atRest(owing) : []
+}
+
+/** What a method that is saved is charged with: what the link is about, where that has one of its own. */
+const savesOf = ({ nudge, customer, subscriptions }: ReadLink, planOf: (id: string) => string): Saves => {
+  const own = nudge.subscription_id === null ? undefined : subscriptions[0]
+  return own === undefined || becomesDefaultBySaving(own, customer) ? "default" : { plan: planOf(own.plan_id) }
 }
 
 /** What is said above the form: that a method was saved; or, of a reminder that is opened later, how it was paid since. */
-const remarkOf = ({ nudge, standing, latest }: ReadLink, saved: boolean): string | null => {
-  if (saved && standing.kind === "settled") return SAVED
+const remarkOf = ({ nudge, standing, latest, owing }: ReadLink, saved: boolean): string | null => {
+  if (saved && standing.kind === "settled") {
+    // What was charged to it as well, and declined.
+    const declined = atRest(owing).reduce((sum, { bill }) => sum + (bill?.amountKobo ?? 0), 0)
+    return declined === 0 ? SAVED : `${SAVED} ${formatKobo(declined)} that you owe is not paid with it.`
+  }
   const staysHere = standing.kind === "settled" && nudge.template !== "payment_due"
   return staysHere && latest?.status === "succeeded" ? `You paid ${paidBy(latest)}.` : null
 }
@@ -47,6 +57,7 @@ export const formPage = (read: ReadLink, path: string, state: FormState, saved: 
     about: nudge.subscription_id === null ? null : planOf(subscriptions[0]!.plan_id),
     owed: owedOf(owing, planOf),
     alsoCharged: owedOf(alsoCharged(read), planOf),
+    saves: savesOf(read, planOf),
     consequences: owing.flatMap((row) => consequencesOf(row, planOf(row.plan_id))).toSorted((a, b) => a.at - b.at),
     remark: remarkOf(read, saved),
     form: formOf(path, given, state),

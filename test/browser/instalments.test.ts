@@ -45,7 +45,7 @@ it("a plan is begun, missed, caught up and paid up, with a declined card and a c
   await page.getByLabel("Amount in naira").fill("9999")
   await pick(page, PAYS)
   await pay(page, PAY)
-  await page.getByRole("alert").getByRole("link", { name: "amount must be at most" }).click()
+  await page.getByRole("alert").getByRole("link", { name: "Pay at most" }).click()
   expect(await page.getByLabel("Amount in naira").getAttribute("aria-invalid")).toBe("true")
   await inspect(page)
   await page.getByLabel("Amount in naira").fill("2101")

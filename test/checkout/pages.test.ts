@@ -104,7 +104,13 @@ describe("a payment that succeeds", () => {
 
   it("takes what a program sends as JSON, whatever it accepts but a page", async () => {
     const customer = await createCustomer(api)
-    for (const accept of ["*/*", "application/json;q=0.9", "application/json, text/plain, */*"]) {
+    for (const accept of [
+      "*/*",
+      "application/json;q=0.9",
+      "application/json, text/plain, */*",
+      "Application/JSON",
+      "text/html;q=0.1, application/json",
+    ]) {
       const { id, url } = await createSession(api, { mode: "setup", customer })
       expect(data(await submit(url, { payment_method: "pm_test_visa" }, { accept }))).toEqual(done(id))
     }
@@ -115,7 +121,45 @@ describe("a payment that succeeds", () => {
   })
 })
 
+describe("what a page says of a payment method that is saved", () => {
+  const says = async (customer: string) => {
+    const { id, url } = await createSession(api, { mode: "setup", customer })
+    const page = markup(await open(url))
+    data(await pay(url, "pm_test_mastercard"))
+    expect((await sessionOf(id)).status).toBe("completed")
+    return [page, (await customerOf(customer)).default_payment_method.id] as const
+  }
+
+  it("is what becomes of it: the first one is charged from then on, a further one stands beside it", async () => {
+    const [first, becomes] = await says(await createCustomer(api))
+    expect(first).toContain("Later payments to Fit Lagos are charged to this payment method")
+    expect(becomes).toBe("pm_test_mastercard")
+    const customer = await createCustomer(api)
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_visa" }))
+    const [second, stays] = await says(customer)
+    expect(second).toContain("It is kept beside the payment method that Fit Lagos charges now")
+    expect(stays).toBe("pm_test_visa")
+  })
+
+  it("is that it ends by itself, where the subscription was asked to before", async () => {
+    const { subscription, url } = await checkout(api)
+    data(await api.patch(`/subscriptions/${subscription}`, { cancel_at_period_end: true }))
+    const page = markup(await open(url))
+    expect(page).toMatch(/It ends by itself on \d+ \w+ \d+, and nothing more is charged\./)
+    expect(page).not.toContain("It renews by itself")
+  })
+})
+
 describe("a payment that is declined", () => {
+  it("leaves the saved method ticked that was tried", async () => {
+    const customer = await createCustomer(api)
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_do_not_honor" }))
+    const { url } = await createSession(api, { customer, plan: await createPlan(api) })
+    const again = await submitForm(url, { payment_method: "pm_test_do_not_honor" })
+    expect(again.status).toBe(402)
+    expect(again.text).toMatch(/value="pm_test_do_not_honor" checked/)
+  })
+
   it("leaves the session open, and the buyer tries again", async () => {
     const { clock, id, url, subscription } = await checkout(api)
     const codes = ["do_not_honor", "expired_card", "insufficient_funds"]
@@ -338,6 +382,7 @@ describe("details of a buyer whom nobody knows", () => {
     ["no e-mail address", { email: "ada" }, [400, "parameter_invalid", "email"]],
     ["a phone number in words", { phone: "call me" }, [400, "parameter_invalid", "phone"]],
     ["a short phone number", { phone: "0803" }, [400, "parameter_invalid", "phone"]],
+    ["a phone number of no country", { phone: "000 803 123 4567" }, [400, "parameter_invalid", "phone"]],
   ])("are refused with %s: nobody is made", async (_, over, expected) => {
     const { id, url } = await createSession(api, { plan: await plan() })
     expect(refusal(await pay(url, "pm_test_visa", { ...ADA, ...over }))).toEqual(expected)
@@ -350,6 +395,9 @@ describe("details of a buyer whom nobody knows", () => {
     ["+234 803 123 4567", "+2348031234567"],
     ["0803-123-4567", "+2348031234567"],
     ["+44 20 7946 0958", "+442079460958"],
+    // As it is dialled abroad.
+    ["00234 803 123 4567", "+2348031234567"],
+    ["00442079460958", "+442079460958"],
     ["", null],
   ])("have the phone number %s as %s", async (phone, expected) => {
     const { id, url } = await createSession(api, { mode: "setup" })

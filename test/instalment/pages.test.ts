@@ -53,6 +53,34 @@ describe("the buyer's page", () => {
     expect((await read(plan.pageUrl)).says).toContain("You can bring it back until 9 March 2027")
   })
 
+  it("says by when the first payment must come, and that it did not", async () => {
+    const { clock, plan } = await onClock()
+    for (const url of [plan.pageUrl, plan.paymentUrl])
+      expect((await read(url)).says).toContain("Make your first payment by 1 February 2027, 10:00")
+    data(await pay(plan))
+    expect((await read(plan.pageUrl)).says).not.toContain("Make your first payment")
+    const other = await beginPlan(buyers(), await createProduct(api), { testClock: clock })
+    await advance(api, clock, "2027-02-01T09:00:00Z")
+    const { status, says } = await read(other.pageUrl)
+    expect([
+      status,
+      says.includes("cancelled on 1 February 2027, as no first payment had been made within a day."),
+    ]).toEqual([410, true])
+    expect((await read(plan.pageUrl)).status).toBe(200)
+  })
+
+  it("names the late fee that comes first, also once a flexible plan is extended", async () => {
+    const offer = { mode: "flexible", allowedFrequencies: undefined, price: 10_000, lateFee: 2_000, cycleMonths: 1 }
+    const { clock, plan } = await onClock(offer)
+    data(await pay(plan, { amount: 3_000 }))
+    await advance(api, clock, "2027-03-05T09:00:00Z")
+    data(await api.post(`/provider-savings/${plan.id}/extend`, { days: 60 }))
+    const { says } = await read(plan.pageUrl)
+    expect(says).toContain("₦9,000.00 to go, ₦2,000.00 of it for being late, and it is yours.")
+    expect(says).toContain("₦2,000.00 for being late comes first.")
+    expect((await read(plan.paymentUrl)).says).toContain("₦9,000.00 is left, ₦2,000.00 of it late fees.")
+  })
+
   it("is the plan itself for a program", async () => {
     const { plan } = await onClock()
     const response = await fetch(plan.pageUrl, { headers: { accept: "application/json" } })
@@ -109,8 +137,8 @@ describe("the payment page", () => {
       submission: hidden(shown, "submission"),
     }
     for (const [amount, status, wrong] of [
-      ["999", 400, "amount must be at least ₦1,000.00, which is due."],
-      ["3002", 400, "amount must be at most what is outstanding: ₦3,001.00."],
+      ["999", 400, "Pay at least ₦1,000.00: so much is due."],
+      ["3002", 400, "Pay at most ₦3,001.00: no more is outstanding."],
       ["many", 400, "Enter a whole number of naira, such as 5000."],
     ] as const) {
       const shown = await submitForm(plan.paymentUrl, { ...form, amount })
@@ -202,6 +230,27 @@ describe("cancelling on the page", () => {
     const after = await read(plan.pageUrl)
     expect([after.status, after.says.includes("₦900.00 is owed back to you")]).toEqual([410, true])
     expect((await open(plan.paymentUrl)).status).toBe(410)
+  })
+})
+
+describe("cancelling on a page that is out of date", () => {
+  it("asks again where what goes back is not what was shown", async () => {
+    const { clock, plan } = await onClock()
+    data(await pay(plan))
+    const [, action] = /action="([^"]+)"/.exec((await open(`${plan.pageUrl}/cancel`)).text)!
+    await advance(api, clock, "2027-03-02T09:00:00Z")
+    const send = (path: string) =>
+      fetch(new URL(path, plan.pageUrl), {
+        method: "POST",
+        redirect: "manual",
+        headers: { "content-type": "application/x-www-form-urlencoded" },
+      })
+    const stale = await send(action!)
+    const page = await stale.text()
+    expect([stale.status, words(page).includes("nothing is cancelled yet")]).toEqual([422, true])
+    expect(data(await api.get(`/provider-savings/${plan.id}`)).status).toBe("overdue")
+    expect((await send(/action="([^"]+)"/.exec(page)![1]!)).status).toBe(303)
+    expect(data(await api.get(`/provider-savings/${plan.id}`)).status).toBe("cancelled")
   })
 })
 

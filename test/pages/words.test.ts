@@ -30,6 +30,7 @@ const OFFER: Offer = {
   startsAt: START,
   trialEndsAt: null,
   nextChargeAt: Date.UTC(2027, 3, 3, 9),
+  isEnding: false,
 }
 const TRIAL: Offer = { ...OFFER, trialEndsAt: START + 14 * DAY_MS, nextChargeAt: START + 14 * DAY_MS }
 const DELIVERY: Offer = { ...OFFER, cycle: "per_delivery", nextChargeAt: null }
@@ -71,6 +72,10 @@ describe("an offer", () => {
     expect(renewal("Iron Gym", TRIAL)).toBe(
       `Nothing is charged for it today. You are charged on 17 March 2027 and every month after that, until it is cancelled. ${END}`,
     )
+    expect(renewal("Iron Gym", { ...OFFER, isEnding: true })).toBe(
+      `It ends by itself on 3 April 2027, and nothing more is charged. ${END}`,
+    )
+    expect(terms({ ...TRIAL, isEnding: true })).toBe("Free until 17 March 2027 (14 days).")
     expect(renewal("Iron Gym", DELIVERY)).toBe(`You are charged again for each delivery, until it is cancelled. ${END}`)
     expect(renewal("Iron Gym", { ...DELIVERY, trialEndsAt: TRIAL.trialEndsAt })).toBe(
       `Nothing is charged for it today. You are charged for each delivery after 17 March 2027, until it is cancelled. ${END}`,
@@ -110,11 +115,14 @@ describe("other sentences", () => {
   })
 
   it("say what becomes of a payment method", () => {
-    expect(saving("Iron Gym", true)).toBe(
+    expect(saving("Iron Gym", true, "default")).toBe(
       "Later payments to Iron Gym are charged to this payment method, until you ask Iron Gym to remove it.",
     )
-    expect(saving("Iron Gym", false)).toBe(
-      "Nothing is charged now. Later payments to Iron Gym are charged to this payment method, until you ask Iron Gym to remove it.",
+    expect(saving("Iron Gym", false, { plan: "Gym" })).toBe(
+      "Nothing is charged now. Later payments for Gym are charged to this payment method, until you ask Iron Gym to remove it.",
+    )
+    expect(saving("Iron Gym", false, "beside")).toBe(
+      "Nothing is charged now. It is kept beside the payment method that Iron Gym charges now: ask Iron Gym to have it charged instead.",
     )
     expect(kept("Iron Gym")).toBe("The payment method that you pay with is kept for your later payments to Iron Gym.")
   })
