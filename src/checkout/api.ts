@@ -51,11 +51,10 @@ const MAX_URL = 2048
 const MIN_LIFETIME_MINUTES = 30
 export const MAX_LIFETIME_MINUTES = 1440
 
-const returnUrl = Schema.String.check(
-  Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)),
-).annotate({
-  description: `an address of at most ${MAX_URL} characters that begins with https:// (http:// for localhost in the sandbox)`,
-})
+const RETURN_URL = `an address of at most ${MAX_URL} characters that begins with https:// (http:// for localhost in the sandbox)`
+const returnUrl = Schema.String.annotate({ description: RETURN_URL })
+  .check(Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)))
+  .annotate({ description: RETURN_URL })
 
 const CheckoutCreate = Struct({
   mode: oneOf(CHECKOUT_MODES),

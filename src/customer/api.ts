@@ -76,7 +76,7 @@ export const customerApi = {
     status: 201,
     success: Customer,
     expand: ["test_clock"],
-    codes: ["resource_missing", "test_clock_full", "test_clock_advancing"],
+    codes: ["resource_missing", "test_clock_full", "test_clock_not_ready"],
   }),
   list: declare({
     method: "GET",

@@ -13,9 +13,12 @@ import { id } from "./parameters.ts"
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 100
 
-const limit = Schema.String.check(
-  Schema.makeFilter((value: string) => /^\d{1,3}$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_LIMIT),
-).annotate({ description: `an integer from 1 to ${MAX_LIMIT}` })
+const LIMIT = `an integer from 1 to ${MAX_LIMIT}`
+const limit = Schema.String.annotate({ description: `${LIMIT}, ${DEFAULT_LIMIT} where it is left out` })
+  .check(
+    Schema.makeFilter((value: string) => /^\d{1,3}$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_LIMIT),
+  )
+  .annotate({ description: LIMIT })
 
 /** The parameters that every list takes. */
 export const pageFields = {
@@ -163,7 +166,7 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
   const rows = yield* select(of, rest, order, finder)
   const shown = rows.slice(0, size)
   const data = backwards ? shown.reverse() : shown
-  const followed = backwards && order === "id" && data.length > 0 ? { newest: data[0]!.id } : {}
+  const followed = backwards && order === "id" && data.length > 0 ? { followed: { newest: data[0]!.id, table } } : {}
   return { data, hasMore: rows.length > size, limit: size, backwards, ...followed } satisfies Page<Row>
 })
 

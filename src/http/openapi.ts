@@ -5,6 +5,7 @@ import { CATALOGUE, type ProblemCode } from "../problem.ts"
 import { levelOf } from "./access.ts"
 import { type Declaration, takesCell } from "./Endpoint.ts"
 import { withoutKey } from "./openapiWithoutKey.ts"
+import { REFERENCE } from "./parameters.ts"
 import { exampleId, exampleOf, nameOf } from "./response.ts"
 import { pathParameters, pathTemplate } from "./routes.ts"
 
@@ -47,7 +48,8 @@ const WITH_KEY: ReadonlyArray<ProblemCode> = [
 /** The refusals of keys that may not call an endpoint. */
 const accessCodes = ({ access }: Declaration): ReadonlyArray<ProblemCode> => {
   if (access === "public") return []
-  if (access === "administrator") return ["administrator_key_required"]
+  if (access === "administrator")
+    return ["administrator_key_required", "secret_key_required", "key_environment_mismatch"]
   if (access === "publishable") return WITH_ACCOUNT_KEY
   if (access === "secret" || access === "any") return [...WITH_ACCOUNT_KEY, "secret_key_required"]
   return [...WITH_ACCOUNT_KEY, "secret_key_required", "insufficient_scope"]
@@ -65,6 +67,7 @@ const withoutExamples = ({ examples: _, ...schema }: Json): Json => schema
 
 /** Request objects refuse what they don't know; responses may grow. */
 const closed = (schema: Json): Json => {
+  if (Array.isArray(schema.anyOf)) return { ...schema, anyOf: (schema.anyOf as ReadonlyArray<Json>).map(closed) }
   const properties = schema.properties as Readonly<Record<string, Json>> | undefined
   const inner =
     properties === undefined
@@ -74,6 +77,20 @@ const closed = (schema: Json): Json => {
     ? { ...schema, ...inner, additionalProperties: false }
     : schema
 }
+
+/** Whether a parameter of a body says what another object is. */
+const refersToObjects = ({ body }: Declaration): boolean =>
+  body !== undefined &&
+  Object.values((jsonSchema(body).properties ?? {}) as Json).some((value) => JSON.stringify(value).includes(REFERENCE))
+
+/** The statuses of a code: an object that is missing is 404 in the path, and 400 in the body (decision B3). */
+const statusesOf = (declaration: Declaration, code: ProblemCode): ReadonlyArray<number> =>
+  code !== "resource_missing"
+    ? [CATALOGUE[code].status]
+    : [
+        ...(declaration.path.includes(":") ? [CATALOGUE[code].status] : []),
+        ...(refersToObjects(declaration) ? [400] : []),
+      ]
 
 /** What no request without a key is refused for. */
 const isOfKeys = (code: ProblemCode): boolean => code.startsWith("key_")
@@ -106,8 +123,20 @@ const headersOf = ({ method, access }: Declaration): Json => ({
   ...(method === "POST" ? { "Idempotent-Replayed": header("IdempotentReplayed") } : {}),
 })
 
-/** Refusals that may come before the key is known. */
-const BEFORE_THE_KEY = new Set([401, 408, 431])
+/** Refusals that come before anything else is known. */
+const UNREAD = new Set([408, 431])
+/** Headers of what the key says: a refusal of the key has none. */
+const OF_THE_KEY: ReadonlySet<string> = new Set([
+  "X-Service-Write-Usage",
+  "X-Service-Write-Limit",
+  "X-Service-Usage-Period-End",
+])
+
+const refusalHeaders = (declaration: Declaration, status: number): Json => {
+  const all = headersOf(declaration)
+  if (UNREAD.has(status)) return { "X-Request-Id": all["X-Request-Id"] }
+  return status === 401 ? Object.fromEntries(Object.entries(all).filter(([name]) => !OF_THE_KEY.has(name))) : all
+}
 
 /** A refusal as the document shows it: the first of its codes. */
 const errorExample = (code: ProblemCode): Json => ({
@@ -125,7 +154,7 @@ const errorExample = (code: ProblemCode): Json => ({
 const failures = (declaration: Declaration): Json => {
   const byStatus = new Map<number, Array<ProblemCode>>()
   for (const code of codesOf(declaration))
-    byStatus.set(CATALOGUE[code].status, [...(byStatus.get(CATALOGUE[code].status) ?? []), code])
+    for (const status of statusesOf(declaration, code)) byStatus.set(status, [...(byStatus.get(status) ?? []), code])
   return Object.fromEntries(
     [...byStatus]
       .sort(([a], [b]) => a - b)
@@ -134,7 +163,7 @@ const failures = (declaration: Declaration): Json => {
         {
           description: `Codes: ${codes.join(", ")}`,
           headers: {
-            ...(BEFORE_THE_KEY.has(status) ? { "X-Request-Id": header("RequestId") } : headersOf(declaration)),
+            ...refusalHeaders(declaration, status),
             ...(status === 429 || status === 503 ? { "Retry-After": header("RetryAfter") } : {}),
           },
           content: {
@@ -203,6 +232,13 @@ export const accessOf = (declaration: Declaration): string => {
   return `secret key, or restricted key with ${access}:${levelOf(declaration)}`
 }
 
+/** The same as a sentence. */
+const needOf = (declaration: Declaration): string => {
+  const who = accessOf(declaration)
+  if (declaration.access === "public") return "Needs no key."
+  return `Takes ${who.startsWith("any") ? "" : who.startsWith("a") ? "an " : "a "}${who}.`
+}
+
 const operationId = ({ method, path }: Declaration): string =>
   `${method.toLowerCase()}${path
     .split("/")
@@ -210,12 +246,15 @@ const operationId = ({ method, path }: Declaration): string =>
     .map((part) => part.replace(":", "by-").replace(/(^|[-_])(\w)/g, (_, __, letter: string) => letter.toUpperCase()))
     .join("")}`
 
-const operation = (declaration: Declaration): Json => ({
+const sandbox = (origin: string): Json => ({ url: `${origin}/sandbox/v1`, description: "Sandbox" })
+
+const operation = (declaration: Declaration, origin: string): Json => ({
   operationId: operationId(declaration),
   summary: declaration.summary,
   tags: [declaration.path.split("/")[1]],
-  description: `Takes a ${accessOf(declaration)}.${declaration.sandboxOnly === true ? " Sandbox only." : ""}${declaration.vertical === undefined ? "" : ` For accounts whose business type is ${declaration.vertical}.`}`,
+  description: `${needOf(declaration)}${declaration.sandboxOnly === true ? " Sandbox only." : ""}${declaration.vertical === undefined ? "" : ` For accounts whose business type is ${declaration.vertical}.`}`,
   ...(declaration.access === "public" ? { security: [] } : {}),
+  ...(declaration.sandboxOnly === true ? { servers: [sandbox(origin)] } : {}),
   parameters: [
     ...pathParameters(declaration.path).map((name) => ({
       name,
@@ -231,6 +270,7 @@ const operation = (declaration: Declaration): Json => ({
     ? {}
     : {
         requestBody: {
+          required: Array.isArray(jsonSchema(declaration.body).required),
           content: {
             "application/json": { schema: closed(jsonSchema(declaration.body)), example: declaration.example },
           },
@@ -246,11 +286,43 @@ const operation = (declaration: Declaration): Json => ({
   },
 })
 
+const signed = (name: string, description: string): Json => ({
+  name,
+  in: "header",
+  required: true,
+  description,
+  schema: { type: "string" },
+})
+
+/** What is sent to webhook endpoints (decisions I1 to I3). */
+const DELIVERY: Json = {
+  operationId: "deliverEvent",
+  summary: "An event is delivered to a webhook endpoint that is enabled for its type",
+  description:
+    "Signed as Standard Webhooks say: check the signature over `webhook-id.webhook-timestamp.body` with the endpoint's secret, byte for byte. Answer with any 2xx within 15 seconds; else it is sent again with the same ID after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h. Events of one object come in order of creation, unless an earlier one is in retry.",
+  tags: ["webhook-endpoints"],
+  security: [],
+  parameters: [
+    signed("webhook-id", "The event's ID: the same in each try, so that what comes twice is known by it"),
+    signed("webhook-timestamp", "When this try was signed, in seconds since 1970"),
+    signed("webhook-signature", "v1,<base64 HMAC-SHA256>, one for each secret that is live, with spaces between"),
+  ],
+  requestBody: {
+    required: true,
+    content: { "application/json": { schema: { $ref: "#/components/schemas/event" } } },
+  },
+  responses: {
+    "2XX": { description: "It arrived" },
+    "410": { description: "The endpoint is gone: it is disabled, and gets nothing more" },
+    default: { description: "It is sent again, no earlier than a Retry-After says" },
+  },
+}
+
 export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Json => {
   const paths: Record<string, Record<string, Json>> = {}
   for (const { declaration } of endpoints) {
     const path = pathTemplate(declaration.path)
-    paths[path] = { ...paths[path], [declaration.method.toLowerCase()]: operation(declaration) }
+    paths[path] = { ...paths[path], [declaration.method.toLowerCase()]: operation(declaration, origin) }
   }
   return {
     openapi: "3.1.0",
@@ -260,10 +332,7 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
       description: "Plans, customers, subscriptions and charges in NGN. Amounts are integers in kobo.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
-    servers: [
-      { url: `${origin}/sandbox/v1`, description: "Sandbox" },
-      { url: `${origin}/v1`, description: "Live" },
-    ],
+    servers: [sandbox(origin), { url: `${origin}/v1`, description: "Live" }],
     security: [{ apiKey: [] }],
     tags: [
       ...[...new Set(endpoints.map(({ declaration }) => declaration.path.split("/")[1]!))].map((name) => ({
@@ -278,6 +347,7 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
       { name: "callbacks", description: "What payment rails call" },
     ],
     paths: { ...paths, ...withoutKey(origin) },
+    webhooks: { event: { post: DELIVERY } },
     components: {
       securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "Authorization: Bearer <API_KEY>" } },
       headers: {
@@ -285,7 +355,10 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
         RateLimitLimit: { description: "Requests that a burst may have", schema: { type: "integer" } },
         RateLimitRemaining: { description: "Requests that may follow at once", schema: { type: "integer" } },
         RateLimitReset: { description: "Seconds until a whole burst may follow again", schema: { type: "integer" } },
-        RetryAfter: { description: "Seconds to wait before trying again", schema: { type: "integer" } },
+        RetryAfter: {
+          description: "Seconds to wait before trying again; of 429 with rate_limited alone",
+          schema: { type: "integer" },
+        },
         ServiceBillable: {
           description: "Whether the request counted",
           schema: { type: "string", enum: ["true", "false"] },

@@ -85,7 +85,9 @@ const outcome = (
 const pages = (origin: string): Readonly<Record<string, Json>> => {
   const link = [inPath("token", "The secret of the link, a password of its own")]
   const refusals = {
-    "400": refused("parameter_missing, parameter_invalid, parameter_unknown, json_invalid, content_type_invalid"),
+    "400": refused(
+      "parameter_missing, parameter_invalid, parameter_unknown, json_invalid, content_type_invalid, request_too_large",
+    ),
     "402": refused("card_declined"),
     "403": refused("origin_not_allowed, live_access_required"),
     "404": refused("resource_missing"),
@@ -158,8 +160,12 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         tag: "pages",
         parameters: link,
         responses: {
-          "200": plain("The plan", "application/json", data({ id: text, status: text }, ["id", "status"])),
-          "404": refused("resource_missing, feature_unavailable"),
+          "200": plain("The plan", "application/json", {
+            type: "object",
+            properties: { success: { const: true }, data: { $ref: "#/components/schemas/savings_plan" } },
+            required: ["success", "data"],
+          }),
+          "404": refused("resource_missing"),
           "410": plain("A page that says that it is cancelled", "text/html", text),
           "429": refused("rate_limited"),
         },
@@ -195,7 +201,6 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
             ["amount", "plan"],
           ),
           ...refusals,
-          "404": refused("resource_missing, feature_unavailable"),
           "422": refused(
             "savings_plan_state_invalid, charge_in_progress, amount_changed, test_clock_advancing, test_clock_not_ready",
           ),

@@ -26,8 +26,13 @@ export const textOrNull = (max: number) =>
     description: `a string of at most ${max} characters, or null`,
   })
 
+/** How the descriptions of references begin. */
+export const REFERENCE = "the ID of"
+
 export const id = (what: string) =>
-  Schema.String.check(Schema.isBetweenCodePoints(1, MAX_ID)).annotate({ description: `the ID of ${what}` })
+  Schema.String.annotate({ description: `${REFERENCE} ${what}` })
+    .check(Schema.isBetweenCodePoints(1, MAX_ID))
+    .annotate({ description: `${REFERENCE} ${what}` })
 
 export const integer = (minimum: number, maximum: number, what = "an integer") =>
   Schema.Int.check(Schema.isBetween({ minimum, maximum })).annotate({
@@ -100,7 +105,7 @@ export const metadataPatch = Schema.NullOr(
     Schema.makeFilter((value: object) => Object.values(value).filter((set) => set !== "").length <= MAX_METADATA_KEYS),
   ),
 ).annotate({
-  description: `${METADATA}, or null`,
+  description: `${METADATA}, or null; keys merge, an empty string removes one, and null clears all`,
 })
 
 /** The path of the first number that no double holds: `parseBody` gives Infinity for it. */

@@ -11,7 +11,7 @@ import type { Begun, Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import type { Failure } from "./failures.ts"
-import { horizon, settledPart, type Unsettled, unsettled, untilCommitted } from "./followed.ts"
+import { type Unsettled, unsettled, untilCommitted, upTo, writersOf } from "./followed.ts"
 import { type Claim, noteResource, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
@@ -123,10 +123,10 @@ const runRead = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Read<R>) {
     }),
   )
   if ("status" in first) return first
-  const committed = yield* untilCommitted(reading(run, horizon))
+  yield* untilCommitted(reading(run, writersOf(first)))
   return yield* reading(
     run,
-    Effect.flatMap(read, (returned) => render(run, settledPart(returned as Page<Json>, first, committed))),
+    Effect.flatMap(read, (returned) => render(run, upTo(returned as Page<Json>, first))),
   )
 })
 

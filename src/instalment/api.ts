@@ -223,7 +223,7 @@ export const instalmentApi = {
       "product_inactive",
       "instalment_too_small",
       "live_access_required",
-      "test_clock_advancing",
+      "test_clock_not_ready",
       "test_clock_full",
     ],
   }),

@@ -174,7 +174,7 @@ export const Summary = Struct({
     description: "What is left to pay on active and overdue plans, and what of it was missed; without fees",
   }),
   fulfilment: Struct({ readyToDeliver: Int, shipped: Int, delivered: Int }),
-  completionRate: Schema.Number.annotate({
+  completionRate: Schema.Finite.annotate({
     description: "The part of all plans that were ever paid on which are paid up, from 0 to 1",
   }),
   products: List(Struct(productFields)),

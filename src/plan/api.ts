@@ -33,10 +33,7 @@ const days = (max: number) =>
     .annotate({ description: `a list of at most ${MAX_DAYS_LISTED} integers from 1 to ${max}` })
 
 export const channels = Schema.Array(oneOf(CHANNELS))
-  .check(
-    Schema.isBetweenLength(1, 3),
-    Schema.makeFilter((list: ReadonlyArray<string>) => new Set(list).size === list.length),
-  )
+  .check(Schema.isBetweenLength(1, 3), Schema.isUnique())
   .annotate({ description: "a list of whatsapp, sms and email, each at most once, in order of preference" })
 
 const escalation = oneOf(ESCALATION_RULES)

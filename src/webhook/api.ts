@@ -89,11 +89,10 @@ const MAX_URL = 2048
 /** More than there are types of events. */
 const MAX_PATTERNS = 50
 
-const url = Schema.String.check(
-  Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)),
-).annotate({
-  description: `an address of at most ${MAX_URL} characters that begins with https:// (http:// only in the sandbox)`,
-})
+const URL_WORDS = `an address of at most ${MAX_URL} characters that begins with https:// (http:// only in the sandbox)`
+const url = Schema.String.annotate({ description: URL_WORDS })
+  .check(Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)))
+  .annotate({ description: URL_WORDS })
 
 const enabledEvents = Schema.Array(text(100))
   .check(Schema.isMinLength(1), Schema.isMaxLength(MAX_PATTERNS))
