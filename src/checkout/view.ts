@@ -82,16 +82,17 @@ const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession)
   const trialMs = (session.trial_days ?? 0) * DAY_MS
   const trialEndsAt = trialMs === 0 ? null : now + trialMs
   const cycle = plan.billing_cycle
+  const isEnding = subscription?.cancel_at_period_end ?? false
   return {
     plan: plan.name,
     description: plan.description,
     cycle,
     priceKobo: session.price_kobo!,
     quantity: subscription?.quantity ?? session.quantity!,
-    unitKobo: cycle === "per_delivery" ? null : plan.overage_per_unit_kobo,
+    unitKobo: cycle === "per_delivery" || isEnding ? null : plan.overage_per_unit_kobo,
     startsAt: now,
     trialEndsAt,
-    isEnding: subscription?.cancel_at_period_end ?? false,
+    isEnding,
     nextChargeAt: trialEndsAt ?? (cycle === "per_delivery" ? null : boundary(cycle, now, 1)),
   }
 }

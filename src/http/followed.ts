@@ -10,13 +10,13 @@ import type { Json } from "../json.ts"
 import { SECOND_MS } from "../time.ts"
 import type { Page } from "./Endpoint.ts"
 
-/** How long an ID may be made before it is committed: a statement of a request ends within that. */
-const YOUNG_MS = 15 * SECOND_MS
-/** Between the ID and the statement that writes it: from then on the database knows of it. */
+/** A statement of a request ends within that, and what it has written is committed. */
+const WRITTEN_WITHIN_MS = 15 * SECOND_MS
+/** Between an ID and the statement that writes it: from then on the database knows of it. */
 const IN_HAND_MS = 50
+/** The same in a transaction that has written something else before. */
+const ON_ITS_WAY_MS = 300
 const LOOK_EVERY_MS = 50
-/** A transaction that takes longer keeps nobody: none of ours does. */
-const LIMIT_MS = 3 * SECOND_MS
 
 /** A page that older objects may come in behind. */
 export interface Unsettled {
@@ -27,7 +27,7 @@ export interface Unsettled {
 /** Whether older objects may come in behind those of a page; undefined: none can. */
 export const unsettled = (returned: object): Unsettled | undefined => {
   const { followed } = returned as Partial<Page<Json>>
-  return followed !== undefined && isMadeSince(followed.newest, Date.now() - YOUNG_MS) ? followed : undefined
+  return followed !== undefined && isMadeSince(followed.newest, Date.now() - WRITTEN_WITHIN_MS) ? followed : undefined
 }
 
 /** The same page read again, as far as it went. */
@@ -36,25 +36,28 @@ export const upTo = (page: Page<Json>, { newest }: Unsettled): Page<Json> => {
   return { ...page, data, hasMore: page.hasMore || data.length < page.data.length }
 }
 
-/** The transactions that are writing a table. */
+/** Transactions that write, and whether they do so in the table. */
 export const writersOf = ({ table }: Unsettled) =>
   Effect.flatMap(
     SqlClient.SqlClient,
-    (sql) => sql<{ writer: string }>`
-      SELECT virtualtransaction AS writer FROM pg_locks
-      WHERE locktype = 'relation' AND relation = ${table}::text::regclass AND mode = 'RowExclusiveLock'
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    (sql) => sql<{ writer: string; here: boolean }>`
+      SELECT virtualtransaction AS writer, bool_or(locktype = 'relation') AS here FROM pg_locks
+      WHERE (locktype = 'relation' AND relation = ${table}::text::regclass AND mode = 'RowExclusiveLock'
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+        OR (locktype = 'transactionid' AND mode = 'ExclusiveLock')
+      GROUP BY virtualtransaction`,
   )
 
-/** Waits until those who write when it begins have committed, by looking again and again. */
-export const untilCommitted = Effect.fnUntraced(function* <E, R>(
-  look: Effect.Effect<ReadonlyArray<{ readonly writer: string }>, E, R>,
-) {
+type Writers = Effect.Success<ReturnType<typeof writersOf>>
+
+/** Waits until those who write the table when it begins have committed, or come to write it soon, by looking again and again. */
+export const untilCommitted = Effect.fnUntraced(function* <E, R>(look: Effect.Effect<Writers, E, R>) {
   yield* Effect.sleep(IN_HAND_MS)
   const begun = new Set((yield* look).map(({ writer }) => writer))
+  const since = performance.now()
+  const isLeft = ({ writer, here }: Writers[number]) =>
+    begun.has(writer) && (here || performance.now() - since < ON_ITS_WAY_MS)
   if (begun.size === 0) return
-  const wait = Effect.repeat(Effect.delay(look, LOOK_EVERY_MS), {
-    until: (now) => !now.some(({ writer }) => begun.has(writer)),
-  })
-  yield* Effect.timeoutOption(wait, LIMIT_MS)
+  const wait = Effect.repeat(Effect.delay(look, LOOK_EVERY_MS), { until: (now) => !now.some(isLeft) })
+  yield* Effect.timeoutOption(wait, WRITTEN_WITHIN_MS)
 })

@@ -102,6 +102,10 @@ export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> =>
   ...(declaration.method === "GET" ? OF_READS : OF_WRITES),
   ...(declaration.method === "POST" ? WITH_KEY : []),
   ...(declaration.codes ?? []),
+  // A clock that is broken refuses as one that moves does.
+  ...(declaration.codes?.includes("test_clock_advancing") && !declaration.codes.includes("test_clock_not_ready")
+    ? ["test_clock_not_ready" as const]
+    : []),
 ]
 
 const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
@@ -314,7 +318,9 @@ const DELIVERY: Json = {
   responses: {
     "2XX": { description: "It arrived" },
     "410": { description: "The endpoint is gone: it is disabled, and gets nothing more" },
-    default: { description: "It is sent again, no earlier than a Retry-After says" },
+    default: {
+      description: "It is sent again, unless it was the last try, no earlier than a Retry-After of up to 10 h says",
+    },
   },
 }
 

@@ -11,20 +11,18 @@ import { messagePage } from "../pages/says.ts"
 import type { InstalmentView } from "../pages/views.ts"
 import { day, tooLate } from "../pages/words.ts"
 import { answer, page, readFields, refusedPage, seeOther, wantsJson } from "../paying/page.ts"
-import { depositedKobo, type InstalmentPlanRow, instalmentPlans, renderInstalmentPlan } from "./plan.ts"
+import { Problem } from "../problem.ts"
+import { depositedKobo, type InstalmentPlanRow, instalmentPlans, refundKobo, renderInstalmentPlan } from "./plan.ts"
 import { cancelPlan } from "./plans.ts"
 import { type ReadPlan, readPlan } from "./read.ts"
 
-/** What goes back to the buyer who cancels (decision L6). */
-const refundKobo = ({ plan }: ReadPlan): number => Math.max(0, depositedKobo(plan) - plan.pending_fee_kobo)
-
-/** By when a plan that waits for it must have its first payment; null: it waits for none (decision L5). */
-export const beginBy = ({ status, created_at }: InstalmentPlanRow): number | null =>
-  status === "pending" ? created_at + PENDING_MS : null
+/** By when a plan that waits for it must have its first payment; null: it waits for none, or that is under way (decision L5). */
+export const beginBy = ({ status, created_at, paying_charge_id }: InstalmentPlanRow, now: number): number | null =>
+  status === "pending" && paying_charge_id === null && now < created_at + PENDING_MS ? created_at + PENDING_MS : null
 
 /** Why a plan is cancelled, where nobody asked for it. */
 const reasonOf = (plan: InstalmentPlanRow): string =>
-  depositedKobo(plan) === 0 && plan.cancelled_at! >= plan.created_at + PENDING_MS
+  depositedKobo(plan) === 0 && plan.cancelled_at === plan.created_at + PENDING_MS
     ? ", as no first payment had been made within a day"
     : ""
 
@@ -33,7 +31,7 @@ export const cancelledDocument = (read: ReadPlan): string => {
   const { plan, setting, charge } = read
   const { business, simulated } = setting
   const late = charge === undefined ? null : tooLate(charge, business)
-  const back = refundKobo(read)
+  const back = refundKobo(plan)
   const paid = depositedKobo(plan)
   return messagePage({
     business,
@@ -95,7 +93,7 @@ const viewOf = (read: ReadPlan, justPaid: boolean): InstalmentView => {
     dueKobo: isFlexible && missedKobo(savings) === 0 ? null : dueKobo(plan.mode, savings),
     dueAt: isFlexible ? plan.deadline_at : (next?.dueAt ?? plan.deadline_at),
     deadlineAt: plan.deadline_at,
-    beginBy: beginBy(plan),
+    beginBy: beginBy(plan, setting.now),
     schedule: isFlexible
       ? []
       : plan.instalments.map((one, n) => ({
@@ -127,11 +125,11 @@ const cancelDocument = (read: ReadPlan, hasChanged = false): string => {
     goods: plan.product_name,
     paidKobo: depositedKobo(plan),
     feeKobo: Math.min(plan.pending_fee_kobo, depositedKobo(plan)),
-    refundKobo: refundKobo(read),
+    refundKobo: refundKobo(plan),
     isPaying: plan.paying_charge_id !== null,
     hasChanged,
     // What it is confirmed by: another amount is another question.
-    action: `${path}/cancel?back=${refundKobo(read)}`,
+    action: `${path}/cancel?back=${refundKobo(plan)}`,
     backPath: path,
   })
 }
@@ -164,15 +162,16 @@ export const instalmentPageRoutes = [
         const token = request.parts[0]!
         // Refused where another site's page sends it.
         yield* readFields(request)
-        const read = yield* readPlan(token)
-        const { plan, path } = read
-        const seen = request.search.get("back")
-        if (isSaving(plan.state) && seen !== null && seen !== String(refundKobo(read)))
-          return page(422, cancelDocument(read, true))
+        const { plan, path } = yield* readPlan(token)
         const { writing } = yield* TenantDatabase
+        const cancelling = writing(tenantOf(plan), cancelPlan(token, request.search.get("back")))
         // Who sends it twice sees that it is cancelled.
-        if (plan.status !== "cancelled") yield* writing(tenantOf(plan), cancelPlan(token))
-        return seeOther(path)
+        if (plan.status === "cancelled") return seeOther(path)
+        return yield* Effect.catchIf(
+          Effect.as(cancelling, seeOther(path)),
+          (error) => error instanceof Problem && error.code === "amount_changed",
+          () => Effect.map(readPlan(token), (now) => page(422, cancelDocument(now, true))),
+        )
       }),
     },
     options,

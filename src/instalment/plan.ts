@@ -80,6 +80,9 @@ export const naira = (kobo: number): number => kobo / KOBO_OF_NAIRA
 /** What all payments came to, late fees included. */
 export const depositedKobo = ({ paid_kobo, fees_paid_kobo }: InstalmentPlanRow): number => paid_kobo + fees_paid_kobo
 
+/** What goes back to the buyer who cancels (decision L6). */
+export const refundKobo = (row: InstalmentPlanRow): number => Math.max(0, depositedKobo(row) - row.pending_fee_kobo)
+
 const isPaid = ({ status }: Instalment): boolean => status === "paid" || status === "paid_early"
 
 export const renderInstalmentPlan = (row: InstalmentPlanRow): typeof SavingsPlan.Type => {

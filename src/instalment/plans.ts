@@ -6,6 +6,7 @@ import { joinClocks, standingTime } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId, newPlanCode } from "../ids.ts"
+import { formatKobo } from "../money.ts"
 import { settingOf } from "../paying/setting.ts"
 import { parsePhone } from "../paying/submission.ts"
 import { invalid, problem } from "../problem.ts"
@@ -19,7 +20,7 @@ import { findByToken } from "./find.ts"
 import { InstalmentLinks } from "./InstalmentLinks.ts"
 import { type InstalmentCommand, moveAll } from "./move.ts"
 import { eventsOf } from "./outcome.ts"
-import { type InstalmentPlanRow, instalmentLifecycle, instalmentPlans, naira } from "./plan.ts"
+import { type InstalmentPlanRow, instalmentLifecycle, instalmentPlans, naira, refundKobo } from "./plan.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
 
 const phoneOf = ({ phone: given }: PlanCreate["buyer"]) => {
@@ -193,8 +194,11 @@ export const deliverPlan = Effect.fn("instalment.deliver")(function* (tenant: Te
   return yield* moveOne(row, { type: "deliver", at: now })
 })
 
-/** Cancels a plan for its buyer. A payment that is under way and arrives later is owed back (decision E15). */
-export const cancelPlan = Effect.fn("instalment.cancel")(function* (token: string) {
+/**
+ * Cancels a plan for its buyer, `seen`: where no other amount goes back than the one (kobo) that was shown. A payment that is under way and
+ * arrives later is owed back (decision E15).
+ */
+export const cancelPlan = Effect.fn("instalment.cancel")(function* (token: string, seen: string | null = null) {
   const found = yield* findByToken(token)
   const { row, now } = yield* lockPlan(found, found.id)
   if (!isSaving(row.state))
@@ -203,6 +207,8 @@ export const cancelPlan = Effect.fn("instalment.cancel")(function* (token: strin
         ? "The plan is cancelled already."
         : `The plan is ${row.status}: everything is paid, and it cannot be cancelled any more.`,
     )
+  if (seen !== null && seen !== String(refundKobo(row)))
+    return yield* problem("amount_changed", `What goes back has changed: it is ${formatKobo(refundKobo(row))} now.`)
   const plan = yield* moveOne(row, { type: "cancel", at: now })
   return { plan, product: yield* products.get(found, row.product_id) }
 })

@@ -81,7 +81,7 @@ const formPage = (read: ReadPlan, state: FormState): string => {
     paidKobo: plan.paid_kobo,
     targetKobo: plan.target_kobo,
     feeKobo: plan.pending_fee_kobo,
-    beginBy: beginBy(plan),
+    beginBy: beginBy(plan, setting.now),
     due: dueInWords(read),
     backPath: path,
     form: formOf(`${path}/pay`, given, state),

@@ -39,7 +39,9 @@ export const checkoutPage = (view: CheckoutView): string => {
   const { offer, business, simulated, form, cancelUrl, alsoCharged, saves } = view
   const offersTests = simulated && form.takesCards && !form.asksOtp
   const below =
-    offer === null ? [saving(business, alsoCharged.length > 0, saves)] : [renewal(business, offer), statement(business)]
+    offer === null
+      ? [saving(business, alsoCharged.length > 0 || !form.takesCards, saves)]
+      : [renewal(business, offer), statement(business)]
   const title = titleOf(offer)
   return layout(
     { business, simulated, testCards: offersTests, title: titled(title, form), width: "wide", script: true },

@@ -33,7 +33,9 @@ export const paymentLinkPage = (view: PaymentLinkView): string => {
   const offersTests = simulated && form.takesCards && !form.asksOtp
   const title = owed.length === 0 ? "Nothing to pay" : `${formatKobo(total)} to pay`
   const below =
-    form.purpose === "save" ? [saving(business, alsoCharged.length > 0, saves)] : [kept(business), statement(business)]
+    form.purpose === "save"
+      ? [saving(business, alsoCharged.length > 0 || !form.takesCards, saves)]
+      : [kept(business), statement(business)]
   return layout(
     { business, simulated, testCards: offersTests, title: titled(title, form), width: "wide", script: true },
     html`${errorSummary(view)}${remark !== null && html`<p class="notice" role="status">${remark}</p>`}

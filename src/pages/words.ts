@@ -35,6 +35,8 @@ const counted = (count: number, one: string): string => `${count} ${one}${count 
 /** What an offer costs and from when, in a sentence or two. */
 export const terms = (offer: Offer): string => {
   const often = `${price(offer)} ${every(offer.cycle)}`
+  if (offer.trialEndsAt === null && offer.isEnding)
+    return `${price(offer)}, from ${day(offer.startsAt)}${offer.nextChargeAt === null ? "" : ` to ${day(offer.nextChargeAt)}`}`
   if (offer.trialEndsAt === null) return `${often}, from ${day(offer.startsAt)}`
   const length = counted(Math.round((offer.trialEndsAt - offer.startsAt) / DAY_MS), "day")
   const free = `Free until ${day(offer.trialEndsAt)} (${length}).`
@@ -64,7 +66,7 @@ const later = ({ cycle, trialEndsAt, nextChargeAt, isEnding }: Offer): string =>
 export const renewal = (business: string, offer: Offer): string =>
   `${later(offer)} To cancel, contact ${business}: nothing more is charged then, and what was paid is not refunded by itself.`
 
-/** What happens to a payment method that is only saved. */
+/** What happens to a payment method that is only saved. `chargesNow`: something is, if only to check it (decision P8). */
 export const saving = (business: string, chargesNow: boolean, saves: Saves): string => {
   const until = `until you ask ${business} to remove it.`
   const use =

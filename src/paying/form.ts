@@ -2,7 +2,7 @@
 import type { PaymentForm } from "../pages/views.ts"
 import { asksForCode, type Declined, declineInWords } from "./declines.ts"
 import { newSubmissionNumber } from "./page.ts"
-import type { Fault, TypedFields } from "./submission.ts"
+import type { Fault, Fields, TypedFields } from "./submission.ts"
 
 /** What a form shows beside what it always does. */
 export interface FormState {
@@ -49,9 +49,9 @@ export const faultsShown = (faults: ReadonlyArray<Fault>): Pick<FormState, "erro
   errors: faults.map(({ field, problem: { message } }) => ({ field, message })),
 })
 
-/** The saved payment method that was ticked stays so. */
-export const tickedOf = (methodId: string | null): Pick<FormState, "chosen"> =>
-  methodId === null ? {} : { chosen: methodId }
+/** The payment method that the buyer had ticked stays so; one whose card was typed does not become it. */
+export const tickedOf = ({ payment_method: ticked }: Fields): Pick<FormState, "chosen"> =>
+  ticked === undefined ? {} : { chosen: ticked }
 
 /** After a decline: a one-time code is asked for with everything else kept. */
 export const declineShown = (declined: Declined, methodId: string | null): FormState =>
@@ -63,4 +63,4 @@ export const declineShown = (declined: Declined, methodId: string | null): FormS
           ? { errors: [{ field: "otp", message: declineInWords(declined) }] }
           : {}),
       }
-    : { refusal: declineInWords(declined), ...tickedOf(methodId) }
+    : { refusal: declineInWords(declined) }

@@ -135,10 +135,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     if (standing.kind === "under_way")
       return json ? yield* underWay(standing.since) : seeOther(`${pathOf(request)}/return`)
     if (json) return yield* firstFault(faults, fields)
-    const code =
-      fields.otp === undefined
-        ? tickedOf(fields.payment_method ?? null)
-        : { asksOtp: true, chosen: fields.payment_method ?? "" }
+    const code = fields.otp === undefined ? tickedOf(fields) : { asksOtp: true, chosen: fields.payment_method ?? "" }
     return yield* shown(found, { ...faultsShown(faults), ...code, typed: typedFields(fields) }, 400)
   })
 
@@ -167,7 +164,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     if (ended.kind === "busy") return seeOther(`${pathOf(request)}/return`)
     const now = yield* find(request)
     if (ended.kind === "too_late") return yield* shown(now, {}, 422)
-    return yield* shown(now, { ...declineShown(ended, methodId), typed: typedFields(fields) }, 402)
+    return yield* shown(now, { ...tickedOf(fields), ...declineShown(ended, methodId), typed: typedFields(fields) }, 402)
   })
 
   /** The form again, where a refusal is one that the buyer can mend in it. */
@@ -179,7 +176,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
   ) {
     const typed = typedFields(fields)
     const again = (state: FormState) =>
-      Effect.flatMap(find(request), (now) => shown(now, { ...tickedOf(methodId), ...state, typed }, refusal.status))
+      Effect.flatMap(find(request), (now) => shown(now, { ...tickedOf(fields), ...state, typed }, refusal.status))
     if (refusal.code === "card_declined") {
       const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: 0 }
       return yield* again(declineShown({ code: refusal.failureCode ?? "", ...nothing }, methodId))

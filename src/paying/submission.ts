@@ -108,13 +108,22 @@ const readEmail = ({ email }: Fields): string | null | Problem => {
 
 const isPhone = Schema.is(phoneNumber)
 
+const e164 = (text: string) => {
+  const parsed = parsePhoneNumberFromString(text, "NG")
+  return parsed?.isPossible() === true && isPhone(parsed.number) ? parsed : undefined
+}
+
 /**
- * A phone number in E.164 form; undefined where a text is none. Local forms such as 0803 123 4567 are Nigerian (decision C5), and 00 begins an
- * international one.
+ * A phone number in E.164 form; undefined where a text is none. Local forms such as 0803 123 4567 are Nigerian (decision C5). An international
+ * one begins with +, with 00 or, as dialled from Nigeria, with 009: what is a real number by both is none.
  */
 export const parsePhone = (text: string): string | undefined => {
-  const parsed = parsePhoneNumberFromString(text.trim().replace(/^00/, "+"), "NG")
-  return parsed?.isPossible() === true && isPhone(parsed.number) ? parsed.number : undefined
+  const typed = text.trim()
+  if (!typed.startsWith("00")) return e164(typed)?.number
+  const read = [typed.replace("00", "+"), ...(typed.startsWith("009") ? [typed.replace("009", "+")] : [])].map(e164)
+  const found = read.filter((one) => one !== undefined)
+  const [only, ...others] = found.length > 1 ? found.filter((one) => one.isValid()) : found
+  return others.length === 0 ? only?.number : undefined
 }
 
 const readPhone = ({ phone = "" }: Fields): string | null | Problem =>

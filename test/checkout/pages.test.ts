@@ -398,6 +398,9 @@ describe("details of a buyer whom nobody knows", () => {
     // As it is dialled abroad.
     ["00234 803 123 4567", "+2348031234567"],
     ["00442079460958", "+442079460958"],
+    ["009 234 803 123 4567", "+2348031234567"],
+    ["009 44 20 7946 0958", "+442079460958"],
+    ["0092 21 3568 1234", "+922135681234"],
     ["", null],
   ])("have the phone number %s as %s", async (phone, expected) => {
     const { id, url } = await createSession(api, { mode: "setup" })

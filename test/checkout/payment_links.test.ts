@@ -428,6 +428,36 @@ describe("where nothing is owed", () => {
     expect([charge.status, charge.payment_method.brand]).toEqual(["succeeded", "mastercard"])
   })
 
+  it("what else is owed is announced, and told of where the method that was saved was declined for it", async () => {
+    const { clock, customer, link } = await paidUp(false)
+    const plan = await createPlan(api, { name: "Pool", amount: 300_000, billing_cycle: "daily" })
+    const body = { customer, plan, payment_method: "pm_test_success_then_do_not_honor" }
+    data(await api.post("/subscriptions", body), 201)
+    await advance(api, clock, "2025-01-02T12:00:00Z")
+    const notice = "₦3,000.00 that you owe for Pool is charged to this payment method now as well."
+    expect(markup(await open(link))).toContain(notice)
+    const sent = await submitForm(link, { payment_method: "pm_test_do_not_honor", amount: "0" })
+    expect(sent.status).toBe(303)
+    const said = markup(await open(`${link}?saved`))
+    expect(said).toContain(
+      "Your payment method is saved. It is used from now on. ₦3,000.00 that you owe is not paid with it.",
+    )
+    // While an attempt at it is under way, it is not announced again.
+    data(await pay(await nudge(api, customer), "pm_test_bank_account", { amount: 300_000 }))
+    expect(markup(await open(link))).not.toContain("that you owe for Pool")
+    await advance(api, clock, "2025-01-02T14:00:00Z")
+  })
+
+  it("says what a method is saved for", async () => {
+    for (const [own, says] of [
+      [true, "Later payments for Gym are charged to this payment method"],
+      [false, "Later payments to Fit Lagos are charged to this payment method"],
+    ] as const) {
+      const { link } = await paidUp(own)
+      expect(markup(await open(link))).toContain(says)
+    }
+  })
+
   it("a method that asks for a code is saved with the right one only", async () => {
     const { id, link } = await paidUp(true)
     for (const [fields, code] of [

@@ -379,7 +379,7 @@ describe("lists", () => {
         .run(
           (sql) => sql`
             SELECT 1 FROM pg_stat_activity
-            WHERE datname = current_database() AND ltrim(query, E' \n') LIKE 'SELECT virtualtransaction AS writer %'`,
+            WHERE datname = current_database() AND ltrim(query, E' \n') LIKE 'SELECT virtualtransaction AS writer%'`,
         )
         .then(([row]) => row),
     )

@@ -75,6 +75,7 @@ describe("an offer", () => {
     expect(renewal("Iron Gym", { ...OFFER, isEnding: true })).toBe(
       `It ends by itself on 3 April 2027, and nothing more is charged. ${END}`,
     )
+    expect(terms({ ...OFFER, isEnding: true })).toBe("₦5,000.00, from 3 March 2027 to 3 April 2027")
     expect(terms({ ...TRIAL, isEnding: true })).toBe("Free until 17 March 2027 (14 days).")
     expect(renewal("Iron Gym", DELIVERY)).toBe(`You are charged again for each delivery, until it is cancelled. ${END}`)
     expect(renewal("Iron Gym", { ...DELIVERY, trialEndsAt: TRIAL.trialEndsAt })).toBe(
