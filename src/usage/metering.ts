@@ -86,6 +86,8 @@ const writeReads = Effect.fnUntraced(function* (reads: Reads) {
     JOIN account a ON a.id = r.account_id WHERE ${staysHere(sql, "r")}
     ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET read_requests = u.read_requests + excluded.read_requests, updated_at = now()`.pipe(
     Effect.onExit((exit) => Effect.sync(() => reads.left(Exit.isSuccess(exit)))),
+    // Stopped in between they would be written down, and taken again.
+    Effect.uninterruptible,
   )
 })
 
