@@ -4,6 +4,8 @@ import type { Json } from "../json.ts"
 import { CATALOGUE, type ProblemCode } from "../problem.ts"
 import { levelOf } from "./access.ts"
 import { type Declaration, takesCell } from "./Endpoint.ts"
+import { codesOf } from "./openapiCodes.ts"
+import { COMPONENTS, DELIVERY, SCHEMAS } from "./openapiComponents.ts"
 import { withoutKey } from "./openapiWithoutKey.ts"
 import { REFERENCE } from "./parameters.ts"
 import { exampleId, exampleOf, nameOf } from "./response.ts"
@@ -12,47 +14,6 @@ import { pathParameters, pathTemplate } from "./routes.ts"
 /** What documents are made from. */
 export interface Declared {
   readonly declaration: Declaration
-}
-
-const EVERYWHERE: ReadonlyArray<ProblemCode> = [
-  "https_required",
-  "key_missing",
-  "key_invalid",
-  "key_revoked",
-  "rate_limited",
-  "too_many_in_flight",
-  "parameter_unknown",
-  "request_malformed",
-  "request_timeout",
-  "internal_error",
-  "service_unavailable",
-]
-const WITH_ACCOUNT_KEY: ReadonlyArray<ProblemCode> = ["key_expired", "key_environment_mismatch", "live_access_required"]
-const OF_READS: ReadonlyArray<ProblemCode> = ["parameter_invalid", "query_too_slow"]
-const OF_WRITES: ReadonlyArray<ProblemCode> = [
-  "content_type_invalid",
-  "json_invalid",
-  "request_too_large",
-  "parameter_missing",
-  "parameter_invalid",
-  "reset_in_progress",
-  "lock_timeout",
-  "account_moving",
-]
-const WITH_KEY: ReadonlyArray<ProblemCode> = [
-  "idempotency_key_reused",
-  "idempotency_request_in_progress",
-  "idempotency_response_not_kept",
-]
-
-/** The refusals of keys that may not call an endpoint. */
-const accessCodes = ({ access }: Declaration): ReadonlyArray<ProblemCode> => {
-  if (access === "public") return []
-  if (access === "administrator")
-    return ["administrator_key_required", "secret_key_required", "key_environment_mismatch"]
-  if (access === "publishable") return WITH_ACCOUNT_KEY
-  if (access === "secret" || access === "any") return [...WITH_ACCOUNT_KEY, "secret_key_required"]
-  return [...WITH_ACCOUNT_KEY, "secret_key_required", "insufficient_scope"]
 }
 
 /** A schema as JSON Schema; one that has a name stands in the document's definitions. */
@@ -91,22 +52,6 @@ const statusesOf = (declaration: Declaration, code: ProblemCode): ReadonlyArray<
         ...(declaration.path.includes(":") ? [CATALOGUE[code].status] : []),
         ...(refersToObjects(declaration) ? [400] : []),
       ]
-
-/** What no request without a key is refused for. */
-const isOfKeys = (code: ProblemCode): boolean => code.startsWith("key_")
-
-export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> => [
-  ...(declaration.access === "public" ? EVERYWHERE.filter((code) => !isOfKeys(code)) : EVERYWHERE),
-  ...accessCodes(declaration),
-  ...(declaration.vertical === undefined ? [] : ["feature_unavailable" as const]),
-  ...(declaration.method === "GET" ? OF_READS : OF_WRITES),
-  ...(declaration.method === "POST" ? WITH_KEY : []),
-  ...(declaration.codes ?? []),
-  // A clock that is broken refuses as one that moves does.
-  ...(declaration.codes?.includes("test_clock_advancing") && !declaration.codes.includes("test_clock_not_ready")
-    ? ["test_clock_not_ready" as const]
-    : []),
-]
 
 const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
 
@@ -290,40 +235,6 @@ const operation = (declaration: Declaration, origin: string): Json => ({
   },
 })
 
-const signed = (name: string, description: string): Json => ({
-  name,
-  in: "header",
-  required: true,
-  description,
-  schema: { type: "string" },
-})
-
-/** What is sent to webhook endpoints (decisions I1 to I3). */
-const DELIVERY: Json = {
-  operationId: "deliverEvent",
-  summary: "An event is delivered to a webhook endpoint that is enabled for its type",
-  description:
-    "Signed as Standard Webhooks say: check the signature over `webhook-id.webhook-timestamp.body` with the endpoint's secret, byte for byte. Answer with any 2xx within 15 seconds; else it is sent again with the same ID after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h. Events of one object come in order of creation, unless an earlier one is in retry.",
-  tags: ["webhook-endpoints"],
-  security: [],
-  parameters: [
-    signed("webhook-id", "The event's ID: the same in each try, so that what comes twice is known by it"),
-    signed("webhook-timestamp", "When this try was signed, in seconds since 1970"),
-    signed("webhook-signature", "v1,<base64 HMAC-SHA256>, one for each secret that is live, with spaces between"),
-  ],
-  requestBody: {
-    required: true,
-    content: { "application/json": { schema: { $ref: "#/components/schemas/event" } } },
-  },
-  responses: {
-    "2XX": { description: "It arrived" },
-    "410": { description: "The endpoint is gone: it is disabled, and gets nothing more" },
-    default: {
-      description: "It is sent again, unless it was the last try, no earlier than a Retry-After of up to 10 h says",
-    },
-  },
-}
-
 export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Json => {
   const paths: Record<string, Record<string, Json>> = {}
   for (const { declaration } of endpoints) {
@@ -355,76 +266,12 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
     paths: { ...paths, ...withoutKey(origin) },
     webhooks: { event: { post: DELIVERY } },
     components: {
-      securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "Authorization: Bearer <API_KEY>" } },
-      headers: {
-        RequestId: { description: "The request's ID; errors carry it as request_id", schema: { type: "string" } },
-        RateLimitLimit: { description: "Requests that a burst may have", schema: { type: "integer" } },
-        RateLimitRemaining: { description: "Requests that may follow at once", schema: { type: "integer" } },
-        RateLimitReset: { description: "Seconds until a whole burst may follow again", schema: { type: "integer" } },
-        RetryAfter: {
-          description: "Seconds to wait before trying again; of 429 with rate_limited alone",
-          schema: { type: "integer" },
-        },
-        ServiceBillable: {
-          description: "Whether the request counted",
-          schema: { type: "string", enum: ["true", "false"] },
-        },
-        ServiceWriteUsage: { description: "Writes counted this month, this one included", schema: { type: "integer" } },
-        ServiceWriteLimit: { description: "Writes that the plan includes, or unlimited", schema: { type: "string" } },
-        ServiceUsagePeriodEnd: { description: "When the month ends", schema: { type: "string", format: "date-time" } },
-        IdempotentReplayed: {
-          description: "true where the response is that of an earlier request with the same Idempotency-Key",
-          schema: { type: "string", enum: ["true"] },
-        },
-      },
-      parameters: {
-        IdempotencyKey: {
-          name: "Idempotency-Key",
-          in: "header",
-          description: "A retry with the same key and body gets the first response (kept 24 hours)",
-          schema: { type: "string", maxLength: 255 },
-        },
-        Cell: {
-          name: "cell",
-          in: "query",
-          description:
-            "The cell that the account lives in, where there is more than one: neither the caller's key nor the address says it",
-          schema: { type: "string", pattern: "^[0-9A-Za-z]{2}$" },
-        },
-      },
+      ...COMPONENTS,
       schemas: {
         ...Object.fromEntries(
           endpoints.map(({ declaration: { success } }) => [nameOf(success), withoutExamples(jsonSchema(success))]),
         ),
-        list_meta: {
-          type: "object",
-          properties: {
-            has_more: { type: "boolean" },
-            next_cursor: { type: ["string", "null"] },
-            limit: { type: "integer" },
-          },
-          required: ["has_more", "next_cursor", "limit"],
-        },
-        error: {
-          type: "object",
-          properties: {
-            success: { const: false },
-            error: {
-              type: "object",
-              properties: {
-                type: { type: "string", enum: [...new Set(Object.values(CATALOGUE).map(({ type }) => type))] },
-                code: { type: "string", enum: Object.keys(CATALOGUE) },
-                message: { type: "string" },
-                failure_code: { type: "string", description: "Of card_declined: why" },
-                param: { type: ["string", "null"] },
-                request_id: { type: "string" },
-                doc_url: { type: "string", format: "uri" },
-              },
-              required: ["type", "code", "message", "param", "request_id", "doc_url"],
-            },
-          },
-          required: ["success", "error"],
-        },
+        ...SCHEMAS,
       },
     },
   }

@@ -1,0 +1,60 @@
+/** The codes that the OpenAPI document lists for an operation: its own, and those that every one of its kind may be refused with. */
+import type { ProblemCode } from "../problem.ts"
+import type { Declaration } from "./Endpoint.ts"
+
+const EVERYWHERE: ReadonlyArray<ProblemCode> = [
+  "https_required",
+  "key_missing",
+  "key_invalid",
+  "key_revoked",
+  "rate_limited",
+  "too_many_in_flight",
+  "parameter_unknown",
+  "request_malformed",
+  "request_timeout",
+  "internal_error",
+  "service_unavailable",
+]
+const WITH_ACCOUNT_KEY: ReadonlyArray<ProblemCode> = ["key_expired", "key_environment_mismatch", "live_access_required"]
+const OF_READS: ReadonlyArray<ProblemCode> = ["parameter_invalid", "query_too_slow"]
+const OF_WRITES: ReadonlyArray<ProblemCode> = [
+  "content_type_invalid",
+  "json_invalid",
+  "request_too_large",
+  "parameter_missing",
+  "parameter_invalid",
+  "reset_in_progress",
+  "lock_timeout",
+  "account_moving",
+]
+const WITH_KEY: ReadonlyArray<ProblemCode> = [
+  "idempotency_key_reused",
+  "idempotency_request_in_progress",
+  "idempotency_response_not_kept",
+]
+
+/** The refusals of keys that may not call an endpoint. */
+const accessCodes = ({ access }: Declaration): ReadonlyArray<ProblemCode> => {
+  if (access === "public") return []
+  if (access === "administrator")
+    return ["administrator_key_required", "secret_key_required", "key_environment_mismatch"]
+  if (access === "publishable") return WITH_ACCOUNT_KEY
+  if (access === "secret" || access === "any") return [...WITH_ACCOUNT_KEY, "secret_key_required"]
+  return [...WITH_ACCOUNT_KEY, "secret_key_required", "insufficient_scope"]
+}
+
+/** What no request without a key is refused for. */
+const isOfKeys = (code: ProblemCode): boolean => code.startsWith("key_")
+
+export const codesOf = (declaration: Declaration): ReadonlyArray<ProblemCode> => [
+  ...(declaration.access === "public" ? EVERYWHERE.filter((code) => !isOfKeys(code)) : EVERYWHERE),
+  ...accessCodes(declaration),
+  ...(declaration.vertical === undefined ? [] : ["feature_unavailable" as const]),
+  ...(declaration.method === "GET" ? OF_READS : OF_WRITES),
+  ...(declaration.method === "POST" ? WITH_KEY : []),
+  ...(declaration.codes ?? []),
+  // A clock that is broken refuses as one that moves does.
+  ...(declaration.codes?.includes("test_clock_advancing") && !declaration.codes.includes("test_clock_not_ready")
+    ? ["test_clock_not_ready" as const]
+    : []),
+]

@@ -1,0 +1,111 @@
+/** What the OpenAPI document's operations share, whatever is declared; and what is sent to webhook endpoints. */
+import type { Json } from "../json.ts"
+import { CATALOGUE } from "../problem.ts"
+
+/** All but the schemas. */
+export const COMPONENTS = {
+  securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "Authorization: Bearer <API_KEY>" } },
+  headers: {
+    RequestId: { description: "The request's ID; errors carry it as request_id", schema: { type: "string" } },
+    RateLimitLimit: { description: "Requests that a burst may have", schema: { type: "integer" } },
+    RateLimitRemaining: { description: "Requests that may follow at once", schema: { type: "integer" } },
+    RateLimitReset: { description: "Seconds until a whole burst may follow again", schema: { type: "integer" } },
+    RetryAfter: {
+      description: "Seconds to wait before trying again; of 429 with rate_limited alone",
+      schema: { type: "integer" },
+    },
+    ServiceBillable: {
+      description: "Whether the request counted",
+      schema: { type: "string", enum: ["true", "false"] },
+    },
+    ServiceWriteUsage: { description: "Writes counted this month, this one included", schema: { type: "integer" } },
+    ServiceWriteLimit: { description: "Writes that the plan includes, or unlimited", schema: { type: "string" } },
+    ServiceUsagePeriodEnd: { description: "When the month ends", schema: { type: "string", format: "date-time" } },
+    IdempotentReplayed: {
+      description: "true where the response is that of an earlier request with the same Idempotency-Key",
+      schema: { type: "string", enum: ["true"] },
+    },
+  },
+  parameters: {
+    IdempotencyKey: {
+      name: "Idempotency-Key",
+      in: "header",
+      description: "A retry with the same key and body gets the first response (kept 24 hours)",
+      schema: { type: "string", maxLength: 255 },
+    },
+    Cell: {
+      name: "cell",
+      in: "query",
+      description:
+        "The cell that the account lives in, where there is more than one: neither the caller's key nor the address says it",
+      schema: { type: "string", pattern: "^[0-9A-Za-z]{2}$" },
+    },
+  },
+} as const satisfies Json
+
+/** The schemas that no endpoint declares. */
+export const SCHEMAS: Json = {
+  list_meta: {
+    type: "object",
+    properties: {
+      has_more: { type: "boolean" },
+      next_cursor: { type: ["string", "null"] },
+      limit: { type: "integer" },
+    },
+    required: ["has_more", "next_cursor", "limit"],
+  },
+  error: {
+    type: "object",
+    properties: {
+      success: { const: false },
+      error: {
+        type: "object",
+        properties: {
+          type: { type: "string", enum: [...new Set(Object.values(CATALOGUE).map(({ type }) => type))] },
+          code: { type: "string", enum: Object.keys(CATALOGUE) },
+          message: { type: "string" },
+          failure_code: { type: "string", description: "Of card_declined: why" },
+          param: { type: ["string", "null"] },
+          request_id: { type: "string" },
+          doc_url: { type: "string", format: "uri" },
+        },
+        required: ["type", "code", "message", "param", "request_id", "doc_url"],
+      },
+    },
+    required: ["success", "error"],
+  },
+}
+
+const signed = (name: string, description: string): Json => ({
+  name,
+  in: "header",
+  required: true,
+  description,
+  schema: { type: "string" },
+})
+
+/** What is sent to webhook endpoints (decisions I1 to I3). */
+export const DELIVERY: Json = {
+  operationId: "deliverEvent",
+  summary: "An event is delivered to a webhook endpoint that is enabled for its type",
+  description:
+    "Signed as Standard Webhooks say: check the signature over `webhook-id.webhook-timestamp.body` with the endpoint's secret, byte for byte. Answer with any 2xx within 15 seconds; else it is sent again with the same ID after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h. Events of one object come in order of creation, unless an earlier one is in retry.",
+  tags: ["webhook-endpoints"],
+  security: [],
+  parameters: [
+    signed("webhook-id", "The event's ID: the same in each try, so that what comes twice is known by it"),
+    signed("webhook-timestamp", "When this try was signed, in seconds since 1970"),
+    signed("webhook-signature", "v1,<base64 HMAC-SHA256>, one for each secret that is live, with spaces between"),
+  ],
+  requestBody: {
+    required: true,
+    content: { "application/json": { schema: { $ref: "#/components/schemas/event" } } },
+  },
+  responses: {
+    "2XX": { description: "It arrived" },
+    "410": { description: "The endpoint is gone: it is disabled, and gets nothing more" },
+    default: {
+      description: "It is sent again, unless it was the last try, no earlier than a Retry-After of up to 10 h says",
+    },
+  },
+}
