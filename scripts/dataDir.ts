@@ -1,4 +1,4 @@
-/** A DATA_DIR for a run of the demo, a benchmark or the tests: nothing of it is left afterwards. */
+/** A DATA_DIR for a run of the demo, the examples, a benchmark or the tests: nothing of it is left afterwards. */
 import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"

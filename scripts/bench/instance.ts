@@ -1,11 +1,10 @@
-/** A private instance for a benchmark: an embedded Postgres of its own, gone afterwards. */
+/** A private instance for a benchmark: a Postgres of its own, gone afterwards. */
 import { parseArgs } from "node:util"
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { onDatabase, poolLayer } from "../../src/db/database.ts"
-import { useEmbeddedServer } from "../../src/db/embedded.ts"
 import { migrate } from "../../src/db/migrate.ts"
-import { temporaryDataDir } from "../dataDir.ts"
+import { startTemporaryPostgres } from "../postgres.ts"
 
 export interface Instance {
   /** A database of that name; a copy of `template` where given. */
@@ -18,28 +17,23 @@ const run = <A, E>(url: Redacted.Redacted<string>, program: Effect.Effect<A, E, 
   Effect.runPromise(Effect.provide(program, poolLayer(url, 2)))
 
 export const startInstance = async (): Promise<Instance> => {
-  const dataDir = temporaryDataDir("bench")
-  const server = await useEmbeddedServer(dataDir.path)
-  const admin = onDatabase(server.url, "postgres")
+  const { url: own, end } = await startTemporaryPostgres("bench")
+  const admin = onDatabase(own, "postgres")
   const statement = (text: string) =>
     run(
       admin,
       Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(text).unprepared),
     )
-  const stop = () => {
-    server.release()
-    dataDir.remove()
-  }
-  process.once("exit", stop)
+  process.once("exit", end)
   return {
     database: async (name, template) => {
       await statement(`CREATE DATABASE ${name}${template === undefined ? "" : ` TEMPLATE ${template}`}`)
-      const url = onDatabase(server.url, name)
+      const url = onDatabase(own, name)
       if (template === undefined) await run(url, migrate)
       return url
     },
     drop: async (name) => void (await statement(`DROP DATABASE ${name} WITH (FORCE)`)),
-    stop,
+    stop: end,
   }
 }
 

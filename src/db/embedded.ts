@@ -280,13 +280,14 @@ const users = (dataDir: string): ReadonlyArray<number> => {
 }
 
 /**
- * The server of this DATA_DIR, started where it does not run yet. Safe to call from several processes at once.
+ * The server of this DATA_DIR, started where it does not run yet. Safe to call from several processes at once. `programs` is the folder of
+ * another Postgres's programs, which the account that runs the server can read.
  * Fails with {@link ConfigProblem}: one line that says what to change.
  */
-export const useEmbeddedServer = async (dataDir: string): Promise<EmbeddedServer> => {
+export const useEmbeddedServer = async (dataDir: string, programs?: string): Promise<EmbeddedServer> => {
   createDataDir(dataDir)
   const account = serverAccount()
-  const bin = join(binaries(account), "bin")
+  const bin = programs ?? join(binaries(account), "bin")
   const lock = join(dataDir, "lock")
   const mine = join(dataDir, "users", String(process.pid))
   await lockWithin(lock)

@@ -11,13 +11,23 @@ import { CATALOGUE } from "../problem.ts"
 import { accessOf, type Declared, openApi } from "./openapi.ts"
 import { pathTemplate } from "./routes.ts"
 
-export interface Document {
-  readonly response: HttpServerResponse.HttpServerResponse
+type Response = HttpServerResponse.HttpServerResponse
+export type Document = () => Response
+
+/** Made when it is first asked for, since few processes are asked for all of them. */
+const document = (make: () => Response): Document => {
+  let made: Response | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
 }
 
-const page = (text: string, headers: Readonly<Record<string, string>>): Document => ({
-  response: HttpServerResponse.text(text, { contentType: "text/html; charset=utf-8", headers }),
-})
+const page = (text: () => string, headers: Readonly<Record<string, string>>): Document =>
+  document(() => HttpServerResponse.text(text(), { contentType: "text/html; charset=utf-8", headers }))
+
+const file = (text: () => string, contentType: string, headers: Readonly<Record<string, string>> = {}): Document =>
+  document(() => HttpServerResponse.text(text(), { contentType, headers }))
 
 const reading = (title: string, body: Html): string =>
   layout(
@@ -80,37 +90,25 @@ const assets = createRequire(import.meta.url)
 /** A file of the reference's library, served by ourselves: the page names no other host. */
 const asset = (name: string, contentType: string): readonly [string, Document] => [
   `/docs/assets/${name}`,
-  {
-    response: HttpServerResponse.text(readFileSync(assets.resolve(`swagger-ui-dist/${name}`), "utf8"), {
-      contentType: `${contentType}; charset=utf-8`,
-      headers: { "cache-control": "public, max-age=3600", "x-content-type-options": "nosniff" },
-    }),
-  },
+  file(() => readFileSync(assets.resolve(`swagger-ui-dist/${name}`), "utf8"), `${contentType}; charset=utf-8`, {
+    "cache-control": "public, max-age=3600",
+    "x-content-type-options": "nosniff",
+  }),
 ]
 
-/** By path. Made once: none of it changes while the process runs. */
+/** By path. None of it changes while the process runs. */
 export const documentation = (
   endpoints: ReadonlyArray<Declared>,
   origin: string,
   demoKey: string | undefined,
 ): ReadonlyMap<string, Document> =>
   new Map([
-    ["/", page(startPage({ origin, demoKey: demoKey ?? null }), pageHeaders({}))],
-    ["/healthz", { response: HttpServerResponse.text('{"status":"ok"}', { contentType: "application/json" }) }],
-    [
-      "/openapi.json",
-      {
-        response: HttpServerResponse.text(JSON.stringify(openApi(endpoints, origin)), {
-          contentType: "application/json",
-        }),
-      },
-    ],
-    ["/docs", page(referencePage(endpoints), REFERENCE_HEADERS)],
+    ["/", page(() => startPage({ origin, demoKey: demoKey ?? null }), pageHeaders({}))],
+    ["/healthz", file(() => '{"status":"ok"}', "application/json")],
+    ["/openapi.json", file(() => JSON.stringify(openApi(endpoints, origin)), "application/json")],
+    ["/docs", page(() => referencePage(endpoints), REFERENCE_HEADERS)],
     asset("swagger-ui.css", "text/css"),
     asset("swagger-ui-bundle.js", "text/javascript"),
-    [
-      "/docs/assets/reference.js",
-      { response: HttpServerResponse.text(STARTER, { contentType: "text/javascript; charset=utf-8" }) },
-    ],
-    ["/docs/errors", page(errorCodesPage(), pageHeaders({}))],
+    ["/docs/assets/reference.js", file(() => STARTER, "text/javascript; charset=utf-8")],
+    ["/docs/errors", page(errorCodesPage, pageHeaders({}))],
   ])

@@ -197,6 +197,11 @@ const operationId = ({ method, path }: Declaration): string =>
 
 const sandbox = (origin: string): Json => ({ url: `${origin}/sandbox/v1`, description: "Sandbox" })
 
+const requestBody = (schema: Json, { example }: Declaration): Json => ({
+  required: Array.isArray(schema.required),
+  content: { "application/json": { schema: closed(schema), example } },
+})
+
 const operation = (declaration: Declaration, origin: string): Json => ({
   operationId: operationId(declaration),
   summary: declaration.summary,
@@ -215,16 +220,7 @@ const operation = (declaration: Declaration, origin: string): Json => ({
     ...(takesCell(declaration) ? [{ $ref: "#/components/parameters/Cell" }] : []),
     ...queryParameters(declaration),
   ],
-  ...(declaration.body === undefined
-    ? {}
-    : {
-        requestBody: {
-          required: Array.isArray(jsonSchema(declaration.body).required),
-          content: {
-            "application/json": { schema: closed(jsonSchema(declaration.body)), example: declaration.example },
-          },
-        },
-      }),
+  ...(declaration.body === undefined ? {} : { requestBody: requestBody(jsonSchema(declaration.body), declaration) }),
   responses: {
     [declaration.status]: {
       description: "Success",

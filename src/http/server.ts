@@ -62,7 +62,7 @@ const readiness = (ready: boolean, requestId: string): Response =>
 
 /** Health, or something to read. */
 const serveDocument = Effect.fnUntraced(function* (
-  { response }: Document,
+  document: Document,
   call: Call,
   transport: Transport,
   limits: Limits,
@@ -71,11 +71,11 @@ const serveDocument = Effect.fnUntraced(function* (
   const { node, url } = call
   call.route = url.pathname
   if (url.pathname === HEALTH && !isWrite(node))
-    return HttpServerResponse.setHeader(response, "x-request-id", requestId)
+    return HttpServerResponse.setHeader(document(), "x-request-id", requestId)
   yield* requireHttps(node, transport)
   yield* limits.take(call, "public", addressOf(node, transport))
   if (isWrite(node)) return yield* routeMissing(call, ["GET"])
-  return HttpServerResponse.setHeaders(response, { ...call.headers, "x-request-id": requestId })
+  return HttpServerResponse.setHeaders(document(), { ...call.headers, "x-request-id": requestId })
 })
 
 const publicResponse = (

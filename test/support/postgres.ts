@@ -1,13 +1,12 @@
-/** One embedded Postgres for the whole run, with a migrated template that each test file copies. */
+/** One Postgres for the whole run, with a migrated template that each test file copies. */
 
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { TestProject } from "vitest/node"
 import { bundle } from "../../scripts/bundle.ts"
-import { temporaryDataDir } from "../../scripts/dataDir.ts"
+import { startTemporaryPostgres } from "../../scripts/postgres.ts"
 import { onDatabase, poolLayer } from "../../src/db/database.ts"
-import { useEmbeddedServer } from "../../src/db/embedded.ts"
 import { migrate } from "../../src/db/migrate.ts"
 import { Wakeups } from "../../src/runtime/Wakeups.ts"
 
@@ -50,14 +49,9 @@ const PROCESSES = ["src/main.ts", "src/cli.ts", "test/support/commandLineHost.ts
 
 /** The server, on its `postgres` database, and what ends it. */
 export const startPostgres = async () => {
-  const dataDir = temporaryDataDir("test")
-  const server = await useEmbeddedServer(dataDir.path)
-  const end = () => {
-    server.release()
-    dataDir.remove()
-  }
+  const { url, end } = await startTemporaryPostgres("test")
   try {
-    return { url: await prepare(server.url), end }
+    return { url: await prepare(url), end }
   } catch (error) {
     end()
     throw error
