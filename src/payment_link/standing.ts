@@ -2,6 +2,7 @@
 import { type Dunning, ESCALATIONS, lastRetryAt } from "../../machines/dunning.ts"
 import { endsAt, isBeforeEnd, isCharging } from "../../machines/status.ts"
 import type { ChargeRow } from "../charge/charge.ts"
+import type { CustomerRow } from "../customer/customer.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
 import type { Consequence } from "../pages/views.ts"
 import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
@@ -63,18 +64,25 @@ const escalationWord = (dunning: Dunning): Consequence["what"] | undefined => {
   return action === "none" ? undefined : action
 }
 
+/** Dunning as it goes on by itself: a retry that finds no payment method fails as one that is not worth another (decision E22). */
+const goingOn = (dunning: Dunning, methodId: string | null): Dunning =>
+  methodId === null ? { ...dunning, nextRetryAt: null } : dunning
+
 /** What happens by itself on a subscription if nobody does anything, in order of time. */
-export const consequencesOf = (row: SubscriptionRow, plan: string): ReadonlyArray<Consequence> => {
-  const { dunning, escalation } = row
-  if (dunning === null) return []
+export const consequencesOf = (
+  row: SubscriptionRow,
+  { default_payment_method_id }: Pick<CustomerRow, "default_payment_method_id">,
+  plan: string,
+): ReadonlyArray<Consequence> => {
+  if (row.dunning === null) return []
+  const dunning = goingOn(row.dunning, row.bill?.standIn ?? row.payment_method_id ?? default_payment_method_id)
   const context = subscriptions.contextOf(row)
   const { asked, unpaid } = endsAt(context)
-  const { nextRetryAt } = dunning
-  const escalatesAt = escalation === null ? lastRetryAt(dunning) : null
+  const escalatesAt = row.escalation === null ? lastRetryAt(dunning) : null
   const word = escalationWord(dunning)
   const cancelsAt = Math.min(asked, unpaid)
   const found: ReadonlyArray<Consequence | undefined> = [
-    nextRetryAt === null ? undefined : { at: nextRetryAt, what: "retry", plan },
+    dunning.nextRetryAt === null ? undefined : { at: dunning.nextRetryAt, what: "retry", plan },
     escalatesAt === null || word === undefined ? undefined : { at: escalatesAt, what: word, plan },
     Number.isFinite(cancelsAt) ? { at: cancelsAt, what: "cancel", plan } : undefined,
   ]

@@ -58,7 +58,9 @@ export const formPage = (read: ReadLink, path: string, state: FormState, saved: 
     owed: owedOf(owing, planOf),
     alsoCharged: owedOf(alsoCharged(read), planOf),
     saves: savesOf(read, planOf),
-    consequences: owing.flatMap((row) => consequencesOf(row, planOf(row.plan_id))).toSorted((a, b) => a.at - b.at),
+    consequences: owing
+      .flatMap((row) => consequencesOf(row, customer, planOf(row.plan_id)))
+      .toSorted((a, b) => a.at - b.at),
     remark: remarkOf(read, saved),
     form: formOf(path, given, state),
   })

@@ -106,6 +106,16 @@ describe("what is owed", () => {
     }
   })
 
+  it("is shown without retries, and what they would lead to, where no payment method is left (E22)", async () => {
+    const { clock, id, customer, link } = await overdue(api)
+    const [method] = data(await api.get(`/customers/${customer}/payment-methods`))
+    expect((await api.delete(`/customers/${customer}/payment-methods/${method.id}`)).status).toBe(200)
+    expect(consequencesIn(markup(await open(link))).map(([, what]) => what)).toEqual(["Gym is cancelled"])
+    await advance(api, clock, "2025-02-20T00:00:00Z")
+    expect((await charges(api, id)).at(-1)).toBe("2025-02-02T00:00 500000 failed #2")
+    expect(await get(id)).toMatchObject({ status: "past_due", escalation: null, retry: { next_retry_at: null } })
+  })
+
   it("is paid: the subscription recovers, with the method that paid", async () => {
     const { id, customer, link } = await overdue(api)
     const happened = await since(id)
