@@ -1,6 +1,7 @@
 /** Every hosted page in every state that it has, made of invented views: for the screenshots and for tests of pages. */
 
 import { errorCodesPage } from "../src/http/documentation.ts"
+import { refusedPage } from "../src/http/page.ts"
 import { checkoutPage } from "../src/pages/checkout.ts"
 import { cancelInstalmentsPage, instalmentPaymentPage, instalmentPlanPage } from "../src/pages/instalments.ts"
 import { paymentLinkPage } from "../src/pages/paymentLink.ts"
@@ -19,7 +20,6 @@ import type {
 } from "../src/pages/views.ts"
 import { tooLate } from "../src/pages/words.ts"
 import { type Declined, declineInWords } from "../src/paying/declines.ts"
-import { refusedPage } from "../src/paying/page.ts"
 import { noSuchPage } from "../src/paying/site.ts"
 import { type Problem, problem } from "../src/problem.ts"
 import type { PaymentMethodSummary } from "../src/rail/PaymentRail.ts"

@@ -227,6 +227,9 @@ describe("an invoice's PDF", () => {
       const refused = await fetch(url)
       const body = (await refused.json()) as { error: { code: string } }
       expect([refused.status, body.error.code]).toEqual([403, "link_invalid"])
+      const shown = await fetch(url, { headers: { accept: "text/html,application/xhtml+xml,*/*;q=0.8" } })
+      expect([shown.status, shown.headers.get("content-type")]).toEqual([403, "text/html; charset=utf-8"])
+      expect(await shown.text()).toContain("<h1>This link is not valid</h1>")
     }
   })
 })

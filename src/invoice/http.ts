@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { findAccount } from "../account/accounts.ts"
 import { bind } from "../http/Endpoint.ts"
 import { equals, listOf } from "../http/lists.ts"
+import { isBrowser, refusedPage } from "../http/page.ts"
 import { publicRoute } from "../http/publicRoutes.ts"
 import { problem } from "../problem.ts"
 import { invoiceApi } from "./api.ts"
@@ -22,16 +23,21 @@ export const invoiceEndpoints = [
 
 /** The PDF behind an invoice's signed link. */
 export const invoiceRoutes = [
-  publicRoute("/invoices/:id.pdf", /^\/invoices\/([^/]+)\.pdf$/, {
-    GET: ({ parts: [id], search }) =>
-      Effect.gen(function* () {
-        const links = yield* Links
-        const row = links.isGood(id!, search) ? yield* findInvoice(id!) : undefined
-        if (row === undefined || !links.isWhole(row, search))
-          return yield* problem("link_invalid", "This link is not valid, or not any more: fetch the invoice again.")
-        const account = (yield* findAccount(row.account_id))!
-        const body = yield* (yield* Pdfs).pdf(row, account.business_name)
-        return { contentType: "application/pdf", body, fileName: `${row.id}.pdf` }
-      }),
-  }),
+  publicRoute(
+    "/invoices/:id.pdf",
+    /^\/invoices\/([^/]+)\.pdf$/,
+    {
+      GET: ({ parts: [id], search }) =>
+        Effect.gen(function* () {
+          const links = yield* Links
+          const row = links.isGood(id!, search) ? yield* findInvoice(id!) : undefined
+          if (row === undefined || !links.isWhole(row, search))
+            return yield* problem("link_invalid", "This link is not valid, or not any more: fetch the invoice again.")
+          const account = (yield* findAccount(row.account_id))!
+          const body = yield* (yield* Pdfs).pdf(row, account.business_name)
+          return { contentType: "application/pdf", body, fileName: `${row.id}.pdf` }
+        }),
+    },
+    { refused: (refused) => (isBrowser(refused.headers) ? refusedPage(refused) : undefined) },
+  ),
 ]

@@ -1,7 +1,7 @@
 /** The form of a page on which buyers pay, and what it shows again after a submission that did not go through. */
 import type { PaymentForm } from "../pages/views.ts"
 import { asksForCode, type Declined, declineInWords } from "./declines.ts"
-import { newSubmissionNumber } from "./page.ts"
+import { newSubmissionNumber } from "./fields.ts"
 import type { Fault, Fields, TypedFields } from "./submission.ts"
 
 /** What a form shows beside what it always does. */

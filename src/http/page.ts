@@ -1,20 +1,11 @@
-/**
- * Requests and responses of the pages on which buyers pay (decision G8): the same address serves a browser and, with
- * `Accept: application/json`, a program.
- */
-import { randomBytes } from "node:crypto"
+/** Responses to browsers: pages, and what a browser is shown of a refusal. The same address serves programs (decision G8). */
 import type { IncomingHttpHeaders } from "node:http"
-import { Effect } from "effect"
-import { success } from "../http/envelope.ts"
-import { parseBody } from "../http/parseBody.ts"
-import type { PublicRequest, PublicResponse, Refused } from "../http/publicRoutes.ts"
-import type { Json } from "../json.ts"
 import { pageHeaders } from "../pages/headers.ts"
 import { messagePage } from "../pages/says.ts"
-import { type Problem, problem } from "../problem.ts"
-import { type Fault, type Fields, formFields, jsonFields } from "./submission.ts"
+import type { Problem } from "../problem.ts"
+import type { PublicResponse, Refused } from "./publicRoutes.ts"
 
-const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? "")
+export const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? "")
 
 /** How much a type is wanted, from 0 to 1, by an Accept header that names it; undefined where none does. */
 const wantedAs = (accept: string, type: string): number | undefined => {
@@ -35,6 +26,12 @@ export const wantsJson = (headers: IncomingHttpHeaders): boolean => {
   return (json ?? 0) > (document ?? 0)
 }
 
+/** Whether it says that it takes pages, and no JSON rather than these: what programs fetch is not shown as a page to others. */
+export const isBrowser = (headers: IncomingHttpHeaders): boolean => {
+  const accept = headers.accept ?? ""
+  return (wantedAs(accept, "text/html") ?? 0) > (wantedAs(accept, "application/json") ?? 0)
+}
+
 /** A page. `leadsTo`: origins that its form may end at, by a redirect of ours. */
 export const page = (status: number, document: string, leadsTo: ReadonlyArray<string> = []): PublicResponse => ({
   status,
@@ -51,17 +48,12 @@ export const seeOther = (location: string): PublicResponse => ({
   headers: { ...pageHeaders({}), location },
 })
 
-export const answer = (data: Json): PublicResponse => ({
-  status: 200,
-  contentType: "application/json; charset=utf-8",
-  body: Buffer.from(success(data)),
-})
-
 const TITLES: Readonly<Partial<Record<Problem["code"], string>>> = {
   rate_limited: "Too many requests",
   too_many_in_flight: "Too many requests",
   too_many_attempts: "Too many attempts",
   resource_missing: "This link leads nowhere",
+  link_invalid: "This link is not valid",
   live_access_required: "No payments can be made here",
 }
 
@@ -93,37 +85,4 @@ export const refusedPage = ({ refusal, requestId, headers, path }: Refused): Pub
     requestId,
   })
   return page(refusal.status, document)
-}
-
-/** Numbers a form, so that one that is sent twice is known by it. */
-export const newSubmissionNumber = (): string => randomBytes(16).toString("base64url")
-
-const CROSS_SITE = problem(
-  "origin_not_allowed",
-  "The form was sent from a page of another site: open the link and send it from there.",
-)
-
-/** The fields that were submitted. A browser that sends another site's form says so, and is refused. */
-export const readFields = Effect.fnUntraced(function* ({ headers, body }: PublicRequest) {
-  const site = headers["sec-fetch-site"]
-  if (site === "cross-site" || site === "same-site") return yield* CROSS_SITE
-  const type = headers["content-type"]
-  const text = (yield* body).toString("utf8")
-  if (isJson(type)) {
-    return yield* jsonFields(yield* parseBody(text))
-  }
-  if (type === undefined ? text !== "" : !/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type))
-    return yield* problem(
-      "content_type_invalid",
-      "Send a form (application/x-www-form-urlencoded) or JSON (application/json).",
-    )
-  return formFields(text)
-})
-
-/** The first fault in the order of the body, missing parameters last (decision A5). */
-export const firstFault = (faults: ReadonlyArray<Fault>, fields: Fields): Problem => {
-  const names: ReadonlyArray<string> = Object.keys(fields)
-  const place = ({ field, problem: { code } }: Fault) =>
-    code === "parameter_missing" ? names.length : names.indexOf(field)
-  return faults.toSorted((a, b) => place(a) - place(b))[0]!.problem
 }
