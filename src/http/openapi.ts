@@ -26,6 +26,35 @@ const jsonSchema = (schema: Schema.Top): Json => {
 /** The examples stand with the responses. */
 const withoutExamples = ({ examples: _, ...schema }: Json): Json => schema
 
+const component = (name: string): Json => ({ $ref: `#/components/schemas/${name}` })
+
+/** The object of a field that can be expanded, by the field's name where that is another. */
+const EXPANDED: Readonly<Record<string, string>> = { latest_charge: "charge" }
+
+/** What shows any object, with a certain one in its place. */
+const withObject = (schema: Json, object: Json): Json => {
+  if (schema.type === "object") return object
+  return Array.isArray(schema.anyOf)
+    ? { ...schema, anyOf: (schema.anyOf as ReadonlyArray<Json>).map((one) => withObject(one, object)) }
+    : schema
+}
+
+/** Objects as responses show them, by their names: a field that an endpoint expands says which object it is then (decision B7). */
+const objectsOf = (declarations: ReadonlyArray<Declaration>): Readonly<Record<string, Json>> =>
+  Object.fromEntries(
+    [...Map.groupBy(declarations, ({ success }) => nameOf(success))].map(([name, its]) => {
+      const schema = withoutExamples(jsonSchema(its[0]!.success))
+      const fields = new Set(its.flatMap(({ expand }) => expand ?? []))
+      if (fields.size === 0) return [name, schema]
+      const properties = schema.properties as Readonly<Record<string, Json>>
+      const expanded = [...fields].map((field) => [
+        field,
+        withObject(properties[field]!, component(EXPANDED[field] ?? field)),
+      ])
+      return [name, { ...schema, properties: { ...properties, ...Object.fromEntries(expanded) } }]
+    }),
+  )
+
 /** Request objects refuse what they don't know; responses may grow. */
 const closed = (schema: Json): Json => {
   if (Array.isArray(schema.anyOf)) return { ...schema, anyOf: (schema.anyOf as ReadonlyArray<Json>).map(closed) }
@@ -153,7 +182,7 @@ const queryParameters = (declaration: Declaration): ReadonlyArray<Json> => {
 }
 
 const successSchema = (declaration: Declaration): Json => {
-  const object = { $ref: `#/components/schemas/${nameOf(declaration.success)}` }
+  const object = component(nameOf(declaration.success))
   const data = declaration.list === true ? { type: "array", items: object } : object
   const meta = { $ref: "#/components/schemas/list_meta" }
   return {
@@ -264,9 +293,7 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
     components: {
       ...COMPONENTS,
       schemas: {
-        ...Object.fromEntries(
-          endpoints.map(({ declaration: { success } }) => [nameOf(success), withoutExamples(jsonSchema(success))]),
-        ),
+        ...objectsOf(endpoints.map(({ declaration }) => declaration)),
         ...SCHEMAS,
       },
     },

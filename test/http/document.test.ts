@@ -3,7 +3,7 @@ import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { endpoints } from "../../src/api.ts"
 import { codesOf } from "../../src/http/openapiCodes.ts"
-import { exampleOf } from "../../src/http/response.ts"
+import { exampleOf, nameOf } from "../../src/http/response.ts"
 import { SCOPE_NAMES } from "../../src/key/scopes.ts"
 import { CATALOGUE } from "../../src/problem.ts"
 import { useOwnInstance } from "../support/instance.ts"
@@ -74,6 +74,26 @@ describe("the OpenAPI document", () => {
     ] as const
     for (const [method, path] of withoutKey) expect(document.paths[path][method].security, path).toEqual([])
     expect(operations.length).toBe(endpoints.length + withoutKey.length)
+  })
+
+  it("says which object an expanded field is", async () => {
+    const { schemas } = JSON.parse((await page("/openapi.json")).text).components
+    const refs = endpoints.flatMap(({ declaration: { success, expand = [] } }) =>
+      expand.map((field) => {
+        const [, name] = /"\$ref":"#\/components\/schemas\/(\w+)"/.exec(
+          JSON.stringify(schemas[nameOf(success)].properties[field]),
+        )!
+        expect(schemas[name!].properties.object).toEqual({ type: "string", enum: [name] })
+        return `${field} ${name}`
+      }),
+    )
+    expect([...new Set(refs)].toSorted()).toEqual([
+      "customer customer",
+      "latest_charge charge",
+      "plan plan",
+      "subscription subscription",
+      "test_clock test_clock",
+    ])
   })
 
   it("shows examples that are what its schemas say", () => {
