@@ -126,16 +126,14 @@ export const deliveryLines = (context: SubscriptionContext, deliveries: number):
 }
 
 /**
- * What of the current period's price is credited after a pause from `pausedAt` on (decisions E11, E24), on plans that
- * prorate. A delivery that is paid for is still to come, so none of it is used.
+ * What of the current period's price is credited after a pause from `pausedAt` on (decisions E11, E24): on plans that prorate the time that
+ * was not used, on any plan a delivery that is paid for and still to come.
  */
 export const creditKobo = (context: SubscriptionContext, pausedAt: number, proRate: boolean): number => {
   const { billingCycle, periodStart, periodEnd } = context
-  if (!proRate) return 0
   const paidKobo = context.priceKobo * context.periodQuantity
-  return billingCycle === "per_delivery"
-    ? paidKobo
-    : shareOf(paidKobo, Math.max(0, periodEnd - pausedAt), periodEnd - periodStart)
+  if (billingCycle === "per_delivery") return paidKobo
+  return proRate ? shareOf(paidKobo, Math.max(0, periodEnd - pausedAt), periodEnd - periodStart) : 0
 }
 
 /** The first bill after a pause (decisions E9, E11): what was paid for and not used is credited. */

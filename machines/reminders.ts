@@ -24,6 +24,12 @@ export const afterQuiet = (at: number, quiet: QuietHours | null): number => {
   return end > at ? end : end + DAY_MS
 }
 
+/** When an automatic nudge that is due since `due` has its turn: once quiet hours are over, or at once. It counts as late from then on. */
+export const turnOf = (due: number, now: number, quiet: QuietHours | null): number => {
+  const after = afterQuiet(now, quiet)
+  return after > now ? after : due
+}
+
 /** A plan's rules. */
 export interface ReminderRules {
   readonly enabled: boolean

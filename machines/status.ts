@@ -68,6 +68,8 @@ export const nextChargeAt = (state: string, context: SubscriptionContext): numbe
     case "active":
       return cancelling || context.billingCycle === "per_delivery" ? null : periodEnd
     case "paused": {
+      // Resuming makes no charge: the next delivery is paid for (decision E24).
+      if (context.billingCycle === "per_delivery") return null
       const resumesAt = context.pause?.resumesAt ?? null
       return cancelling && resumesAt !== null && periodEnd <= resumesAt ? null : resumesAt
     }

@@ -166,6 +166,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
 
     trialing: {
       initial: "running",
+      exit: "dropUnits",
       on: { units: { actions: "countUnits" } },
       states: {
         running: {
@@ -183,9 +184,9 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             ...methods,
             "charge.succeeded": {
               target: "#subscription.active",
-              actions: [...paid, "dropUnits", emit("subscription.updated")],
+              actions: [...paid, emit("subscription.updated")],
             },
-            "charge.failed": { target: "#subscription.overdue", actions: ["dropUnits", ...fallOverdue] },
+            "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
           },
         },
       },

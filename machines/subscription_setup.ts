@@ -65,8 +65,12 @@ const usageOf = (context: Context, event: SubscriptionEvent): Usage => ({
   unitKobo: factsOf(event).unitKobo,
 })
 
-const linesOfResume = ({ context, event }: Moment) =>
-  resumeLines(context, factsOf(event).proRate, usageOf(context, event))
+const linesOfResume = ({ context, event }: Moment) => {
+  const { proRate } = factsOf(event)
+  // Deliveries that were still to come were credited on plans that prorate only.
+  const paused = takenBefore(event, 3) && !proRate ? { ...context, pause: null } : context
+  return resumeLines(paused, proRate, usageOf(context, event))
+}
 
 const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
   if (event.type !== "charge.failed") throw new Error(`Not a failure: ${event.type}`)
@@ -95,6 +99,9 @@ const furtherAttempt = ({ bill }: Context, at: number, how: Partial<Bill>): Bill
 const asksForPeriodEnd = ({ cancelAtPeriodEnd }: Context, event: SubscriptionEvent): boolean =>
   !cancelAtPeriodEnd &&
   (event.type === "cancel" ? event.atPeriodEnd : event.type === "update" && event.cancelAtPeriodEnd === true)
+
+/** Whether it says what became of a charge. */
+const isAnswer = ({ type }: SubscriptionEvent): boolean => type === "charge.succeeded" || type === "charge.failed"
 
 const reasonOf = (event: SubscriptionEvent) => (event.type === "cancel" ? event.reason : "merchant_request")
 
@@ -201,8 +208,8 @@ export const subscriptionSetup = setup({
       escalation: { action: ESCALATIONS[context.dunning!.policy.escalation], triggeredAt: event.at },
     })),
     // Everything else.
-    /** Units reported while the trial's payment was under way are free like those before (decision E1). */
-    dropUnits: assign({ units: 0 }),
+    /** Units of a trial are free, those reported while its payment is under way too (decision E1). */
+    dropUnits: assign(({ event }) => (takenBefore(event, 3) && !isAnswer(event) ? {} : { units: 0 })),
     countUnits: assign(({ context, event }) => {
       if (event.type !== "units") return {}
       return { units: event.action === "set" ? event.quantity : context.units + event.quantity }

@@ -1,7 +1,7 @@
 /** What an instalment plan's transition leaves behind: its row, the books, the events, the reminders. Pure. */
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
 import { dueKobo, nextOf } from "../../machines/instalment_schedule.ts"
-import { afterQuiet, MAX_LATE_MS, type QuietHours } from "../../machines/reminders.ts"
+import { MAX_LATE_MS, type QuietHours, turnOf } from "../../machines/reminders.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
@@ -95,12 +95,16 @@ const reminderOf = (row: InstalmentPlanRow): NudgeRequest["about"] => {
   }
 }
 
-const nudges = ({ decision }: InstalmentTransition, row: InstalmentPlanRow, facts: Facts): ReadonlyArray<Outcome> =>
+/** The nudges that a transition asks for; none while a payment is under way, whose outcome takes a reminder's place (decision H4). */
+const nudges = (
+  { event, decision }: InstalmentTransition,
+  row: InstalmentPlanRow,
+  facts: Facts,
+): ReadonlyArray<Outcome> =>
   allParamsOf(decision, "remind").flatMap(({ rule, day }) => {
-    const about = reminderOf(row)
+    const about = row.paying_charge_id === null ? reminderOf(row) : null
     const now = facts.nowOf(row)
     if (about === null || now - row.reminded_at > MAX_LATE_MS) return []
-    const sendAt = afterQuiet(now, facts.quietOf(row))
     const request: NudgeRequest = {
       account_id: row.account_id,
       livemode: row.livemode,
@@ -112,7 +116,7 @@ const nudges = ({ decision }: InstalmentTransition, row: InstalmentPlanRow, fact
       channels: null,
       source: "automatic",
       reminder: { rule, day, of: row.reminded_at },
-      sendAt: sendAt > now ? sendAt : null,
+      sendAt: turnOf(event.at, now, facts.quietOf(row)),
       at: now,
     }
     return newNudge(request, facts.addressees, facts.token)?.outcome ?? []

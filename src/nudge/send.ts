@@ -162,7 +162,7 @@ const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, n
 /** Whether an automatic nudge's turn has come too late, or at an hour at which nobody is to be reminded. */
 const heldUp = (nudge: Taken, at: number, quietHours: QuietHours | null): NudgeEvent | undefined => {
   if (!nudge.livemode || nudge.source !== "automatic") return undefined
-  if (nudge.sent_at === null && at - (nudge.send_at ?? nudge.created_at) > MAX_LATE_MS) return { type: "withdraw", at }
+  if (nudge.sent_at === null && at - (nudge.send_at ?? nudge.created_at) >= MAX_LATE_MS) return { type: "withdraw", at }
   const sendAt = afterQuiet(at, quietHours)
   return sendAt > at ? { type: "postpone", at, sendAt } : undefined
 }

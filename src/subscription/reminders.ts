@@ -6,7 +6,7 @@ import { MIN_CHARGE_KOBO, NO_USAGE, totalOf } from "../../machines/billing.ts"
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
 import type { PlanFacts } from "../../machines/events.ts"
 import { planLines, resumeLines } from "../../machines/periods.ts"
-import { afterQuiet, MAX_LATE_MS, type QuietHours, type Reminder, remindersOf } from "../../machines/reminders.ts"
+import { MAX_LATE_MS, type QuietHours, type Reminder, remindersOf, turnOf } from "../../machines/reminders.ts"
 import { isCharging, nextChargeAt } from "../../machines/status.ts"
 import type { About, NudgeRequest } from "../nudge/create.ts"
 import type { OwnTimers } from "../runtime/outcome.ts"
@@ -109,7 +109,7 @@ export const aboutOf = (row: SubscriptionRow, facts: PlanFacts): About => ({
 
 /** The nudges that a transition asks for. */
 export const nudgesOf = (
-  { decision }: SubscriptionTransition,
+  { event, decision }: SubscriptionTransition,
   row: SubscriptionRow,
   { reminders, unitKobo }: Rules,
   quiet: QuietHours | null,
@@ -117,7 +117,6 @@ export const nudgesOf = (
 ): ReadonlyArray<NudgeRequest> => {
   // Somebody who is leaving is not asked any more.
   if (!reminders.enabled || row.cancel_at_period_end) return []
-  const sendAt = afterQuiet(now, quiet)
   const request = {
     account_id: row.account_id,
     livemode: row.livemode,
@@ -127,7 +126,7 @@ export const nudgesOf = (
     message: null,
     channels: null,
     source: "automatic" as const,
-    sendAt: sendAt > now ? sendAt : null,
+    sendAt: turnOf(event.at, now, quiet),
     at: now,
   }
   return [

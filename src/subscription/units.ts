@@ -69,7 +69,9 @@ interface Counted {
 const count = Effect.fnUntraced(function* ({ row, now, terms }: Found, action: UnitAction, quantity: number) {
   const total = action === "set" ? quantity : row.units + quantity
   if (total > MAX_UNITS) return yield* invalid("quantity", `A period's units may come to at most ${MAX_UNITS}.`)
-  if (total * (terms.overage_per_unit_kobo ?? 0) + row.price_kobo * row.quantity > MAX_AMOUNT_KOBO) {
+  // Units of a trial are free.
+  const unitKobo = row.status === "trialing" ? 0 : (terms.overage_per_unit_kobo ?? 0)
+  if (total * unitKobo + row.price_kobo * row.quantity > MAX_AMOUNT_KOBO) {
     return yield* invalid("quantity", `The period's charge may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`)
   }
   return { total, event: { type: "units", at: now, quantity, action } } satisfies Counted

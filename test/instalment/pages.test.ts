@@ -309,6 +309,16 @@ describe("reminders", () => {
     ])
   })
 
+  it("are not sent while a payment is under way (H4)", async () => {
+    const { clock, plan } = await onClock()
+    data(await pay(plan))
+    await advance(api, clock, "2027-02-27T08:30:00Z")
+    data(await pay(plan, { payment_method: "pm_test_bank_account" }))
+    await advance(api, clock, "2027-03-12T09:00:00Z")
+    const sent = (await api.all("/test/nudge-outbox")).filter(({ payment_link }) => payment_link === plan.paymentUrl)
+    expect(sent.map(({ created_at }) => created_at)).toEqual(["2027-02-25T09:00:00.000Z"])
+  })
+
   it("stop once all is paid, and where a plan is cancelled", async () => {
     const { clock, plan } = await onClock()
     data(await pay(plan, { amount: 3_001 }))

@@ -195,6 +195,27 @@ describe("the subscription machine", () => {
     expect(end.snapshot.context.cancellationReason).toBe("customer_request")
   })
 
+  it("drops the units of a trial with it; version 2 kept those of one that was cancelled", () => {
+    const trial = start({ trialDays: 14 })
+    const counted = on(trial, { type: "units", at: START, quantity: 8, action: "increment" })
+    const cancel = { type: "cancel", at: START + 1, atPeriodEnd: false, reason: "other" }
+    expect(on(counted, cancel).snapshot.context.units).toBe(0)
+    expect(on(counted, { ...cancel, takenBy: 2 }).snapshot.context.units).toBe(8)
+    const { event: type, dueAt: at } = timer(trial, "trialEnd")
+    const charging = on(counted, { type, at })
+    for (const ended of [succeed(charging, START), fail(charging, START), fail(charging, START, { takenBy: 2 })])
+      expect(ended.snapshot.context.units).toBe(0)
+  })
+
+  it("credits a delivery that is still to come, whatever the plan says of prorating; version 2 went by that", () => {
+    const pause = { type: "pause", at: START + 1, resumesAt: null, reason: null, proRate: false }
+    const paused = on(succeed(start({ billingCycle: "per_delivery" }), START), pause)
+    const resume = { type: "resume", at: START + DAY_MS, unitKobo: 0, proRate: false }
+    expect(stateName(on(paused, resume).snapshot)).toBe("active.current")
+    const then = on(paused, { ...resume, takenBy: 2 })
+    expect([stateName(then.snapshot), then.snapshot.context.bill?.amountKobo]).toEqual(["active.resuming", 500_000])
+  })
+
   it("gives the trial's notice 3 days before its end, or at once where it is shorter", () => {
     expect(timer(start({ trialDays: 14 }), "trialWillEnd").dueAt).toBe(START + 11 * DAY_MS)
     const short = start({ trialDays: 2 })

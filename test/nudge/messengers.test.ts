@@ -407,6 +407,9 @@ describe.concurrent("quiet hours", () => {
     expect(await reached(late, "failed")).toMatchObject({ failure_reason: "no_longer_needed", attempts: [] })
     const nearly = await make({ customerId: await customerWith("00"), at: Date.now() - 3_000_000 })
     await reached(nearly, "sent")
+    // One that was made late is as late as what it was due for.
+    const due = { customerId: await customerWith("00"), sendAt: Date.now() - 3_700_000 }
+    expect(await reached(await make(due), "failed")).toMatchObject({ failure_reason: "no_longer_needed" })
   })
 })
 

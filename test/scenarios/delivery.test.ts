@@ -119,9 +119,21 @@ describe("a plan that is billed by deliveries (decision D8)", () => {
     expect(await charges(api, id)).toHaveLength(1)
   })
 
+  it("is paused without being charged for, also on a plan that does not prorate", async () => {
+    const plan = { ...DIESEL, pause_enabled: true, pro_rate: false }
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", plan)
+    await advance(api, clock, "2025-01-05T00:00:00Z")
+    const paused = data(await api.post(`/subscriptions/${id}/pause`, { resumes_at: "2025-01-09T00:00:00Z" }))
+    expect(paused).toMatchObject({ status: "paused", next_charge_at: null })
+    await advance(api, clock, "2025-01-10T00:00:00Z")
+    expect(await get(id)).toMatchObject({ status: "active", next_charge_at: null })
+    expect(await charges(api, id)).toEqual(["2025-01-01T00:00 300000 succeeded #1"])
+  })
+
   it("is free during a trial, whose end charges for the first delivery", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", { ...DIESEL, trial_days: 5 })
-    data(await report(id, { quantity: 4 }), 201)
+    // As many as would cost too much later on.
+    data(await report(id, { quantity: 1_000_000_000 }), 201)
     await advance(api, clock, "2025-02-20T00:00:00Z")
     expect(await charges(api, id)).toEqual(["2025-01-06T00:00 300000 succeeded #1"])
     data(await report(id, { quantity: 1 }), 201)

@@ -192,13 +192,21 @@ describe("cancelling (decisions E12, E13)", () => {
       trial_days: 10,
     })
     const { id: left } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", free, { trial_days: 10 })
+    const slow: Array<string> = []
     const view = () =>
       database.run(
         (sql) =>
-          sql`SELECT subscription, units FROM finance.unbilled_units WHERE subscription IN (${id}, ${left}) ORDER BY 1`,
+          sql`SELECT subscription, units FROM finance.unbilled_units WHERE subscription = ANY(${[id, left, ...slow]}) ORDER BY 1`,
       )
     for (const one of [id, left]) data(await api.post(`/subscriptions/${one}/unit-records`, { quantity: 8 }), 201)
     data(await api.post(`/subscriptions/${left}/cancel`))
+    expect(await view()).toEqual([])
+    // Those that are reported while its payment is under way are, too.
+    const bank = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_bank_account", free, { trial_days: 10 })
+    slow.push(bank.id)
+    await advance(api, bank.clock, "2025-01-11T00:10:00Z")
+    data(await api.post(`/subscriptions/${bank.id}/unit-records`, { quantity: 8 }), 201)
+    data(await api.post(`/subscriptions/${bank.id}/cancel`))
     expect(await view()).toEqual([])
     // The first payment fails: what is served from then on is not free any more.
     await advance(api, clock, "2025-01-11T00:30:00Z")
