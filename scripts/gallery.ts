@@ -344,7 +344,10 @@ export const gallery = (): ReadonlyMap<string, string> =>
         title: "Your payment came too late",
         paragraphs: [
           "It was open until 3 March 2027 at the latest.",
-          tooLate({ amount_kobo: 500_000, status: "succeeded", purpose: "sale", refund_due: true }, SHOP.business)!,
+          tooLate(
+            { amount_kobo: 500_000, status: "succeeded", purpose: "sale", refund_due: true, contradictions: [] },
+            SHOP.business,
+          )!,
         ],
         action: BACK,
       }),
@@ -367,7 +370,10 @@ export const gallery = (): ReadonlyMap<string, string> =>
         title: "This subscription is cancelled",
         paragraphs: [
           "It was cancelled on 3 March 2027: nothing is owed on it any more.",
-          tooLate({ amount_kobo: 500_000, status: "pending", purpose: "sale", refund_due: false }, SHOP.business)!,
+          tooLate(
+            { amount_kobo: 500_000, status: "pending", purpose: "sale", refund_due: false, contradictions: [] },
+            SHOP.business,
+          )!,
           "To begin again, contact Mama Chidi Kitchen.",
         ],
       }),

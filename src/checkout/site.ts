@@ -5,7 +5,7 @@ import type { ChargeRow } from "../charge/charge.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { livesHere, tenantOf } from "../db/tenant.ts"
 import { Origin } from "../http/Origin.ts"
-import type { Declined } from "../paying/declines.ts"
+import { type Declined, lateOf } from "../paying/declines.ts"
 import { openPageOf } from "../paying/hosted.ts"
 import { paymentInWords } from "../paying/settled.ts"
 import { type Ended, payingRoutes } from "../paying/site.ts"
@@ -51,9 +51,10 @@ const notOpen = (session: SessionRow, charge: ChargeRow | undefined) =>
   )
 
 /** What the newest payment on the page was declined for; null: it was not. What saved nothing to be used again is no setup. */
-const declineOf = ({ status, purpose, failure_code, amount_kobo, payment_method }: ChargeRow): Declined | null => {
+const declineOf = (charge: ChargeRow): Declined | null => {
+  const { status, purpose, failure_code, amount_kobo, payment_method } = charge
   const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: purpose === "sale" ? amount_kobo : 0 }
-  if (status === "failed") return { code: failure_code!, ...nothing }
+  if (status === "failed") return { code: failure_code!, ...nothing, ...lateOf([charge]) }
   return status === "succeeded" && purpose === "verification" && payment_method === null
     ? { code: "payment_method_inactive", ...nothing, returnedKobo: amount_kobo }
     : null

@@ -8,7 +8,7 @@ import { ofTenant } from "../db/tenant.ts"
 import { checkoutPage } from "../pages/checkout.ts"
 import { messagePage, pendingPage } from "../pages/says.ts"
 import type { MessageView, Offer, Setting } from "../pages/views.ts"
-import { day, paidBy, tooLate, verified } from "../pages/words.ts"
+import { cameAfterAll, day, paidBy, tooLate, verified } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
 import { openPageOf } from "../paying/hosted.ts"
 import { atRest, owedOf, readOwing } from "../paying/owing.ts"
@@ -183,7 +183,11 @@ const expiredInWords = ({
   const again = `To go on, begin again at ${business}.`
   const late = charge === undefined ? null : tooLate(charge, business)
   if (late !== null)
-    return [charge!.refund_due ? "Your payment came too late" : "This checkout has expired", until, late]
+    return [
+      charge!.refund_due || cameAfterAll(charge!) ? "Your payment came too late" : "This checkout has expired",
+      until,
+      late,
+    ]
   return ["This checkout has expired", `${until} Nothing was charged.`, again]
 }
 

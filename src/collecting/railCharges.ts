@@ -154,7 +154,7 @@ const alertMisconfigured = (heard: ReadonlyArray<HeardCall>) =>
   Effect.forEach(
     heard,
     ({ call: { account_id: account, rail }, heard }) =>
-      heard.kind === "refused" && heard.code === "rail_misconfigured"
+      "code" in heard && heard.code === "rail_misconfigured" && heard !== NO_EMAIL
         ? Effect.annotateLogs(Effect.logError("a rail refuses an account's calls"), { account, rail })
         : Effect.void,
     { discard: true },

@@ -7,7 +7,7 @@ import { formatKobo } from "../money.ts"
 import { instalmentPaymentPage } from "../pages/instalments.ts"
 import { pendingPage } from "../pages/says.ts"
 import { day } from "../pages/words.ts"
-import type { Declined } from "../paying/declines.ts"
+import { type Declined, lateOf } from "../paying/declines.ts"
 import { type FormState, formOf } from "../paying/form.ts"
 import { openPageOf } from "../paying/hosted.ts"
 import { type Ended, payingRoutes } from "../paying/site.ts"
@@ -20,8 +20,10 @@ import { closedBecause, type Paid, submitInstalment } from "./submit.ts"
 const underWay = ({ plan, charge }: ReadPlan): ChargeRow | undefined =>
   plan.paying_charge_id !== null && charge?.status === "pending" ? charge : undefined
 
-const declineOf = ({ status, failure_code, amount_kobo }: ChargeRow): Declined | null =>
-  status === "failed" ? { code: failure_code!, paidKobo: 0, pendingKobo: 0, failedKobo: amount_kobo } : null
+const declineOf = (charge: ChargeRow): Declined | null =>
+  charge.status === "failed"
+    ? { code: charge.failure_code!, paidKobo: 0, pendingKobo: 0, failedKobo: charge.amount_kobo, ...lateOf([charge]) }
+    : null
 
 /** How a submission ended; a program gets the plan as it is now. */
 const endOf = Effect.fnUntraced(function* ({ path }: ReadPlan, paid: Paid, token: string) {

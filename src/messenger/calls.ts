@@ -9,8 +9,12 @@ import { Busy, NoAnswer, type SendError } from "./Messenger.ts"
 const LIMIT_MS = 10 * SECOND_MS
 /** Messengers answer with some hundred bytes. */
 const MAX_ANSWER_BYTES = 64 * 1024
-/** Less than the limit: so that a connection that fails is not taken for a response that does not come. */
-const agent = new Agent({ connect: { timeout: 5 * SECOND_MS } })
+const agent = new Agent({
+  // One call at a time on a connection: what breaks it, or keeps it waiting, is about that call.
+  allowH2: false,
+  // Less than the limit: so that a connection that fails is not taken for a response that does not come.
+  connect: { timeout: 5 * SECOND_MS },
+})
 
 export interface Answer {
   readonly status: number
@@ -27,7 +31,7 @@ const NOT_CONNECTED = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
 ])
 
-/** Messages have IDs of up to 64 bits, as numbers too. */
+/** Messages have IDs of up to 64 bits, as numbers too. What is no object says nothing. */
 const asObject = (text: string): Answer["body"] => {
   const value = parseExactly(text)
   return typeof value === "object" && value !== null ? (value as Answer["body"]) : {}

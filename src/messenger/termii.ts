@@ -4,7 +4,7 @@ import { Effect, Redacted } from "effect"
 import type { TermiiSettings } from "../config/Config.ts"
 import { isSame } from "../sameSecret.ts"
 import { postJson } from "./calls.ts"
-import { type ChannelMessenger, forSms, Refused, wholeText } from "./Messenger.ts"
+import { type ChannelMessenger, forSms, NoAnswer, Refused, wholeText } from "./Messenger.ts"
 import { type Callback, parse } from "./receipts.ts"
 
 export const termii = ({ url, apiKey, from }: TermiiSettings): ChannelMessenger => ({
@@ -21,11 +21,15 @@ export const termii = ({ url, apiKey, from }: TermiiSettings): ChannelMessenger 
         // Also reaches numbers that take no advertising.
         channel: "dnd",
       })
-      if (status < 300 && (body.code === undefined || body.code === "ok"))
-        return { messageId: body.message_id === undefined ? null : String(body.message_id), receiptAt: null }
+      const { code, message_id: id } = body
+      if (status < 300 && (code === "ok" || (code === undefined && id !== undefined)))
+        return { messageId: id === undefined ? null : String(id), receiptAt: null }
       const said = String(body.message ?? "")
+      // It may have been taken.
+      if (status < 300 && said === "") return yield* new NoAnswer({ cause: "an answer that says nothing" })
       if (status === 401 || status === 403 || /balance|api.?key|sender/i.test(said)) {
-        yield* Effect.logError("termii is not set up right", { status, message: said })
+        // Without its words: they may repeat the key.
+        yield* Effect.logError("termii is not set up right", { status })
         return yield* new Refused({ reason: "messenger_misconfigured" })
       }
       return yield* new Refused({

@@ -4,7 +4,7 @@ import { Effect, Redacted } from "effect"
 import type { WhatsAppSettings } from "../config/Config.ts"
 import { isSame } from "../sameSecret.ts"
 import { postJson } from "./calls.ts"
-import { Busy, type ChannelMessenger, type Message, Refused } from "./Messenger.ts"
+import { Busy, type ChannelMessenger, type Message, NoAnswer, Refused } from "./Messenger.ts"
 import { type Callback, parse, type Receipt } from "./receipts.ts"
 
 const NOT_ON_WHATSAPP = 131026
@@ -44,8 +44,10 @@ export const whatsApp = ({ url, phoneNumberId, token, language }: WhatsAppSettin
       })
       const error = body.error as { readonly code?: number; readonly message?: string } | undefined
       if (status < 300 && error === undefined) {
-        const [sent] = (body.messages ?? []) as ReadonlyArray<{ readonly id?: string }>
-        return { messageId: sent?.id ?? null, receiptAt: null }
+        const [sent] = Array.isArray(body.messages) ? (body.messages as ReadonlyArray<{ readonly id?: unknown }>) : []
+        if (typeof sent?.id === "string") return { messageId: sent.id, receiptAt: null }
+        // It may have been taken.
+        return yield* new NoAnswer({ cause: "an answer that names no message" })
       }
       if (THROTTLED.has(error?.code ?? 0)) return yield* new Busy({ retryAfterMs: null })
       const reason = reasonOf(error?.code)

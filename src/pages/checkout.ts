@@ -5,7 +5,7 @@ import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
 import type { CheckoutView, Offer, PaymentForm } from "./views.ts"
-import { alsoCharged as alsoInWords, dayAndHour, renewal, saving, statement, terms, units } from "./words.ts"
+import { alsoCharged as alsoInWords, dayAndHour, renewal, saving, terms, units } from "./words.ts"
 
 const titleOf = (offer: Offer | null): string => {
   if (offer === null) return "Save a payment method"
@@ -39,9 +39,7 @@ export const checkoutPage = (view: CheckoutView): string => {
   const { offer, business, simulated, form, cancelUrl, alsoCharged, saves } = view
   const offersTests = simulated && form.takesCards && !form.asksOtp
   const below =
-    offer === null
-      ? [saving(business, alsoCharged.length > 0 || !form.takesCards, saves)]
-      : [renewal(business, offer), statement(business)]
+    offer === null ? [saving(business, alsoCharged.length > 0 || !form.takesCards, saves)] : [renewal(business, offer)]
   const title = titleOf(offer)
   return layout(
     { business, simulated, testCards: offersTests, title: titled(title, form), width: "wide", script: true },

@@ -5,7 +5,7 @@ import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
 import type { CancelInstalmentsView, InstalmentPaymentView, InstalmentShown, InstalmentView } from "./views.ts"
-import { day, dayAndHour, kept, statement } from "./words.ts"
+import { day, dayAndHour, kept } from "./words.ts"
 
 const percent = (paidKobo: number, targetKobo: number): number => Math.floor((paidKobo / targetKobo) * 100)
 
@@ -123,7 +123,7 @@ export const instalmentPaymentPage = (view: InstalmentPaymentView): string => {
 ${progress(view)}${beginning(view.beginBy)}<p>${view.due}</p>
 <p class="small"><a class="link" href="${view.backPath}">Back to your plan</a></p>
 </section>
-${paymentForm({ form, business, simulated, terms: [kept(business), statement(business)], cancelUrl: null })}
+${paymentForm({ form, business, simulated, terms: [kept(business)], cancelUrl: null })}
 ${offersTests && testCards(form)}</div>`,
   )
 }

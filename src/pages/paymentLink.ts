@@ -5,7 +5,7 @@ import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
 import type { Consequence, Owed, PaymentLinkView } from "./views.ts"
-import { alsoCharged as alsoInWords, consequence, day, dayAndHour, kept, saving, statement } from "./words.ts"
+import { alsoCharged as alsoInWords, consequence, day, dayAndHour, kept, saving } from "./words.ts"
 
 const bill = ({ plan, amountKobo, since }: Owed): Html =>
   html`<div><dt>${plan}<small>not paid since ${day(since)}</small></dt><dd>${formatKobo(amountKobo)}</dd></div>
@@ -33,9 +33,7 @@ export const paymentLinkPage = (view: PaymentLinkView): string => {
   const offersTests = simulated && form.takesCards && !form.asksOtp
   const title = owed.length === 0 ? "Nothing to pay" : `${formatKobo(total)} to pay`
   const below =
-    form.purpose === "save"
-      ? [saving(business, alsoCharged.length > 0 || !form.takesCards, saves)]
-      : [kept(business), statement(business)]
+    form.purpose === "save" ? [saving(business, alsoCharged.length > 0 || !form.takesCards, saves)] : [kept(business)]
   return layout(
     { business, simulated, testCards: offersTests, title: titled(title, form), width: "wide", script: true },
     html`${errorSummary(view)}${remark !== null && html`<p class="notice" role="status">${remark}</p>`}

@@ -82,13 +82,6 @@ export const saving = (business: string, chargesNow: boolean, saves: Saves): str
 export const kept = (business: string): string =>
   `The payment method that you pay with is kept for your later payments to ${business}.`
 
-/** Card schemes show that many characters of a merchant's name. */
-const STATEMENT_CHARACTERS = 22
-
-/** What the bank will call the payment. */
-export const statement = (business: string): string =>
-  `Your statement will show ${Array.from(business.toUpperCase()).slice(0, STATEMENT_CHARACTERS).join("").trim()}.`
-
 const BRANDS: Readonly<Record<string, string>> = { visa: "Visa", mastercard: "Mastercard", verve: "Verve" }
 
 /** Such as "Visa •••• 4242", "Test Bank •••• 6789" or "USSD, Test Bank". */
@@ -118,14 +111,21 @@ interface Taken {
   readonly status: string
   readonly purpose: string
   readonly refund_due: boolean
+  readonly contradictions: ReadonlyArray<{ readonly answer: string }>
 }
 
+/** Whether a payment that was declined was made after all (decision P10). */
+export const cameAfterAll = ({ status, contradictions }: Pick<Taken, "status" | "contradictions">): boolean =>
+  status === "failed" && contradictions.some(({ answer }) => answer === "succeeded")
+
 /** What becomes of a payment that only saves what it is made with (decision P8); null where it failed. */
-export const verified = ({ amount_kobo, status }: Pick<Taken, "amount_kobo" | "status">): string | null => {
-  const amount = formatKobo(amount_kobo)
-  if (status === "pending")
+export const verified = (charge: Pick<Taken, "amount_kobo" | "status" | "contradictions">): string | null => {
+  const amount = formatKobo(charge.amount_kobo)
+  if (charge.status === "pending")
     return `A payment of ${amount}, to check your payment method, was still under way: if your bank makes it after all, it is sent back to you.`
-  return status === "succeeded" ? `${amount} was taken to check your payment method, and is sent back to you.` : null
+  return charge.status === "succeeded" || cameAfterAll(charge)
+    ? `${amount} was taken to check your payment method, and is sent back to you.`
+    : null
 }
 
 /** What becomes of a payment that was under way when what it was for ended (decision E15); null where it failed. */
@@ -134,7 +134,7 @@ export const tooLate = (charge: Taken, business: string): string | null => {
   const amount = formatKobo(charge.amount_kobo)
   if (charge.status === "pending")
     return `Your payment of ${amount} was still under way: if your bank makes it after all, it is owed back to you.`
-  return charge.refund_due
+  return charge.refund_due || cameAfterAll(charge)
     ? `Your payment of ${amount} arrived after that, and is owed back to you: contact ${business} about it.`
     : null
 }

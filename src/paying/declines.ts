@@ -1,5 +1,7 @@
 /** Why a payment did not go through, in words for the buyer, who can do something about it. */
+import type { ChargeRow } from "../charge/charge.ts"
 import { formatKobo } from "../money.ts"
+import { cameAfterAll } from "../pages/words.ts"
 import { type FailureCode, isRetryable } from "../rail/PaymentRail.ts"
 
 const WORDS: Readonly<Partial<Record<FailureCode, string>>> = {
@@ -35,6 +37,19 @@ export interface Declined {
   readonly failedKobo: number
   /** What was taken only to save a payment method that cannot be used again, and is sent back (decision P8). */
   readonly returnedKobo?: number
+  /** Of what was declined: what was paid after all, and is owed back (decision P10). */
+  readonly lateKobo?: number
+}
+
+type Declinable = Pick<ChargeRow, "amount_kobo" | "status" | "purpose" | "contradictions">
+
+/** What payments that were declined came to after all. */
+export const lateOf = (charges: ReadonlyArray<Declinable>): Required<Pick<Declined, "returnedKobo" | "lateKobo">> => {
+  const sum = (isCheck: boolean) =>
+    charges
+      .filter((charge) => cameAfterAll(charge) && (charge.purpose === "verification") === isCheck)
+      .reduce((kobo, { amount_kobo }) => kobo + amount_kobo, 0)
+  return { returnedKobo: sum(true), lateKobo: sum(false) }
 }
 
 const ASKS_FOR_CODE: ReadonlySet<string> = new Set(["authentication_required", "authentication_failed"])
@@ -43,10 +58,12 @@ const ASKS_FOR_CODE: ReadonlySet<string> = new Set(["authentication_required", "
 export const asksForCode = (code: string | null): boolean => ASKS_FOR_CODE.has(code ?? "")
 
 /** What a decline means, and what to do. */
-export const declineInWords = ({ code, paidKobo, pendingKobo, failedKobo, returnedKobo = 0 }: Declined): string => {
+export const declineInWords = (declined: Declined): string => {
+  const { code, paidKobo, pendingKobo, failedKobo, returnedKobo = 0, lateKobo = 0 } = declined
   const parts = [
     ...(paidKobo > 0 ? [`${formatKobo(paidKobo)} was paid.`] : []),
     ...(pendingKobo > 0 ? [`${formatKobo(pendingKobo)} is not confirmed yet.`] : []),
+    ...(lateKobo > 0 ? [`${formatKobo(lateKobo)} was paid after that all the same, and is owed back to you.`] : []),
   ]
   const next = asksForCode(code)
     ? ""
@@ -55,6 +72,9 @@ export const declineInWords = ({ code, paidKobo, pendingKobo, failedKobo, return
       : ": try another card"
   const taken =
     returnedKobo > 0 ? `${formatKobo(returnedKobo)} was taken to check it, and is sent back to you` : undefined
-  const rest = taken ?? (parts.length === 0 ? "Nothing was charged" : `${formatKobo(failedKobo)} was not charged`)
-  return [reasonInWords(code), ...parts, `${rest}${next}.`].join(" ")
+  const unpaidKobo = failedKobo - lateKobo
+  const rest = taken ?? (parts.length === 0 ? "Nothing was charged" : `${formatKobo(unpaidKobo)} was not charged`)
+  // Nobody who has paid, if too late, is asked to pay again.
+  const last = taken === undefined && lateKobo > 0 && unpaidKobo === 0 ? [] : [`${rest}${next}.`]
+  return [reasonInWords(code), ...parts, ...last].join(" ")
 }

@@ -13,7 +13,7 @@ import { lockOwing } from "../paying/owing.ts"
 import { type MoveServices, move } from "../subscription/move.ts"
 import type { Page } from "../subscription/outcome.ts"
 import { lockToSettle, refsOf, retryBill } from "../subscription/owner.ts"
-import { subscriptions } from "../subscription/subscription.ts"
+import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
 import { type NowOf, sameForAll } from "../time.ts"
 import { goOnWith } from "./saving.ts"
@@ -34,10 +34,11 @@ interface SavedByLink {
   readonly now: number
 }
 
-/** Pays the other bills that the buyer was shown, of a link that is about all of them. */
+/** Pays the other bills that the buyer was shown, of a link that is about all of them: those that were owed when this payment was begun. */
 const payOthers = Effect.fnUntraced(function* ({ charge, nudge, customer, methodId, now }: SavedByLink) {
   if (nudge.subscription_id !== null) return []
-  const owing = (yield* lockOwing(customer, [])).filter((row) => isOwing(row) && !isCharging(row.state))
+  const isShown = (row: SubscriptionRow) => isOwing(row) && row.dunning!.firstFailedAt <= charge.created_at
+  const owing = (yield* lockOwing(customer, [])).filter((row) => isShown(row) && !isCharging(row.state))
   const page: Page = { id: nudge.id, hostedBy: null, submission: charge.submission }
   return yield* move(
     owing.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } })),

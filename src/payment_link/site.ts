@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import type { ChargeRow } from "../charge/charge.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { tenantOf } from "../db/tenant.ts"
-import type { Declined } from "../paying/declines.ts"
+import { type Declined, lateOf } from "../paying/declines.ts"
 import { openPageOf } from "../paying/hosted.ts"
 import { type Ended, payingRoutes } from "../paying/site.ts"
 import { problem } from "../problem.ts"
@@ -40,12 +40,14 @@ const declineOf = (charges: ReadonlyArray<ChargeRow>): Declined | null => {
   const unsaved = charges.filter((charge) => isVerified(charge) && charge.payment_method === null)
   if (failed === undefined && unsaved.length === 0) return null
   const bills = charges.filter(({ purpose }) => purpose === "sale")
+  const late = lateOf(charges)
   return {
     code: failed?.failure_code ?? "payment_method_inactive",
     paidKobo: sumOf(bills, "succeeded"),
     pendingKobo: sumOf(bills, "pending"),
     failedKobo: sumOf(bills, "failed"),
-    returnedKobo: sumOf(unsaved, "succeeded"),
+    returnedKobo: sumOf(unsaved, "succeeded") + late.returnedKobo,
+    lateKobo: late.lateKobo,
   }
 }
 

@@ -25,10 +25,6 @@ const expiryOf = ({ created_at }: NudgeRow): number => created_at + LIFETIME_MS
 
 export const isOwing = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
 
-/** The payment by which a method is being saved, while the rail has not decided it (decision P8). */
-const verifying = (tries: ReadonlyArray<ChargeRow>): ChargeRow | undefined =>
-  tries.find(({ purpose, status }) => purpose === "verification" && status === "pending")
-
 /** The payments of bills that were made by a link, and are not owed back. */
 const paidOf = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> =>
   tries.filter(({ purpose, status, refund_due }) => purpose === "sale" && status === "succeeded" && !refund_due)
@@ -49,10 +45,11 @@ export const standingOf = (
   if (paid.length > 0 && owing.length === 0) return { kind: "used", charges: paid }
   const own = nudge.subscription_id === null ? undefined : subscriptions[0]
   if (own?.status === "cancelled") return { kind: "cancelled", at: own.cancelled_at! }
+  // What was begun by the link is waited for, also once that is too old.
+  const begun = tries.find(({ status }) => status === "pending")
+  if (begun !== undefined) return { kind: "under_way", chargeId: begun.id }
   if (now >= expiryOf(nudge)) return { kind: "expired", at: expiryOf(nudge) }
   const charging = subscriptions.find(({ state }) => isCharging(state))
-  const saving = verifying(tries)
-  if (saving !== undefined) return { kind: "under_way", chargeId: saving.id }
   if (charging !== undefined) return { kind: "under_way", chargeId: charging.latest_charge_id! }
   return owing.length === 0
     ? { kind: "settled" }

@@ -54,10 +54,11 @@ const ROWS: ReadonlyArray<readonly [RegExp, FailureCode]> = [
   // The card or account.
   [/\blost\b/i, "lost_card"],
   [/\bstolen\b/i, "stolen_card"],
-  [/pick[ -]?up|hot card|capture card/i, "pick_up_card"],
-  [/fraud|blacklist|security violation/i, "suspected_fraud"],
+  // "Expired card, pick up" and "Restricted card, pick-up" are ISO 8583's 33 and 36.
   [/expired card|card (?:has |is )?expired|card expiry/i, "expired_card"],
   [/restricted/i, "restricted_card"],
+  [/pick[ -]?up|hot card|capture card/i, "pick_up_card"],
+  [/fraud|blacklist|security violation/i, "suspected_fraud"],
   [/account (?:is |has been )?closed|closed account/i, "account_closed"],
   [
     /invalid (?:card|account|pan)\b|no such (?:issuer|account|card)|unable to locate|no primary account/i,

@@ -158,6 +158,8 @@ const agentFor = (resolve: ReturnType<typeof resolveWith>, loopback: boolean) =>
           // Not limited by origin: many endpoints may share one, and a dead one must not keep the others waiting.
           connections: null,
           keepAliveTimeout: KEEP_ALIVE_MS,
+          // One exchange at a time on a connection: what breaks it, or keeps it waiting, is about that exchange alone.
+          allowH2: false,
           // One limit, of the whole exchange, stands for these.
           headersTimeout: 0,
           bodyTimeout: 0,

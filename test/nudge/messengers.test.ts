@@ -39,6 +39,9 @@ const SMS = "/api/sms/send"
 type Body = { readonly to: string; readonly biz_opaque_callback_data: string } & Readonly<Record<string, unknown>>
 const bodyOf = ({ body }: Received) => JSON.parse(body) as Body
 
+/** What is said with 200 to numbers that end in one of these, and names no message. */
+const saysNothing: Readonly<Record<string, string>> = { 61: "{}", 62: "<html>", 63: "", 64: '{"messages":"none"}' }
+
 /** Takes every message, but those to numbers that end in one of these; `51` and `52` hear of it before they are answered. */
 provider.answer(MESSAGES, async (received, response) => {
   const { to, biz_opaque_callback_data: nudge } = bodyOf(received)
@@ -55,6 +58,8 @@ provider.answer(MESSAGES, async (received, response) => {
   if (/12(99)?$/.test(to)) return void response.writeHead(500).end()
   if (to.endsWith("13")) return void response.writeHead(400).end(error(130429))
   if (to.endsWith("14")) return void response.writeHead(400).end(error(132001))
+  const says = saysNothing[to.slice(-2)]
+  if (says !== undefined) return void response.writeHead(200).end(says)
   return void response
     .writeHead(200)
     .end(JSON.stringify({ messaging_product: "whatsapp", messages: [{ id: `wamid.${to}` }] }))
@@ -62,6 +67,10 @@ provider.answer(MESSAGES, async (received, response) => {
 provider.answer(SMS, (received, response) => {
   const { to } = bodyOf(received)
   if (to.endsWith("99")) return void response.writeHead(400).end(JSON.stringify({ message: "Invalid phone number" }))
+  if (to.endsWith("65")) return void response.writeHead(200).end('{"message":"Insufficient balance"}')
+  if (to.endsWith("66")) return void response.writeHead(200).end('{"status":"error","message":"Invalid phone number"}')
+  const says = saysNothing[to.slice(-2)]
+  if (says !== undefined) return void response.writeHead(200).end(says)
   if (to.endsWith("77")) return void response.writeHead(200).end(`{"code":"ok","message_id":${longId(to)}}`)
   return void response
     .writeHead(200)
@@ -293,6 +302,32 @@ describe("WhatsApp", () => {
     expect(resting.state).toBe("resting")
     expect(Number(resting.due)).toBeGreaterThan(29)
     expect(data(await live.get(`/nudges/${id}`))).toMatchObject({ status: "queued", attempts: [] })
+  })
+})
+
+describe("an answer with 200", () => {
+  it("that names no message is none: the next channel is asked", async () => {
+    for (const ending of Object.keys(saysNothing)) {
+      const id = await nudge(await customerWith(ending, { email: `e${ending}@example.com` }))
+      const { attempts } = await reached(id, "sent")
+      expect(attempts.map(({ channel, status }: Record<string, unknown>) => [channel, status])).toEqual([
+        ["whatsapp", "failed"],
+        ["sms", "failed"],
+        ["email", "sent"],
+      ])
+    }
+  })
+
+  it("that says what is wrong is a refusal", async () => {
+    for (const [ending, failure_reason] of [
+      ["65", "messenger_misconfigured"],
+      ["66", "number_unreachable"],
+      ["61", "no_answer"],
+    ] as const) {
+      const id = await nudge(await customerWith(ending), { channels: ["sms"] })
+      expect(await reached(id, "failed")).toMatchObject({ failure_reason })
+    }
+    expect(server().output()).not.toContain("Insufficient balance")
   })
 })
 

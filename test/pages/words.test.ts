@@ -10,7 +10,6 @@ import {
   paymentMethod,
   renewal,
   saving,
-  statement,
   terms,
   units,
 } from "../../src/pages/words.ts"
@@ -106,15 +105,6 @@ describe("payment methods", () => {
 })
 
 describe("other sentences", () => {
-  it("name what the bank will show, in at most 22 characters", () => {
-    expect(statement("Iron Gym")).toBe("Your statement will show IRON GYM.")
-    expect(statement("Oluwaseun Adebayo-Ogunbanjo & Daughters")).toBe(
-      "Your statement will show OLUWASEUN ADEBAYO-OGUN.",
-    )
-    expect(statement("Ade and the Sons of It All")).toBe("Your statement will show ADE AND THE SONS OF IT.")
-    expect(statement("🍲".repeat(30))).toBe(`Your statement will show ${"🍲".repeat(22)}.`)
-  })
-
   it("say what becomes of a payment method", () => {
     expect(saving("Iron Gym", true, "default")).toBe(
       "Later payments to Iron Gym are charged to this payment method, until you ask Iron Gym to remove it.",

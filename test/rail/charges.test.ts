@@ -168,6 +168,13 @@ describe.concurrent.each(BOTH)("%s", (name) => {
       return found.length > 0 ? found : undefined
     })
     expect(lines[0]).toMatch(/error/i)
+    // Rails say so of a transaction, too.
+    account.plan("charge", faults.decline("Invalid Merchant"))
+    expect(await account.charge(200_000)).toMatchObject({ status: "failed", failure_code: "rail_misconfigured" })
+    await eventually(async () => {
+      const all = server().output().split("a rail refuses an account's calls").length - 1
+      return all > lines.length ? true : undefined
+    })
     expect(server().output()).not.toContain(secretKey)
     expect(account.merchant.books.totalTaken()).toBe(0)
   })

@@ -112,6 +112,32 @@ describe.each(BOTH)("a payment link on %s", (name) => {
     expect(heading(await openPage(url))).toBe("Thank you: this is paid")
   })
 
+  it("leaves what has come to be owed since, and was not shown, as it is", async () => {
+    const account = await open(name)
+    const { api, rail } = account
+    const buyer = await account.buyer()
+    data(await api.patch(`/customers/${buyer.customer}`, { phone: "+2348031234567" }))
+    const owed = async (id: string) =>
+      eventually(async () => (data(await api.get(`/subscriptions/${id}`)).status === "past_due" ? true : undefined))
+    const shown = await account.subscribe(PRICE, buyer)
+    await account.pass(20 * MINUTE_MS)
+    const since = await account.subscribe(PRICE, buyer)
+    account.plan("charge", [faults.decline("Insufficient Funds"), faults.decline("Insufficient Funds")], PRICE)
+    await account.pass(DUE - 20 * MINUTE_MS)
+    await owed(shown)
+    const nudge = data(await api.post("/nudges", { customer: buyer.customer, template: "payment_due" }), 201)
+    const url = await linkOf(account.id, nudge.id)
+    data(await submit(url, { amount: PRICE }))
+    await account.pass(20 * MINUTE_MS)
+    await owed(since)
+    await openPage((await rail.payOnPage(await newest(buyer.customer), "pay"))!)
+    await eventually(async () =>
+      data(await api.get(`/subscriptions/${shown}`)).status === "active" ? true : undefined,
+    )
+    expect(heading(await openPage(url))).toBe("₦5,000.00 to pay")
+    expect(await api.all(`/charges?subscription=${since}`)).toHaveLength(2)
+  })
+
   it("saves a payment method where nothing is owed, for an e-mail address that nobody knew", async () => {
     const account = await open(name)
     const { api, merchant, rail } = account

@@ -145,6 +145,16 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     if (rail === "paystack") {
       expect([returned.status, heading(returned)]).toEqual([200, "Subscribe to Gym"])
       expect(charge).toMatchObject({ status: "failed", failure_code: "customer_abandoned" })
+      // Paid after all: owed back, which the buyer is told instead of being asked to pay again.
+      await standIn.payOnPage(first, "pay")
+      await callBack(rail, first)
+      const told = () => open(`${session.url}/return`)
+      const late =
+        "The payment was not finished in time. ₦5,000.00 was paid after that all the same, and is owed back to you."
+      await eventually(async () => (markup(await told()).includes(late) ? true : undefined))
+      expect(markup(await told())).not.toContain("Nothing was charged")
+      data(await api.post(`/checkout-sessions/${session.id}/expire`))
+      expect(heading(await open(session.url))).toBe("Your payment came too late")
       return
     }
     // Flutterwave knows of no such payment, as it does of one that it has not written down yet: the buyer may go on with it.

@@ -56,11 +56,14 @@ const SAID: ReadonlyArray<readonly [FailureCode, ReadonlyArray<string>]> = [
     ],
   ],
   ["rail_rate_limited", ["Too many requests", "rate_limited", "Rate limit exceeded"]],
-  ["expired_card", ["Expired Card", "Card has expired", "Card expired", "33", "54 - Expired card"]],
+  [
+    "expired_card",
+    ["Expired Card, Pick Up", "Expired Card", "Card has expired", "Card expired", "33", "54 - Expired card"],
+  ],
   ["lost_card", ["Lost Card, Pick-Up", "lost", "41"]],
   ["stolen_card", ["Stolen Card, Pick-Up", "43"]],
   ["pick_up_card", ["Pick Up Card", "Pick-up Card, Special Conditions", "Hot card", "04", "07"]],
-  ["restricted_card", ["Restricted Card", "36", "62"]],
+  ["restricted_card", ["Restricted card, Pick-Up", "Restricted Card", "36", "62"]],
   ["account_closed", ["Account Closed", "The account has been closed", "46"]],
   [
     "invalid_card",
