@@ -1,9 +1,8 @@
 /** Anchored billing periods (decision D2): a boundary is computed from the anchor, never from the boundary before it. */
+import { DAY_MS } from "./time.ts"
 
 export const BILLING_CYCLES = ["daily", "weekly", "monthly", "quarterly", "per_delivery"] as const
 export type BillingCycle = (typeof BILLING_CYCLES)[number]
-
-export const DAY_MS = 86_400_000
 
 const CYCLE_DAYS = { daily: 1, weekly: 7 } as const
 /** A delivery plan has no calendar: a month is its informational horizon (decision D8). */

@@ -2,8 +2,10 @@
  * One attempt at a rail (decisions F1, F2): pending until the rail's word is known, then succeeded or failed, once.
  * A rail that does not answer is asked about the reference again and again; it is never sent a second attempt.
  */
+
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from "./time.ts"
 
 export const CHARGE_STATUSES = ["pending", "succeeded", "failed"] as const
 
@@ -54,10 +56,6 @@ export type ChargeEvent =
   | { readonly type: "rail.ask"; readonly at: number }
   /** The buyer has come back from the rail's page. */
   | { readonly type: "rail.return"; readonly at: number; readonly returnedAt?: number }
-
-const SECOND_MS = 1000
-const MINUTE_MS = 60 * SECOND_MS
-const HOUR_MS = 60 * MINUTE_MS
 
 /** Ask after these times, then hourly: most answers come at once, a bank's within the hour. */
 const ASK_AFTER_MS: ReadonlyArray<number> = [10 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS]

@@ -3,14 +3,12 @@
  * is used up. There are too many deliveries to journal: what the last try brought is on the row. What waits for an endpoint that is
  * disabled or deleted is given up all at once, without a transition of each (src/webhook/housekeeping.ts).
  */
+
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from "./time.ts"
 
 export const DELIVERY_STATUSES = ["pending", "succeeded", "failed"] as const
-
-const SECOND_MS = 1000
-const MINUTE_MS = 60 * SECOND_MS
-const HOUR_MS = 60 * MINUTE_MS
 
 /** From each try that failed to the next, before jitter. */
 export const RETRY_AFTER_MS = [

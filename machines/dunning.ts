@@ -1,5 +1,5 @@
 /** The retry schedule of an unpaid bill, as pure arithmetic (decisions E3, E6, E7). */
-import { DAY_MS } from "./calendar.ts"
+import { DAY_MS } from "./time.ts"
 
 export const ESCALATION_RULES = ["pause_service", "restrict_access", "hold_delivery", "none"] as const
 export type EscalationRule = (typeof ESCALATION_RULES)[number]

@@ -2,6 +2,7 @@
  * The life of an instalment plan (decisions L4 to L8): a buyer pays for goods little by little, and gets them once all is
  * paid. At most one payment is under way at a time; one that succeeds after the end is owed back.
  */
+
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
 import {
@@ -19,6 +20,7 @@ import {
   type Terms,
 } from "./instalment_schedule.ts"
 import type { Reminder } from "./reminders.ts"
+import { DAY_MS } from "./time.ts"
 
 export const INSTALMENT_PLAN_STATUSES = [
   "pending",
@@ -84,10 +86,8 @@ export type InstalmentEvent =
   | DelayEvent<"missed" | "reminder", "instalment.active">
   | DelayEvent<"missed" | "reminder", "instalment.overdue">
 
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
 /** A plan that nobody has begun to pay for so long is cancelled. */
-export const PENDING_MS = 24 * HOUR_MS
+export const PENDING_MS = DAY_MS
 
 /** How soon it is looked again whether a payment that was under way then has made it. */
 const LOOK_AGAIN_MS = 10 * 60_000

@@ -2,9 +2,11 @@
  * What the buyer of an instalment plan pays, and when (decisions L4 to L8), as pure arithmetic. Amounts are kobo, always
  * whole naira; instants are milliseconds since the epoch. A flexible plan has one instalment: all of it, by the deadline.
  */
+
 import { MAX_AMOUNT_KOBO } from "./billing.ts"
-import { addMonths, DAY_MS } from "./calendar.ts"
+import { addMonths } from "./calendar.ts"
 import type { Reminder } from "./reminders.ts"
+import { DAY_MS, dayOf } from "./time.ts"
 
 export const INSTALMENT_MODES = ["fixed", "flexible"] as const
 export type InstalmentMode = (typeof INSTALMENT_MODES)[number]
@@ -81,7 +83,7 @@ export const scheduleOf = (
   return { instalments, deadline }
 }
 
-const isPaid = ({ status }: Instalment): boolean => status === "paid" || status === "paid_early"
+export const isPaid = ({ status }: Instalment): boolean => status === "paid" || status === "paid_early"
 
 /** What is paid of an instalment that is not paid up: the first of those. */
 const partPaid = ({ instalments, paidKobo }: Savings): number =>
@@ -122,8 +124,6 @@ export const dueKobo = (mode: InstalmentMode, savings: Savings): number => {
 export const isPaidUp = (savings: Savings): boolean => payableKobo(savings) === 0
 
 export const hasMissed = ({ instalments }: Savings): boolean => instalments.some(({ status }) => status === "missed")
-
-const dayOf = (at: number): number => Math.floor(at / DAY_MS)
 
 /** A payment: what was missed first, then the fees, then the next instalments. */
 export const pay = (savings: Savings, amountKobo: number, at: number): Savings => {

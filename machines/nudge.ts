@@ -2,8 +2,10 @@
  * A reminder on its way to a customer (decisions H1, H2, H8): it walks the channels in order of preference until
  * one takes it and says, or lets us assume, that it arrived.
  */
+
 import { and, assign, setup } from "xstate"
 import { type DelayEvent, takenBefore } from "./decide.ts"
+import { MINUTE_MS, SECOND_MS } from "./time.ts"
 
 export const CHANNELS = ["whatsapp", "sms", "email"] as const
 export type Channel = (typeof CHANNELS)[number]
@@ -77,9 +79,6 @@ export type NudgeEvent =
 export const NUDGE_EVENT_TYPES = ["nudge.sent", "nudge.delivered", "nudge.failed"] as const
 
 export type NudgeEventType = (typeof NUDGE_EVENT_TYPES)[number]
-
-const SECOND_MS = 1000
-const MINUTE_MS = 60 * SECOND_MS
 
 /** Waits for a messenger that is busy; after them comes the next channel. */
 export const RETRY_AFTER_MS = [30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS] as const

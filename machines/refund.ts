@@ -2,8 +2,10 @@
  * A refund: money that a rail is asked to send back (decision P8). It is always all that was taken for a charge, which no rail
  * sends back more than once: so a request that got no answer may be made again.
  */
+
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "./time.ts"
 
 export const REFUND_STATUSES = ["pending", "returned", "failed"] as const
 export type RefundStatus = (typeof REFUND_STATUSES)[number]
@@ -36,10 +38,6 @@ export type RefundEvent =
   | { readonly type: "rail.ask"; readonly at: number }
   | DelayEvent<"ask", "refund.pending.waiting">
   | DelayEvent<"again", "refund.failed.waiting">
-
-const MINUTE_MS = 60_000
-const HOUR_MS = 60 * MINUTE_MS
-const DAY_MS = 24 * HOUR_MS
 
 /** Ask after these times, then hourly. */
 const ASK_AFTER_MS: ReadonlyArray<number> = [MINUTE_MS, 10 * MINUTE_MS]

@@ -1,7 +1,6 @@
 /** When a subscription's customer is reminded by itself (decision H4), as pure arithmetic. */
-import { DAY_MS } from "./calendar.ts"
+import { DAY_MS, HOUR_MS } from "./time.ts"
 
-const HOUR_MS = 3_600_000
 /** A reminder that an outage held up for longer is not sent any more. */
 export const MAX_LATE_MS = HOUR_MS
 /** Africa/Lagos is an hour ahead of UTC all year. */

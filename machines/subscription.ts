@@ -5,7 +5,8 @@
  * effect is a named action with parameters. What transitions do is in machines/subscription_effects.ts; the actions, delays and
  * guards are in machines/subscription_setup.ts, what it knows is in machines/periods.ts, what the API shows of it follows from the state by machines/status.ts.
  */
-import { boundary, DAY_MS } from "./calendar.ts"
+
+import { boundary } from "./calendar.ts"
 import {
   adopt,
   attempt,
@@ -30,6 +31,7 @@ import {
   writeOff,
 } from "./subscription_effects.ts"
 import { subscriptionSetup } from "./subscription_setup.ts"
+import { DAY_MS } from "./time.ts"
 
 export const subscriptionMachine = subscriptionSetup.createMachine({
   id: "subscription",

@@ -1,9 +1,6 @@
 /** Instants: milliseconds since the epoch inside, ISO 8601 UTC with milliseconds outside (decision A8). */
 
-export const SECOND_MS = 1000
-export const MINUTE_MS = 60 * SECOND_MS
-export const HOUR_MS = 60 * MINUTE_MS
-export const DAY_MS = 24 * HOUR_MS
+export { DAY_MS, dayOf, HOUR_MS, MINUTE_MS, SECOND_MS } from "../machines/time.ts"
 
 /** The latest instants that were formatted: what is shown of one moment has most of them in common. */
 const formatted = new Map<number, string>()
@@ -18,6 +15,9 @@ export const formatInstant = (ms: number): string => {
   formatted.set(ms, text)
   return text
 }
+
+/** The day of an instant: `YYYY-MM-DD`. */
+export const formatDayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
 
 export const formatInstantOrNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 

@@ -1,4 +1,5 @@
 /** What was written before a change of the machines or of their tables is right after it (test/kept). */
+
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"
@@ -8,9 +9,9 @@ import { migrate, migrateThrough } from "../src/db/migrate.ts"
 import type { Ref } from "../src/db/tenant.ts"
 import { checkLedger } from "../src/ledger/ledger.ts"
 import { recogniseOnClock, recogniseThrough } from "../src/ledger/recognition.ts"
-import { dayOf } from "../src/ledger/schedule.ts"
 import { replayables } from "../src/lifecycles.ts"
 import { replayJournal } from "../src/runtime/replay.ts"
+import { dayOf } from "../src/time.ts"
 import { useDatabase } from "./support/database.ts"
 
 type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>

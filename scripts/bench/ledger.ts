@@ -6,6 +6,7 @@
  *
  * `--plans-of-views 1` prints the plan of each view's query, as it was carried out, below its time.
  */
+
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import pg from "pg"
@@ -13,7 +14,8 @@ import { poolLayer } from "../../src/db/database.ts"
 import { closeThrough } from "../../src/ledger/closing.ts"
 import { type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
 import { recogniseThrough } from "../../src/ledger/recognition.ts"
-import { dayOf, formatDay } from "../../src/ledger/schedule.ts"
+import { formatDay } from "../../src/ledger/schedule.ts"
+import { dayOf } from "../../src/time.ts"
 import { median, sizes, startInstance } from "./instance.ts"
 import { filling, seedBooks, seedStanding } from "./ledger-seed.ts"
 

@@ -1,10 +1,11 @@
 /** What answers of rails do in the books beside what their charges' owners decide: money that is owed back (decisions P8, P10). Pure. */
+
 import type { chargeMachine } from "../../machines/charge.ts"
 import { paramsOf } from "../../machines/decide.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { type About, entriesOf, type NewEntry } from "../ledger/ledger.ts"
-import { dayOf } from "../ledger/schedule.ts"
 import type { Transition } from "../runtime/lifecycle.ts"
+import { dayOf } from "../time.ts"
 
 export type ChargeTransition = Transition<typeof chargeMachine, ChargeRow>
 

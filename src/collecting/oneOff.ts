@@ -1,4 +1,5 @@
 /** One-off charges (decisions F6, E16): made once, outside any schedule; each failure can be retried once. */
+
 import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Line } from "../../machines/billing.ts"
@@ -9,7 +10,6 @@ import { type CustomerRow, customers } from "../customer/customer.ts"
 import { ofTenant, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import { entriesOf } from "../ledger/ledger.ts"
-import { dayOf } from "../ledger/schedule.ts"
 import { VatRate } from "../ledger/VatRate.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
 import {
@@ -23,6 +23,7 @@ import {
 import { beforeState, problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
 import { born } from "../runtime/outcome.ts"
+import { dayOf } from "../time.ts"
 import { commitAttempts } from "./attempts.ts"
 import { aboutCharge } from "./books.ts"
 import { attachNew, type Buyer, payingBy, readBuyers } from "./buyers.ts"

@@ -1,7 +1,6 @@
 /** Moves locked instalment plans by events: reads the facts that their outcomes need, and decides. */
 import { Effect } from "effect"
 import type { instalmentMachine } from "../../machines/instalment.ts"
-import type { Tenant } from "../db/tenant.ts"
 import { VatRate } from "../ledger/VatRate.ts"
 import { readAddressees } from "../nudge/create.ts"
 import { Nudging } from "../nudge/Nudging.ts"
@@ -25,7 +24,7 @@ interface Given {
 /** What commands leave behind; plans that ignore theirs leave nothing. */
 export const moveAll = Effect.fnUntraced(function* (commands: ReadonlyArray<InstalmentCommand>, given: Given) {
   const transitions = advance(instalmentLifecycle, commands)
-  const { token, quietHours } = yield* Nudging
+  const { token, quietOf } = yield* Nudging
   const facts = {
     nowOf: given.nowOf,
     settled: given.settled ?? new Map(),
@@ -34,7 +33,7 @@ export const moveAll = Effect.fnUntraced(function* (commands: ReadonlyArray<Inst
     addressees: yield* readAddressees(
       transitions.filter(reminds).map(({ row }) => ({ ...row, customerId: row.customer_id, planId: null })),
     ),
-    quietOf: ({ livemode }: Tenant) => (livemode ? quietHours : null),
+    quietOf,
     token,
   }
   return transitions.map((transition) => outcomeOf(transition, facts))

@@ -1,4 +1,5 @@
 /** What an instalment plan's transition leaves behind: its row, the books, the events, the reminders. Pure. */
+
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
 import { dueKobo, nextOf } from "../../machines/instalment_schedule.ts"
 import { MAX_LATE_MS, type QuietHours, turnOf } from "../../machines/reminders.ts"
@@ -7,10 +8,10 @@ import type { Ref, Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import { type About, entriesOf, type NewEntry } from "../ledger/ledger.ts"
 import { vatIn } from "../ledger/postings.ts"
-import { dayOf } from "../ledger/schedule.ts"
 import { type Addressees, type NudgeRequest, newNudge } from "../nudge/create.ts"
 import { moved, type Outcome } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
+import { dayOf } from "../time.ts"
 import {
   depositedKobo,
   type InstalmentPlanRow,

@@ -10,6 +10,7 @@ import {
   FREQUENCIES,
   INSTALMENT_MODES,
   type Instalment,
+  isPaid,
   KOBO_OF_NAIRA,
   missedKobo,
   nextOf,
@@ -82,8 +83,6 @@ export const depositedKobo = ({ paid_kobo, fees_paid_kobo }: InstalmentPlanRow):
 
 /** What goes back to the buyer who cancels (decision L6). */
 export const refundKobo = (row: InstalmentPlanRow): number => Math.max(0, depositedKobo(row) - row.pending_fee_kobo)
-
-const isPaid = ({ status }: Instalment): boolean => status === "paid" || status === "paid_early"
 
 export const renderInstalmentPlan = (row: InstalmentPlanRow): typeof SavingsPlan.Type => {
   const savings = instalmentPlans.contextOf(row)

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { records } from "../db/records.ts"
 import { ofTenant, type Tenant } from "../db/tenant.ts"
-import { DAY_MS } from "../time.ts"
+import { DAY_MS, formatDayOf } from "../time.ts"
 import type { Period } from "./api.ts"
 import { naira } from "./plan.ts"
 import { readProducts, renderProduct } from "./products.ts"
@@ -20,8 +20,6 @@ const stepsOf = (period: Period, now: number): ReadonlyArray<number> => {
     ? Array.from({ length: MONTHS }, (_, n) => Date.UTC(year, month - MONTHS + 1 + n, 1))
     : Array.from({ length: DAYS[period] }, (_, n) => Date.UTC(year, month, date) - (DAYS[period] - 1 - n) * DAY_MS)
 }
-
-const dateOf = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
 const STEP = { from_at: "timestamptz", to_at: "timestamptz" } as const
 
@@ -41,7 +39,11 @@ const readSeries = Effect.fnUntraced(function* (tenant: Tenant, period: Period) 
       SELECT count(*) AS plans FROM instalment_plan WHERE ${ofTenant(sql, tenant)} AND created_at >= s.from_at AND created_at < s.to_at
     ) p
     ORDER BY s.from_at`
-  return found.map(({ from_at, kobo, plans }) => ({ date: dateOf(from_at), collected: naira(kobo), newPlans: plans }))
+  return found.map(({ from_at, kobo, plans }) => ({
+    date: formatDayOf(from_at),
+    collected: naira(kobo),
+    newPlans: plans,
+  }))
 })
 
 /** A rate to four places. */

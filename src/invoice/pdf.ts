@@ -1,7 +1,9 @@
 /** An invoice as a PDF: real text, amounts in ₦. */
+
 import { createRequire } from "node:module"
 import PDFDocument from "pdfkit"
 import { formatKobo } from "../money.ts"
+import { formatDayOf } from "../time.ts"
 import type { InvoiceRow } from "./invoice.ts"
 
 /** The fonts that every PDF reader has lack the ₦ sign. */
@@ -13,8 +15,6 @@ const BOLD = fonts.resolve("dejavu-fonts-ttf/ttf/DejaVuSans-Bold.ttf")
 const MARGIN = 56
 const COLUMNS = { description: MARGIN, quantity: 330, price: 380, amount: 460, end: 540 } as const
 const ROW = 22
-
-const day = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
 const STATES = { open: "Open", overdue: "Overdue", paid: "Paid", void: "Void" } as const
 
@@ -31,9 +31,9 @@ export const invoicePdf = (invoice: InvoiceRow, businessName: string): Promise<U
     for (const text of [
       invoice.id,
       `Billed to: ${businessName} (${invoice.account_id})`,
-      `Period: ${day(invoice.period_start_at)} to ${day(invoice.period_end_at - 1)}`,
-      `Due: ${day(invoice.due_at)}`,
-      `Status: ${STATES[invoice.state]}${invoice.paid_at === null ? "" : ` on ${day(invoice.paid_at)}`}`,
+      `Period: ${formatDayOf(invoice.period_start_at)} to ${formatDayOf(invoice.period_end_at - 1)}`,
+      `Due: ${formatDayOf(invoice.due_at)}`,
+      `Status: ${STATES[invoice.state]}${invoice.paid_at === null ? "" : ` on ${formatDayOf(invoice.paid_at)}`}`,
     ])
       document.text(text)
 

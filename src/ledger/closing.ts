@@ -8,9 +8,8 @@ import { isLockTimeout } from "../db/held.ts"
 import { LOCKS } from "../db/locks.ts"
 import { readMoving } from "../db/moving.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
-import { HOUR_MS } from "../time.ts"
+import { DAY_MS, dayOf, formatDayOf } from "../time.ts"
 import { recogniseThrough } from "./recognition.ts"
-import { dayOf } from "./schedule.ts"
 
 /** A closing waits for those that post, and they for it: a moment at a time. */
 const WAIT_MS = 200
@@ -43,8 +42,7 @@ export const booksState = Effect.gen(function* () {
   const through = closings[0]?.through ?? null
   return {
     closed_through: through === null ? null : through.slice(0, 7),
-    open_from:
-      through === null ? null : new Date(Date.parse(`${through}T00:00:00Z`) + 24 * HOUR_MS).toISOString().slice(0, 10),
+    open_from: through === null ? null : formatDayOf(Date.parse(`${through}T00:00:00Z`) + DAY_MS),
     closings: closings.map(({ action, month, reason, at }) => ({ action, month, reason, at })),
   } satisfies BooksState
 })

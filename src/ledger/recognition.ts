@@ -6,9 +6,9 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
-import { HOUR_MS } from "../time.ts"
+import { DAY_MS, dayOf, HOUR_MS } from "../time.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
-import { dayOf, formatDay } from "./schedule.ts"
+import { formatDay } from "./schedule.ts"
 
 /** The book of the wall clock; a test clock's has the clock's ID. */
 const WALL = "wall"
@@ -169,7 +169,7 @@ export const recogniseThrough = Effect.fn("ledger.recognise")(function* (through
 export const recogniseDays = Effect.suspend(() => {
   const now = Date.now()
   const today = dayOf(now)
-  const startsAt = today * 24 * HOUR_MS
+  const startsAt = today * DAY_MS
   return Effect.flatMap(isBehind(startsAt), (behind) =>
     behind && now < startsAt + CLOSE_AFTER_MS ? Effect.void : Effect.asVoid(recogniseThrough(today - 1)),
   )

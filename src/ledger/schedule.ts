@@ -5,10 +5,7 @@
 import type { Tenant } from "../db/tenant.ts"
 import { DAY_MS, formatInstant } from "../time.ts"
 
-/** The day of an instant. */
-export const dayOf = (at: number): number => Math.floor(at / DAY_MS)
-
-/** A day as `YYYY-MM-DD`. */
+/** A day, by its number, as `YYYY-MM-DD`. */
 export const formatDay = (day: number): string => formatInstant(day * DAY_MS).slice(0, 10)
 
 /** The part of a bill's revenue that is served by days, or by one event. */

@@ -3,6 +3,7 @@
  * booked: the money at the bank, the rail's fee, and what it no longer holds. One entry for a reference, once for ever, so that
  * a file may be read twice, and on after a crash.
  */
+
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { LOCKS } from "../db/locks.ts"
@@ -10,9 +11,9 @@ import { records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
 import type { RailName } from "../rail/Rail.ts"
+import { dayOf, formatDayOf, HOUR_MS } from "../time.ts"
 import type { LedgerAccount } from "./chart.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
-import { dayOf } from "./schedule.ts"
 import type { SettledRow } from "./settlementFile.ts"
 
 /**
@@ -98,9 +99,9 @@ const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) 
   return new Map(taken.map((one) => [one.reference, one]))
 })
 
-const today = () => new Date().toISOString().slice(0, 10)
+const today = () => formatDayOf(Date.now())
 /** As rails count days: in Nigeria, where it may be tomorrow already. */
-const todayThere = () => new Date(Date.now() + 3_600_000).toISOString().slice(0, 10)
+const todayThere = () => formatDayOf(Date.now() + HOUR_MS)
 
 /** A payment is paid out once, and what the rail deducts for what it sent back is deducted once. */
 const keyOf = ({ reference, amountKobo }: SettledRow): string => (amountKobo < 0 ? `${reference}:returned` : reference)
@@ -175,8 +176,7 @@ export class Settling {
       livemode: taken.livemode,
     })
     // Without the day of the payment: what was paid on the day of the payout itself comes with a later one.
-    const day =
-      row.paidOn ?? new Date(Date.parse(`${row.settledOn ?? today()}T00:00:00Z`) - 1).toISOString().slice(0, 10)
+    const day = row.paidOn ?? formatDayOf(Date.parse(`${row.settledOn ?? today()}T00:00:00Z`) - 1)
     if (day > this.#lastDay) this.#lastDay = day
   }
 

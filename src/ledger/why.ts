@@ -3,10 +3,9 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { forWholeTables } from "../db/wholeTables.ts"
-import { formatInstant } from "../time.ts"
+import { dayOf, formatInstant } from "../time.ts"
 import { type LedgerAccount, OWN_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
-import { dayOf } from "./schedule.ts"
 
 /** Which balance: of an account, one customer's part in it, at the end of a day. */
 export interface Question {

@@ -3,7 +3,7 @@ import { Context, Effect, Layer } from "effect"
 import type { SqlError } from "effect/sql"
 import type { QuietHours } from "../../machines/reminders.ts"
 import type { ConfigProblem } from "../config/Config.ts"
-import { type Ref, refOf } from "../db/tenant.ts"
+import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import { PageUrls } from "../http/PageUrls.ts"
 import { linkTokens } from "../secret/linkTokens.ts"
 import type { SharedSecrets } from "../secret/SharedSecrets.ts"
@@ -15,8 +15,8 @@ export class Nudging extends Context.Service<
   {
     /** The token of a nudge's payment link (decision F5). It is never stored: it follows from the nudge's ID. */
     readonly token: (nudge: Ref) => string
-    /** In live; the sandbox has none. */
-    readonly quietHours: QuietHours | null
+    /** Those of an environment: the sandbox has none. */
+    readonly quietOf: (tenant: Pick<Tenant, "livemode">) => QuietHours | null
   }
 >()("billing/nudge/Nudging") {
   static readonly layer = (
@@ -25,7 +25,10 @@ export class Nudging extends Context.Service<
     Layer.effect(
       Nudging,
       Effect.map(linkTokens(SECRET), (token) =>
-        Nudging.of({ token: ({ account_id, id }) => token(account_id, id), quietHours }),
+        Nudging.of({
+          token: ({ account_id, id }) => token(account_id, id),
+          quietOf: ({ livemode }) => (livemode ? quietHours : null),
+        }),
       ),
     )
 }

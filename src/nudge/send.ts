@@ -160,17 +160,17 @@ const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, n
 })
 
 /** Whether an automatic nudge's turn has come too late, or at an hour at which nobody is to be reminded. */
-const heldUp = (nudge: Taken, at: number, quietHours: QuietHours | null): NudgeEvent | undefined => {
+const heldUp = (nudge: Taken, at: number, quiet: QuietHours | null): NudgeEvent | undefined => {
   if (!nudge.livemode || nudge.source !== "automatic") return undefined
   if (nudge.sent_at === null && at - (nudge.send_at ?? nudge.created_at) >= MAX_LATE_MS) return { type: "withdraw", at }
-  const sendAt = afterQuiet(at, quietHours)
+  const sendAt = afterQuiet(at, quiet)
   return sendAt > at ? { type: "postpone", at, sendAt } : undefined
 }
 
 /** Gives a nudge to the messenger of its channel. `at`: now, by its own clock. */
 const giveOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
   const messenger = (yield* Messenger).of(nudge.livemode, nudge.channel)
-  const held = heldUp(nudge, at, (yield* Nudging).quietHours)
+  const held = heldUp(nudge, at, (yield* Nudging).quietOf(nudge))
   const unsent = (answer: NudgeEvent): Answered => ({ nudge, answer, messageId: null })
   // It may have been sent: that it came too late cannot be said of it any more.
   if (nudge.was_in_hand && (!messenger.repeatable || held?.type === "withdraw"))

@@ -2,6 +2,7 @@
  * Refunds at the rails of the outside world: what each queued call asks for, what comes of what was heard, and what is done
  * in time (decision P8). src/rail_call makes the calls.
  */
+
 import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { hasEffect, type TimedEvent } from "../../machines/decide.ts"
@@ -10,7 +11,6 @@ import { RailCredentials, railAccountKey } from "../credential/RailCredentials.t
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
 import { entriesOf, type NewEntry } from "../ledger/ledger.ts"
-import { dayOf } from "../ledger/schedule.ts"
 import type { Heard } from "../rail/Rail.ts"
 import { Rails } from "../rail/Rails.ts"
 import type { TakenCall } from "../rail_call/queue.ts"
@@ -19,6 +19,7 @@ import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance, type Transition } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
+import { dayOf } from "../time.ts"
 import { queueRefundCalls, type RefundRow, refundLifecycle, refunds } from "./refund.ts"
 
 type RefundTransition = Transition<typeof refundMachine, RefundRow>

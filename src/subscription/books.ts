@@ -2,6 +2,7 @@
  * What a subscription's transition does in the books: entries by the posting rules, and the schedules by which what was
  * deferred is recognised. Pure.
  */
+
 import { type Line, shareOf } from "../../machines/billing.ts"
 import { allParamsOf, paramsOf } from "../../machines/decide.ts"
 import type { Posting, ServiceEnd } from "../../machines/events.ts"
@@ -9,8 +10,9 @@ import type { Bill } from "../../machines/periods.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { type About, entriesOf, type NewEntry } from "../ledger/ledger.ts"
 import { deferredIn, type Split } from "../ledger/postings.ts"
-import { dayOf, endSchedule, type NewSchedule, restOf, type Schedule } from "../ledger/schedule.ts"
+import { endSchedule, type NewSchedule, restOf, type Schedule } from "../ledger/schedule.ts"
 import type { OpenSchedule, ScheduleChange } from "../ledger/schedules.ts"
+import { dayOf } from "../time.ts"
 import type { SubscriptionRow, SubscriptionTransition } from "./subscription.ts"
 
 export interface SubscriptionBooks {

@@ -1,14 +1,13 @@
 /** Moves locked subscriptions by events: reads the facts that the decisions need, decides, commits. */
 import { Effect } from "effect"
 import { paramsOf } from "../../machines/decide.ts"
-import type { QuietHours } from "../../machines/reminders.ts"
 import { isReminding } from "../../machines/reminders.ts"
 import type { subscriptionMachine } from "../../machines/subscription.ts"
 import { closePaidPeriods } from "../charge/paidPeriods.ts"
 import { commitAttempts } from "../collecting/attempts.ts"
 import type { Answered } from "../collecting/ChargeOwners.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
-import { refOf, type Tenant } from "../db/tenant.ts"
+import { refOf } from "../db/tenant.ts"
 import { readSchedules } from "../ledger/schedules.ts"
 import { VatRate } from "../ledger/VatRate.ts"
 import { readAddressees } from "../nudge/create.ts"
@@ -39,14 +38,6 @@ export interface Given {
   /** The pages on which buyers do it, by subscription ID. */
   readonly pages?: ReadonlyMap<string, Page>
 }
-
-/** The quiet hours of an environment: the sandbox has none. */
-export const quietHours = Effect.map(
-  Nudging,
-  (nudging) =>
-    ({ livemode }: Tenant): QuietHours | null =>
-      livemode ? nudging.quietHours : null,
-)
 
 /** The payment methods that decisions name. */
 const namedMethods = (transitions: ReadonlyArray<SubscriptionTransition>) =>
@@ -83,17 +74,17 @@ const withRules = (transitions: ReadonlyArray<SubscriptionTransition>): Readonly
 /** Reads what the outcomes of these transitions need to know. */
 const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<SubscriptionTransition>, given: Given) {
   const asking = transitions.filter(asksForNudges)
-  const [closed, methods, schedules, rules, addressees, quietOf] = yield* Effect.all(
+  const [closed, methods, schedules, rules, addressees] = yield* Effect.all(
     [
       closedCharges(transitions),
       namedMethods(transitions),
       openSchedules(transitions),
       given.rules === undefined ? readRules(withRules(transitions)) : Effect.succeed(given.rules),
       readAddressees(asking.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id }))),
-      quietHours,
     ],
     IN_ONE_GO,
   )
+  const { quietOf, token } = yield* Nudging
   return {
     ...given,
     answered: given.answered ?? new Map(),
@@ -106,7 +97,7 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
     rules,
     addressees,
     quietOf,
-    token: (yield* Nudging).token,
+    token,
     runner: (yield* Runner).id,
   } satisfies Facts
 })

@@ -1,8 +1,9 @@
 /** Monthly recurring revenue: what subscriptions that are in service are billed, a month's worth of it. Pure; kobo. */
+
 import { shareOf } from "../../machines/billing.ts"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import type { MrrMovement } from "../ledger/mrr.ts"
-import { dayOf } from "../ledger/schedule.ts"
+import { dayOf } from "../time.ts"
 import type { SubscriptionRow } from "./subscription.ts"
 
 /** How often a cycle comes in a year, as a fraction; deliveries recur by no calendar. */

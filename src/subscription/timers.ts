@@ -4,11 +4,12 @@ import type { subscriptionMachine } from "../../machines/subscription.ts"
 import { commitAttempts } from "../collecting/attempts.ts"
 import { collect } from "../collecting/collect.ts"
 import { refOf } from "../db/tenant.ts"
+import { Nudging } from "../nudge/Nudging.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { type Outcome, rescheduled } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
-import { outcomesOf, quietHours, type SubscriptionCommand } from "./move.ts"
+import { outcomesOf, type SubscriptionCommand } from "./move.ts"
 import { dueReminder, nextReminder } from "./reminders.ts"
 import { REMINDER, type SubscriptionRow, subscriptionLifecycle } from "./subscription.ts"
 import { readRules, readTerms } from "./terms.ts"
@@ -25,7 +26,7 @@ interface Sorted {
 const sortReminders = Effect.fnUntraced(function* (due: ReadonlyArray<DueSubscription>, nowOf: NowOf) {
   const reminding = due.flatMap(({ row, event }) => (event.type === REMINDER ? [{ row, at: event.at }] : []))
   const rules = yield* readRules(reminding.map(({ row }) => row))
-  const quietOf = yield* quietHours
+  const { quietOf } = yield* Nudging
   const commands: Array<SubscriptionCommand> = []
   const others: Array<Outcome> = []
   for (const { row, at } of reminding) {

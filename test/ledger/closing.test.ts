@@ -1,11 +1,12 @@
 /** Months are closed: the database refuses what comes late, and the service books it as a correction. */
+
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { checkLedger, postEntries } from "../../src/ledger/ledger.ts"
-import { dayOf } from "../../src/ledger/schedule.ts"
+import { dayOf } from "../../src/time.ts"
 import { bookEntry } from "../support/books.ts"
 import { useCommandLine } from "../support/commandLine.ts"
 import { useOwnInstance } from "../support/instance.ts"

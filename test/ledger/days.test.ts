@@ -1,9 +1,11 @@
 /** The days of the wall clock: booked late, twice, by two at once, or after a crash in the middle, the entries are the same. */
+
 import { Deferred, Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { recogniseOnClock, recogniseThrough } from "../../src/ledger/recognition.ts"
-import { dayOf, formatDay } from "../../src/ledger/schedule.ts"
+import { formatDay } from "../../src/ledger/schedule.ts"
+import { dayOf } from "../../src/time.ts"
 import { type Api, createApi } from "../support/api.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { createCustomer, createPlan, data, subscribe as subscribeOnClock } from "../support/story.ts"

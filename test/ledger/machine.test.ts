@@ -1,4 +1,5 @@
 /** Whatever happens to a subscription, in whatever order: its books balance, and nothing is lost, to the kobo. Pure. */
+
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { BillingCycle } from "../../machines/calendar.ts"
@@ -9,9 +10,10 @@ import type { Bill } from "../../machines/periods.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
 import type { ChargeRow } from "../../src/charge/charge.ts"
 import type { NewEntry } from "../../src/ledger/ledger.ts"
-import { dayOf, recognisedBefore, restOf, type Schedule } from "../../src/ledger/schedule.ts"
+import { recognisedBefore, restOf, type Schedule } from "../../src/ledger/schedule.ts"
 import { booksOf, needsSchedule } from "../../src/subscription/books.ts"
 import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "../../src/subscription/subscription.ts"
+import { dayOf } from "../../src/time.ts"
 
 const DAY_MS = 86_400_000
 const START = Date.UTC(2025, 0, 30, 18)

@@ -1,4 +1,5 @@
 /** Files of what rails paid out: read, matched by reference, booked once. */
+
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -6,9 +7,9 @@ import { Effect } from "effect"
 import { afterAll, describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
-import { dayOf } from "../../src/ledger/schedule.ts"
 import { BadFile, dayIn, koboIn, type SettledRow, settledRows } from "../../src/ledger/settlementFile.ts"
 import type { RailName } from "../../src/rail/Rail.ts"
+import { dayOf } from "../../src/time.ts"
 import { bookEntry } from "../support/books.ts"
 import { useCommandLine } from "../support/commandLine.ts"
 import { useDatabase } from "../support/database.ts"
