@@ -157,6 +157,8 @@ const program = (config: Config, development: boolean) =>
     const keys = yield* encryptionKeys(config)
     const url = yield* databaseUrl(config)
     yield* Effect.provide(Effect.andThen(migrate, nameCell()), [poolLayer(url, 1), Layer.succeed(Cell, config.cell)])
+    if (config.production && config.publicUrl === undefined)
+      yield* Effect.logWarning("PUBLIC_URL is not set: links in messages and answers lead to HOST and PORT")
     yield* Effect.gen(function* () {
       const key = development && !config.production ? yield* demoKey(config.dataDir) : undefined
       const served = yield* serve(config, url, key)

@@ -6,6 +6,7 @@ import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConfigProblem } from "../config/Config.ts"
 import { LOCKS } from "./locks.ts"
+import { checkRoles } from "./roles.ts"
 import { sqlStateOf } from "./sqlState.ts"
 import { forWholeTables } from "./wholeTables.ts"
 
@@ -99,6 +100,6 @@ export const migrateThrough = Effect.fn("migrate")(function* (last: string | und
 
 /**
  * Applies what is pending and returns its names. Processes that start together take turns.
- * Fails with ConfigProblem on a server that is too old, or where an applied file has been edited.
+ * Fails with ConfigProblem on a server that is too old, where an applied file has been edited, or where the roles are not as they were made.
  */
-export const migrate = migrateThrough(undefined)
+export const migrate = Effect.tap(migrateThrough(undefined), () => checkRoles)

@@ -44,3 +44,19 @@ it("makes room while a table that it changes is in use", async () => {
   await reader.release()
   expect(await migrating).toContain("0040_clocks_in_turn")
 })
+
+it("refuses a database that was restored without what the roles may do", async () => {
+  const restored = "The database was restored without the roles"
+  const attempt = () => Effect.runPromise(Effect.provide(migrate, poolLayer(database.url(), 1)))
+  for (const [lost, found] of [
+    ["REVOKE INSERT ON customer FROM billing_request", "GRANT INSERT ON customer TO billing_request"],
+    ["REVOKE USAGE ON SCHEMA finance FROM finance_reader", "GRANT USAGE ON SCHEMA finance TO finance_reader"],
+    ["ALTER TABLE plan_of_test ENABLE ROW LEVEL SECURITY", "DROP TABLE plan_of_test"],
+  ] as const) {
+    await database.run((sql) => sql`CREATE TABLE IF NOT EXISTS plan_of_test (id text)`)
+    await database.run((sql) => sql.unsafe(lost))
+    await expect(attempt()).rejects.toThrow(restored)
+    await database.run((sql) => sql.unsafe(found))
+  }
+  expect(await attempt()).toEqual([])
+})
