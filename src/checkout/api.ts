@@ -52,7 +52,7 @@ const MIN_LIFETIME_MINUTES = 30
 export const MAX_LIFETIME_MINUTES = 1440
 
 const RETURN_URL = `an address of at most ${MAX_URL} characters that begins with https:// (http:// for localhost in the sandbox)`
-const returnUrl = Schema.String.annotate({ description: RETURN_URL })
+const returnUrl = Schema.String.annotate({ description: RETURN_URL, format: "uri" })
   .check(Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)))
   .annotate({ description: RETURN_URL })
 

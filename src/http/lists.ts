@@ -8,21 +8,14 @@ import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
 import { type IdKind, PREFIXES } from "../ids.ts"
 import { invalid, type Problem } from "../problem.ts"
 import type { Page } from "./Endpoint.ts"
-import { id } from "./parameters.ts"
+import { id, numberInQuery } from "./parameters.ts"
 
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 100
 
-const LIMIT = `an integer from 1 to ${MAX_LIMIT}`
-const limit = Schema.String.annotate({ description: `${LIMIT}, ${DEFAULT_LIMIT} where it is left out` })
-  .check(
-    Schema.makeFilter((value: string) => /^\d{1,3}$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_LIMIT),
-  )
-  .annotate({ description: LIMIT })
-
 /** The parameters that every list takes. */
 export const pageFields = {
-  limit: Schema.optionalKey(limit),
+  limit: Schema.optionalKey(numberInQuery(MAX_LIMIT, "an integer", `, ${DEFAULT_LIMIT} where it is left out`)),
   starting_after: Schema.optionalKey(id("the object after which the page starts")),
   ending_before: Schema.optionalKey(id("the object before which the page ends")),
 }

@@ -7,7 +7,7 @@ import { type Declaration, takesCell } from "./Endpoint.ts"
 import { codesOf } from "./openapiCodes.ts"
 import { COMPONENTS, DELIVERY, SCHEMAS } from "./openapiComponents.ts"
 import { withoutKey } from "./openapiWithoutKey.ts"
-import { REFERENCE } from "./parameters.ts"
+import { NUMBER_FORMAT, REFERENCE } from "./parameters.ts"
 import { exampleId, exampleOf, nameOf } from "./response.ts"
 import { pathParameters, pathTemplate } from "./routes.ts"
 
@@ -152,6 +152,10 @@ const failures = (declaration: Declaration): Json => {
   )
 }
 
+/** A query has numbers as text. */
+const inQuery = (schema: Json): Json =>
+  schema.format === NUMBER_FORMAT ? { ...schema, type: "integer", minimum: 1 } : schema
+
 const queryParameters = (declaration: Declaration): ReadonlyArray<Json> => {
   const schema = declaration.query === undefined ? {} : jsonSchema(declaration.query)
   const properties = (schema.properties ?? {}) as Readonly<Record<string, Json>>
@@ -166,7 +170,7 @@ const queryParameters = (declaration: Declaration): ReadonlyArray<Json> => {
             description: "One metadata key to filter by: metadata[key]=value",
             schema: value,
           }
-        : { name, in: "query", required: false, description: value.description ?? name, schema: value },
+        : { name, in: "query", required: false, description: value.description ?? name, schema: inQuery(value) },
     ),
     ...(declaration.expand === undefined
       ? []

@@ -11,7 +11,7 @@ export const COMPONENTS = {
     RateLimitRemaining: { description: "Requests that may follow at once", schema: { type: "integer" } },
     RateLimitReset: { description: "Seconds until a whole burst may follow again", schema: { type: "integer" } },
     RetryAfter: {
-      description: "Seconds to wait before trying again; of 429 with rate_limited alone",
+      description: "Seconds to wait before trying again: of 503, and of 429 with rate_limited",
       schema: { type: "integer" },
     },
     ServiceBillable: {

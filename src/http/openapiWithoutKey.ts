@@ -1,16 +1,30 @@
 /** The part of the OpenAPI document about what takes no key: health, invoices' links, pages on which buyers pay, callbacks. */
 import type { Json } from "../json.ts"
 
-const requestId: Json = { "X-Request-Id": { $ref: "#/components/headers/RequestId" } }
+const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
 
-const plain = (description: string, type: string, schema: Json): Json => ({
+/** Of what takes no place in a rate: health, and callbacks that are signed. */
+const UNLIMITED: Json = { "X-Request-Id": header("RequestId") }
+const HEADERS: Json = {
+  ...UNLIMITED,
+  "RateLimit-Limit": header("RateLimitLimit"),
+  "RateLimit-Remaining": header("RateLimitRemaining"),
+  "RateLimit-Reset": header("RateLimitReset"),
+}
+
+const plain = (description: string, type: string, schema: Json, headers: Json = HEADERS): Json => ({
   description,
-  headers: requestId,
+  headers,
   content: { [type]: { schema } },
 })
 
 const refused = (codes: string): Json =>
-  plain(`Codes: ${codes}`, "application/json", { $ref: "#/components/schemas/error" })
+  plain(
+    `Codes: ${codes}`,
+    "application/json",
+    { $ref: "#/components/schemas/error" },
+    /rate_limited|service_unavailable/.test(codes) ? { ...HEADERS, "Retry-After": header("RetryAfter") } : HEADERS,
+  )
 
 interface Described {
   readonly id: string
@@ -86,7 +100,7 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
   const link = [inPath("token", "The secret of the link, a password of its own")]
   const refusals = {
     "400": refused(
-      "parameter_missing, parameter_invalid, parameter_unknown, json_invalid, content_type_invalid, request_too_large",
+      "parameter_missing, parameter_invalid, parameter_unknown, json_invalid, content_type_invalid, request_too_large, resource_missing",
     ),
     "402": refused("card_declined"),
     "403": refused("origin_not_allowed, live_access_required"),
@@ -95,7 +109,11 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
     "429": refused("rate_limited, too_many_attempts"),
     "503": refused("account_moving, service_unavailable"),
   }
-  const looked = { "404": refused("resource_missing"), "429": refused("rate_limited") }
+  const looked = {
+    "404": refused("resource_missing"),
+    "429": refused("rate_limited"),
+    "503": refused("account_moving, service_unavailable"),
+  }
   const amount: Json = { type: "integer", description: "kobo" }
   return {
     "/checkout/{token}/complete": {
@@ -246,7 +264,7 @@ const callback = (origin: string, rail: string, id: string, headers: Readonly<Re
     ],
     body: { type: "object", description: `As ${rail} documents it, at most 256 KiB` },
     responses: {
-      "200": plain("Noted, or nothing to note", "text/plain", text),
+      "200": plain("Noted, or nothing to note", "text/plain", text, UNLIMITED),
       "400": refused("request_too_large"),
       "401": refused("signature_invalid"),
       "429": refused("rate_limited, too_many_in_flight"),
@@ -273,15 +291,15 @@ export const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
       id: "getHealthz",
       summary: "Whether the process is up",
       tag: "health",
-      responses: { "200": plain("It is", "application/json", status) },
+      responses: { "200": plain("It is", "application/json", status, UNLIMITED) },
     }),
     "/readyz": get({
       id: "getReadyz",
       summary: "Whether requests can be served",
       tag: "health",
       responses: {
-        "200": plain("The database answers and is migrated", "application/json", status),
-        "503": plain("The database cannot be reached", "application/json", status),
+        "200": plain("The database answers and is migrated", "application/json", status, UNLIMITED),
+        "503": plain("The database cannot be reached", "application/json", status, UNLIMITED),
       },
     }),
     "/invoices/{id}.pdf": get({

@@ -54,9 +54,28 @@ export const currency = Schema.Literal("NGN").annotate({ description: "NGN, the 
 export const INSTANT = `a timestamp in UTC such as 2026-01-31T09:00:00Z, from ${FIRST_YEAR} to ${LAST_YEAR}`
 
 /** A real instant, as text (decision A8). */
-export const instant = Schema.String.annotate({ description: INSTANT })
+export const instant = Schema.String.annotate({ description: INSTANT, format: "date-time" })
   .check(Schema.makeFilter((value: string) => parseInstant(value) !== undefined))
   .annotate({ description: INSTANT })
+
+/** How the OpenAPI document knows a number of a query, which is text. */
+export const NUMBER_FORMAT = "int32"
+
+/** A number as a query has it: in digits, 1 to `maximum`. `more` stands in the document alone. */
+export const numberInQuery = (maximum: number, what = "an integer", more = "") => {
+  const description = `${what} from 1 to ${maximum}`
+  return Schema.String.annotate({ description: `${description}${more}`, format: NUMBER_FORMAT })
+    .check(
+      Schema.makeFilter(
+        (value: string) =>
+          /^\d+$/.test(value) &&
+          value.length <= String(maximum).length &&
+          Number(value) >= 1 &&
+          Number(value) <= maximum,
+      ),
+    )
+    .annotate({ description })
+}
 
 /**
  * A local part, and a domain of two labels at least; dots and the hyphens of a domain only between other characters. The length is looked at
@@ -65,7 +84,9 @@ export const instant = Schema.String.annotate({ description: INSTANT })
 const EMAIL =
   /^(?=.{1,254}$)(?!\.|.*\.\.|.*\.@|.*@.*\.-|.*@.*-\.)[^\s@<>()",;:\\]{1,64}@[^\s@<>()[\]",;:\\.-][^\s@<>()[\]",;:\\]*\.[^\s@<>()[\]",;:\\.]+[^\s@<>()[\]",;:\\.-]$/
 
-export const email = Schema.NullOr(Schema.String.check(Schema.isPattern(EMAIL), Schema.isMaxLength(254))).annotate({
+export const email = Schema.NullOr(
+  Schema.String.annotate({ format: "email" }).check(Schema.isPattern(EMAIL), Schema.isMaxLength(254)),
+).annotate({
   description: "an e-mail address, or null",
 })
 

@@ -9,7 +9,10 @@ import { formatInstant, parseInstant } from "../time.ts"
 
 const { Boolean: Bool, Int, Literal, Record: Dictionary, String: Text, Unknown, Union } = Schema
 
-export const instant = Text.annotate({ description: "An instant in UTC: YYYY-MM-DDTHH:MM:SS.sssZ" })
+export const instant = Text.annotate({
+  description: "An instant in UTC: YYYY-MM-DDTHH:MM:SS.sssZ",
+  format: "date-time",
+})
 export const kobo = Int.annotate({ description: "An amount in kobo" })
 export const metadata = Dictionary(Text, Text)
 /** An object of any fields. */

@@ -3,7 +3,17 @@ import { Schema } from "effect"
 import { INSTALMENT_PLAN_STATUSES } from "../../machines/instalment.ts"
 import { FREQUENCIES, INSTALMENT_MODES } from "../../machines/instalment_schedule.ts"
 import { declare } from "../http/Endpoint.ts"
-import { email, flag, id, instant as instantIn, integer, oneOf, text, textOrNull } from "../http/parameters.ts"
+import {
+  email,
+  flag,
+  id,
+  instant as instantIn,
+  integer,
+  numberInQuery,
+  oneOf,
+  text,
+  textOrNull,
+} from "../http/parameters.ts"
 import { isWebAddress } from "../webAddress.ts"
 import { Cancelled, Created, Offer, Plan, PlanList, Product, ProductList, Summary } from "./shapes.ts"
 
@@ -82,16 +92,11 @@ export type Extend = typeof Extend.Type
 
 /** What pages by number take: the first page is 1. */
 const MAX_PAGE = 1_000_000
-const numbered = (what: string, maximum: number) =>
-  Schema.String.check(
-    Schema.makeFilter((value: string) => /^\d{1,7}$/.test(value) && Number(value) >= 1 && Number(value) <= maximum),
-  ).annotate({ description: `${what} from 1 to ${maximum}` })
-
 const PlanQuery = Struct({
   status: optionalKey(oneOf(INSTALMENT_PLAN_STATUSES)),
   familyId: optionalKey(text(64)),
-  page: optionalKey(numbered("the number of a page", MAX_PAGE)),
-  limit: optionalKey(numbered("an integer", 100)),
+  page: optionalKey(numberInQuery(MAX_PAGE, "the number of a page")),
+  limit: optionalKey(numberInQuery(100)),
 })
 export type PlanQuery = typeof PlanQuery.Type
 

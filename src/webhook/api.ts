@@ -90,7 +90,7 @@ const MAX_URL = 2048
 const MAX_PATTERNS = 50
 
 const URL_WORDS = `an address of at most ${MAX_URL} characters that begins with https:// (http:// only in the sandbox)`
-const url = Schema.String.annotate({ description: URL_WORDS })
+const url = Schema.String.annotate({ description: URL_WORDS, format: "uri" })
   .check(Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)))
   .annotate({ description: URL_WORDS })
 
