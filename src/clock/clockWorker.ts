@@ -2,8 +2,9 @@
  * Moves clocks that are advancing (steps.ts). A worker that dies is noticed by the next one, which finishes its charges and goes on
  * within the window. Clocks take turns: one that others wait for goes back into the queue after a second or so.
  */
-import { Effect, Semaphore } from "effect"
+import { type Cause, Effect, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
+import { hasDoneNothing } from "../db/pipelining.ts"
 import { isRef, staysHere } from "../db/tenant.ts"
 import { closeWindow } from "../ids.ts"
 import { releasing, take, takingOf } from "../process/lease.ts"
@@ -28,6 +29,12 @@ const SLICE_MS = SECOND_MS
 /** Finds clocks whose notice was lost or whose worker died. */
 const LOOK_EVERY_MS = 5_000
 const RETRY_AFTER_MS = 200
+/**
+ * How often in a row a clock's step may lose its database before that counts as the step's own failure: far longer than a restart takes, and not for
+ * ever, should it be the step that brings the database down.
+ */
+const MAX_LOST = 30
+const LOST_AFTER_MS = SECOND_MS
 
 /**
  * Takes up to so many clocks that nobody moves: those of accounts with the fewest moving clocks first, then those that have
@@ -103,27 +110,31 @@ const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(
     }
     return over
   })
+  let lost = 0
   const steps = Effect.gen(function* () {
     for (;;) {
       const lanes = lanesNow()
       const next = yield* Effect.uninterruptible(step(work, clock, lanes))
+      lost = 0
       if (next === "nothing") return
       if (next === "lanes") yield* inLanes(work, clock, lanes, isOver)
       if (yield* isOver) return yield* giveBack(clock)
     }
   })
-  let more = true
-  while (more) {
-    more = yield* awaitSent(work, clock).pipe(
-      Effect.andThen(steps),
-      Effect.as(false),
-      orElseUnlessStopped((cause) =>
-        Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
+  // Nothing is wrong with a step whose database went away.
+  const failed = (cause: Cause.Cause<unknown>) =>
+    hasDoneNothing(cause) || ++lost > MAX_LOST
+      ? Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
           Effect.andThen(stepFailed(clock)),
           Effect.tap(() => Effect.sleep(RETRY_AFTER_MS)),
-        ),
-      ),
-    )
+        )
+      : Effect.logWarning("a clock's step lost its database", { clock: clock.id }, cause).pipe(
+          Effect.andThen(Effect.sleep(LOST_AFTER_MS)),
+          Effect.as(true),
+        )
+  let more = true
+  while (more) {
+    more = yield* awaitSent(work, clock).pipe(Effect.andThen(steps), Effect.as(false), orElseUnlessStopped(failed))
   }
 })
 

@@ -1,8 +1,10 @@
 /** Charges that are about to be sent: committed first, then in the hand of this process, or in the queue of their rail. */
 import { Effect } from "effect"
 import { type ChargeRow, chargeLease, isQueued } from "../charge/charge.ts"
+import { ifItFails } from "../db/pipelining.ts"
 import { refOf } from "../db/tenant.ts"
-import { hold } from "../process/lease.ts"
+import { hold, release } from "../process/lease.ts"
+import { Runner } from "../process/Runner.ts"
 import { isOutside } from "../rail/Rail.ts"
 import { type Call, queueCalls } from "../rail_call/queue.ts"
 import { commit } from "../runtime/commit.ts"
@@ -37,10 +39,10 @@ export const commitAttempts = Effect.fnUntraced(function* (
   attempts: ReadonlyArray<ChargeRow>,
   urgent = true,
 ) {
-  yield* hold(
-    chargeLease,
-    attempts.filter((charge) => !isQueued(charge)),
-  )
+  const going = attempts.filter((charge) => !isQueued(charge))
+  yield* hold(chargeLease, going)
+  // Where nobody knows whether they were committed, the recovery looks: it takes what nobody has in hand.
+  yield* ifItFails(Effect.provideService(release(chargeLease, going), Runner, yield* Runner))
   yield* commit(outcomes)
   noteParents(outcomes, attempts)
   yield* queueCalls(attempts.flatMap(callOf), urgent)

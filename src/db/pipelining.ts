@@ -4,12 +4,12 @@
  * that are shared; on those that it reserves for a transaction each waits for the one before.)
  */
 import { PgClient, type PgConnection, PgPool } from "@effect/sql-pg"
-import { Context, Effect, Exit, Fiber, type Scope, Stream } from "effect"
+import { Cause, Context, Effect, Exit, Fiber, type Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
 import type { Statement } from "effect/sql/Statement"
-import { sqlStateOf } from "./sqlState.ts"
+import { isAway, sqlStateOf } from "./sqlState.ts"
 
 class PipeliningConnection implements Connection {
   readonly #connection: PgConnection.PgConnection
@@ -77,6 +77,15 @@ const CurrentTail = Context.Reference<Tail | undefined>("billing/db/Tail", { def
 const settled = (tail: Tail): Effect.Effect<void, SqlError.SqlError> =>
   Effect.flatMap(Effect.forEach(tail, Fiber.await), (exits) => firstFailure(exits) ?? Effect.void)
 
+/** What is to be undone in memory where the running transaction does not end well, or nobody knows whether it did. */
+const CurrentUndoing = Context.Reference<Array<Effect.Effect<void>> | undefined>("billing/db/Undoing", {
+  defaultValue: () => undefined,
+})
+
+/** Undoes something in memory should the running transaction fail; who carries nothing out in one has nothing to undo. */
+export const ifItFails = (undo: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.map(CurrentUndoing, (undoing) => void undoing?.push(undo))
+
 const dispatch = (statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<void, SqlError.SqlError> =>
   Effect.flatMap(CurrentTail, (tail) =>
     tail === undefined
@@ -118,6 +127,16 @@ const takenBack = (cause: unknown) => unknownError(TAKEN_BACK, cause)
 /** Whether a transaction's end failed because it was taken back. */
 export const isTakenBack = ({ reason }: SqlError.SqlError): boolean =>
   reason._tag === "UnknownError" && reason.operation === TAKEN_BACK
+
+/**
+ * Whether a transaction that failed so has certainly done nothing: it was given up before its end, or the database itself has said
+ * why. Of one whose connection was lost nobody knows.
+ */
+export const hasDoneNothing = (cause: Cause.Cause<unknown>): boolean => {
+  const error = cause.reasons.find(Cause.isFailReason)?.error
+  if (!SqlError.isSqlError(error)) return true
+  return isTakenBack(error) || (sqlStateOf(error) !== undefined && !isAway(error))
+}
 
 /** Ends a transaction; fails where it was taken back because a statement in it had failed. */
 const commitOn = (connection: Connection): Effect.Effect<void, SqlError.SqlError> =>
@@ -208,12 +227,16 @@ export const transactionsOn = (
   return <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
     Effect.flatMap(CurrentTail, (outer) => {
       const tail: Tail = []
+      const undoing: Array<Effect.Effect<void>> = []
       // What a savepoint takes back must not fail the transaction around it.
       const whole = outer === undefined ? work : Effect.tap(work, () => settled(tail))
       return transaction(whole).pipe(
         // What was sent before says why.
         Effect.tapError((error) => (isAftermath(error) ? settled(tail) : Effect.void)),
         Effect.provideService(CurrentTail, tail),
+        // What a savepoint takes back is undone with the transaction around it, if at all.
+        outer === undefined ? Effect.provideService(CurrentUndoing, undoing) : (nested) => nested,
+        Effect.onError(() => Effect.all(undoing, { discard: true })),
       )
     })
 }

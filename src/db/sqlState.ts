@@ -11,6 +11,12 @@ export const sqlStateOf = (error: unknown): string | undefined => {
   return typeof code === "string" && severity !== undefined ? code : undefined
 }
 
+/** SQLSTATEs of a server that is shutting down, starting up, recovering or full, and of broken connections. */
+const AWAY = /^(57P0[123]|53300|08...)$/
+
+/** Whether the server says that it is not to be had just now. */
+export const isAway = (error: unknown): boolean => AWAY.test(sqlStateOf(error) ?? "")
+
 interface Caused {
   readonly message?: string
   readonly code?: string

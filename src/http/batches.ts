@@ -8,11 +8,12 @@
 import { Cause, Context, Effect, Exit, Layer, Tracer } from "effect"
 import { MayWait } from "../db/held.ts"
 import { Places } from "../db/Places.ts"
+import { hasDoneNothing } from "../db/pipelining.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { Problem } from "../problem.ts"
 import { Together } from "../Together.ts"
-import { type Failure, hasDoneNothing } from "./failures.ts"
+import type { Failure } from "./failures.ts"
 
 /** What a request of a batch comes to. */
 type Outcome<A> = Exit.Exit<A, Failure>

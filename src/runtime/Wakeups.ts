@@ -35,8 +35,8 @@ export const waking = (sql: SqlClient.SqlClient, instants: ReadonlyArray<number>
 export class Wakeups extends Context.Service<
   Wakeups,
   {
-    /** Calls `sweep` whenever a job is due, until the scope closes. */
-    readonly onWake: (sweep: () => Promise<unknown>) => Effect.Effect<void>
+    /** Calls `notice` whenever a job is due, for as long as the layer lives. */
+    readonly onWake: (notice: () => void) => Effect.Effect<void>
   }
 >()("billing/runtime/Wakeups") {
   static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<Wakeups> =>
@@ -62,13 +62,9 @@ export class Wakeups extends Context.Service<
           boss.createQueue(TIMERS_DUE, { retryLimit: 0, deleteAfterSeconds: 3600, expireInSeconds: 600 }),
         )
         return Wakeups.of({
-          onWake: (sweep) =>
+          onWake: (notice) =>
             Effect.promise(() =>
-              boss.work(
-                TIMERS_DUE,
-                { pollingIntervalSeconds: POLL_SECONDS, batchSize: 100 },
-                async () => void (await sweep()),
-              ),
+              boss.work(TIMERS_DUE, { pollingIntervalSeconds: POLL_SECONDS, batchSize: 100 }, async () => notice()),
             ).pipe(Effect.asVoid),
         })
       }),

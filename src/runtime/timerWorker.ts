@@ -3,7 +3,7 @@
  * after that look to fall due before the next one has a job, which wakes a sweep of any process (Wakeups.ts).
  */
 import { PgTypes } from "@effect/sql-pg"
-import { Effect, Semaphore } from "effect"
+import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { every } from "../process/workers.ts"
 import { MINUTE_MS, SECOND_MS } from "../time.ts"
@@ -28,20 +28,16 @@ export const pauseMs = (due: number | undefined, now: number): number =>
 
 /** Fires wall-clock timers for as long as the scope is open. */
 export const timerWorker = Effect.fnUntraced(function* <R>(handlers: ReadonlyArray<TimerHandler<R>>) {
-  const wakeups = yield* Wakeups
   const kinds = handlers.map(({ kind }) => kind)
-  const context = yield* Effect.context<R | SqlClient.SqlClient>()
-  // One sweep at a time in a process: a second one would only race the first for the same rows.
-  const turn = yield* Semaphore.make(1)
-  const once = turn.withPermits(1)(sweep(handlers))
-  const woken = once.pipe(Effect.catchCause((cause) => Effect.logError("timer sweep", cause)))
-  yield* wakeups.onWake(() => Effect.runPromiseWith(context)(woken))
+  // What wakes a sweep while one is under way is one more of them.
+  const wake = yield* Queue.sliding<void>(1)
+  yield* (yield* Wakeups).onWake(() => void Queue.offerUnsafe(wake, undefined))
   let due: number | undefined
   const ahead = Effect.gen(function* () {
     const since = Date.now()
-    yield* once
+    yield* sweep(handlers)
     due = yield* nextDue(kinds, since)
   })
-  const pause = Effect.suspend(() => Effect.sleep(pauseMs(due, Date.now())))
+  const pause = Effect.suspend(() => Effect.raceFirst(Effect.sleep(pauseMs(due, Date.now())), Queue.take(wake)))
   yield* every("timer sweep", pause, ahead)
 })

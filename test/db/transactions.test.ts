@@ -5,7 +5,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { type CustomerRow, customers } from "../../src/customer/customer.ts"
 import { poolLayer, serviceLayer } from "../../src/db/database.ts"
-import { byItself, inOneGo, sent } from "../../src/db/pipelining.ts"
+import { byItself, ifItFails, inOneGo, sent } from "../../src/db/pipelining.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import { isOutdated } from "../../src/runtime/commit.ts"
 import { useDatabase } from "../support/database.ts"
@@ -265,5 +265,37 @@ describe("statements in one go", () => {
     )
     expect(first).toEqual(Array.from({ length: 60 }, (_, n) => (n % 3 === 0 ? "Ada" : "Chidi")))
     expect(second).toEqual(first)
+  })
+})
+
+describe("what a transaction has noted in memory", () => {
+  const undone: Array<string> = []
+  const noting = (name: string) => ifItFails(Effect.sync(() => void undone.push(name)))
+  const endOf = async (work: Effect.Effect<unknown, unknown, SqlClient.SqlClient>) => {
+    undone.length = 0
+    const whole = Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.exit(sql.withTransaction(work)))
+    const { _tag } = await Effect.runPromise(Effect.provide(whole, serviceLayer(database.url())))
+    return [_tag, ...undone]
+  }
+
+  it("stays where it is committed, and is undone where it fails", async () => {
+    expect(await endOf(noting("kept"))).toEqual(["Success"])
+    expect(await endOf(Effect.andThen(noting("lost"), Effect.fail("no")))).toEqual(["Failure", "lost"])
+  })
+
+  it("is undone where the answer to the commit is lost", async () => {
+    const own = Effect.flatMap(SqlClient.SqlClient, (sql) => sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`)
+    const ends = ([row]: ReadonlyArray<{ readonly pid: number }>) =>
+      Effect.promise(() => database.run((sql) => sql`SELECT pg_terminate_backend(${row!.pid})`))
+    const work = Effect.andThen(noting("unknown"), Effect.flatMap(own, ends))
+    expect(await endOf(work)).toEqual(["Failure", "unknown"])
+  })
+
+  it("is undone with the whole of it, not with a savepoint", async () => {
+    const inner = (sql: SqlClient.SqlClient) =>
+      Effect.ignore(sql.withTransaction(Effect.andThen(noting("inner"), Effect.fail("no"))))
+    const work = Effect.flatMap(SqlClient.SqlClient, inner)
+    expect(await endOf(work)).toEqual(["Success"])
+    expect(await endOf(Effect.andThen(work, Effect.fail("no")))).toEqual(["Failure", "inner"])
   })
 })

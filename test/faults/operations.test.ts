@@ -118,6 +118,24 @@ const dial = async (origin: string, text: string) => {
 }
 
 describe("a server that gets SIGTERM", () => {
+  it("settles what it has begun to charge, also where a job had woken it for that", async () => {
+    const { account, keys } = await database.run(() => createAccount({ businessName: "Due at once" }))
+    const server = await startServer(database.url())
+    const api = createApi(server.origin, keys.sk_test)
+    const customer = await createCustomer(api)
+    const plan = await createPlan(api)
+    // Near enough for a job; on a machine that is slow some are made too late.
+    const start_at = new Date(Date.now() + 3_000).toISOString()
+    const body = { customer, plan, payment_method: "pm_test_success", start_at }
+    await Promise.all(Array.from({ length: 200 }, () => api.post("/subscriptions", body)))
+    const charged = () =>
+      database.run((sql) => sql`SELECT DISTINCT status FROM charge WHERE account_id = ${account.id}`)
+    await eventually(async () => ((await charged()).length > 0 ? true : undefined))
+    expect(await server.stop()).toBe(0)
+    expect(await charged()).toEqual([{ status: "succeeded" }])
+    expect(server.output()).not.toContain("ERROR")
+  })
+
   it("closes what is silent at once, and lets what is at work finish", async () => {
     const { keys } = await database.run(() => createAccount({ businessName: "At work" }))
     const server = await startServer(database.url())
