@@ -115,6 +115,9 @@ class Reader {
         return name === undefined ? [] : [[field, name]]
       }),
     )
+    const twice = Object.values(this.#names).find((name) => header.indexOf(name) !== header.lastIndexOf(name))
+    if (twice !== undefined)
+      throw new BadFile({ message: `--file has two columns that read ${twice}: leave one of them out.` })
     const { reference, amount, fee, net } = this.#names
     if (reference === undefined) throw this.#lacks("reference")
     if ([amount, fee, net].filter((name) => name !== undefined).length < 2)

@@ -11,7 +11,7 @@ import { records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
 import type { RailName } from "../rail/Rail.ts"
-import { dayOf, formatDayOf, HOUR_MS } from "../time.ts"
+import { DAY_MS, dayOf, formatDayOf, HOUR_MS } from "../time.ts"
 import type { LedgerAccount } from "./chart.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import type { SettledRow } from "./settlementFile.ts"
@@ -19,7 +19,7 @@ import type { SettledRow } from "./settlementFile.ts"
 /**
  * A payment that does not match, and why: `unknown_reference`, `other_rail`, `amount_differs` and `payout_differs` (from the amount
  * less the fee; both: the difference is in suspense), `booked_otherwise` (an earlier file paid it out with another fee or payout,
- * and that stands), `duplicate` (the file has it before), `not_paid_out`, `not_deducted` (it went back after it was paid out).
+ * and that stands), `dated_before_payment` (by more than a month: a year that is mistyped, say), `duplicate` (the file has it before), `not_paid_out`, `not_deducted` (it went back after it was paid out).
  */
 export interface Unmatched {
   /** Where it is found: in the rail's file, or in our books. */
@@ -31,6 +31,7 @@ export interface Unmatched {
     | "amount_differs"
     | "payout_differs"
     | "booked_otherwise"
+    | "dated_before_payment"
     | "duplicate"
     | "not_paid_out"
     | "not_deducted"
@@ -63,6 +64,8 @@ interface Taken extends Tenant {
   readonly bill_no: number | null
   readonly test_clock_id: string | null
   readonly rail: string
+  /** The first day of which the books have it. */
+  readonly taken_on: string
   /** What the rail took, and what of that it sent back. */
   readonly taken_kobo: number
   readonly returned_kobo: number
@@ -88,6 +91,7 @@ const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) 
     SELECT e.account_id, e.livemode, e.charge_id AS reference, max(e.customer_id) AS customer_id, max(e.subscription_id) AS subscription_id, max(e.plan_id) AS plan_id,
       max(e.bill_no) AS bill_no, max(e.test_clock_id) AS test_clock_id,
       min(l.detail) FILTER (WHERE l.ledger_account = 'clearing' AND e.event <> 'settled') AS rail,
+      (min(e.occurred_on) FILTER (WHERE e.event <> 'settled'))::text AS taken_on,
       coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing' AND l.amount_kobo > 0 AND e.event <> 'settled'), 0)::bigint AS taken_kobo,
       coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing' AND e.event = 'refunded'), 0)::bigint AS returned_kobo,
       coalesce(jsonb_agg(jsonb_build_object('key', e.idempotency_key, 'account', l.ledger_account, 'kobo', l.amount_kobo)) FILTER (WHERE e.event = 'settled'), '[]') AS settled
@@ -115,6 +119,13 @@ const expectedOf = ({ amountKobo }: SettledRow, { taken_kobo, returned_kobo }: T
 /** Nothing paid out and nothing kept, though the rail has something of it. */
 const saysNothing = (row: SettledRow, taken: Taken): boolean =>
   row.amountKobo === 0 && row.feeKobo === 0 && row.paidOutKobo === 0 && expectedOf(row, taken) !== 0
+
+/** How long before the books had a payment the rail may have paid it out: it may have been heard of late. */
+const HEARD_LATE_MS = 31 * DAY_MS
+
+/** Whether a payout is dated as no payout of this payment can be. On a test clock any day may be. */
+const isBeforeIt = ({ settledOn }: SettledRow, { test_clock_id, taken_on }: Taken): boolean =>
+  settledOn !== null && test_clock_id === null && Date.parse(settledOn) < Date.parse(taken_on) - HEARD_LATE_MS
 
 const entryOf = (rail: RailName, row: SettledRow, taken: Taken): ReadonlyArray<NewEntry> => {
   const day = row.settledOn ?? row.paidOn ?? today()
@@ -213,6 +224,8 @@ export class Settling {
       // Announced, or left out of the payout: it comes with a later file.
       else if (booked === undefined && ((row.settledOn ?? "") > day || saysNothing(row, taken)))
         this.#leave("not_paid_out", row, taken.account_id)
+      else if (booked === undefined && isBeforeIt(row, taken))
+        this.#leave("dated_before_payment", row, taken.account_id)
       else {
         seen.add(key)
         entries.push(...this.#match(row, taken, booked))

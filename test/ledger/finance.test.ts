@@ -57,6 +57,7 @@ describe("the role finance_reader", () => {
       "SELECT public.enter_sandbox('x')",
       "SELECT pg_advisory_xact_lock(7301010, 0)",
       "SELECT pg_try_advisory_lock_shared(1)",
+      "SELECT lo_creat(-1)",
     ]) {
       const refused = await reading(null, (sql) => sql.unsafe(statement).unprepared).catch((error) => error)
       expect(refused.reason?.cause?.code, statement).toMatch(/^(42501|42P01)$/)

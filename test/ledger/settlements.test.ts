@@ -93,6 +93,7 @@ describe("a rail's file", () => {
     ["", "--file has no column with the reference"],
     ["Amount,Fees\n1,2\n", "--file has no column with the reference: one of reference"],
     ["Reference,Amount\na,1\n", "--file needs two of the columns"],
+    ["Reference,Amount,Amount (NGN),Fees\na,1,2,0\n", "--file has two columns that read amount"],
     ["Reference,Amount,Fees\nchg-1,free,1\n", "Row 2 of --file: amount is no amount in naira: free."],
     [
       "Reference,Amount,Fees,Settlement Date\nchg-1,1,1,soon\n",
@@ -319,6 +320,15 @@ describe("cli ledger settle", () => {
       rail_fees: 12_075,
       refunds_payable: 305_000,
     })
+  })
+
+  it("books no payout that is dated long before its payment", async () => {
+    const account = await paid("paystack", { chg_y1: 500_000 })
+    const file = fileOf("Reference,Amount,Fees,Settlement Date\nchg_y1,5000,75,1970-01-01")
+    const { document } = await cli("settle", "--rail", "paystack", "--file", file)
+    expect(document).toMatchObject({ matched: 0, booked: 0 })
+    expect(document.unmatched).toMatchObject([{ reference: "chg_y1", reason: "dated_before_payment", row: 2 }])
+    expect(await balances(account)).toMatchObject({ clearing: 500_000 })
   })
 
   it("lists nothing of what was paid after the file, though later files have paid it out", async () => {
