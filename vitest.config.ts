@@ -4,7 +4,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 /**
  * The order of files. Those with servers of their own come first, the longest of them first; then those that share one
  * (test/support/instance.ts), which then need not stand by, with its connections, while others have theirs; and at the end
- * what is short, so that both workers are busy until then.
+ * what is short, so that all workers are busy until then.
  */
 const ORDER = [
   "checkout/races",
@@ -70,9 +70,9 @@ export default defineConfig({
     // With commands of their own: vitest.browser.config.ts, vitest.simulation.config.ts.
     exclude: ["test/browser/**", "test/simulation/**"],
     globalSetup: ["test/support/postgres.ts"],
-    // Two cores: a server and a database beside each file.
-    maxWorkers: 2,
-    // Of the tests of a file that wait more than they work. Each has servers, and Postgres has 240 connections.
+    // One more than there are cores: tests wait for servers, servers for the database. A fourth gains nothing.
+    maxWorkers: 3,
+    // Of the tests of a file that wait more than they work. Each has servers, with connections of their own.
     maxConcurrency: 2,
     // A worker imports the service once, and shares a server among its files (test/support/instance.ts).
     isolate: false,

@@ -11,9 +11,12 @@ export interface TemporaryPostgres {
   readonly end: () => void
 }
 
-export const startTemporaryPostgres = async (of: string): Promise<TemporaryPostgres> => {
+export const startTemporaryPostgres = async (
+  of: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<TemporaryPostgres> => {
   const dataDir = temporaryDataDir(of)
-  const { url, release } = await useEmbeddedServer(dataDir.path, process.env.POSTGRES_BIN)
+  const { url, release } = await useEmbeddedServer(dataDir.path, { programs: process.env.POSTGRES_BIN, settings })
   return {
     url,
     end: () => {

@@ -46,6 +46,7 @@ describe("a setting that cannot be", () => {
     [{ NODE_ENV: "production", DATABASE_URL: "" }, "DATABASE_URL"],
     [{ NODE_ENV: "production", DATABASE_URL: "postgres://localhost/x" }, "ENCRYPTION_KEY"],
     [{ ENCRYPTION_KEY_FILE: "/nowhere/key" }, "ENCRYPTION_KEY_FILE"],
+    [{ ENCRYPTION_KEY: KEY, ENCRYPTION_KEY_FILE: import.meta.filename }, "ENCRYPTION_KEY_FILE are both set"],
     [{ DATABASE_URL: "mysql://localhost/x" }, "DATABASE_URL"],
     [{ TLS_CERT: "/nowhere/cert.pem" }, "TLS_CERT"],
     [{ WEBHOOK_DNS_SERVERS: "dns.example" }, "WEBHOOK_DNS_SERVERS"],

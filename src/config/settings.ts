@@ -119,7 +119,10 @@ export const file = Effect.fnUntraced(function* (name: string): Effect.fn.Return
 export const secret = Effect.fnUntraced(function* (
   name: string,
 ): Effect.fn.Return<Redacted.Redacted<string> | undefined, ConfigProblem> {
-  const value = (yield* text(name)) ?? (yield* file(`${name}_FILE`))?.trim()
+  const [given, written] = [yield* text(name), (yield* file(`${name}_FILE`))?.trim()]
+  if (given !== undefined && written !== undefined)
+    return yield* new ConfigProblem({ message: `${name} and ${name}_FILE are both set: leave one of them out.` })
+  const value = given ?? written
   return value === undefined ? undefined : Redacted.make(value)
 })
 

@@ -227,6 +227,16 @@ const SERVER_OPTIONS = {
   timezone: "UTC",
 }
 
+type Settings = Readonly<Record<string, string>>
+
+/** How a server differs from the embedded one of a development machine. */
+export interface Differing {
+  /** The folder of another Postgres's programs, which the account that runs the server can read. */
+  readonly programs?: string | undefined
+  /** Postgres's own settings. */
+  readonly settings?: Settings
+}
+
 /** The port of the server that runs on this cluster, or undefined. */
 const runningPort = (cluster: string): number | undefined => {
   const file = join(cluster, "postmaster.pid")
@@ -239,10 +249,11 @@ const startServer = async (
   bin: string,
   cluster: string,
   account: Account | undefined,
+  settings: Settings,
   attempts = START_ATTEMPTS,
 ): Promise<number> => {
   const port = await freePort()
-  const options = Object.entries({ ...SERVER_OPTIONS, port: String(port) })
+  const options = Object.entries({ ...SERVER_OPTIONS, ...settings, port: String(port) })
     .map(([name, value]) => `-c ${name}='${value}'`)
     .join(" ")
   const log = join(cluster, "server.log")
@@ -262,7 +273,7 @@ const startServer = async (
       : [String(result.error ?? "no message")]
     const words = lines.findLast((line) => line.includes("FATAL")) ?? lines.at(-1)
     if (attempts > 1 && words?.includes("could not create any TCP/IP sockets"))
-      return startServer(bin, cluster, account, attempts - 1)
+      return startServer(bin, cluster, account, settings, attempts - 1)
     throw new ConfigProblem({ message: `The embedded Postgres did not start: ${words}` })
   }
   return running
@@ -280,11 +291,13 @@ const users = (dataDir: string): ReadonlyArray<number> => {
 }
 
 /**
- * The server of this DATA_DIR, started where it does not run yet. Safe to call from several processes at once. `programs` is the folder of
- * another Postgres's programs, which the account that runs the server can read.
+ * The server of this DATA_DIR, started where it does not run yet. Safe to call from several processes at once.
  * Fails with {@link ConfigProblem}: one line that says what to change.
  */
-export const useEmbeddedServer = async (dataDir: string, programs?: string): Promise<EmbeddedServer> => {
+export const useEmbeddedServer = async (
+  dataDir: string,
+  { programs, settings = {} }: Differing = {},
+): Promise<EmbeddedServer> => {
   createDataDir(dataDir)
   const account = serverAccount()
   const bin = programs ?? join(binaries(account), "bin")
@@ -297,7 +310,7 @@ export const useEmbeddedServer = async (dataDir: string, programs?: string): Pro
     if (!existsSync(passwordFile)) writeFileSync(passwordFile, randomBytes(18).toString("base64url"), { mode: 0o600 })
     const password = readFileSync(passwordFile, "utf8")
     if (!existsSync(join(cluster, "PG_VERSION"))) initialise(bin, cluster, password, account)
-    const port = runningPort(cluster) ?? (await startServer(bin, cluster, account))
+    const port = runningPort(cluster) ?? (await startServer(bin, cluster, account, settings))
     writeFileSync(mine, "")
     let released = false
     return {

@@ -59,8 +59,10 @@ export const readJson = Effect.fnUntraced(function* (
   request: IncomingMessage,
   hold?: (bytes: number) => Problem | undefined,
 ) {
-  const type = request.headers["content-type"]
+  const { "content-type": type, "content-encoding": encoding = "identity" } = request.headers
   const bytes = yield* readBytes(request, hold)
+  if (bytes.length > 0 && !/^identity$/i.test(encoding))
+    return yield* problem("content_type_invalid", "A body is sent as it is, without a Content-Encoding.")
   const text = bytes.toString("utf8")
   if (!Buffer.from(text, "utf8").equals(bytes)) return yield* problem("json_invalid", "The body is not valid UTF-8.")
   if (text !== "" && !/^application\/json\s*(;|$)/i.test(type ?? "")) {

@@ -108,7 +108,7 @@ const metadataKeys = Schema.makeFilter((value: object) =>
   Object.keys(value).every((key) => key !== "" && [...key].length <= MAX_METADATA_KEY),
 )
 
-const METADATA = `an object of at most ${MAX_METADATA_KEYS} keys of at most ${MAX_METADATA_KEY} characters, each with a string of at most ${MAX_METADATA_VALUE} characters, of at most 44 KiB (${MAX_METADATA_BYTES} bytes) as JSON in UTF-8`
+const METADATA = `an object of at most ${MAX_METADATA_KEYS} keys of 1 to ${MAX_METADATA_KEY} characters, each with a string of at most ${MAX_METADATA_VALUE} characters, of at most 44 KiB (${MAX_METADATA_BYTES} bytes) as JSON in UTF-8`
 
 export const metadata = Schema.Record(Schema.String, metadataValue)
   .annotate({ description: METADATA })

@@ -69,7 +69,9 @@ export const parseBody = (body: string): Effect.Effect<Readonly<Record<string, u
     try {
       value = JSON.parse(body)
     } catch {
-      return Effect.fail(refuse("is not valid JSON"))
+      return Effect.fail(
+        refuse(body.startsWith("\uFEFF") ? "begins with a byte order mark: leave it out" : "is not valid JSON"),
+      )
     }
     if (typeof value !== "object" || value === null || Array.isArray(value))
       return Effect.fail(refuse("must be a JSON object"))

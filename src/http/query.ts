@@ -37,6 +37,8 @@ export const parseQuery = (search: URLSearchParams, declaration: Declaration): P
       values.metadata = { [key]: value }
       continue
     }
+    if (name === "metadata" && declaration.metadataFilter === true)
+      return upTo(invalid(name, "A list is filtered by one key of metadata: write metadata[key]=value."))
     if (name in values) return upTo(invalid(name, `${name} is given twice.`))
     values[name] = value
   }

@@ -209,6 +209,13 @@ describe("bodies", () => {
     [`{"name": "${"x".repeat(300_000)}"}`, "request_too_large"],
   ])("%.40s", async (body, code) => expect(await raw(body)).toMatchObject({ status: 400, code }))
 
+  it("say how they have to be sent", async () => {
+    const message = async (body: string, headers: Readonly<Record<string, string>> = {}) =>
+      (await api.post("/customers", body, { "content-type": "application/json", ...headers })).body.error.message
+    expect(await message('{"name": "A"}', { "content-encoding": "gzip" })).toContain("Content-Encoding")
+    expect(await message('\uFEFF{"name": "A"}')).toContain("byte order mark")
+  })
+
   it("need to be JSON by their header", async () => {
     expect(await raw('{"name": "A"}', "text/plain")).toMatchObject({ status: 400, code: "content_type_invalid" })
     expect(
@@ -267,6 +274,7 @@ describe("parameters", () => {
     ["/plans?limit=2&limit=3&foo=1", "parameter_invalid", "limit"],
     ["/plans?foo=1&limit=%00", "parameter_unknown", "foo"],
     ["/customers?metadata[a]=1&foo=1&metadata[b]=2", "parameter_unknown", "foo"],
+    ["/customers?metadata=1", "parameter_invalid", "metadata"],
     ["/subscriptions?foo=1&expand[]=nothing", "parameter_unknown", "foo"],
     ["/subscriptions?expand[]=nothing&foo=1", "parameter_invalid", "expand[]"],
     ["/plans?stat=active", "parameter_unknown", "stat"],

@@ -23,21 +23,23 @@ export const TEMPLATE = "template_billing"
  * Of this server alone. Its data need not outlive a crash of the machine: what tests kill is our own processes. Tables
  * are counted every second: a plan made while a table was empty is kept until then, and tests fill theirs at once.
  */
-const SETTINGS = { fsync: "off", synchronous_commit: "off", full_page_writes: "off", autovacuum_naptime: "1s" }
+const SETTINGS = {
+  fsync: "off",
+  synchronous_commit: "off",
+  full_page_writes: "off",
+  autovacuum_naptime: "1s",
+  // Three workers, each with some servers at a time.
+  max_connections: "400",
+}
 
-/** Settings, and a migrated template with the job tables too: making them takes longer than copying them. */
+/** A migrated template with the job tables too: making them takes longer than copying them. */
 const prepare = async (url: Redacted.Redacted<string>): Promise<Redacted.Redacted<string>> => {
   const admin = onDatabase(url, "postgres")
   const template = onDatabase(url, TEMPLATE)
-  const statements = [
-    ...Object.entries(SETTINGS).map(([name, value]) => `ALTER SYSTEM SET ${name} = '${value}'`),
-    "SELECT pg_reload_conf()",
-    `CREATE DATABASE ${TEMPLATE}`,
-  ]
   await Effect.runPromise(
-    Effect.flatMap(SqlClient.SqlClient, (sql) =>
-      Effect.forEach(statements, (statement) => sql.unsafe(statement).unprepared, { discard: true }),
-    ).pipe(Effect.provide(poolLayer(admin, 1))),
+    Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(`CREATE DATABASE ${TEMPLATE}`).unprepared).pipe(
+      Effect.provide(poolLayer(admin, 1)),
+    ),
   )
   await Effect.runPromise(Effect.asVoid(migrate).pipe(Effect.provide(poolLayer(template, 1))))
   await Effect.runPromise(Effect.void.pipe(Effect.provide(Wakeups.layer(template)), Effect.scoped))
@@ -49,7 +51,7 @@ const PROCESSES = ["src/main.ts", "src/cli.ts", "test/support/commandLineHost.ts
 
 /** The server, on its `postgres` database, and what ends it. */
 export const startPostgres = async () => {
-  const { url, end } = await startTemporaryPostgres("test")
+  const { url, end } = await startTemporaryPostgres("test", SETTINGS)
   try {
     return { url: await prepare(url), end }
   } catch (error) {

@@ -24,6 +24,7 @@ describe("an address", () => {
     "https:///shop.example/hook",
     "https:\\\\shop.example\\hook",
     "ftp://shop.example/hook",
+    "https://shop.example:0/hook",
   ])("that somebody could read in another way is refused: %j", async (url) => {
     expect(refusal(await add(url))).toEqual(refused)
   })
