@@ -46,7 +46,8 @@ export const customerEndpoints = [
       const finder = pair === undefined || email !== undefined || phone !== undefined ? undefined : havingPair(pair)
       const filters = [
         email === undefined ? undefined : (sql: SqlClient.SqlClient) => sql`email_key = lower(${email})`,
-        equals("phone", phone),
+        // A plus that is not encoded arrives as a space, with which no number begins.
+        equals("phone", phone?.replace(/^ /, "+")),
         holds("metadata", metadata),
       ]
       const rows = yield* page(customers, request, request.query, filters, { finder })

@@ -126,14 +126,20 @@ export const nudgesOf = (
     message: null,
     channels: null,
     source: "automatic" as const,
-    sendAt: turnOf(event.at, now, quiet),
     at: now,
   }
   return [
-    ...allParamsOf(decision, "nudge").map(({ template }) => ({ ...request, template, reminder: null })),
+    // What is told of something that happened is told from now on, however late that was; a reminder was due when it was due.
+    ...allParamsOf(decision, "nudge").map(({ template }) => ({
+      ...request,
+      template,
+      sendAt: turnOf(now, now, quiet),
+      reminder: null,
+    })),
     ...allParamsOf(decision, "remind").map(({ template, rule, day }) => ({
       ...request,
       template,
+      sendAt: turnOf(event.at, now, quiet),
       reminder: { rule, day, of: (rule === "pre_due" ? row.next_charge_at : row.dunning?.firstFailedAt)! },
     })),
   ]

@@ -366,6 +366,8 @@ describe("lists", () => {
     const found = async (query: string) =>
       (await mine.get(`/customers?${query}`)).body.data.map(({ id }: { id: string }) => id)
     expect(await found("email=c3@example.COM")).toEqual([ids[1]])
+    data(await mine.patch(`/customers/${ids[1]}`, { phone: "+2348039998877" }))
+    for (const plus of ["%2B", "+"]) expect(await found(`phone=${plus}2348039998877`)).toEqual([ids[1]])
     expect(await found("metadata[n]=2")).toEqual([ids[2]])
     expect(await found("metadata[n]=9")).toEqual([])
   })
