@@ -13,7 +13,7 @@ import { CELLS, useCells } from "../support/cells.ts"
 import { useCommandLine } from "../support/commandLine.ts"
 import { useDatabase } from "../support/database.ts"
 import { type HeldPort, holdPort } from "../support/ports.ts"
-import { createCustomer, createPlan, data } from "../support/story.ts"
+import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
 /** Where the proxy will listen; the servers are told before it can start. */
 let held: ReadonlyArray<HeldPort>
@@ -150,9 +150,10 @@ describe("a request", () => {
     expect((await administrator.get(`/providers/${account.id}/history?cell=${CELLS[1]}`)).status).toBe(200)
     expect((await commandLines[0]("admin", "revoke", made.id, "--json")).code).toBe(0)
     expect((await commandLines[1]("cell", "join", "--from", url(0), "--json")).output).toBe('{"copied":1}\n')
-    expect((await administrator.get(`/providers/${account.id}/history?cell=${CELLS[1]}`)).body.error.code).toBe(
-      "key_revoked",
-    )
+    // The servers of the cell hear of it.
+    const refusal = async () =>
+      (await administrator.get(`/providers/${account.id}/history?cell=${CELLS[1]}`)).body.error?.code
+    expect(await eventually(refusal)).toBe("key_revoked")
   })
 })
 
