@@ -44,7 +44,8 @@ export const bundle = async (entries: ReadonlyArray<string>): Promise<Bundle> =>
   mkdirSync(parent, { recursive: true })
   removeLeft(parent)
   const folder = mkdtempSync(join(parent, PREFIX))
-  const remove = () => rmSync(folder, { recursive: true, force: true })
+  // Processes that have just ended may still have written what they compiled.
+  const remove = () => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
   try {
     const build = await rolldown({
       cwd: ROOT,

@@ -308,9 +308,9 @@ describe("what is asked of an object that somebody holds", () => {
   it("keeps no payment of another customer, and is answered as it stands where it stays held", async () => {
     const plan = await createPlan(api)
     const [payer, ...others] = await Promise.all(Array.from({ length: 6 }, () => createCustomer(api)))
-    const subscribing = api.post("/subscriptions", { customer: payer, plan, payment_method: "pm_test_success" })
     // At its rail, so that what it is settled in is held by then.
     const rail = await holdTable(database, "simulator_attempt")
+    const subscribing = api.post("/subscriptions", { customer: payer, plan, payment_method: "pm_test_success" })
     await rail.stands(1)
     const [made] = await api.all(`/subscriptions?customer=${payer}`)
     const held = await holdRow("subscription", made!.id)
@@ -475,8 +475,8 @@ describe("a charge that somebody holds", () => {
     const [payer, ...others] = await Promise.all(Array.from({ length: 4 }, () => createCustomer(api)))
     const charge = (customer: string) =>
       api.post("/charges", { customer, amount: 5000, currency: "NGN", payment_method: "pm_test_success" })
-    const paying = charge(payer!)
     const rail = await holdTable(database, "simulator_attempt")
+    const paying = charge(payer!)
     await rail.stands(1)
     const [made] = await api.all(`/charges?customer=${payer}`)
     const held = await hold(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${made!.id} FOR UPDATE`)
