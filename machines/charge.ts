@@ -2,7 +2,6 @@
  * One attempt at a rail (decisions F1, F2): pending until the rail's word is known, then succeeded or failed, once.
  * A rail that does not answer is asked about the reference again and again; it is never sent a second attempt.
  */
-
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "./time.ts"

@@ -3,7 +3,6 @@
  * is used up. There are too many deliveries to journal: what the last try brought is on the row. What waits for an endpoint that is
  * disabled or deleted is given up all at once, without a transition of each (src/webhook/housekeeping.ts).
  */
-
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "./time.ts"

@@ -2,7 +2,6 @@
  * The life of an instalment plan (decisions L4 to L8): a buyer pays for goods little by little, and gets them once all is
  * paid. At most one payment is under way at a time; one that succeeds after the end is owed back.
  */
-
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
 import {

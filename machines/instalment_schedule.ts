@@ -2,7 +2,6 @@
  * What the buyer of an instalment plan pays, and when (decisions L4 to L8), as pure arithmetic. Amounts are kobo, always
  * whole naira; instants are milliseconds since the epoch. A flexible plan has one instalment: all of it, by the deadline.
  */
-
 import { MAX_AMOUNT_KOBO } from "./billing.ts"
 import { addMonths } from "./calendar.ts"
 import type { Reminder } from "./reminders.ts"

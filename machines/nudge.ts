@@ -2,7 +2,6 @@
  * A reminder on its way to a customer (decisions H1, H2, H8): it walks the channels in order of preference until
  * one takes it and says, or lets us assume, that it arrived.
  */
-
 import { and, assign, setup } from "xstate"
 import { type DelayEvent, takenBefore } from "./decide.ts"
 import { MINUTE_MS, SECOND_MS } from "./time.ts"

@@ -1,5 +1,4 @@
 /** What a subscription knows, and the arithmetic of its periods and bills (decisions D2, D4, D7, D8, E1, E11). */
-
 import { type Line, periodLines, shareOf, totalOf, type Usage } from "./billing.ts"
 import { type BillingCycle, boundary } from "./calendar.ts"
 import type { AttemptOrigin, Dunning, EscalationAction } from "./dunning.ts"

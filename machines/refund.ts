@@ -2,7 +2,6 @@
  * A refund: money that a rail is asked to send back (decision P8). It is always all that was taken for a charge, which no rail
  * sends back more than once: so a request that got no answer may be made again.
  */
-
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "./time.ts"

@@ -5,7 +5,6 @@
  * effect is a named action with parameters. What transitions do is in machines/subscription_effects.ts; the actions, delays and
  * guards are in machines/subscription_setup.ts, what it knows is in machines/periods.ts, what the API shows of it follows from the state by machines/status.ts.
  */
-
 import { boundary } from "./calendar.ts"
 import {
   adopt,

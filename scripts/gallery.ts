@@ -1,5 +1,4 @@
 /** Every hosted page in every state that it has, made of invented views: for the screenshots and for tests of pages. */
-
 import { errorCodesPage } from "../src/http/documentation.ts"
 import { refusedPage } from "../src/http/page.ts"
 import { checkoutPage } from "../src/pages/checkout.ts"

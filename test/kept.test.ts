@@ -1,5 +1,4 @@
 /** What was written before a change of the machines or of their tables is right after it (test/kept). */
-
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect } from "effect"

@@ -6,7 +6,6 @@
  *
  * `--plans-of-views 1` prints the plan of each view's query, as it was carried out, below its time.
  */
-
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import pg from "pg"

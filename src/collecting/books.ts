@@ -1,5 +1,4 @@
 /** What answers of rails do in the books beside what their charges' owners decide: money that is owed back (decisions P8, P10). Pure. */
-
 import type { chargeMachine } from "../../machines/charge.ts"
 import { paramsOf } from "../../machines/decide.ts"
 import type { ChargeRow } from "../charge/charge.ts"

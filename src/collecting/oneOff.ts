@@ -1,5 +1,4 @@
 /** One-off charges (decisions F6, E16): made once, outside any schedule; each failure can be retried once. */
-
 import { Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Line } from "../../machines/billing.ts"

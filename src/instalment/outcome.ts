@@ -1,5 +1,4 @@
 /** What an instalment plan's transition leaves behind: its row, the books, the events, the reminders. Pure. */
-
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
 import { dueKobo, nextOf } from "../../machines/instalment_schedule.ts"
 import { MAX_LATE_MS, type QuietHours, turnOf } from "../../machines/reminders.ts"

@@ -1,5 +1,4 @@
 /** What a month comes to (decisions K2, K4, K7). Pure. */
-
 import { shareOf } from "../../machines/billing.ts"
 import type { ApiPlan } from "../apiPlans.ts"
 import { formatKobo } from "../money.ts"

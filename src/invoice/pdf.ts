@@ -1,5 +1,4 @@
 /** An invoice as a PDF: real text, amounts in ₦. */
-
 import { createRequire } from "node:module"
 import PDFDocument from "pdfkit"
 import { formatKobo } from "../money.ts"

@@ -3,7 +3,6 @@
  * booked: the money at the bank, the rail's fee, and what it no longer holds. One entry for a reference, once for ever, so that
  * a file may be read twice, and on after a crash.
  */
-
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { LOCKS } from "../db/locks.ts"

@@ -2,7 +2,6 @@
  * Refunds at the rails of the outside world: what each queued call asks for, what comes of what was heard, and what is done
  * in time (decision P8). src/rail_call makes the calls.
  */
-
 import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { hasEffect, type TimedEvent } from "../../machines/decide.ts"

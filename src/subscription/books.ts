@@ -2,7 +2,6 @@
  * What a subscription's transition does in the books: entries by the posting rules, and the schedules by which what was
  * deferred is recognised. Pure.
  */
-
 import { type Line, shareOf } from "../../machines/billing.ts"
 import { allParamsOf, paramsOf } from "../../machines/decide.ts"
 import type { Posting, ServiceEnd } from "../../machines/events.ts"

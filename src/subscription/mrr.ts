@@ -1,5 +1,4 @@
 /** Monthly recurring revenue: what subscriptions that are in service are billed, a month's worth of it. Pure; kobo. */
-
 import { shareOf } from "../../machines/billing.ts"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import type { MrrMovement } from "../ledger/mrr.ts"

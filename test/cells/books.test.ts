@@ -1,5 +1,4 @@
 /** The books of an account that moves: its closed months, and what it owes for the service. */
-
 import { describe, expect, it } from "vitest"
 import { postEntries } from "../../src/ledger/ledger.ts"
 import { dayOf } from "../../src/time.ts"

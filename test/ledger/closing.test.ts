@@ -1,5 +1,4 @@
 /** Months are closed: the database refuses what comes late, and the service books it as a correction. */
-
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"

@@ -1,5 +1,4 @@
 /** The days of the wall clock: booked late, twice, by two at once, or after a crash in the middle, the entries are the same. */
-
 import { Deferred, Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"

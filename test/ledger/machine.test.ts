@@ -1,5 +1,4 @@
 /** Whatever happens to a subscription, in whatever order: its books balance, and nothing is lost, to the kobo. Pure. */
-
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { BillingCycle } from "../../machines/calendar.ts"

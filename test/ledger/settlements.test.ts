@@ -1,5 +1,4 @@
 /** Files of what rails paid out: read, matched by reference, booked once. */
-
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"

@@ -1,5 +1,4 @@
 /** Entries of the books, as tests post them. */
-
 import type { NewEntry } from "../../src/ledger/ledger.ts"
 import { dayOf } from "../../src/time.ts"
 

@@ -1,5 +1,4 @@
 /** One Postgres for the whole run, with a migrated template that each test file copies. */
-
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
