@@ -3,11 +3,13 @@
  * committed, for all of them at once. Locked in the order of closing.ts.
  */
 import { Effect, Exit } from "effect"
+import { SqlClient } from "effect/sql"
 import { standingTimes } from "../clock/clocks.ts"
 import { customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
-import { type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
+import { REF_COLUMNS, records } from "../db/records.ts"
+import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { noSuch, type Problem } from "../problem.ts"
 import { hashOf } from "../secret/linkTokens.ts"
 import { findBillable } from "../subscription/methodUsers.ts"
@@ -19,8 +21,8 @@ import { lockSessions, siblingsOf } from "./completion.ts"
 
 /** What the transaction finds or makes. */
 export type Begun =
-  /** The session is over, or this very form was decided before. */
-  | { readonly kind: "over"; readonly again: boolean }
+  /** The session is over, or this very form was decided before: by its own payment, or by the newest. */
+  | { readonly kind: "over"; readonly again: boolean; readonly chargeId?: string }
   /** A payment is under way. `own`: it is what this very form was submitted for. */
   | { readonly kind: "under_way"; readonly chargeId: string; readonly own: boolean }
   /** The customer was made by another submission this instant. */
@@ -29,6 +31,31 @@ export type Begun =
 
 /** Those whose submissions follow each other: a customer, or one who is not known yet. */
 export const buyerOf = ({ customer_id, id }: SessionRow): string => customer_id ?? id
+
+/** What numbers the form that was submitted, as it is kept. */
+const numberOf = ({ submitted: { submission } }: Claim): string | null =>
+  submission === null ? null : hashOf(submission)
+
+const NUMBERED = { ...REF_COLUMNS, number: "text" } as const
+
+/** The payments of forms that may have been submitted before the last one of their session: a form that is sent twice gets one outcome. */
+const findEarlier = Effect.fnUntraced(function* (claims: ReadonlyArray<Claim>) {
+  const asked = claims.flatMap((claim) => {
+    const number = numberOf(claim)
+    return number === null || claim.found.charge_id === null ? [] : [{ ...refOf(claim.found), number }]
+  })
+  if (asked.length === 0) return () => undefined
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<{ session_id: string; number: string; charge_id: string }>`
+    SELECT r.id AS session_id, r.number, c.id AS charge_id
+    FROM ${records(asked, NUMBERED)} r CROSS JOIN LATERAL (
+      SELECT id FROM charge
+      WHERE (page_id, account_id, livemode) = (r.id, r.account_id, r.livemode) AND submission = r.number
+      ORDER BY id LIMIT 1
+    ) c`
+  return (claim: Claim): string | undefined =>
+    rows.find(({ session_id, number }) => session_id === claim.found.id && number === numberOf(claim))?.charge_id
+})
 
 /** Locks what claims are about; for each what is found, or `lock_timeout` where somebody holds what is not to be waited for. */
 const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: ReadonlyArray<Claim>) {
@@ -53,8 +80,8 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
     ),
   )
   const offered = [...offering].map((id): Ref => ({ ...tenantOf(tenant), id }))
-  const [{ rows, left }, billable] = yield* Effect.all(
-    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(offered)],
+  const [{ rows, left }, billable, earlierOf] = yield* Effect.all(
+    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(offered), findEarlier(claims)],
     IN_ONE_GO,
   )
   const billableOf = Map.groupBy(billable, ({ customer_id }) => customer_id)
@@ -72,19 +99,22 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       if (session === undefined) return yield* noSuch("checkout session", found.id)
       const siblings = (of: SessionRow) => siblingsOf(of, rows.values())
       const concerned = [...subscriptionRefs([session, ...siblings(session)]), ...(billableOf.get(buyer ?? "") ?? [])]
-      return { claim, session, known: customer, siblings, concerned, now } satisfies Locked
+      const locked: Locked = { claim, session, known: customer, siblings, concerned, now }
+      return { locked, earlierId: earlierOf(claim) }
     })
 })
 
-/** How a session stands, where that leaves nothing to carry out. */
-const standingOf = ({ claim: { found, submitted }, session, siblings, now }: Locked): Begun | undefined => {
-  if (session.customer_id !== found.customer_id) return { kind: "once_more" }
-  const again = submitted.submission !== null && session.submission === hashOf(submitted.submission)
+/** How a session stands, where that leaves nothing to carry out; `earlierId`: the payment that this form was submitted for before. */
+const standingOf = ({ claim, session, siblings, now }: Locked, earlierId: string | undefined): Begun | undefined => {
+  if (session.customer_id !== claim.found.customer_id) return { kind: "once_more" }
+  const number = numberOf(claim)
+  const again = number !== null && session.submission === number
   if (session.status !== "open" || session.expires_at <= now) return { kind: "over", again }
   const paying = [session, ...siblings(session)].find(({ state }) => state === "open.paying")
   if (paying !== undefined)
     return { kind: "under_way", chargeId: paying.charge_id!, own: again && paying.id === session.id }
-  return again ? { kind: "over", again } : undefined
+  if (again) return { kind: "over", again }
+  return earlierId === undefined ? undefined : { kind: "over", again: true, chargeId: earlierId }
 }
 
 /** Closes the sessions among these that are over by now; returns those whose subscription somebody holds, which is not to be waited for. */
@@ -130,13 +160,14 @@ export const claimAll = Effect.fn("checkout.claim")(function* (tenant: Tenant, c
         answers.set(claim, Exit.failCause(exit.cause))
         continue
       }
-      const standing = standingOf(exit.value)
+      const { locked, earlierId } = exit.value
+      const standing = standingOf(locked, earlierId)
       if (standing === undefined) {
         taken.add(buyerOf(claim.found))
-        next.push(exit.value)
+        next.push(locked)
       } else {
         answers.set(claim, Exit.succeed(standing))
-        if (standing.kind === "over") over.push(exit.value)
+        if (standing.kind === "over") over.push(locked)
       }
     }
     for (const { claim } of yield* closeExpired(over)) answers.set(claim, Exit.fail(HELD))

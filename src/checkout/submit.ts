@@ -20,7 +20,7 @@ import { buyerOf, claimAll } from "./claim.ts"
 /** How a submission ended. */
 export interface Completed {
   readonly session: SessionRow
-  /** The newest payment on the page, where there is one. */
+  /** The payment of this form, else the newest on the page, where there is one. */
   readonly charge: ChargeRow | undefined
   /** Whether this submission made it so, or repeats the one that did. */
   readonly own: boolean
@@ -60,7 +60,7 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
   const read = (chargeId?: string) => reading(tenant, readCompleted(tenant, found.id, chargeId))
   for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
     const begun = yield* begin({ found: latest, submitted, hostedBy })
-    if (begun.kind === "over") return { ...(yield* read()), own: begun.again } satisfies Completed
+    if (begun.kind === "over") return { ...(yield* read(begun.chargeId)), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
       yield* (yield* Payments).collect(begun.attempts, begun.now, begun.codes)
       if (begun.chargeId === undefined) return { ...(yield* read()), own: true } satisfies Completed

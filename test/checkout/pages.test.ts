@@ -487,9 +487,17 @@ describe("what is sent", () => {
     for (let n = 0; n < 2; n++)
       expect(declined(await pay(url, "pm_test_do_not_honor", number))).toEqual([402, "card_declined", "do_not_honor"])
     expect(await charges(api, subscription)).toHaveLength(1)
+    const other = { submission: "other" }
+    // Each form has the outcome of its own, whichever was sent last.
+    for (let n = 0; n < 2; n++) {
+      expect(declined(await pay(url, "pm_test_lost_card", other))).toEqual([402, "card_declined", "lost_card"])
+      expect(declined(await pay(url, "pm_test_do_not_honor", number))).toEqual([402, "card_declined", "do_not_honor"])
+    }
+    expect(await charges(api, subscription)).toHaveLength(2)
     for (let n = 0; n < 2; n++)
       expect(data(await pay(url, "pm_test_success", { submission: "second" }))).toEqual(done(id))
-    expect(await charges(api, subscription)).toHaveLength(2)
+    expect(await charges(api, subscription)).toHaveLength(3)
+    expect(refusal(await pay(url, "pm_test_do_not_honor", number))).toEqual(NOT_OPEN)
     expect(refusal(await pay(url, "pm_test_success", { submission: "third" }))).toEqual(NOT_OPEN)
     const form = await submitForm(url, { payment_method: "pm_test_success", submission: "third" })
     expect([form.status, heading(form)]).toEqual([422, "This is paid already"])

@@ -503,23 +503,28 @@ describe("a charge that somebody holds", () => {
     const ahead = charge(first)
     await rail.stands(1)
     // Both wait for the one before them, and go to their rail together.
-    const answered: Array<string> = []
+    const answered: Array<Answer> = []
+    const noting = (answer: Answer) => {
+      answered.push(answer)
+      return answer
+    }
+    const shown = async (list: string, count: number) =>
+      eventually(async () => {
+        const found = await api.all(`${list}?customer=${payer}`)
+        expect(answered).toEqual([])
+        return found.length === count ? found : undefined
+      })
     const subscribing = api
       .post("/subscriptions", { customer: payer, plan, payment_method: "pm_test_success" })
-      .then((answer) => {
-        answered.push("subscription")
-        return answer
-      })
-    const [made] = await eventually(async () => {
-      const found = await api.all(`/subscriptions?customer=${payer}`)
-      return found.length === 1 ? found : undefined
-    })
+      .then(noting)
+    const [made] = await shown("/subscriptions", 1)
     const held = await holdRow("subscription", made!.id)
-    const charging = charge(payer)
-    await eventually(async () => ((await api.all(`/charges?customer=${payer}`)).length === 2 ? true : undefined))
+    const charging = charge(payer).then(noting)
+    await shown("/charges", 2)
     await rail.release()
-    expect(data(await charging, 201).status).toBe("succeeded")
-    expect(answered).toEqual([])
+    const charged = await charging
+    expect(data(charged, 201).status).toBe("succeeded")
+    expect(answered).toEqual([charged])
     expect(data(await subscribing, 201).status).toBe("incomplete")
     await held.release()
     await eventually(async () =>

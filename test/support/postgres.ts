@@ -68,6 +68,6 @@ export default async (project: TestProject) => {
   project.provide("postgres", Redacted.value(url))
   return () => {
     end()
-    remove()
+    return remove()
   }
 }
