@@ -301,6 +301,10 @@ export class Problem extends Schema.TaggedError<Problem>()("Problem", {
 export const problem = (code: ProblemCode, message: string, param: string | null = null): Problem =>
   new Problem({ code, message, param, status: CATALOGUE[code].status, failureCode: null })
 
+/** A refusal that says when another try is worth it, in seconds from now. */
+export const tryAgainIn = (retryAfterS: number, refusal: Problem): Problem =>
+  new Problem({ ...refusal, message: refusal.message, retryAfterS })
+
 /** A payment method was declined on a page: 402 (decision G8). */
 export const declined = (failureCode: string, message: string): Problem =>
   new Problem({ code: "card_declined", message, param: null, status: CATALOGUE.card_declined.status, failureCode })

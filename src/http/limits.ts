@@ -4,7 +4,7 @@
  */
 import { Effect } from "effect"
 import type { RateLimits } from "../config/Config.ts"
-import { type Problem, problem } from "../problem.ts"
+import { type Problem, problem, tryAgainIn } from "../problem.ts"
 import { createInFlight } from "./inFlight.ts"
 import { createRateLimit } from "./rateLimit.ts"
 
@@ -12,9 +12,13 @@ import { createRateLimit } from "./rateLimit.ts"
 const MAX_HELD_OF_ADDRESS = 8 * 1024 * 1024
 const MAX_HELD = 64 * 1024 * 1024
 
-const TOO_MANY_UNDER_WAY = problem(
-  "too_many_in_flight",
-  "Too many requests are under way at once: send the next one when one of them is answered.",
+/** Most requests are answered within a second. */
+const TOO_MANY_UNDER_WAY = tryAgainIn(
+  1,
+  problem(
+    "too_many_in_flight",
+    "Too many requests are under way at once: send the next one when one of them is answered.",
+  ),
 )
 const OVERLOADED = problem("service_unavailable", "The service holds more unfinished requests than it can just now.")
 

@@ -23,7 +23,9 @@ const refused = (codes: string): Json =>
     `Codes: ${codes}`,
     "application/json",
     { $ref: "#/components/schemas/error" },
-    /rate_limited|service_unavailable/.test(codes) ? { ...HEADERS, "Retry-After": header("RetryAfter") } : HEADERS,
+    /rate_limited|too_many_in_flight|service_unavailable/.test(codes)
+      ? { ...HEADERS, "Retry-After": header("RetryAfter") }
+      : HEADERS,
   )
 
 interface Described {

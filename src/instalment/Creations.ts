@@ -1,7 +1,7 @@
 /** How many instalment plans an address may begin in an hour (decision L3): each takes a slot for a day. */
 import { Context, Effect, Layer } from "effect"
 import { createRateLimit, type Taken } from "../http/rateLimit.ts"
-import { Problem, problem } from "../problem.ts"
+import { type Problem, problem, tryAgainIn } from "../problem.ts"
 
 const HOUR_SECONDS = 3_600
 
@@ -27,7 +27,7 @@ export class Creations extends Context.Service<
             if (allowed) return Effect.void
             const retryAfterS = Number(headers["retry-after"])
             const message = `At most ${perHour} instalment plans an hour can be begun from here: try again in ${retryAfterS} s.`
-            return Effect.fail(new Problem({ ...problem("rate_limited", message), message, retryAfterS }))
+            return Effect.fail(tryAgainIn(retryAfterS, problem("rate_limited", message)))
           })
       return Creations.of({ look: asking(limit.look), take: asking(limit.take) })
     })

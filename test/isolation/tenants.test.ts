@@ -137,6 +137,7 @@ describe("a process with low limits", () => {
         data(await createApi(low.origin, await strangersKey()).get("/plans"))
         const refused = (await waiting).filter(({ status }) => status === 429)
         expect(refused.map(refusal)).toEqual([[429, "too_many_in_flight", null]])
+        expect(refused[0]!.headers.get("retry-after")).toBe("1")
       })
       data(await mine.get("/account"))
     }))
