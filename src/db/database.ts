@@ -9,11 +9,11 @@ import { sqlStateOf } from "./sqlState.ts"
 import { types } from "./types.ts"
 
 /**
- * What listens and what says that the process lives have one each; the others are shared by 32 statements each. They stand from the start: a
+ * What listens and what says that the process lives have one each; the others have a statement each at a time. They stand from the start: a
  * pool that shrinks as its users go can be left with nothing but an attempt to connect that failed, for which nobody tries
  * again (effect 4.1.0), and Postgres need only have been restarted for that.
  */
-const OWN_CONNECTIONS = 12
+const OWN_CONNECTIONS = 16
 const CONNECT_LIMIT_MS = 5_000
 const KEEP_ALIVE_AFTER_MS = 10_000
 /** Nothing we do takes this long; a statement that does is stuck. */
@@ -51,15 +51,15 @@ export const poolConfig = (
 })
 
 /**
- * A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Transactions have a connection; single
- * statements of many fibers share connections, pipelined.
+ * A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Transactions and statements have a connection each: on one
+ * that was shared, everybody would wait behind a statement that waits for a lock.
  */
 export const poolLayer = (
   url: Redacted.Redacted<string>,
   maxConnections: number,
   settings: Readonly<Record<string, string>> = {},
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
-  PgClient.layer({ ...poolConfig(url, maxConnections, settings), multiplex: true })
+  PgClient.layer(poolConfig(url, maxConnections, settings))
 
 /**
  * For transactions that go by key: a statement's plan is made once, whatever its values. Planning took a third of Postgres's
@@ -79,7 +79,7 @@ export const serviceLayer = (
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
   Layer.effectContext(
     Effect.gen(function* () {
-      const config = { ...poolConfig(url, OWN_CONNECTIONS, {}), minConnections: OWN_CONNECTIONS, multiplex: true }
+      const config = { ...poolConfig(url, OWN_CONNECTIONS, {}), minConnections: OWN_CONNECTIONS }
       const context = yield* Layer.build(PgClient.layer(config))
       const client = Context.get(context, PgClient.PgClient)
       const { take } = yield* makePipeliningPool(poolConfig(url, MAX_TRANSACTIONS, PLANNED_ONCE))

@@ -1,12 +1,13 @@
 /** Requests that come together are begun together, and answered each for itself (docs/performance.md). */
 import { describe, expect, it } from "vitest"
-import type { Answer } from "../support/api.ts"
+import { createAccount } from "../../src/account/accounts.ts"
+import { type Answer, createApi } from "../support/api.ts"
 import { hold, holdTable } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
 
-const { api, live, database, accountId } = useOwnInstance()
+const { api, live, database, accountId, server } = useOwnInstance()
 useWhole(database)
 
 const outcome = ({ status, body }: Answer) =>
@@ -492,6 +493,22 @@ describe("a charge that somebody holds", () => {
       (sql) => sql<{ attempts: number }>`SELECT attempts FROM simulator_attempt WHERE reference = ${made!.id}`,
     )
     expect(row!.attempts).toBe(1)
+  })
+
+  it("keeps nobody else's requests, whose key nobody has seen before", async () => {
+    const payer = await createCustomer(api)
+    const rail = await holdTable(database, "simulator_attempt")
+    const paying = api.post("/charges", {
+      customer: payer,
+      amount: 5000,
+      currency: "NGN",
+      payment_method: "pm_test_visa",
+    })
+    await rail.stands(1)
+    const { keys } = await database.run(() => createAccount({ businessName: "Beside" }))
+    data(await createApi(server().origin, keys.sk_test).get("/account"))
+    await rail.release()
+    expect(data(await paying, 201).status).toBe("succeeded")
   })
 
   it("keeps no other of its customer, which is asked for beside it", async () => {
