@@ -77,7 +77,7 @@ const PlanCreate = Struct({
         description: "a phone number such as 0803 123 4567 or +2348031234567, or null",
       }),
     ),
-  }),
+  }).annotate({ description: "an object with the buyer's name, and email or phone" }),
   frequency: optionalKey(oneOf(FREQUENCIES)),
   testClock: optionalKey(id("a test clock")),
 })

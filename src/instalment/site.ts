@@ -14,11 +14,14 @@ import { type Ended, payingRoutes } from "../paying/site.ts"
 import { beginBy, cancelledDocument, completedDocument } from "./page.ts"
 import { depositedKobo, instalmentPlans, naira, renderInstalmentPlan } from "./plan.ts"
 import { type ReadPlan, readPlan } from "./read.ts"
-import { closedBecause, type Paid, submitInstalment } from "./submit.ts"
+import { cameTooLate, closedBecause, type Paid, submitInstalment } from "./submit.ts"
 
 /** The payment that is under way: of a plan that is cancelled too, which it comes too late for. */
 const underWay = ({ plan, charge }: ReadPlan): ChargeRow | undefined =>
   plan.paying_charge_id !== null && charge?.status === "pending" ? charge : undefined
+
+/** Whether a payment has led the plan on. */
+const counts = (charge: ChargeRow | undefined): boolean => charge?.status === "succeeded" && !charge.refund_due
 
 const declineOf = (charge: ChargeRow): Declined | null =>
   charge.status === "failed"
@@ -33,6 +36,7 @@ const endOf = Effect.fnUntraced(function* ({ path }: ReadPlan, paid: Paid, token
   const declined = declineOf(paid.charge)
   if (declined !== null) return { kind: "declined", ...declined } satisfies Ended
   const { plan } = yield* readPlan(token)
+  if (paid.charge.refund_due) return { kind: "too_late", refusal: cameTooLate(plan, paid.charge) } satisfies Ended
   const answer = {
     status: paid.charge.status === "succeeded" ? "paid" : "pending",
     amount: naira(paid.charge.amount_kobo),
@@ -118,7 +122,7 @@ export const instalmentPaymentRoutes = payingRoutes({
     return isPaidUp(instalmentPlans.contextOf(read.plan)) ? "paid" : "closed"
   },
   // Who comes back from a payment that is made sees how far it has led.
-  goesTo: (read) => (underWay(read) === undefined && read.charge?.status === "succeeded" ? `${read.path}?paid` : null),
+  goesTo: (read) => (underWay(read) === undefined && counts(read.charge) ? `${read.path}?paid` : null),
   asksDetails: () => false,
   asksEmail: ({ customer }) => customer.email === null,
   underWay,

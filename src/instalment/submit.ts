@@ -20,7 +20,7 @@ import { ArrivedAt } from "../http/ArrivedAt.ts"
 import { formatKobo } from "../money.ts"
 import { checkCode, codesFor, MAX_ATTEMPTS } from "../paying/checks.ts"
 import { methodOf, withEmail } from "../paying/hosted.ts"
-import { pageWaitingLimit, waitForCharge } from "../paying/settled.ts"
+import { pageWaitingLimit, paymentInWords, waitForCharge } from "../paying/settled.ts"
 import type { Submission } from "../paying/submission.ts"
 import { findPaymentMethods, methodKey, summaryOf } from "../payment_method/paymentMethods.ts"
 import { invalid, type Problem, problem } from "../problem.ts"
@@ -56,6 +56,10 @@ export const closedBecause = ({ state, status }: InstalmentPlanRow): Problem | u
           ? "The plan is cancelled: it takes no more payments."
           : `The plan is ${status}: everything is paid.`,
       )
+
+/** The plan was cancelled, or paid, while this was on its way. */
+export const cameTooLate = ({ status }: InstalmentPlanRow, charge: ChargeRow): Problem =>
+  problem("savings_plan_state_invalid", `${paymentInWords(charge)}: the plan is ${status}.`)
 
 const TOO_MANY_FAILED = problem(
   "too_many_attempts",

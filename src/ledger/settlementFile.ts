@@ -100,11 +100,27 @@ type Cells = Readonly<Record<string, string>>
 const payoutIn = (text: string | undefined): string | null =>
   lineOf(text?.replaceAll(/[\s:;,]+/g, " ").replace(/^[=+@\s-]+/, ""), MAX_PAYOUT)
 
+const textIn = (cells: Cells, name: string): string | undefined => {
+  const value = (cells[name] ?? "").trim()
+  return value === "" ? undefined : value
+}
+
+/** The amount in a column; undefined where the cell is empty. */
+const koboOf = (cells: Cells, name: string, row: number): number | undefined => {
+  const text = textIn(cells, name)
+  if (text === undefined) return undefined
+  const kobo = koboIn(text)
+  if (kobo === undefined)
+    throw new BadFile({ message: `Row ${row} of --file: ${name} is no amount in naira: ${text.slice(0, 40)}.` })
+  return kobo
+}
+
 /** Reads the rows of a rail's file. */
 class Reader {
   readonly #rail: RailName
   /** The name that each field has in this file. */
   readonly #names: Readonly<Partial<Record<Field, string>>>
+  readonly #furtherFees: ReadonlyArray<string>
 
   constructor(rail: RailName, header: ReadonlyArray<string>) {
     this.#rail = rail
@@ -115,7 +131,9 @@ class Reader {
         return name === undefined ? [] : [[field, name]]
       }),
     )
-    const twice = Object.values(this.#names).find((name) => header.indexOf(name) !== header.lastIndexOf(name))
+    this.#furtherFees = rail === "flutterwave" ? FURTHER_FEES.filter((name) => known.has(name)) : []
+    const read = [...Object.values(this.#names), ...this.#furtherFees]
+    const twice = read.find((name) => header.indexOf(name) !== header.lastIndexOf(name))
     if (twice !== undefined)
       throw new BadFile({ message: `--file has two columns that read ${twice}: leave one of them out.` })
     const { reference, amount, fee, net } = this.#names
@@ -135,19 +153,12 @@ class Reader {
 
   #cell(cells: Cells, field: Field): string | undefined {
     const name = this.#names[field]
-    const value = name === undefined ? "" : (cells[name] ?? "").trim()
-    return value === "" ? undefined : value
+    return name === undefined ? undefined : textIn(cells, name)
   }
 
   #kobo(cells: Cells, field: Field, row: number): number | undefined {
-    const text = this.#cell(cells, field)
-    if (text === undefined) return undefined
-    const kobo = koboIn(text)
-    if (kobo === undefined)
-      throw new BadFile({
-        message: `Row ${row} of --file: ${this.#names[field]} is no amount in naira: ${text.slice(0, 40)}.`,
-      })
-    return kobo
+    const name = this.#names[field]
+    return name === undefined ? undefined : koboOf(cells, name, row)
   }
 
   #day(cells: Cells, field: Field, row: number): string | null {
@@ -190,8 +201,8 @@ class Reader {
 
   #fees(cells: Cells, row: number): number | undefined {
     const fee = this.#kobo(cells, "fee", row)
-    if (fee === undefined || this.#rail !== "flutterwave") return fee
-    return FURTHER_FEES.reduce((sum, name) => sum + (koboIn(cells[name] ?? "") ?? 0), fee)
+    const further = this.#furtherFees.map((name) => koboOf(cells, name, row) ?? 0)
+    return fee === undefined ? undefined : further.reduce((sum, kobo) => sum + kobo, fee)
   }
 }
 

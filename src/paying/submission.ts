@@ -132,7 +132,6 @@ const readPhone = ({ phone = "" }: Fields): string | null | Problem =>
     : (parsePhone(phone) ?? wrong("phone", "Enter a phone number such as 0803 123 4567 or +234 803 123 4567."))
 
 const EXPIRY = /^(0?[1-9]|1[0-2])\s*[/-]?\s*(\d{2}|20\d{2})$/
-const MAX_CARD_YEARS = 50
 
 /** Whether a card is good until the end of the month that is printed on it. */
 const expiryFault = (text: string, now: number): Problem | undefined => {
@@ -140,10 +139,9 @@ const expiryFault = (text: string, now: number): Problem | undefined => {
   if (month === undefined || year === undefined)
     return wrong("card_expiry", "Enter the expiry date as on the card, such as 12/34.")
   const full = year.length === 2 ? 2000 + Number(year) : Number(year)
-  if (Date.UTC(full, Number(month)) <= now) return wrong("card_expiry", "This card has expired: use another one.")
-  return Date.UTC(full - MAX_CARD_YEARS, Number(month)) > now
-    ? wrong("card_expiry", "Check the year of the expiry date.")
-    : undefined
+  return Date.UTC(full, Number(month)) > now
+    ? undefined
+    : wrong("card_expiry", "This card has expired: use another one.")
 }
 
 const cardFaults = (fields: Fields, now: number, simulated: boolean): ReadonlyArray<Problem> => {

@@ -9,7 +9,7 @@ import { type Ended, payingRoutes } from "../paying/site.ts"
 import { problem } from "../problem.ts"
 import { findLink, type ReadLink, readLink } from "./read.ts"
 import type { Standing } from "./standing.ts"
-import { closedBecause, type Intent, type Paid, submitPayment, sumOf } from "./submit.ts"
+import { cameTooLate, closedBecause, type Intent, type Paid, submitPayment, sumOf } from "./submit.ts"
 import { closedPage, formPage, waitingPage } from "./view.ts"
 
 /** Reads what the pages of a link show, as its tenant. */
@@ -92,6 +92,9 @@ const endOf = ({ path }: Found, paid: Paid): Ended => {
       const page = paid.charges.map(openPageOf).find((url) => url !== null)
       if (page !== undefined) return { kind: "done", goesTo: page, answer: { status: "pending", redirect_url: page } }
       const pending = sumOf(paid.charges, "pending")
+      const owedBack = paid.charges.filter(({ refund_due }) => refund_due)
+      if (owedBack.length > 0 && owedBack.length === paid.charges.length)
+        return { kind: "too_late", refusal: cameTooLate(owedBack) }
       return {
         kind: "done",
         // Where the rail's page is not open yet, nobody has come back from it.
@@ -99,7 +102,7 @@ const endOf = ({ path }: Found, paid: Paid): Ended => {
         answer:
           pending > 0
             ? { status: "pending", amount: pending }
-            : { status: "paid", amount: sumOf(paid.charges, "succeeded") },
+            : { status: "paid", amount: sumOf(paid.charges, "succeeded") - sumOf(owedBack, "succeeded") },
       }
     }
   }

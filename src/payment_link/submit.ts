@@ -72,6 +72,10 @@ export const closedBecause = (standing: Standing): string | undefined => {
 
 const closed = (message: string) => problem("payment_link_closed", message)
 
+/** What was owed was cancelled while it was paid. */
+export const cameTooLate = (charges: ReadonlyArray<ChargeRow>) =>
+  closed(`${charges.map(paymentInWords).join("; ")}: it was cancelled meanwhile.`)
+
 /** What the bill of a subscription was paid by, while somebody meant to pay it here. */
 const paidOtherwise = Effect.fnUntraced(function* (its: ReadonlyArray<SubscriptionRow>) {
   const [subscription] = its

@@ -550,11 +550,13 @@ describe("while a payment is at the rail", () => {
   it("an overdue subscription is cancelled: what the link took is owed back", async () => {
     const { all } = await overdues(1)
     const [{ id, link }] = all as [(typeof all)[0]]
-    const [, cancelled] = await meanwhile(
+    const [answer, cancelled] = await meanwhile(
       () => pay(link, AT_RAIL),
       () => api.post(`/subscriptions/${id}/cancel`),
     )
     expect(data(cancelled).status).toBe("cancelled")
+    expect(refusal(answer)[1]).toBe("payment_link_closed")
+    expect(answer.body.error.message).toContain("and is owed back: it was cancelled meanwhile.")
     expect(await moneyOf(database, [id])).toMatchObject({ paid: 1, refundable: 1, taken: 2, owed: 0, refunds: -PRICE })
     expect(refusal(await pay(link, "pm_test_success"))[1]).toBe("payment_link_closed")
     await expectWhole(database)
@@ -827,8 +829,10 @@ describe("the payment link of an overdue subscription against", () => {
       expect(money).toMatchObject({ pending: 0, owed: 0, sent: 1, refunds: 0 - PRICE * money.refundable })
       expect(money.taken).toBe(money.paid + money.refundable)
       expect(money.taken).toBeLessThanOrEqual(2)
-      // Whoever's payment went through is told so, though the subscription has gone meanwhile.
-      expect(codes.paid ?? 0).toBe(money.taken - 1)
+      // Whoever's payment went through is told so; whose came too late, that it is owed back.
+      expect(codes.paid ?? 0).toBe(money.paid - 1)
+      const isOwedBack = ({ body }: Answer) => body.error?.message.includes("and is owed back") === true
+      expect(answers.filter(isOwedBack).length > 0).toBe(money.refundable === 1)
       expectCodes(answers, CLOSED)
       expect((await subscriptionOf(id)).status).toBe("cancelled")
     }

@@ -470,6 +470,8 @@ describe("beginning a plan", () => {
       [{ buyer: ada, frequency: "monthly", coupon: "X" }, "coupon"],
     ] as const)
       expect(refused(await buyers().post(path(product), body), 400).param, JSON.stringify(body)).toBe(param)
+    const nobody = refused(await buyers().post(path(product), { buyer: "Ada" }), 400)
+    expect(nobody.message).toBe("buyer must be an object with the buyer's name, and email or phone.")
     const small = await createProduct(api, { allowedFrequencies: ["daily"], price: 5_000, cycleMonths: 1 })
     expect(refused(await buyers().post(path(small), { buyer: ada }), 422).code).toBe("instalment_too_small")
     expect(refused(await buyers().post(path("prd_none"), { buyer: ada }), 404).code).toBe("resource_missing")

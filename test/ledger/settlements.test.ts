@@ -107,6 +107,18 @@ describe("a rail's file", () => {
     expect((failure as BadFile).message).toContain(message)
   })
 
+  it.each([
+    ["tx_ref,amount,app_fee,vat,vat\nchg_a,1000,14,1,1\n", "--file has two columns that read vat"],
+    ["tx_ref,amount,app_fee,vat\nchg_a,1000,14,1.055\n", "Row 2 of --file: vat is no amount in naira: 1.055."],
+    [
+      "tx_ref,amount,app_fee,stampduty_charge\nchg_a,1000,14,N/A\n",
+      "Row 2 of --file: stampdutycharge is no amount in naira: N/A.",
+    ],
+  ])("of Flutterwave is refused where a further fee cannot be read: %j", async (text, message) => {
+    const failure = await read("flutterwave", text).catch((error: unknown) => error)
+    expect((failure as BadFile).message).toContain(message)
+  })
+
   it("has amounts in naira and days in many spellings", () => {
     const amounts = [
       "1",
