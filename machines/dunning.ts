@@ -39,7 +39,7 @@ export type AttemptOrigin = "due" | "schedule" | "request" | "method"
 
 interface Failure {
   readonly failedAt: number
-  /** When the failed attempt was due: retries are counted from it, so that lateness doesn't add up. */
+  /** When the failed attempt was made: after an outage that is later than it was due (decision E3). */
   readonly attemptedAt: number
   readonly retryable: boolean
   /** The rail takes no further attempt before; null: it says nothing of the kind. */

@@ -37,10 +37,14 @@ export type SubscriptionEvent =
   | ({ readonly type: "create" } & SubscriptionInput)
   /** `methodId`: the payment method that it was made with, where that was not known before; null: one that cannot be used again. */
   | (Timed<"charge.succeeded"> & { readonly methodId?: string | null })
-  /** `retryNotBefore`: the rail takes no further attempt before; absent: it says nothing of the kind. */
+  /**
+   * `attemptedAt`: when the attempt was made; absent: when it was due. `retryNotBefore`: the rail takes no further attempt before; absent:
+   * it says nothing of the kind.
+   */
   | (Timed<"charge.failed"> & {
       readonly retryable: boolean
       readonly policy: DunningPolicy
+      readonly attemptedAt?: number
       readonly retryNotBefore?: number
     })
   /** The rail has not decided yet. */

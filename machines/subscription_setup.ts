@@ -74,8 +74,8 @@ const linesOfResume = ({ context, event }: Moment) => {
 
 const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
   if (event.type !== "charge.failed") throw new Error(`Not a failure: ${event.type}`)
-  const { attemptedAt, origin } = context.bill!
-  const { at: failedAt, retryable, retryNotBefore = null } = event
+  const { attemptedAt: dueAt, origin } = context.bill!
+  const { at: failedAt, attemptedAt = dueAt, retryable, retryNotBefore = null } = event
   const failure = { failedAt, attemptedAt, origin, retryable, retryNotBefore }
   return afterFailure(context.dunning, event.policy, failure)
 }

@@ -104,6 +104,9 @@ const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, 
   return yield* Effect.catchCause(settling(answers, PATIENCE_MS), () => eachAlone(waits ? undefined : LAST_PATIENCE_MS))
 })
 
+/** An answer is never older than its question, which may be sent later than it was due. */
+const heardAt = (charge: ChargeRow, nowOf: NowOf): number => Math.max(charge.sent_at, nowOf(charge))
+
 /** Sends committed charges to the rail and applies its answers; returns the charges to attempt next. */
 const attempt = Effect.fnUntraced(function* (
   of: ReadonlyArray<ChargeRow>,
@@ -117,7 +120,11 @@ const attempt = Effect.fnUntraced(function* (
     payable.length === 0 ? [] : yield* rail.charge(payable.map((charge) => toRail(charge, nowOf(charge), codes)))
   const byReference = new Map(payable.map((charge, index) => [charge.id, answers[index]!]))
   return yield* settleEach(
-    of.map((charge) => ({ charge, answer: byReference.get(charge.id) ?? NO_METHOD, at: charge.sent_at })),
+    of.map((charge) => ({
+      charge,
+      answer: byReference.get(charge.id) ?? NO_METHOD,
+      at: heardAt(charge, nowOf),
+    })),
     nowOf,
     told,
   )
@@ -179,7 +186,7 @@ const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf:
   if (heard.length > 0) {
     const answered = heard.map((charge) => {
       const answer = answers.get(charge.id) ?? NO_METHOD
-      return { charge, answer, at: Math.max(charge.sent_at, nowOf(charge)) }
+      return { charge, answer, at: heardAt(charge, nowOf) }
     })
     yield* collect(yield* releasing(chargeLease, heard, settleEach(answered, nowOf, told)), nowOf, { told })
   }

@@ -29,11 +29,13 @@ const eventOf = (
   if (after.status === "succeeded")
     return { type: "charge.succeeded", at, ...(methodId === undefined ? {} : { methodId }) }
   if (after.status === "pending") return subscription.state === "opening" ? { type: "charge.unsettled", at } : undefined
+  const isLate = subscription.bill !== null && before.created_at > subscription.bill.attemptedAt
   return {
     type: "charge.failed",
     at,
     retryable: isRetryable(after.failure_code),
     policy: policyOf(terms!),
+    ...(isLate ? { attemptedAt: before.created_at } : {}),
     ...(retryNotBefore === undefined ? {} : { retryNotBefore }),
   }
 }

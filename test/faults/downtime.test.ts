@@ -7,9 +7,14 @@ import { chargeTimers } from "../../src/collecting/collect.ts"
 import { sweep } from "../../src/runtime/fire.ts"
 import { servicesLayer } from "../../src/services.ts"
 import { subscriptionTimers } from "../../src/subscription/timers.ts"
+import { DAY_MS } from "../../src/time.ts"
+import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
+import { rewind } from "../support/rewind.ts"
+import { startServer } from "../support/server.ts"
+import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
-const database = useDatabase()
+const [database, served] = [useDatabase(), useDatabase()]
 
 /** More than a batch, so that several are under way at once. */
 const SUBSCRIPTIONS = 1200
@@ -64,8 +69,8 @@ const seed = (account: string) =>
       FROM subscription, (VALUES ('nextRetry', '2025-02-02Z', 4, '.retrying'), ('unpaidTooLong', '2025-02-10Z', 5, ''), ('billPeriodEnd', '2025-03-01Z', 1, '')) AS t (name, due_at, rank, rest)`
   })
 
-describe("after months of downtime", () => {
-  it("every overdue subscription is retried in turn and then cancelled: no timer is lost between lanes", async () => {
+describe("after downtime", () => {
+  it("every overdue subscription is retried once and then cancelled: no timer is lost between lanes", async () => {
     const { account } = await database.run(() => createAccount({ businessName: "Down" }))
     await database.run(() => seed(account.id))
     await Effect.runPromise(
@@ -79,9 +84,40 @@ describe("after months of downtime", () => {
     const attempts = await database.run(
       (sql) => sql`SELECT attempt_number, count(*) AS n FROM charge GROUP BY 1 ORDER BY 1`,
     )
-    expect(attempts).toEqual([
-      { attempt_number: 2, n: SUBSCRIPTIONS },
-      { attempt_number: 3, n: SUBSCRIPTIONS },
-    ])
+    // The next one would be 7 days after it.
+    expect(attempts).toEqual([{ attempt_number: 2, n: SUBSCRIPTIONS }])
+  })
+
+  it("a renewal that fails is retried its interval after the attempt, and unpaid since then", async () => {
+    const { account, keys } = await served.run(() => createAccount({ businessName: "Back" }))
+    const before = await startServer(served.url())
+    const api = createApi(before.origin, keys.sk_test)
+    const retry_logic = { retry_intervals_days: [1], cancel_after_days_unpaid: 2 }
+    const plan = await createPlan(api, { billing_cycle: "weekly", retry_logic })
+    const body = {
+      customer: await createCustomer(api),
+      plan,
+      payment_method: "pm_test_success_then_insufficient_funds",
+    }
+    const { id } = data(await api.post("/subscriptions", body), 201)
+    expect(await before.stop()).toBe(0)
+    // Due five days ago, with all that would have followed.
+    await served.run(() => rewind(account.id, 12 * DAY_MS))
+    const after = await startServer(served.url())
+    const late = createApi(after.origin, keys.sk_test)
+    const overdue = await eventually(async () => {
+      const found = data(await late.get(`/subscriptions/${id}`))
+      return found.status === "active" ? undefined : found
+    })
+    const [failed, ...others] = await late.all(`/charges?subscription=${id}`)
+    expect([failed.status, failed.attempt_number, others.length]).toEqual(["failed", 1, 1])
+    const next = new Date(Date.parse(failed.created_at) + DAY_MS).toISOString()
+    expect([failed.next_retry_at, overdue.status, overdue.retry.next_retry_at]).toEqual([next, "past_due", next])
+    const [timer] = await served.run(
+      (sql) => sql<{ days: number }>`
+        SELECT floor(extract(epoch FROM due_at - now()) / 86400 + 0.5)::int AS days FROM timer WHERE actor_id = ${id} AND name = 'unpaidTooLong'`,
+    )
+    expect(timer!.days).toBe(2)
+    expect(await after.stop()).toBe(0)
   })
 })

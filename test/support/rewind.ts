@@ -48,6 +48,7 @@ const FIELDS = {
       "at",
       "startAt",
       "resumesAt",
+      "attemptedAt",
       "returnedAt",
       "deliveredAt",
       "endedAt",
