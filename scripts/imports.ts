@@ -14,6 +14,7 @@ const MACHINES = join(ROOT, "machines")
 const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   [
     "time.ts",
+    "folders.ts",
     "json.ts",
     "money.ts",
     "sameSecret.ts",

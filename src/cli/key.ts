@@ -26,9 +26,9 @@ const readScope = Effect.fnUntraced(function* (value: string) {
   return [scope, given] as const
 })
 
-/** What a key may: scopes given the level "none" are left out. */
+/** What a key may: of a scope that is given twice the last level; those given the level "none" are left out. */
 const scopesOf = (given: ReadonlyArray<readonly [Scope, Level | "none"]>) =>
-  Object.fromEntries(given.filter(([, level]) => level !== "none"))
+  Object.fromEntries([...new Map(given)].filter(([, level]) => level !== "none"))
 
 /** As browsers name pages: `https://shop.example`, without a path. Each is named in full, so an asterisk would allow nobody. */
 const readOrigin = (text: string): Option.Option<string> => {

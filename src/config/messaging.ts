@@ -14,8 +14,13 @@ import { isLoopback, secret, text, together, webUrl } from "./settings.ts"
 const HOURS = /^(\d|1\d|2[0-3])-(\d|1\d|2[0-3])$/
 /** What Termii takes as the name of a sender. */
 const SENDER = /^[A-Za-z0-9 ]{3,11}$/
-const SMTP_URL = /^smtps?:\/\/./
 const EMAIL = /^[^\s@<>]+@[^\s@<>]+$/
+
+const isMailServer = (text: string): boolean => {
+  const url = URL.parse(text)
+  if (url === null || !/^smtps?:$/.test(url.protocol) || url.port === "0") return false
+  return url.hostname !== "" || url.searchParams.has("host")
+}
 
 const quietHours = Effect.gen(function* (): Effect.fn.Return<QuietHours | null, ConfigProblem> {
   const value = (yield* text("QUIET_HOURS")) ?? "20-8"
@@ -81,8 +86,10 @@ const smtp = Effect.fnUntraced(function* (
 ): Effect.fn.Return<SmtpSettings | undefined, ConfigProblem> {
   const found = yield* together({ SMTP_URL: yield* secret("SMTP_URL"), EMAIL_FROM: yield* text("EMAIL_FROM") })
   if (found === undefined) return undefined
-  if (!SMTP_URL.test(Redacted.value(found.SMTP_URL)))
-    return yield* new ConfigProblem({ message: "SMTP_URL must begin with smtp:// or smtps://." })
+  if (!isMailServer(Redacted.value(found.SMTP_URL)))
+    return yield* new ConfigProblem({
+      message: "SMTP_URL must be an address such as smtps://user:password@mail.example.com:465.",
+    })
   if (production && !isPrivate(Redacted.value(found.SMTP_URL))) {
     return yield* new ConfigProblem({
       message: "SMTP_URL must ask for TLS where NODE_ENV=production: begin it with smtps://, or add ?requireTLS=true.",

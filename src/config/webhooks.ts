@@ -1,10 +1,14 @@
 /** Settings of where webhooks may go (decision I4). */
+import { isIPv4, isIPv6 } from "node:net"
 import { Effect } from "effect"
 import { ConfigProblem, type Webhooks } from "./Config.ts"
-import { flag, portFits, text } from "./settings.ts"
+import { flag, MAX_PORT, text } from "./settings.ts"
 
 /** IPv4 or [IPv6], with or without a port. */
-const DNS_SERVER = /^(\d{1,3}(\.\d{1,3}){3}|\[[0-9a-f:]+\])(:\d{1,5})?$/i
+const isDnsServer = (server: string): boolean => {
+  const [, v4, v6, port = "53"] = /^(?:([\d.]+)|\[([^\]]+)\])(?::(\d{1,5}))?$/.exec(server) ?? []
+  return (isIPv4(v4 ?? "") || isIPv6(v6 ?? "")) && Number(port) >= 1 && Number(port) <= MAX_PORT
+}
 
 export const readWebhooks = Effect.fnUntraced(function* (
   development: boolean,
@@ -13,8 +17,11 @@ export const readWebhooks = Effect.fnUntraced(function* (
   const allowLoopback = yield* flag("ALLOW_LOOPBACK_WEBHOOKS", development)
   if (allowLoopback && production)
     return yield* new ConfigProblem({ message: "ALLOW_LOOPBACK_WEBHOOKS is refused where NODE_ENV=production." })
-  const dnsServers = ((yield* text("WEBHOOK_DNS_SERVERS")) ?? "").split(",").filter(Boolean)
-  const strange = dnsServers.find((server) => !DNS_SERVER.test(server) || !portFits(server))
+  const dnsServers = ((yield* text("WEBHOOK_DNS_SERVERS")) ?? "")
+    .split(",")
+    .map((server) => server.trim())
+    .filter(Boolean)
+  const strange = dnsServers.find((server) => !isDnsServer(server))
   if (strange !== undefined) {
     return yield* new ConfigProblem({
       message: `WEBHOOK_DNS_SERVERS must be IP addresses such as 9.9.9.9 or [::1]:53, not "${strange}".`,

@@ -29,6 +29,7 @@ import { createServer } from "node:net"
 import { basename, dirname, join } from "node:path"
 import { Redacted } from "effect"
 import { ConfigProblem } from "../config/Config.ts"
+import { makeFolder } from "../folders.ts"
 import { isAlive, lockAtExit, lockWithin, START_LIMIT_MS, unlock } from "./dataDirLock.ts"
 
 const DATABASE = "billing"
@@ -125,7 +126,7 @@ const binaries = (account: Account | undefined): string => {
 
 const createDataDir = (dataDir: string): void => {
   try {
-    mkdirSync(join(dataDir, "users"), { recursive: true, mode: 0o755 })
+    makeFolder(join(dataDir, "users"))
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK)
     accessSync(join(dataDir, "users"), constants.W_OK)
   } catch {

@@ -5,7 +5,7 @@ import type { TermiiSettings } from "../config/Config.ts"
 import { isSame } from "../sameSecret.ts"
 import { postJson } from "./calls.ts"
 import { type ChannelMessenger, forSms, NoAnswer, Refused, wholeText } from "./Messenger.ts"
-import { type Callback, parse } from "./receipts.ts"
+import { type Callback, idIn, parse } from "./receipts.ts"
 
 export const termii = ({ url, apiKey, from }: TermiiSettings): ChannelMessenger => ({
   repeatable: false,
@@ -38,17 +38,13 @@ export const termii = ({ url, apiKey, from }: TermiiSettings): ChannelMessenger 
     }),
 })
 
-interface Report {
-  readonly message_id: string | number
-  readonly status: string
-}
-
 export const termiiCallback = ({ secret }: TermiiSettings): Callback => ({
   receipts: (headers, raw) => {
     const right = createHmac("sha512", Redacted.value(secret)).update(raw).digest("hex")
     if (!isSame(String(headers["x-termii-signature"]), right)) return undefined
-    const { message_id: id, status = "" } = parse<Report>(raw)
-    const which = { channel: "sms" as const, nudgeId: null, messageId: id === undefined ? null : String(id) }
+    const { message_id: id, status: said } = parse(raw)
+    const status = typeof said === "string" ? said : ""
+    const which = { channel: "sms" as const, nudgeId: null, messageId: idIn(id) }
     if (/fail|reject|expired|dnd|undeliver/i.test(status))
       return [{ ...which, delivered: false, reason: "number_unreachable" }]
     return /deliver/i.test(status) ? [{ ...which, delivered: true, reason: null }] : []

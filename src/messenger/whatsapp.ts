@@ -5,7 +5,7 @@ import type { WhatsAppSettings } from "../config/Config.ts"
 import { isSame } from "../sameSecret.ts"
 import { postJson } from "./calls.ts"
 import { Busy, type ChannelMessenger, type Message, NoAnswer, Refused } from "./Messenger.ts"
-import { type Callback, parse, type Receipt } from "./receipts.ts"
+import { type Callback, type Fields, fieldsOf, idIn, objectsIn, parse, type Receipt } from "./receipts.ts"
 
 const NOT_ON_WHATSAPP = 131026
 const THROTTLED = new Set([130429, 131056, 80007])
@@ -58,31 +58,21 @@ export const whatsApp = ({ url, phoneNumberId, token, language }: WhatsAppSettin
     }),
 })
 
-interface Status {
-  readonly id?: string
-  readonly status?: string
-  readonly biz_opaque_callback_data?: string
-  readonly errors?: ReadonlyArray<{ readonly code?: number }>
-}
-
-interface Update {
-  readonly entry: ReadonlyArray<{
-    readonly changes?: ReadonlyArray<{ readonly value?: { readonly statuses?: ReadonlyArray<Status> } }>
-  }>
-}
-
-const receiptOf = ({ id, status, biz_opaque_callback_data: nudge, errors }: Status): ReadonlyArray<Receipt> => {
-  const which = { channel: "whatsapp" as const, nudgeId: nudge ?? null, messageId: id ?? null }
+const receiptOf = ({ id, status, biz_opaque_callback_data: nudge, errors }: Fields): ReadonlyArray<Receipt> => {
+  const which = { channel: "whatsapp" as const, nudgeId: idIn(nudge), messageId: idIn(id) }
   if (status === "delivered" || status === "read") return [{ ...which, delivered: true, reason: null }]
-  return status === "failed" ? [{ ...which, delivered: false, reason: reasonOf(errors?.[0]?.code) }] : []
+  return status === "failed" ? [{ ...which, delivered: false, reason: reasonOf(objectsIn(errors)[0]?.code) }] : []
 }
 
 export const whatsAppCallback = ({ appSecret, verifyToken }: WhatsAppSettings): Callback => ({
   receipts: (headers, raw) => {
     const right = `sha256=${createHmac("sha256", Redacted.value(appSecret)).update(raw).digest("hex")}`
     if (!isSame(String(headers["x-hub-signature-256"]), right)) return undefined
-    const { entry = [] } = parse<Update>(raw)
-    return entry.flatMap(({ changes = [] }) => changes.flatMap(({ value }) => value?.statuses ?? [])).flatMap(receiptOf)
+    // A batch of updates: what cannot be read keeps nothing of the others.
+    return objectsIn(parse(raw).entry)
+      .flatMap(({ changes }) => objectsIn(changes))
+      .flatMap(({ value }) => objectsIn(fieldsOf(value).statuses))
+      .flatMap(receiptOf)
   },
   handshake: (search) =>
     search.get("hub.mode") === "subscribe" && isSame(search.get("hub.verify_token") ?? "", Redacted.value(verifyToken))

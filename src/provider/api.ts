@@ -70,9 +70,10 @@ export const providerApi = {
     access: "administrator",
     body: Struct({
       vertical,
-      reason: Schema.String.check(Schema.isBetweenCodePoints(5, 500)).annotate({
-        description: "a string of 5 to 500 characters",
-      }),
+      reason: Schema.String.check(
+        Schema.isBetweenCodePoints(5, 500),
+        Schema.makeFilter((reason: string) => Array.from(reason.trim()).length >= 5),
+      ).annotate({ description: "a string of 5 to 500 characters that says why" }),
     }),
     example: { vertical: "fuel", reason: "They sell diesel now" },
     status: 200,

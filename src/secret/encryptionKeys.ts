@@ -3,11 +3,12 @@
  * processes that name that DATA_DIR share.
  */
 import { randomBytes } from "node:crypto"
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { type Config, ConfigProblem } from "../config/Config.ts"
 import { parseKeys } from "../config/encryption.ts"
+import { makeFolder } from "../folders.ts"
 import { KEY_BYTES } from "./cipher.ts"
 
 const FILE = "encryption-key"
@@ -67,7 +68,7 @@ export const encryptionKeys = Effect.fnUntraced(function* ({ encryptionKeys: con
       const kept = read(path)
       if (kept !== undefined) return kept
       // With DATABASE_URL nothing else has made the folder.
-      mkdirSync(dataDir, { recursive: true, mode: 0o755 })
+      makeFolder(dataDir)
       createKey(path)
       return readFileSync(path, "utf8")
     },

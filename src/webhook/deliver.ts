@@ -7,6 +7,7 @@ import { REF_COLUMNS, records } from "../db/records.ts"
 import { isRef, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { type EventRow, eventBody, events } from "../event/events.ts"
 import type { DeliveryRow } from "./delivery.ts"
+import { disable, GONE } from "./ending.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
 import { Sender, type TryResult } from "./Sender.ts"
 import { readSecrets } from "./secrets.ts"
@@ -96,15 +97,22 @@ const OUTCOME = {
   duration_ms: "integer",
 } as const
 
-/** Writes outcomes. One whose delivery was tried by another process meanwhile changes nothing: that try counts. */
+/**
+ * Writes outcomes. One whose delivery was tried by another process meanwhile changes nothing: that try counts. Of one that was given up
+ * meanwhile, since its endpoint was disabled, it is told how the last try ended; it is not tried again.
+ */
 export const recordOutcomes = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
   if (outcomes.length === 0) return
   const sql = yield* SqlClient.SqlClient
   yield* sql`
-      UPDATE webhook_delivery d SET status = r.status, attempt = r.attempt, due_at = r.due_at, response_status = r.response_status,
-        response_body = r.response_body, failure_reason = r.failure_reason, duration_ms = r.duration_ms
+      UPDATE webhook_delivery d SET
+        status = CASE WHEN r.status = 'pending' THEN d.status ELSE r.status END,
+        due_at = CASE d.status WHEN 'pending' THEN r.due_at END,
+        failure_reason = CASE WHEN r.status = 'pending' AND d.status = 'failed' THEN d.failure_reason ELSE r.failure_reason END,
+        attempt = r.attempt, response_status = r.response_status, response_body = r.response_body, duration_ms = r.duration_ms
       FROM ${records(outcomes, OUTCOME)} r
-      WHERE (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id) AND d.status = 'pending' AND d.attempt = r.attempt - 1`
+      WHERE (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id) AND d.attempt = r.attempt - 1
+        AND (d.status = 'pending' OR d.failure_reason = 'endpoint_disabled')`
 })
 
 /** The columns of a delivery `d` of an `event`. */
@@ -132,5 +140,7 @@ export const sendTest = Effect.fnUntraced(function* (tenant: Tenant, deliveryId:
   const target = { endpoint, secrets: yield* readSecrets(endpoint) }
   const body = eventBody(yield* events.get(tenant, delivery.event_id))
   const sender = yield* Sender
-  yield* recordOutcomes([yield* Effect.promise(() => tryDelivery(sender, delivery, body, target))])
+  const outcome = yield* Effect.promise(() => tryDelivery(sender, delivery, body, target))
+  yield* recordOutcomes([outcome])
+  if (outcome.response_status === GONE) yield* disable({ endpoint, type: "endpoint.gone" })
 })

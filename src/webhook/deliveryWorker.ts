@@ -6,14 +6,13 @@
  */
 import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
-import { refOf } from "../db/tenant.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { release, releasing } from "../process/lease.ts"
 import { every } from "../process/workers.ts"
 import { DAY_MS, MINUTE_MS } from "../time.ts"
 import { readBodies, recordOutcomes } from "./deliver.ts"
-import { type EndpointRow, endpointLease, endpoints } from "./endpoint.ts"
-import { moveEndpoint } from "./endpoints.ts"
+import { disable, type Ending, GONE, isSame } from "./ending.ts"
+import { type EndpointRow, endpointLease } from "./endpoint.ts"
 import { giveUpEnded, purgeEvents } from "./housekeeping.ts"
 import type { Lane } from "./Lane.ts"
 import { Lanes, type Tried } from "./Lanes.ts"
@@ -41,11 +40,6 @@ const MAX_IN_HAND = 20_000
 const FAILING_MS = 5 * DAY_MS
 const FAILING_TRIES = 10
 
-const GONE = 410
-
-/** Whether it is the same still: its owner may have fixed it while tries were under way. */
-const isSame = (one: EndpointRow, other: EndpointRow): boolean => one.url === other.url && one.version === other.version
-
 /** The endpoint after tries, in the order in which they ended. */
 const healthAfter = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): EndpointRow => {
   let { failures, failing_since } = endpoint
@@ -56,27 +50,12 @@ const healthAfter = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): Endpoi
   return { ...endpoint, failures, failing_since }
 }
 
-interface Ending {
-  readonly endpoint: EndpointRow
-  readonly type: "endpoint.gone" | "endpoint.failing"
-}
-
 /** Why an endpoint is to be disabled, if it is. */
 const endingOf = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): ReadonlyArray<Ending> => {
   if (tried.some(({ outcome }) => outcome.response_status === GONE)) return [{ endpoint, type: "endpoint.gone" }]
   const long = endpoint.failing_since !== null && Date.now() - endpoint.failing_since >= FAILING_MS
   return long && endpoint.failures >= FAILING_TRIES ? [{ endpoint, type: "endpoint.failing" }] : []
 }
-
-/** Disables an endpoint that is gone or fails for good. */
-const disable = Effect.fnUntraced(function* ({ endpoint, type }: Ending) {
-  const sql = yield* SqlClient.SqlClient
-  const work = Effect.gen(function* () {
-    const [row] = yield* endpoints.lock([refOf(endpoint)])
-    if (row?.state === "enabled" && isSame(row, endpoint)) yield* moveEndpoint(row, { type, at: Date.now() })
-  })
-  yield* sql.withTransaction(work)
-})
 
 /** What a process remembers from round to round. */
 class Rounds {

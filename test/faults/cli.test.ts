@@ -61,6 +61,10 @@ describe.concurrent("the command line", () => {
     expect((await cli([...restricted, "--scope", "usage=write"])).code).toBe(2)
     const made = await cli([...restricted, "--scope", "usage=read", "--scope", "plans=write"])
     expect([made.code, Object.keys(JSON.parse(made.output))]).toEqual([0, ["id", "key"]])
+    const narrowed = await cli([...restricted, "--scope", "plans=write", "--scope", "plans=none"])
+    const listed = JSON.parse((await cli(["key", "list", "--account", account.id, "--json"])).output)
+    const { scopes } = listed.find(({ id }: { id: string }) => id === JSON.parse(narrowed.output).id)
+    expect(scopes).toEqual({})
 
     const { id } = await database.run(() => createKey({ account_id: account.id, livemode: true }, "secret"))
     expect((await cli(["account", "live-access", account.id, "suspend"])).code).toBe(0)

@@ -84,9 +84,12 @@ describe.concurrent("a start that cannot be", () => {
     const file = join(folder, "file")
     writeFileSync(file, "")
     chmodSync(file, 0o400)
-    const { code, errors } = await runToEnd("src/main.ts", [], { DATA_DIR: join(file, "data") })
+    // Where /proc is, it says of itself that it is not there.
+    for (const dataDir of [join(file, "data"), "/proc/none/data"]) {
+      const { code, errors } = await runToEnd("src/main.ts", [], { DATA_DIR: dataDir })
+      expect([code, errors.trim()]).toEqual([1, `DATA_DIR cannot be written: ${dataDir}.`])
+    }
     rmSync(folder, { recursive: true })
-    expect([code, errors.trim()]).toEqual([1, `DATA_DIR cannot be written: ${join(file, "data")}.`])
   })
 })
 

@@ -290,6 +290,23 @@ describe("WhatsApp", () => {
     expect(await used()).toBe(before + 12)
   })
 
+  it("tells of what can be read beside what cannot", async () => {
+    const id = await nudge(await customerWith("00"))
+    await reached(id, "sent")
+    const odd = [null, 5, [], {}, [null], [{ changes: null }], [{ changes: [null, { value: 3 }] }]]
+    for (const entry of odd) {
+      const body = JSON.stringify({ entry })
+      const signature = createHmac("sha256", APP_SECRET).update(body).digest("hex")
+      expect((await callback("whatsapp/all", body, { "x-hub-signature-256": `sha256=${signature}` })).status).toBe(200)
+    }
+    const strange = [null, { id: "a\u0000", status: "read" }, { biz_opaque_callback_data: { a: 1 }, status: "read" }]
+    const delivered = { status: "delivered", biz_opaque_callback_data: id }
+    expect((await whatsApp([...strange, delivered] as Array<object>)).status).toBe(200)
+    await reached(id, "delivered")
+    expect((await termii({ message_id: "z\u0000z", status: "DELIVERED" })).status).toBe(200)
+    expect((await termii({ message_id: ["a"], status: 7 })).status).toBe(200)
+  })
+
   it("that is too busy is asked again later", async () => {
     const id = await nudge(await customerWith("13"))
     const resting = await eventually(async () => {

@@ -249,10 +249,17 @@ describe("a webhook endpoint", () => {
     for (let n = 0; n < 40; n++) events.push((await trigger("held.back")).id)
     await arrived(path, 16)
     data(await api.patch(`/webhook-endpoints/${id}`, { status: "disabled" }))
-    // Given up is what was not under way; then the sixteen are answered.
-    await settled(events.at(-1)!, "failed")
+    // Given up is all of it at first; then the sixteen that are under way are answered, and told as delivered.
+    const given = { attempt: 0, failure_reason: "endpoint_disabled" }
+    for (const event of events) expect(await settled(event, "failed")).toMatchObject(given)
     for (const answer of held) answer()
-    for (const event of events.slice(0, 16)) await settled(event, "failed")
+    for (const event of events.slice(0, 16))
+      expect(await settled(event, "succeeded")).toMatchObject({
+        attempt: 1,
+        response_status: 200,
+        failure_reason: null,
+      })
+    for (const event of events.slice(16)) expect((await deliveries(event))[0]).toMatchObject(given)
     // Another endpoint has got something since: the rounds went on.
     const other = await addEndpoint(["later.*"])
     await trigger("later.event")
@@ -279,9 +286,29 @@ describe("a webhook endpoint", () => {
     await remove(id)
   })
 
-  it("that answers 410 is disabled at once", async () => {
+  it("whose last try fails after it was disabled is not tried again", async () => {
+    let answer = () => {}
+    const { path, id } = await addEndpoint(["late.*"], (_, response) => {
+      answer = () => void response.writeHead(500).end()
+    })
+    const event = await trigger("late.failure")
+    await arrived(path, 1)
+    data(await api.patch(`/webhook-endpoints/${id}`, { status: "disabled" }))
+    await settled(event.id, "failed")
+    answer()
+    await eventually(async () => ((await deliveries(event.id))[0].attempt === 1 ? true : undefined))
+    expect(await deliveries(event.id)).toMatchObject([
+      { status: "failed", response_status: 500, failure_reason: "endpoint_disabled", next_attempt_at: null },
+    ])
+    await remove(id)
+  })
+
+  it.each([
+    ["an event", () => trigger("gone.now")],
+    ["a test", (id: string) => api.post(`/webhook-endpoints/${id}/test`, {})],
+  ])("that answers %s with 410 is disabled at once", async (_, send) => {
     const { id } = await addEndpoint(["gone.*"], (_, response) => void response.writeHead(410).end())
-    await trigger("gone.now")
+    await send(id)
     const endpoint = await eventually(async () => {
       const one = data(await api.get(`/webhook-endpoints/${id}`))
       return one.status === "disabled" ? one : undefined
