@@ -30,6 +30,7 @@ const ORDER = [
   "rail/callbacks_followed",
   "rail/reconciliation",
   "faults/races",
+  "faults/silence",
   "faults/operations",
   "faults/start",
   "faults/cli",

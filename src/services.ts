@@ -10,6 +10,7 @@ import { Payments } from "./collecting/Payments.ts"
 import type { Config, EncryptionKey } from "./config/Config.ts"
 import { RailCredentials } from "./credential/RailCredentials.ts"
 import { serviceLayer } from "./db/database.ts"
+import { closeWhenSilent } from "./db/silence.ts"
 import { RecordKeys } from "./http/RecordKeys.ts"
 import { instalmentOwner } from "./instalment/owner.ts"
 import { Keys } from "./key/Keys.ts"
@@ -85,7 +86,7 @@ export const servicesLayer = (
     Layer.provideMerge(SharedSecrets.layer),
     Layer.provideMerge(
       Layer.mergeAll(
-        serviceLayer(url),
+        Layer.provideMerge(Layer.effectDiscard(closeWhenSilent(url)), serviceLayer(url)),
         Vault.layer(encryptionKeys),
         Layer.succeed(VatRate, vatBps),
         Layer.succeed(Cell, cell),

@@ -5,6 +5,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { type Config, ConfigProblem } from "../config/Config.ts"
 import { useEmbeddedServer } from "./embedded.ts"
 import { makePipeliningPool, transactionsOn } from "./pipelining.ts"
+import { socketsTo } from "./sockets.ts"
 import { sqlStateOf } from "./sqlState.ts"
 import { types } from "./types.ts"
 
@@ -15,7 +16,6 @@ import { types } from "./types.ts"
  */
 const OWN_CONNECTIONS = 16
 const CONNECT_LIMIT_MS = 5_000
-const KEEP_ALIVE_AFTER_MS = 10_000
 /** Nothing we do takes this long; a statement that does is stuck. */
 const STATEMENT_LIMIT_MS = 60_000
 
@@ -28,8 +28,7 @@ export const poolConfig = (
   url,
   maxConnections,
   connectTimeout: CONNECT_LIMIT_MS,
-  // A connection that died without a word is found out by the system, too.
-  keepAlive: KEEP_ALIVE_AFTER_MS,
+  stream: socketsTo(url).open,
   applicationName: "recurring-billing",
   startupParameters: {
     timezone: "UTC",

@@ -6,6 +6,8 @@ import { Redacted } from "effect"
 export interface Proxy {
   readonly url: Redacted.Redacted<string>
   readonly cut: () => void
+  /** From now on nothing passes, and no connection is closed until it is mended. */
+  readonly hush: () => void
   readonly mend: () => void
   readonly close: () => void
 }
@@ -15,8 +17,10 @@ export const startProxy = (url: Redacted.Redacted<string>): Promise<Proxy> =>
     const target = new URL(Redacted.value(url))
     const open = new Set<Socket>()
     let isCut = false
+    let isHushed = false
     const server = createServer((client) => {
       if (isCut) return void client.destroy()
+      if (isHushed) return void open.add(client.on("error", () => {}))
       const upstream = connect(Number(target.port), target.hostname)
       for (const socket of [client, upstream]) {
         open.add(socket)
@@ -39,8 +43,14 @@ export const startProxy = (url: Redacted.Redacted<string>): Promise<Proxy> =>
       resolve({
         url: Redacted.make(through.href),
         cut,
+        hush: () => {
+          isHushed = true
+          for (const socket of open) socket.unpipe().pause()
+        },
         mend: () => {
+          if (isHushed) for (const socket of open) socket.destroy()
           isCut = false
+          isHushed = false
         },
         close: () => {
           cut()
