@@ -39,7 +39,7 @@ export type AttemptOrigin = "due" | "schedule" | "request" | "method"
 
 interface Failure {
   readonly failedAt: number
-  /** When the failed attempt was made: after an outage that is later than it was due (decision E3). */
+  /** When the failed attempt was made: after an outage that is later than it was due (decision E32). */
   readonly attemptedAt: number
   readonly retryable: boolean
   /** The rail takes no further attempt before; null: it says nothing of the kind. */

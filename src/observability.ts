@@ -45,7 +45,7 @@ const failingEndpoints = Metric.gauge("billing_webhook_endpoints_failing", {
   description: "Webhook endpoints whose last try failed",
 })
 const exceptions = Metric.gauge("billing_reconciliation_exceptions", {
-  description: "Charges of which the rail said two different things",
+  description: "What rails said that does not fit our books",
 })
 
 interface Standing {

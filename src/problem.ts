@@ -153,7 +153,7 @@ export const CATALOGUE = {
   payment_link_closed: entry(
     422,
     "state_error",
-    "The payment link takes nothing any more: it was used, what it asked for was paid otherwise, it is over 30 days old, or its subscription is cancelled. The message says which.",
+    "The payment link takes nothing now: it was used and nothing is owed since, what it asked for was paid otherwise, it is over 30 days old, or its subscription is cancelled. The message says which.",
   ),
   card_declined: entry(
     402,

@@ -129,7 +129,13 @@ describe("the role of requests", () => {
   /** Runs statements as a request's transaction would. */
   const as = <A, E>(account: string, livemode: boolean, work: (sql: SqlClient.SqlClient) => Effect.Effect<A, E>) =>
     database.run((sql) =>
-      sql.withTransaction(Effect.andThen(sql`SELECT enter_request(${account}, ${livemode})`, work(sql))),
+      sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`SET LOCAL ROLE billing_request`
+          yield* sql`SELECT enter_tenant(${account}, ${livemode})::text`
+          return yield* work(sql)
+        }),
+      ),
     )
 
   it("is held by every table of tenants, and sees no row of another account or environment in any", async () => {

@@ -143,7 +143,7 @@ export const clockWorker = Effect.fnUntraced(function* <R, E, R2, R3>(work: Cloc
   const scope = yield* Effect.scope
   const turn = yield* Semaphore.make(1)
   let free = SLOTS
-  // A power of two: customers are dealt out by their hash (rounds.ts).
+  // A power of two: customers are dealt out by their hash (src/runtime/rounds.ts).
   const lanesNow = () => 2 ** Math.floor(Math.log2(Math.max(1, LANES / (SLOTS - free))))
   const move = (clock: ClockRow): Effect.Effect<void, never, R | R2 | R3 | SqlClient.SqlClient | Runner> =>
     releasing(clockLease, [clock], run(work, clock, lanesNow)).pipe(

@@ -14,7 +14,7 @@ import { DAY_MS } from "../time.ts"
 import { type ClockRow, clocks } from "./clock.ts"
 import { moveClock } from "./clocks.ts"
 
-/** How much time a clock goes through at once: one in which each instant has its own number (ids.ts). */
+/** How much time a clock goes through at once: one in which each instant has its own number (src/ids.ts). */
 const WINDOW_MS = DAY_MS - 1
 /** An answer of a rail usually takes no longer. */
 const LOOK_AGAIN_MS = 20

@@ -1,5 +1,5 @@
 /**
- * The port to what charges are for: a subscription's bill, or nothing but themselves. An owner says what the answers of a
+ * The port to what charges are for: a subscription's bill, what a page is opened for, an instalment plan, or nothing but themselves. An owner says what the answers of a
  * rail mean to it; collecting payment is the same for all of them.
  */
 import { Context, type Effect } from "effect"

@@ -8,7 +8,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { MayWait } from "../db/held.ts"
 import { Places } from "../db/Places.ts"
-import { refOf } from "../db/tenant.ts"
+import { refOf, tenantName } from "../db/tenant.ts"
 import { waitingLimit } from "../http/ArrivedAt.ts"
 import type { Problem } from "../problem.ts"
 import { NewestRows } from "../runtime/outcome.ts"
@@ -33,8 +33,7 @@ const BEHIND_SHARE = 2
 const nameOf = ({ of }: Payment): string => of[0]!.id
 
 /** An account's wall clock, or one of its test clocks, each with a now of its own. */
-const laneOf = ({ of: [first] }: Payment): string =>
-  `${first!.account_id} ${first!.livemode} ${first!.test_clock_id ?? ""}`
+const laneOf = ({ of: [first] }: Payment): string => `${tenantName(first!)} ${first!.test_clock_id ?? ""}`
 
 /** What a payment comes to: what went wrong with it, and the charges whose rows somebody else holds, those that followed among them. */
 interface Collected {
@@ -124,7 +123,7 @@ export class Payments extends Context.Service<
         finishAll,
         {
           laneOf: ({ account_id, customer_id }) => `${account_id} ${customer_id}`,
-          admit: ({ account_id, livemode }, run) => places.within(`${account_id} ${livemode}`, run),
+          admit: (charge, run) => places.within(tenantName(charge), run),
         },
       )
       /** Waits until held charges are settled, as long as their request may; fails as the first of its own did. */

@@ -5,7 +5,7 @@
 import { Context, type Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { Together } from "../Together.ts"
-import type { Ref, Tenant } from "./tenant.ts"
+import { type Ref, type Tenant, tenantName } from "./tenant.ts"
 
 /** Finds rows of a tenant, by ID. */
 export type FindRows<Row> = (
@@ -16,7 +16,6 @@ export type FindRows<Row> = (
 type LookUp<Row> = Together<Ref, Row, SqlError.SqlError, SqlClient.SqlClient>
 
 const idOf = ({ id }: Ref): string => id
-const tenantIn = ({ account_id, livemode }: Ref): string => `${account_id} ${livemode}`
 
 /** Those on one connection, which shows the rows of one tenant at a time. */
 export class SharedLookUps {
@@ -33,7 +32,7 @@ export class SharedLookUps {
     if (lookUp === undefined) {
       // A lane has one tenant: where nobody waits any more, the connection may show another's rows meanwhile.
       const findAll = (refs: ReadonlyArray<Ref>) => findRows(refs[0]!, refs.map(idOf))
-      lookUp = new Together(this.#context, idOf, findAll, { laneOf: tenantIn })
+      lookUp = new Together(this.#context, idOf, findAll, { laneOf: tenantName })
       this.#byTable.set(table, lookUp)
     }
     return lookUp.ask(ref)

@@ -17,7 +17,7 @@ import { Places } from "./Places.ts"
 import { makePipeliningPool, type PipeliningPool, transactionsOn } from "./pipelining.ts"
 import { Sessions, type Taken } from "./Sessions.ts"
 import { sqlStateOf } from "./sqlState.ts"
-import type { Tenant } from "./tenant.ts"
+import { type Tenant, tenantName } from "./tenant.ts"
 
 /** Tenants whose reads are under way at once; the others wait their turn. */
 const READING_SESSIONS = 8
@@ -41,8 +41,6 @@ const WRITING = {
   statement_timeout: String(WRITE_LIMIT_MS),
   ...PLANNED_ONCE,
 }
-
-const nameOf = ({ account_id, livemode }: Tenant): string => `${account_id} ${livemode}`
 
 const TOO_SLOW = problem(
   "query_too_slow",
@@ -77,7 +75,7 @@ const createReading = (sessions: Sessions) => {
     work: Effect.Effect<A, E, R>,
   ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> => {
     const once = Effect.acquireUseRelease(
-      sessions.take(nameOf(tenant)),
+      sessions.take(tenantName(tenant)),
       (taken) =>
         Effect.andThen(prepare(taken, tenant), Effect.provide(work, taken.session.services)).pipe(
           Effect.tapError((error) => Effect.sync(() => (isUnset(error) ? sessions.forget(taken.session) : undefined))),
@@ -119,7 +117,7 @@ const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, place
     work: Effect.Effect<A, E, R>,
   ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> =>
     places
-      .within(nameOf(tenant), Effect.provideService(transaction(work), CurrentTenant, tenant))
+      .within(tenantName(tenant), Effect.provideService(transaction(work), CurrentTenant, tenant))
       .pipe(Effect.mapError((error) => orClosed(orRefuse("LockTimeoutError", HELD)(error))))
 }
 
@@ -128,7 +126,7 @@ const createKeeping =
   ({ client }: PipeliningPool, places: Places) =>
   <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | Problem, R> =>
     places
-      .within(nameOf(tenant), Effect.provideService(work, SqlClient.SqlClient, client))
+      .within(tenantName(tenant), Effect.provideService(work, SqlClient.SqlClient, client))
       .pipe(Effect.mapError(orRefuse("LockTimeoutError", HELD)))
 
 export class TenantDatabase extends Context.Service<

@@ -64,7 +64,8 @@ const serverAccount = (): Account | undefined => {
     .find((f) => f !== undefined)
   if (found === undefined)
     throw new ConfigProblem({
-      message: "The embedded Postgres cannot run as root and found no account named nobody: set DATABASE_URL.",
+      message:
+        "The embedded Postgres cannot run as root and found no account named postgres or nobody: set DATABASE_URL.",
     })
   return { uid: Number(found[2]), gid: Number(found[3]), name: found[0]! }
 }

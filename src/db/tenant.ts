@@ -12,6 +12,9 @@ export interface Ref extends Tenant {
   readonly id: string
 }
 
+/** A tenant's name in memory. */
+export const tenantName = ({ account_id, livemode }: Tenant): string => `${account_id} ${livemode}`
+
 export const tenantOf = ({ account_id, livemode }: Tenant): Tenant => ({ account_id, livemode })
 
 export const refOf = ({ account_id, livemode, id }: Ref): Ref => ({ account_id, livemode, id })

@@ -10,7 +10,7 @@ import { MayWait } from "../db/held.ts"
 import { Places } from "../db/Places.ts"
 import { hasDoneNothing } from "../db/pipelining.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import type { Tenant } from "../db/tenant.ts"
+import { type Tenant, tenantName } from "../db/tenant.ts"
 import type { Problem } from "../problem.ts"
 import { Together } from "../Together.ts"
 import type { Failure } from "./failures.ts"
@@ -39,8 +39,6 @@ interface Asked<Q, A, R> {
  */
 const WAITING_AT_ONCE = 12
 const WAITING_SHARE = 3
-
-const nameOf = ({ account_id, livemode }: Tenant): string => `${account_id} ${livemode}`
 
 const beginIn = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
   Effect.flatMap(TenantDatabase, ({ writing }) => {
@@ -101,14 +99,14 @@ class Batch<Q, A, R> {
   constructor(places: Places, context: Context.Context<R | TenantDatabase>) {
     this.#places = places
     const noOf = ({ no }: Asked<Q, A, R>) => String(no)
-    this.#atOnce = new Together(context, noOf, beginAtOnce<Q, A, R>, { laneOf: ({ tenant }) => nameOf(tenant) })
+    this.#atOnce = new Together(context, noOf, beginAtOnce<Q, A, R>, { laneOf: ({ tenant }) => tenantName(tenant) })
     this.#waiting = new Together<Asked<Q, A, R>, Told<A>, Problem, R | TenantDatabase>(
       context,
       noOf,
       beginWaiting<Q, A, R>,
       {
-        laneOf: ({ tenant, needed }) => `${nameOf(tenant)} ${needed}`,
-        admit: ({ tenant }, run) => places.within(nameOf(tenant), run),
+        laneOf: ({ tenant, needed }) => `${tenantName(tenant)} ${needed}`,
+        admit: ({ tenant }, run) => places.within(tenantName(tenant), run),
       },
     )
   }
@@ -116,7 +114,7 @@ class Batch<Q, A, R> {
   /** Begins one outside of all batches. */
   #alone(asked: Asked<Q, A, R>) {
     const begun = Effect.flatMap(beginIn([asked]), ([outcome]) => outcome!)
-    return this.#places.within(nameOf(asked.tenant), begun)
+    return this.#places.within(tenantName(asked.tenant), begun)
   }
 
   /** Begins a request that needs an object, with those of its tenant that come with it. */

@@ -5,7 +5,7 @@ import { CATALOGUE, type ProblemCode } from "../problem.ts"
 import { levelOf } from "./access.ts"
 import { type Declaration, takesCell } from "./Endpoint.ts"
 import { codesOf } from "./openapiCodes.ts"
-import { COMPONENTS, DELIVERY, SCHEMAS } from "./openapiComponents.ts"
+import { COMPONENTS, DELIVERY, header, SCHEMAS } from "./openapiComponents.ts"
 import { withoutKey } from "./openapiWithoutKey.ts"
 import { NUMBER_FORMAT, REFERENCE } from "./parameters.ts"
 import { exampleId, exampleOf, nameOf } from "./response.ts"
@@ -81,8 +81,6 @@ const statusesOf = (declaration: Declaration, code: ProblemCode): ReadonlyArray<
         ...(declaration.path.includes(":") ? [CATALOGUE[code].status] : []),
         ...(refersToObjects(declaration) ? [400] : []),
       ]
-
-const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
 
 /** Headers of every response to a known key; of a write those that say what it counted; of a POST whether it is a replay. */
 const headersOf = ({ method, access }: Declaration): Json => ({

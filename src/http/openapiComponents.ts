@@ -2,6 +2,9 @@
 import type { Json } from "../json.ts"
 import { CATALOGUE } from "../problem.ts"
 
+/** A header among these components. */
+export const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
+
 /** All but the schemas. */
 export const COMPONENTS = {
   securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "Authorization: Bearer <API_KEY>" } },

@@ -1,7 +1,7 @@
 /** The part of the OpenAPI document about what takes no key: health, invoices' links, pages on which buyers pay, callbacks. */
 import type { Json } from "../json.ts"
-
-const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })
+import { TEST_CARDS } from "../pages/testCards.ts"
+import { header } from "./openapiComponents.ts"
 
 /** Of what takes no place in a rate: health, and callbacks that are signed. */
 const UNLIMITED: Json = { "X-Request-Id": header("RequestId") }
@@ -73,7 +73,10 @@ const METHOD: Readonly<Record<string, Json>> = {
     ...(text as object),
     description: "A payment method of the customer, or a pm_test_ ID; or a card, in the fields below",
   },
-  card_number: { ...(text as object), description: "A test card's: they are in docs/sandbox.md" },
+  card_number: {
+    ...(text as object),
+    description: `A test card's: ${TEST_CARDS.map((card) => card.join(" ")).join("; ")}`,
+  },
   card_expiry: { ...(text as object), description: "MM/YY" },
   card_cvc: text,
   otp: { ...(text as object), description: "The one-time code, once failure_code is authentication_required" },
@@ -275,6 +278,33 @@ const callback = (origin: string, rail: string, id: string, headers: Readonly<Re
   }),
 })
 
+const OF_MESSENGER = inPath(
+  "account",
+  "The ID of the account whose messages are meant, or `all` where one number or sender serves every account",
+)
+
+/** Receipts of a messenger, signed by one of these headers. */
+const receipts = (origin: string, messenger: string, id: string, headers: Readonly<Record<string, string>>): Json => ({
+  post: operation(origin, {
+    id,
+    summary: `What ${messenger} says of messages that it took`,
+    tag: "callbacks",
+    parameters: [
+      OF_MESSENGER,
+      ...Object.entries(headers).map(([name, description]) => ({ name, in: "header", description, schema: text })),
+    ],
+    body: { type: "object", description: `As ${messenger} documents it, at most 256 KiB` },
+    responses: {
+      "200": plain("Noted, or nothing to note", "text/plain", text, UNLIMITED),
+      "400": refused("request_too_large"),
+      "403": refused("signature_invalid"),
+      "404": refused("message_unknown"),
+      "429": refused("rate_limited, too_many_in_flight"),
+      "503": refused("service_unavailable"),
+    },
+  }),
+})
+
 const callbacks = (origin: string): Readonly<Record<string, Json>> => ({
   "/callbacks/paystack/{account}": callback(origin, "Paystack", "receivePaystackCallback", {
     "x-paystack-signature": "HMAC-SHA512 of the body with the secret key, in hexadecimal",
@@ -282,6 +312,28 @@ const callbacks = (origin: string): Readonly<Record<string, Json>> => ({
   "/callbacks/flutterwave/{account}": callback(origin, "Flutterwave", "receiveFlutterwaveCallback", {
     "flutterwave-signature": "HMAC-SHA256 of the body with the secret hash, in base64",
     "verif-hash": "The secret hash itself: either of the two is needed",
+  }),
+  "/callbacks/whatsapp/{account}": {
+    get: operation(origin, {
+      id: "confirmWhatsAppCallback",
+      summary: "What WhatsApp asks before it calls here: the challenge is the answer to whoever knows the token",
+      tag: "callbacks",
+      parameters: [
+        OF_MESSENGER,
+        ...["hub.mode", "hub.verify_token", "hub.challenge"].map((name) => ({ name, in: "query", schema: text })),
+      ],
+      responses: {
+        "200": plain("The challenge", "text/plain", text, UNLIMITED),
+        "403": refused("signature_invalid"),
+        "429": refused("rate_limited, too_many_in_flight"),
+      },
+    }),
+    ...receipts(origin, "WhatsApp", "receiveWhatsAppCallback", {
+      "x-hub-signature-256": "`sha256=` and the HMAC-SHA256 of the body with the app's secret, in hexadecimal",
+    }),
+  },
+  "/callbacks/termii/{account}": receipts(origin, "Termii", "receiveTermiiCallback", {
+    "x-termii-signature": "HMAC-SHA512 of the body with the account's secret, in hexadecimal",
   }),
 })
 

@@ -3,7 +3,7 @@ import { scriptElement, styleElement } from "./headers.ts"
 import { type Html, html } from "./html.ts"
 
 /** What pages of nobody's in particular are called. */
-export const SERVICE = "Recurring billing"
+const SERVICE = "Recurring billing"
 
 export interface Shell {
   /** null: no merchant's. */

@@ -6,7 +6,7 @@ import { FORM_ID, TEST_METHOD_ID } from "./paymentForm.ts"
 import type { PaymentForm } from "./views.ts"
 
 /** Numbers as they are printed on a card, and what becomes of a payment (docs/sandbox.md). */
-const TEST_CARDS: ReadonlyArray<readonly [string, string]> = [
+export const TEST_CARDS: ReadonlyArray<readonly [string, string]> = [
   ["4242 4242 4242 4242", "pays"],
   ["4084 0800 0000 0051", "insufficient funds"],
   ["4084 0800 0000 0054", "expired card"],

@@ -36,7 +36,7 @@ export interface Summary {
   readonly steps: Counts
 }
 
-export const emptySummary = (): Summary => ({
+const emptySummary = (): Summary => ({
   schedules: 0,
   charges: 0,
   refunds: 0,
@@ -57,7 +57,7 @@ const count = (counts: Counts, name: string, n = 1): void => {
 }
 
 /** Adds what another part of a run found. */
-export const addSummary = (to: Summary, from: Summary): void => {
+const addSummary = (to: Summary, from: Summary): void => {
   for (const [name, value] of Object.entries(from) as Array<[keyof Summary, number | Counts]>) {
     if (typeof value === "number") (to[name] as number) += value
     else for (const [kind, n] of Object.entries(value)) count(to[name] as Counts, kind, n)
@@ -143,7 +143,7 @@ const storyOf = async (world: World, account: Account, problems: ReadonlyArray<s
 }
 
 /** Runs schedules at once. They end when all of them have come to their end, or one of them cannot. */
-export const runInstance = async (
+const runInstance = async (
   url: Redacted.Redacted<string>,
   rails: RailsOfAll,
   seed: number,

@@ -6,7 +6,7 @@ import { advance, createClock, createCustomer, createPlan, data, eventually, sub
 
 export const PRICE = 500_000
 /** Of customers on a clock. */
-export const START = "2027-03-01T09:00:00Z"
+const START = "2027-03-01T09:00:00Z"
 
 export interface Hosted {
   readonly id: string

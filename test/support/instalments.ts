@@ -5,7 +5,7 @@ import { submit } from "./checkout.ts"
 import type { Instance } from "./instance.ts"
 import { data } from "./story.ts"
 
-export const VISA = "pm_test_visa"
+const VISA = "pm_test_visa"
 
 /** Makes the account a shop, which instalment plans are for. Call at the top of a test file. */
 export const useShop = ({ api, server }: Pick<Instance, "api" | "server">) => {

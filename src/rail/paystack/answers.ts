@@ -124,7 +124,7 @@ const TYPES: Readonly<Record<string, PaymentMethodType>> = {
 const INSTANT = /^(\d{4}-\d{2}-\d{2})[T ](\d{1,2})(:\d{2}(?::\d{2}(?:\.\d{1,3})?)?) ?(Z|[+-]\d{2}:?\d{2})?$/
 
 /** An instant in ISO 8601, or with a space and without a zone; without one it is UTC, an hour after the same time in Lagos. */
-export const instantIn = (value: unknown): number | null => {
+const instantIn = (value: unknown): number | null => {
   const [, day, hour, rest, zone = "Z"] = INSTANT.exec(typeof value === "string" ? value.trim() : "") ?? []
   if (day === undefined || hour === undefined) return null
   const ms = Date.parse(`${day}T${hour.padStart(2, "0")}${rest}${zone}`)

@@ -24,8 +24,6 @@ import type { Merchant } from "./wire.ts"
 
 export const BOTH = ["paystack", "flutterwave"] as const
 
-export type StandIns = Readonly<Record<OutsideRail, StandIn>>
-
 /** Credentials of a merchant that no other has. */
 let merchants = 0
 export const newMerchant = (rail: StandIn): Merchant => {
@@ -254,5 +252,5 @@ export const useRails = (env: () => Readonly<Record<string, string>> = () => ({}
   }
 }
 
-export const callbackUrlOf = (server: Server, name: OutsideRail, { id }: LiveAccount): string =>
+const callbackUrlOf = (server: Server, name: OutsideRail, { id }: LiveAccount): string =>
   `${server.origin}/callbacks/${name}/${id}`
