@@ -7,7 +7,8 @@ import { SqlClient } from "effect/sql"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
-import { IN_ONE_GO, readingFirst, sent } from "../db/pipelining.ts"
+import { limitWaiting } from "../db/held.ts"
+import { IN_ONE_GO, readingFirst } from "../db/pipelining.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { refOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
@@ -116,9 +117,6 @@ const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: Readonly
  */
 export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf))
-
-const limitWaiting = (waitsMs: number) =>
-  Effect.flatMap(SqlClient.SqlClient, (sql) => sent(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`))
 
 /**
  * Applies answers in a transaction of their own, which waits for `waitsMs` at most for each thing that somebody else holds, where that is said:

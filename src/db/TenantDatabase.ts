@@ -24,8 +24,9 @@ const READING_SESSIONS = 8
 /** Writes under way at once, and of one tenant. */
 const WRITING_CONNECTIONS = 18
 const WRITING_SHARE = 6
-/** What the service notes of requests is a statement, not a transaction. */
+/** What the service notes of requests is a statement, not a transaction: so many at once, and of one tenant. */
 const KEEPING_CONNECTIONS = 8
+const KEEPING_SHARE = 3
 
 /** A list that takes longer is refused: all that lists are meant to be filtered by is answered from an index. */
 const READ_LIMIT_MS = 2_000
@@ -74,13 +75,18 @@ const createReading = (sessions: Sessions) => {
     tenant: Tenant,
     work: Effect.Effect<A, E, R>,
   ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> => {
+    const release = ({ session }: Taken) => Effect.sync(() => sessions.release(session))
+    // Prepared as it is taken, whatever becomes of who took it meanwhile: it is the others', too.
+    const taking = Effect.tap(sessions.take(tenantName(tenant)), (taken) =>
+      Effect.onError(prepare(taken, tenant), () => release(taken)),
+    )
     const once = Effect.acquireUseRelease(
-      sessions.take(tenantName(tenant)),
-      (taken) =>
-        Effect.andThen(prepare(taken, tenant), Effect.provide(work, taken.session.services)).pipe(
-          Effect.tapError((error) => Effect.sync(() => (isUnset(error) ? sessions.forget(taken.session) : undefined))),
+      taking,
+      ({ session }) =>
+        Effect.tapError(Effect.provide(work, session.services), (error) =>
+          Effect.sync(() => (isUnset(error) ? sessions.forget(session) : undefined)),
         ),
-      ({ session }) => Effect.sync(() => sessions.release(session)),
+      release,
     )
     return Effect.mapError(
       Effect.retry(once, { times: 1, while: isUnset }),
@@ -163,11 +169,10 @@ export class TenantDatabase extends Context.Service<
         const readers = yield* Effect.all(Array.from({ length: READING_SESSIONS }, () => reader))
         const writer = yield* makePipeliningPool(poolConfig(url, WRITING_CONNECTIONS, { ...WRITING, ...REQUEST }))
         const keeper = yield* makePipeliningPool(poolConfig(url, KEEPING_CONNECTIONS, WRITING))
-        const places = new Places(WRITING_CONNECTIONS, WRITING_SHARE)
         return TenantDatabase.of({
           reading: createReading(new Sessions(readers)),
-          writing: createWriting(yield* SqlClient.SqlClient, writer, places),
-          keeping: createKeeping(keeper, places),
+          writing: createWriting(yield* SqlClient.SqlClient, writer, new Places(WRITING_CONNECTIONS, WRITING_SHARE)),
+          keeping: createKeeping(keeper, new Places(KEEPING_CONNECTIONS, KEEPING_SHARE)),
         })
       }),
     )

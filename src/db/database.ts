@@ -1,20 +1,23 @@
 /** The connection to Postgres: an existing server, or the embedded one of DATA_DIR. */
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Redacted } from "effect"
+import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type Config, ConfigProblem } from "../config/Config.ts"
 import { useEmbeddedServer } from "./embedded.ts"
-import { makePipeliningPool, transactionsOn } from "./pipelining.ts"
+import { makePipeliningPool, makeStatements, transactionsOn } from "./pipelining.ts"
 import { socketsTo } from "./sockets.ts"
 import { sqlStateOf } from "./sqlState.ts"
 import { types } from "./types.ts"
 
 /**
- * What listens and what says that the process lives have one each; the others have a statement each at a time. They stand from the start: a
- * pool that shrinks as its users go can be left with nothing but an attempt to connect that failed, for which nobody tries
- * again (effect 4.1.0), and Postgres need only have been restarted for that.
+ * What listens and what says that the process lives have a connection each. They stand from the start: a pool that shrinks as its users go
+ * can be left with nothing but an attempt to connect that failed, for which nobody tries again (effect 4.1.0), and Postgres need only have
+ * been restarted for that.
  */
-const OWN_CONNECTIONS = 16
+const LISTENING_CONNECTIONS = 8
+/** For single statements. */
+const STATEMENT_CONNECTIONS = 8
 const CONNECT_LIMIT_MS = 5_000
 /** Nothing we do takes this long; a statement that does is stuck. */
 const STATEMENT_LIMIT_MS = 60_000
@@ -50,15 +53,15 @@ export const poolConfig = (
 })
 
 /**
- * A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Transactions and statements have a connection each: on one
- * that was shared, everybody would wait behind a statement that waits for a lock.
+ * A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Transactions have a connection; single
+ * statements of many fibers share connections, pipelined.
  */
 export const poolLayer = (
   url: Redacted.Redacted<string>,
   maxConnections: number,
   settings: Readonly<Record<string, string>> = {},
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
-  PgClient.layer(poolConfig(url, maxConnections, settings))
+  PgClient.layer({ ...poolConfig(url, maxConnections, settings), multiplex: true })
 
 /**
  * For transactions that go by key: a statement's plan is made once, whatever its values. Planning took a third of Postgres's
@@ -70,21 +73,30 @@ export const PLANNED_ONCE = { plan_cache_mode: "force_generic_plan" } as const
 const MAX_TRANSACTIONS = 10
 
 /**
- * The service's own pool: as {@link poolLayer}, of a size that stays, with connections of their own for transactions, whose statements
- * are planned once and may go out in one go.
+ * The service's own connections: those by which it listens, for single statements, and for transactions, whose statements are planned once
+ * and may go out in one go.
  */
 export const serviceLayer = (
   url: Redacted.Redacted<string>,
 ): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
   Layer.effectContext(
     Effect.gen(function* () {
-      const config = { ...poolConfig(url, OWN_CONNECTIONS, {}), minConnections: OWN_CONNECTIONS }
-      const context = yield* Layer.build(PgClient.layer(config))
-      const client = Context.get(context, PgClient.PgClient)
+      const config = poolConfig(url, LISTENING_CONNECTIONS, {})
+      const listening = yield* PgClient.make({ ...config, minConnections: LISTENING_CONNECTIONS, multiplex: true })
+      const sql = yield* makeStatements(poolConfig(url, 1, {}), STATEMENT_CONNECTIONS)
       const { take } = yield* makePipeliningPool(poolConfig(url, MAX_TRANSACTIONS, PLANNED_ONCE))
-      Object.assign(client, { withTransaction: transactionsOn(client, take) })
-      return context
-    }),
+      const { config: resolved, json, listen, notify, reserve } = listening
+      const client: PgClient.PgClient = Object.assign(sql, {
+        [PgClient.TypeId]: PgClient.TypeId,
+        config: resolved,
+        json,
+        listen,
+        notify,
+        reserve,
+        withTransaction: transactionsOn(sql, take),
+      })
+      return Context.make(PgClient.PgClient, client).pipe(Context.add(SqlClient.SqlClient, client))
+    }).pipe(Effect.provide(Reactivity.layer)),
   )
 
 /** `url` with another database of the same server. */

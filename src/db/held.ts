@@ -1,6 +1,8 @@
 /** Rows that somebody else holds. */
-import { Context } from "effect"
+import { Context, Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { problem } from "../problem.ts"
+import { sent } from "./pipelining.ts"
 import { sqlStateOf } from "./sqlState.ts"
 
 /**
@@ -17,3 +19,10 @@ export const isLockTimeout = (error: unknown): boolean => sqlStateOf(error) === 
 
 /** Whether what somebody else holds is waited for: not by many who would all wait for what one of them needs. */
 export const MayWait = Context.Reference<boolean>("billing/db/MayWait", { defaultValue: () => true })
+
+/** For how long workers wait, which are everybody's: what somebody holds for longer is left for later. */
+export const WORKERS_PATIENCE_MS = 500
+
+/** The running transaction waits for so long at most for each thing that somebody else holds. */
+export const limitWaiting = (waitsMs: number) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sent(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`))

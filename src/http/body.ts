@@ -6,6 +6,7 @@ import { parseBody } from "./parseBody.ts"
 
 const MAX_BODY_BYTES = 256 * 1024
 
+const NOT_WHOLE = problem("request_timeout", "The body did not arrive whole.")
 const TOO_LARGE = problem("request_too_large", "The body may hold at most 256 KiB.")
 
 /** Room for a body whose parts are being put together, at first. */
@@ -25,6 +26,8 @@ export const readBytes = (
       request.removeAllListeners("data")
       resume(Effect.fail(refusal))
     }
+    // Who hung up before anybody asked for the body: nothing is told of it any more.
+    if (request.destroyed) return resume(Effect.fail(NOT_WHOLE))
     const told = Number(request.headers["content-length"] ?? 0)
     if (told > MAX_BODY_BYTES) return refuse(TOO_LARGE)
     let body: Buffer = Buffer.alloc(0)
@@ -51,7 +54,8 @@ export const readBytes = (
       size += part.length
     })
     request.on("end", () => resume(Effect.succeed(body.subarray(0, size))))
-    request.on("error", () => resume(Effect.fail(problem("request_timeout", "The body did not arrive whole."))))
+    // After its end nobody listens any more.
+    for (const broken of ["error", "close"]) request.on(broken, () => resume(Effect.fail(NOT_WHOLE)))
   })
 
 /** The body as JSON. `hold`: as in {@link readBytes}. */

@@ -45,10 +45,10 @@ export class Runner extends Context.Service<
     /** What this process has in hand by the lease of this name. */
     readonly hand: (lease: string) => Hand
     /**
-     * Takes what nobody has in hand, one take at a time: between a row's new number and the note that it is in hand, it
-     * would look dropped to a second take of this process.
+     * Takes what nobody has in hand by the lease of this name, one take at a time: between a row's new number and the note that it is in
+     * hand, it would look dropped to a second take of this process.
      */
-    readonly taking: <A, E, R>(take: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+    readonly taking: (lease: string) => <A, E, R>(take: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   }
 >()("billing/process/Runner") {
   static readonly layer: Layer.Layer<Runner, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
@@ -74,18 +74,16 @@ export class Runner extends Context.Service<
       )
       // Nothing may carry this number before the lock is held.
       yield* isHeld(id).pipe(Effect.repeat({ until: (held) => held, schedule: Schedule.spaced(5) }))
-      const turn = yield* Semaphore.make(1)
-      const hands = new Map<string, Hand>()
+      const byLease = new Map<string, { readonly hand: Hand; readonly turn: Semaphore.Semaphore }>()
+      const of = (lease: string) => {
+        const known = byLease.get(lease) ?? { hand: new Hand(), turn: Semaphore.makeUnsafe(1) }
+        byLease.set(lease, known)
+        return known
+      }
       return Runner.of({
         id,
-        hand: (lease) => {
-          const known = hands.get(lease)
-          if (known !== undefined) return known
-          const hand = new Hand()
-          hands.set(lease, hand)
-          return hand
-        },
-        taking: turn.withPermits(1),
+        hand: (lease) => of(lease).hand,
+        taking: (lease) => of(lease).turn.withPermits(1),
       })
     }),
   )

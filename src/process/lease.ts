@@ -63,7 +63,7 @@ const taking = <Row extends { readonly id: string }, E, R>(
   isTaken: (hand: Hand, row: Row) => boolean,
 ): Effect.Effect<ReadonlyArray<Row>, E, R | SqlClient.SqlClient | Runner> =>
   Effect.flatMap(Runner, (runner) =>
-    runner.taking(
+    runner.taking(lease.name)(
       takingOf(lease).pipe(
         Effect.flatMap(statement),
         Effect.map((rows) => {

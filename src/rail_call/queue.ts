@@ -103,7 +103,7 @@ const takeBehind = Effect.fnUntraced(function* ({ rail, kinds, after, limit, per
               SELECT * FROM rail_call r
               WHERE r.rail = ${rail} AND r.account_id = turn.account_id AND r.livemode AND r.kind = ANY(${kinds}::text[])
                 AND r.queued_at <= clock_timestamp() AND ${isFree("r")}
-              ORDER BY r.rank, r.queued_at, r.id LIMIT ${perAccount}::integer
+              ORDER BY r.rank, r.queued_at, r.id LIMIT ${perAccount}::integer FOR UPDATE SKIP LOCKED
             ) first
           ) c
           WHERE ${staysHere(sql, "c")} AND CASE WHEN held.next_call_at IS NULL THEN c.n <= ${perAccount}::integer - coalesce(busy.under_way, 0)

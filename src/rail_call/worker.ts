@@ -6,6 +6,7 @@
 import { type Cause, Effect, Exit, Metric, Queue, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
+import { limitWaiting, WORKERS_PATIENCE_MS } from "../db/held.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { release } from "../process/lease.ts"
 import { whenWoken } from "../process/workers.ts"
@@ -176,6 +177,7 @@ const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R
   const sql = yield* SqlClient.SqlClient
   const calls = batch.map(({ call }) => call)
   const work = Effect.gen(function* () {
+    yield* limitWaiting(WORKERS_PATIENCE_MS)
     const { again, later, after } = yield* write(batch)
     yield* returnCalls(again)
     yield* postponeCalls(later)

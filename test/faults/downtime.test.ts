@@ -10,11 +10,12 @@ import { subscriptionTimers } from "../../src/subscription/timers.ts"
 import { DAY_MS } from "../../src/time.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
+import { hold } from "../support/hold.ts"
 import { rewind } from "../support/rewind.ts"
 import { startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
-const [database, served] = [useDatabase(), useDatabase()]
+const [database, served, shared] = [useDatabase(), useDatabase(), useDatabase()]
 
 /** More than a batch, so that several are under way at once. */
 const SUBSCRIPTIONS = 1200
@@ -118,6 +119,41 @@ describe("after downtime", () => {
         SELECT floor(extract(epoch FROM due_at - now()) / 86400 + 0.5)::int AS days FROM timer WHERE actor_id = ${id} AND name = 'unpaidTooLong'`,
     )
     expect(timer!.days).toBe(2)
+    expect(await after.stop()).toBe(0)
+  })
+
+  it("what somebody holds of one account keeps no other account's renewals", async () => {
+    const names = ["Held", "Free"]
+    const before = await startServer(shared.url())
+    const both = await Promise.all(
+      names.map(async (businessName) => {
+        const { account, keys } = await shared.run(() => createAccount({ businessName }))
+        const api = createApi(before.origin, keys.sk_test)
+        const customer = await createCustomer(api)
+        const body = {
+          customer,
+          plan: await createPlan(api, { billing_cycle: "weekly" }),
+          payment_method: "pm_test_success",
+        }
+        const { id } = data(await api.post("/subscriptions", body), 201)
+        return { account: account.id, keys, customer, id }
+      }),
+    )
+    expect(await before.stop()).toBe(0)
+    for (const { account } of both) await shared.run(() => rewind(account, 7 * DAY_MS))
+    const [mine, other] = both as [(typeof both)[0], (typeof both)[0]]
+    const held = await hold(shared, (sql) => sql`SELECT 1 FROM customer WHERE id = ${mine.customer} FOR UPDATE`)
+    const after = await startServer(shared.url())
+    const renewed = ({ keys, id }: typeof mine) =>
+      eventually(async () => {
+        const { length } = await createApi(after.origin, keys.sk_test).all(
+          `/charges?subscription=${id}&status=succeeded`,
+        )
+        return length === 2 ? true : undefined
+      })
+    await renewed(other)
+    await held.release()
+    await renewed(mine)
     expect(await after.stop()).toBe(0)
   })
 })

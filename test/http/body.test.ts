@@ -1,4 +1,5 @@
 /** Bodies of requests as they arrive. */
+import { once } from "node:events"
 import type { IncomingMessage } from "node:http"
 import { PassThrough } from "node:stream"
 import { Effect } from "effect"
@@ -56,5 +57,18 @@ describe("a body", () => {
     stream.write("{")
     expect((await read).code).toBe("too_many_in_flight")
     expect(stream.listenerCount("data")).toBe(0)
+  })
+
+  it.each(["before it is read", "while it is read"])("of whom hangs up %s is none", async (when) => {
+    const stream = Object.assign(new PassThrough(), { headers: { "content-length": "9" } })
+    stream.write("{")
+    const hangUp = async () => {
+      stream.destroy()
+      await once(stream, "close")
+    }
+    if (when === "before it is read") await hangUp()
+    const read = Effect.runPromise(Effect.flip(readBytes(stream as unknown as IncomingMessage)))
+    if (when === "while it is read") await hangUp()
+    expect((await read).code).toBe("request_timeout")
   })
 })

@@ -1,4 +1,5 @@
 /** What one tenant does reaches nobody else: what is held up, refused and used up is the tenant's own. */
+import { connect } from "node:net"
 import { Effect, Redacted } from "effect"
 import { describe, expect, it } from "vitest"
 import { createKey, revokeKey } from "../../src/key/apiKeys.ts"
@@ -127,6 +128,31 @@ describe("a process with low limits", () => {
       expect(2 + answers.length - refused).toBeLessThanOrEqual(4 + Math.ceil(2 * seconds))
       // Whoever has a key is served all the same, though it was never seen before.
       data(await createApi(low.origin, keys().sk_test).get("/account"))
+    }))
+
+  it("gives back what callers took who have hung up before they were known", () =>
+    withServer({ IN_FLIGHT: "2" }, async (low) => {
+      const { key } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
+      const body = JSON.stringify({ name: "Ada" })
+      const head = `POST /sandbox/v1/customers HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}`
+      const call = `${head}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+      await holding("LOCK TABLE api_key IN ACCESS EXCLUSIVE MODE", async () => {
+        const callers = Array.from({ length: 2 }, () => connect(Number(new URL(low.origin).port), "127.0.0.1"))
+        for (const caller of callers) caller.write(call)
+        await eventually(async () => {
+          const [row] = await database.run(
+            (sql) =>
+              sql<{
+                n: number
+              }>`SELECT count(*)::int AS n FROM pg_locks WHERE NOT granted AND relation = 'api_key'::regclass`,
+          )
+          return row!.n >= 1 ? true : undefined
+        })
+        for (const caller of callers) caller.destroy()
+      })
+      const api = createApi(low.origin, key)
+      await eventually(async () => ((await api.get("/account")).status === 200 ? true : undefined), 30_000)
+      for (const answer of await many(2, () => api.get("/account"))) data(answer)
     }))
 
   it("bounds what is under way at once of one account, and of nobody else", () =>

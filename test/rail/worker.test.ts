@@ -8,6 +8,7 @@ import { poolLayer } from "../../src/db/database.ts"
 import { Lookout } from "../../src/process/Lookout.ts"
 import { Runner } from "../../src/process/Runner.ts"
 import { unclear } from "../../src/rail/http.ts"
+import { callLease } from "../../src/rail_call/queue.ts"
 import { type Caller, railCallWorker } from "../../src/rail_call/worker.ts"
 import { useDatabase } from "../support/database.ts"
 import { eventually } from "../support/story.ts"
@@ -31,7 +32,7 @@ it("holds no connection while it waits for its turn to take", async () => {
     yield* sql`INSERT INTO rail_call (account_id, livemode, id, rail, kind, rank) VALUES (${account.id}, true, 'chg_1', 'paystack', 'charge', 0)`
     yield* railCallWorker([idle])
     // The worker looks several times meanwhile, as a call is queued; were a connection held by it, the second statement would wait for that.
-    return yield* runner.taking(Effect.andThen(sql`SELECT pg_sleep(0.4)`, sql`SELECT 1 AS one`))
+    return yield* runner.taking(callLease.name)(Effect.andThen(sql`SELECT pg_sleep(0.4)`, sql`SELECT 1 AS one`))
   }).pipe(Effect.scoped)
   expect(await Effect.runPromise(Effect.provide(takes, pool()))).toEqual([{ one: 1 }])
 })

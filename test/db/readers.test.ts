@@ -1,0 +1,38 @@
+/** Reading sessions that are handed to somebody who has gone meanwhile. */
+import { Deferred, Effect, Fiber, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { expect, it } from "vitest"
+import { poolLayer } from "../../src/db/database.ts"
+import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
+import { useDatabase } from "../support/database.ts"
+
+const database = useDatabase()
+
+/** As many as there are. */
+const SESSIONS = 8
+
+it("show whoever comes next their rows", async () => {
+  const tenant = (n: number) => ({ account_id: `acct_${n}`, livemode: false })
+  const looking = Effect.gen(function* () {
+    const { reading } = yield* TenantDatabase
+    const free = yield* Deferred.make<void>()
+    const begun = yield* Effect.forEach(Array.from({ length: SESSIONS }).keys(), () => Deferred.make<void>())
+    for (const [n, began] of begun.entries())
+      yield* Effect.forkChild(
+        reading(tenant(n), Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(free))),
+      )
+    for (const began of begun) yield* Deferred.await(began)
+    // It waits for one of them, and is not waited for any more.
+    const gone = yield* Effect.forkChild(reading(tenant(SESSIONS), Effect.void), { startImmediately: true })
+    const going = yield* Effect.forkChild(Fiber.interrupt(gone), { startImmediately: true })
+    yield* Deferred.succeed(free, undefined)
+    yield* Fiber.join(going)
+    const shown = Effect.flatMap(
+      SqlClient.SqlClient,
+      (sql) => sql<{ account: string }>`SELECT current_setting('billing.account_id') AS account`,
+    )
+    return yield* Effect.timeout(reading(tenant(SESSIONS), shown), "30 seconds")
+  })
+  const services = Layer.provideMerge(TenantDatabase.layer(database.url()), poolLayer(database.url(), 1))
+  expect(await Effect.runPromise(Effect.provide(looking, services))).toEqual([{ account: `acct_${SESSIONS}` }])
+})
