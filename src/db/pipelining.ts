@@ -133,8 +133,12 @@ export const isTakenBack = ({ reason }: SqlError.SqlError): boolean =>
  * why. Of one whose connection was lost nobody knows.
  */
 export const hasDoneNothing = (cause: Cause.Cause<unknown>): boolean => {
-  const error = cause.reasons.find(Cause.isFailReason)?.error
-  if (!SqlError.isSqlError(error)) return true
+  // The sandbox's rail, which answers whatever happens, dies of its database.
+  const errors = cause.reasons.flatMap((reason) =>
+    Cause.isFailReason(reason) ? [reason.error] : Cause.isDieReason(reason) ? [reason.defect] : [],
+  )
+  const error = errors.find(SqlError.isSqlError)
+  if (error === undefined) return true
   return isTakenBack(error) || (sqlStateOf(error) !== undefined && !isAway(error))
 }
 

@@ -5,7 +5,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { type CustomerRow, customers } from "../../src/customer/customer.ts"
 import { poolLayer, serviceLayer } from "../../src/db/database.ts"
-import { byItself, ifItFails, inOneGo, sent } from "../../src/db/pipelining.ts"
+import { byItself, hasDoneNothing, ifItFails, inOneGo, sent } from "../../src/db/pipelining.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import { isOutdated } from "../../src/runtime/commit.ts"
 import { useDatabase } from "../support/database.ts"
@@ -298,4 +298,10 @@ describe("what a transaction has noted in memory", () => {
     expect(await endOf(work)).toEqual(["Success"])
     expect(await endOf(Effect.andThen(work, Effect.fail("no")))).toEqual(["Failure", "inner"])
   })
+})
+
+it("of which nobody knows whether they were committed are those that lost their connection, also where that was no expected error", () => {
+  const lost = new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause: new Error("read ECONNRESET") }) })
+  expect([Cause.fail(lost), Cause.die(lost)].map(hasDoneNothing)).toEqual([false, false])
+  expect([Cause.fail("refused"), Cause.die(new Error("a defect"))].map(hasDoneNothing)).toEqual([true, true])
 })

@@ -71,6 +71,9 @@ describe("the OpenAPI document", () => {
       ["get", "/save/{token}/pay/return"],
       ["post", "/callbacks/paystack/{account}"],
       ["post", "/callbacks/flutterwave/{account}"],
+      ["get", "/callbacks/whatsapp/{account}"],
+      ["post", "/callbacks/whatsapp/{account}"],
+      ["post", "/callbacks/termii/{account}"],
     ] as const
     for (const [method, path] of withoutKey) expect(document.paths[path][method].security, path).toEqual([])
     expect(operations.length).toBe(endpoints.length + withoutKey.length)
