@@ -1,9 +1,10 @@
 /** Acts on what callbacks of rails named: the rail is asked about it, and nothing else of a callback is believed (decision P13). */
 import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
+import { charges } from "../charge/charge.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { records } from "../db/records.ts"
-import { type Ref, staysHere } from "../db/tenant.ts"
+import { type Ref, refOf, staysHere } from "../db/tenant.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { whenWoken } from "../process/workers.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
@@ -26,7 +27,8 @@ const NAMED = { account_id: "text", livemode: "boolean", rail: "text", reference
 
 /**
  * Takes the next references, and has rails asked about the charges that they name: about one that is paid already only where a
- * callback denies it, and how its refund stands. References that nobody knows are dropped. In the running transaction.
+ * callback denies it, and how its refund stands. References that nobody knows are dropped; those of charges that somebody holds stay, and
+ * keep no other account's waiting. In the running transaction.
  */
 const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
@@ -40,13 +42,17 @@ const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
     JOIN charge c ON (c.account_id, c.livemode, c.id, c.rail) = (r.account_id, r.livemode, r.reference, r.rail)
     LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode, f.status) = (c.id, c.account_id, c.livemode, 'pending')
     ORDER BY c.id`
-  yield* askNow(found.filter(({ is_paid }) => !is_paid))
-  yield* askWhetherPaid(found.filter(({ is_paid, denies }) => is_paid && denies))
+  const free = new Set((yield* charges.lock(found.map(refOf), "UPDATE SKIP LOCKED")).map(({ id }) => id))
+  const mine = found.filter(({ id }) => free.has(id))
+  const held = new Set(found.flatMap(({ id }) => (free.has(id) ? [] : [id])))
+  yield* askNow(mine.filter(({ is_paid }) => !is_paid))
+  yield* askWhetherPaid(mine.filter(({ is_paid, denies }) => is_paid && denies))
   yield* askAboutRefunds(
-    found.flatMap(({ refund_id, ...ref }) => (refund_id === null ? [] : [{ ...ref, id: refund_id }])),
+    mine.flatMap(({ refund_id, ...ref }) => (refund_id === null ? [] : [{ ...ref, id: refund_id }])),
   )
+  const followed = named.filter(({ reference }) => !held.has(reference))
   yield* sql`
-    DELETE FROM rail_callback c USING ${records(named, NAMED)} r
+    DELETE FROM rail_callback c USING ${records(followed, NAMED)} r
     WHERE (c.account_id, c.livemode, c.rail, c.reference) = (r.account_id, r.livemode, r.rail, r.reference)`
   return named
 })

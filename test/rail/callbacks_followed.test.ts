@@ -1,5 +1,6 @@
 /** What follows from callbacks, whenever and however often they come: one settlement, one set of events and books (decision P13). */
 import { describe, expect, it } from "vitest"
+import { hold } from "../support/hold.ts"
 import { post } from "../support/rails/callbacks.ts"
 import { faults } from "../support/rails/fault.ts"
 import { BOTH, DUE, type LiveAccount, useRails } from "../support/rails/live.ts"
@@ -68,6 +69,22 @@ describe.each(BOTH)("%s", (name) => {
     expect(await account.settled(id)).toMatchObject({ status: "succeeded" })
     expect(asksAbout(account, id)).toBe(1)
     expect(await account.see(id)).toMatchObject({ ask_after_ms: null })
+  })
+
+  it("settles by callbacks what nobody holds, beside what somebody holds of another account", async () => {
+    const [mine, other] = [await open(name), await open(name)]
+    const pending = async (account: LiveAccount) => {
+      account.merchant.callbackUrl = callbackUrl(name, account)
+      account.plan("charge", faults.pendingUntil(NEVER))
+      return (await account.charge(PRICE)).id
+    }
+    const [first, second] = [await pending(mine), await pending(other)]
+    const held = await hold(database, (sql) => sql`SELECT 1 FROM charge WHERE id = ${first} FOR UPDATE`)
+    expect([mine.rail.settle(first), other.rail.settle(second)]).toEqual([true, true])
+    expect(await other.settled(second)).toMatchObject({ status: "succeeded" })
+    await held.release()
+    expect(await mine.settled(first)).toMatchObject({ status: "succeeded" })
+    for (const account of [mine, other]) await followedUp(account)
   })
 
   it("asks after a callback that comes while the call is under way, and believes the later word", async () => {
