@@ -4,7 +4,8 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 /**
  * The order of files. Those with servers of their own come first, the longest of them first; then those that share one
  * (test/support/instance.ts), which then need not stand by, with its connections, while others have theirs; and at the end
- * what is short, so that all workers are busy until then.
+ * what is short, so that all workers are busy until then. Files in which accounts move are apart: on the tests' one Postgres a move waits for
+ * transactions of others.
  */
 const ORDER = [
   "checkout/races",
@@ -13,14 +14,13 @@ const ORDER = [
   "cells/routes",
   "faults/crash",
   "cells/move",
-  "cells/guards",
-  "cells/books",
   "nudge/faults",
   "nudge/messengers",
   "isolation/deletion",
   "isolation/secrets",
   "webhook/delivery",
   "webhook/backlog",
+  "cells/guards",
   "faults/idempotency",
   "checkout/crash",
   "rail/throttle",
@@ -30,6 +30,7 @@ const ORDER = [
   "rail/callbacks_followed",
   "rail/reconciliation",
   "faults/races",
+  "cells/books",
   "faults/silence",
   "faults/operations",
   "faults/start",
