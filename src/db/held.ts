@@ -20,9 +20,14 @@ export const isLockTimeout = (error: unknown): boolean => sqlStateOf(error) === 
 /** Whether what somebody else holds is waited for: not by many who would all wait for what one of them needs. */
 export const MayWait = Context.Reference<boolean>("billing/db/MayWait", { defaultValue: () => true })
 
-/** For how long workers wait, which are everybody's: what somebody holds for longer is left for later. */
-export const WORKERS_PATIENCE_MS = 500
-
 /** The running transaction waits for so long at most for each thing that somebody else holds. */
 export const limitWaiting = (waitsMs: number) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sent(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`))
+
+const WORKERS_PATIENCE_MS = 500
+
+/** A transaction of a worker, which is everybody's: what somebody holds for longer than half a second is left for later. */
+export const patiently = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    sql.withTransaction(Effect.andThen(limitWaiting(WORKERS_PATIENCE_MS), work)),
+  )

@@ -6,7 +6,7 @@
 import { type Cause, Effect, Exit, Metric, Queue, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
-import { limitWaiting, WORKERS_PATIENCE_MS } from "../db/held.ts"
+import { patiently } from "../db/held.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { release } from "../process/lease.ts"
 import { whenWoken } from "../process/workers.ts"
@@ -174,10 +174,8 @@ const begin = Effect.fnUntraced(function* <R>(
 
 /** Writes what was heard, with all that follows from it, and ends the calls, in one transaction. */
 const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R>, batch: ReadonlyArray<HeardCall>) {
-  const sql = yield* SqlClient.SqlClient
   const calls = batch.map(({ call }) => call)
   const work = Effect.gen(function* () {
-    yield* limitWaiting(WORKERS_PATIENCE_MS)
     const { again, later, after } = yield* write(batch)
     yield* returnCalls(again)
     yield* postponeCalls(later)
@@ -185,7 +183,7 @@ const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R
     yield* askAgain(calls.filter(({ id }) => wanted.some((one) => one.id === id)))
     return after
   })
-  const after = yield* retryingDeadlocks(sql.withTransaction(work))
+  const after = yield* retryingDeadlocks(patiently(work))
   yield* release(callLease, calls)
   yield* after
 })

@@ -4,9 +4,9 @@
  */
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import type { SqlClient, SqlError } from "effect/sql"
 import type { AnyStateMachine, EventFrom } from "xstate"
-import { limitWaiting, WORKERS_PATIENCE_MS } from "../db/held.ts"
+import { patiently } from "../db/held.ts"
 import { type Ref, refOf, staysHere } from "../db/tenant.ts"
 import { isServing } from "../process/serving.ts"
 import { type NowOf, sameForAll } from "../time.ts"
@@ -108,30 +108,21 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
     fire: (actors, until) => Effect.flatMap(table.lock(actors), (rows) => fireRows(rows, until, dueTimes)),
     /** A batch that fails is tried again actor by actor, so that one which cannot be decided on holds nobody else back. */
     fireBatch: Effect.fnUntraced(function* (now: number, setAside: Set<string>) {
-      const sql = yield* SqlClient.SqlClient
       let claimed: ReadonlyArray<Row> = []
-      const batch = sql.withTransaction(
+      const batch = patiently(
         Effect.gen(function* () {
-          yield* limitWaiting(WORKERS_PATIENCE_MS)
           claimed = yield* claim(now, setAside)
           return claimed.length === 0 ? Effect.void : yield* fireByWallClock(claimed, now)
         }),
       )
       const alone = (row: Row) =>
-        sql
-          .withTransaction(
-            Effect.andThen(
-              limitWaiting(WORKERS_PATIENCE_MS),
-              Effect.flatMap(table.lock([refOf(row)]), (rows) => fireByWallClock(rows, now)),
-            ),
-          )
-          .pipe(
-            Effect.flatten,
-            Effect.catchCause((cause) => {
-              setAside.add(row.id)
-              return Effect.logError("timer cannot be fired", { actor: row.id }, cause)
-            }),
-          )
+        patiently(Effect.flatMap(table.lock([refOf(row)]), (rows) => fireByWallClock(rows, now))).pipe(
+          Effect.flatten,
+          Effect.catchCause((cause) => {
+            setAside.add(row.id)
+            return Effect.logError("timer cannot be fired", { actor: row.id }, cause)
+          }),
+        )
       yield* batch.pipe(
         Effect.matchCauseEffect({
           onSuccess: (after) => after,
