@@ -21,6 +21,15 @@ const addEndpoint = async (
   return { path, id: endpoint.id as string, secret: endpoint.secret as string }
 }
 
+/** An endpoint that answers what it was sent last once it is told to. */
+const addSlowEndpoint = async (events: string, status: number) => {
+  let answer = () => {}
+  const endpoint = await addEndpoint([events], (_, response) => {
+    answer = () => void response.writeHead(status).end()
+  })
+  return { ...endpoint, answer: () => answer() }
+}
+
 const remove = (id: string) => api.delete(`/webhook-endpoints/${id}`)
 const trigger = async (type: string, body: object = {}) =>
   data(await api.post("/test/events/trigger", { type, ...body }), 201)
@@ -270,10 +279,7 @@ describe("a webhook endpoint", () => {
   })
 
   it("that was moved is not disabled for what its old address says", async () => {
-    let answer = () => {}
-    const { path, id } = await addEndpoint(["moved.*"], (_, response) => {
-      answer = () => void response.writeHead(410).end()
-    })
+    const { path, id, answer } = await addSlowEndpoint("moved.*", 410)
     const event = await trigger("moved.away")
     await arrived(path, 1)
     const elsewhere = `${path}-elsewhere`
@@ -287,10 +293,7 @@ describe("a webhook endpoint", () => {
   })
 
   it("whose last try fails after it was disabled is not tried again", async () => {
-    let answer = () => {}
-    const { path, id } = await addEndpoint(["late.*"], (_, response) => {
-      answer = () => void response.writeHead(500).end()
-    })
+    const { path, id, answer } = await addSlowEndpoint("late.*", 500)
     const event = await trigger("late.failure")
     await arrived(path, 1)
     data(await api.patch(`/webhook-endpoints/${id}`, { status: "disabled" }))
