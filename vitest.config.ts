@@ -4,8 +4,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 /**
  * The order of files. Those with servers of their own come first, the longest of them first; then those that share one
  * (test/support/instance.ts), which then need not stand by, with its connections, while others have theirs; and at the end
- * what is short, so that all workers are busy until then. Files in which accounts move are apart: on the tests' one Postgres a move waits for
- * transactions of others.
+ * what is short, so that all workers are busy until then.
  */
 const ORDER = [
   "checkout/races",

@@ -220,11 +220,14 @@ const SERVER_OPTIONS = {
   maintenance_work_mem: "128MB",
   max_wal_size: "4GB",
   checkpoint_timeout: "15min",
-  // Accounts can move to another cell, and so replicate (docs/scaling.md).
+  // Accounts can move to another cell, four at once, and so replicate (docs/scaling.md).
   wal_level: "logical",
-  max_worker_processes: "16",
-  max_logical_replication_workers: "8",
+  max_replication_slots: "24",
+  max_wal_senders: "24",
+  max_worker_processes: "32",
+  max_logical_replication_workers: "24",
   max_sync_workers_per_subscription: "4",
+  wal_retrieve_retry_interval: "500ms",
   log_timezone: "UTC",
   timezone: "UTC",
 }
