@@ -75,7 +75,7 @@ const NO_METHOD: RailAnswer = {
 /**
  * Settles answers in one transaction; where that fails, each in one of its own, so that one which cannot be settled holds
  * nobody else's up: it stays in hand, and is tried again by the recovery. `told` is told of those; without it, one answer that
- * cannot be settled is a failure. What somebody else holds is not waited for by several for long, nor by one that may not wait.
+ * cannot be settled, where it may wait, is a failure. What somebody else holds is not waited for by several for long, nor by one that may not wait.
  * Returns the charges to attempt next.
  */
 const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, told?: Told) {
@@ -87,7 +87,7 @@ const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, 
       for (const { subscription_id } of following) if (subscription_id !== null) told?.rows?.forget(subscription_id)
       return [...attempts, ...following]
     })
-  if (answers.length < 2 && told === undefined) return yield* settling(answers, only)
+  if (answers.length < 2 && told === undefined && waits) return yield* settling(answers, only)
   const alone = (answer: Answer, waitsMs: number | undefined) =>
     Effect.catchCause(settling([answer], waitsMs), (cause) => {
       const { charge } = answer

@@ -6,7 +6,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { AnyStateMachine, EventFrom } from "xstate"
-import { patiently } from "../db/held.ts"
+import { MayWait, patiently } from "../db/held.ts"
 import { type Ref, refOf, staysHere } from "../db/tenant.ts"
 import { isServing } from "../process/serving.ts"
 import { type NowOf, sameForAll } from "../time.ts"
@@ -125,7 +125,8 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
         )
       yield* batch.pipe(
         Effect.matchCauseEffect({
-          onSuccess: (after) => after,
+          // Committed: of what follows, what somebody holds is left to those who take over what was dropped.
+          onSuccess: (after) => Effect.provideService(after, MayWait, false),
           onFailure: (cause) =>
             claimed.length === 0 ? Effect.failCause(cause) : Effect.forEach(claimed, alone, { discard: true }),
         }),

@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { standingAt } from "../clock/clocks.ts"
+import { isLockTimeout, patiently } from "../db/held.ts"
 import { sent } from "../db/pipelining.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { isRef, ofTenant, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
@@ -68,28 +69,27 @@ interface Changed extends Ref {
  */
 export const rescheduleNext = (maxBatch = MAX_BATCH) => {
   const nextTurn = takeTurns()
-  return Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    sql.withTransaction(
-      Effect.gen(function* () {
-        const plan = yield* nextTurn(
-          (account) => sql<Changed>`
-            SELECT account_id, livemode, id, reminders_rescheduled_to FROM plan p
-            WHERE reminders_rescheduled_to IS NOT NULL AND account_id > ${account} AND ${staysHere(sql, "p")}
-            ORDER BY account_id, reminders_turn_at NULLS FIRST LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`,
-        )
-        if (plan === undefined) return false
-        const rescheduled = yield* rescheduleSome(
-          sql`s.plan_id = ${plan.id} AND ${ofTenant(sql, plan, "s")} AND s.test_clock_id IS NULL AND s.id > ${plan.reminders_rescheduled_to}`,
-          sql`s.id LIMIT ${maxBatch}`,
-        )
-        const to = rescheduled.length < maxBatch ? null : rescheduled.at(-1)!
-        yield* sql`
-          UPDATE plan SET reminders_rescheduled_to = ${to}, reminders_turn_at = clock_timestamp() WHERE ${isRef(sql, plan)}`
-        yield* sent(waking(sql, [Date.now()]))
-        return true
-      }),
-    ),
-  )
+  const work = Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const plan = yield* nextTurn(
+      (account) => sql<Changed>`
+        SELECT account_id, livemode, id, reminders_rescheduled_to FROM plan p
+        WHERE reminders_rescheduled_to IS NOT NULL AND account_id > ${account} AND ${staysHere(sql, "p")}
+        ORDER BY account_id, reminders_turn_at NULLS FIRST LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`,
+    )
+    if (plan === undefined) return false
+    const rescheduled = yield* rescheduleSome(
+      sql`s.plan_id = ${plan.id} AND ${ofTenant(sql, plan, "s")} AND s.test_clock_id IS NULL AND s.id > ${plan.reminders_rescheduled_to}`,
+      sql`s.id LIMIT ${maxBatch}`,
+    )
+    const to = rescheduled.length < maxBatch ? null : rescheduled.at(-1)!
+    yield* sql`
+      UPDATE plan SET reminders_rescheduled_to = ${to}, reminders_turn_at = clock_timestamp() WHERE ${isRef(sql, plan)}`
+    yield* sent(waking(sql, [Date.now()]))
+    return true
+  })
+  // Where somebody holds a subscription, the next account has its turn.
+  return Effect.catchIf(patiently(work), isLockTimeout, () => Effect.succeed(false))
 }
 
 /** Lets subscriptions follow their plans' rules for as long as the scope is open. */

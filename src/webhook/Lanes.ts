@@ -97,9 +97,10 @@ export class Lanes {
     return [...this.#tried]
   }
 
-  /** The first `count` of them are written down. */
-  recorded(count: number): void {
-    this.#tried = this.#tried.slice(count)
+  /** These of them are written down. */
+  recorded(tries: ReadonlyArray<Tried>): void {
+    const written = new Set(tries)
+    this.#tried = this.#tried.filter((one) => !written.has(one))
   }
 
   /** Begins no further try. */

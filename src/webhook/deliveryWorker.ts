@@ -6,17 +6,18 @@
  */
 import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
+import { isLockTimeout, patiently } from "../db/held.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { release, releasing } from "../process/lease.ts"
 import { every } from "../process/workers.ts"
 import { DAY_MS, MINUTE_MS } from "../time.ts"
-import { readBodies, recordOutcomes } from "./deliver.ts"
+import { type Outcome, readBodies, recordOutcomes } from "./deliver.ts"
 import { disable, type Ending, GONE, isSame } from "./ending.ts"
 import { type EndpointRow, endpointLease } from "./endpoint.ts"
 import { giveUpEnded, purgeEvents } from "./housekeeping.ts"
 import type { Lane } from "./Lane.ts"
 import { Lanes, type Tried } from "./Lanes.ts"
-import { leaveEndpoints, readTargets, readWaiting, recordHealth, takeEndpoints } from "./queue.ts"
+import { leaveEndpoints, lockFree, readTargets, readWaiting, recordHealth, takeEndpoints } from "./queue.ts"
 import { Sender } from "./Sender.ts"
 import { reportUnopened } from "./secrets.ts"
 import { firstWaiting } from "./waiting.ts"
@@ -86,33 +87,69 @@ class Rounds {
   }
 }
 
-/** Writes the outcomes that there are, and what they say of the endpoints; returns their lanes. */
-const record = Effect.fnUntraced(function* ({ lanes, endings }: Rounds) {
-  const sql = yield* SqlClient.SqlClient
-  const { tried } = lanes
-  const byLane = [...Map.groupBy(tried, ({ lane }) => lane)].map(([lane, its]) => {
-    // Tries of an endpoint that was changed since say nothing of it as it is now.
-    const telling = its.filter(({ endpoint }) => isSame(endpoint, lane.target.endpoint))
-    return { lane, its, telling, now: healthAfter(lane.target.endpoint, telling) }
-  })
-  const changed = byLane.flatMap(({ lane: { target }, now }) =>
+/** What tries of a lane came to, and how its endpoint does after them. */
+interface Recording {
+  readonly lane: Lane
+  readonly its: ReadonlyArray<Tried>
+  readonly telling: ReadonlyArray<Tried>
+  readonly now: EndpointRow
+}
+
+const recordingOf = (lane: Lane, its: ReadonlyArray<Tried>): Recording => {
+  // Tries of an endpoint that was changed since say nothing of it as it is now.
+  const telling = its.filter(({ endpoint }) => isSame(endpoint, lane.target.endpoint))
+  return { lane, its, telling, now: healthAfter(lane.target.endpoint, telling) }
+}
+
+const outcomesOf = (recordings: ReadonlyArray<Recording>): ReadonlyArray<Outcome> =>
+  recordings.flatMap(({ its }) => its.map(({ outcome }) => outcome))
+
+const write = Effect.fnUntraced(function* (recordings: ReadonlyArray<Recording>) {
+  const changed = recordings.flatMap(({ lane: { target }, now }) =>
     now.failures === target.endpoint.failures && now.failing_since === target.endpoint.failing_since ? [] : [now],
   )
-  const outcomes = tried.map(({ outcome }) => outcome)
   // Endpoints before their deliveries, as everybody locks them.
-  if (tried.length > 0) yield* sql.withTransaction(Effect.andThen(recordHealth(changed), recordOutcomes(outcomes)))
+  yield* recordHealth(changed)
+  yield* recordOutcomes(outcomesOf(recordings))
+  return recordings
+})
+
+/** Writes what nobody else is holding just now; returns that. */
+const writeFree = Effect.fnUntraced(function* (recordings: ReadonlyArray<Recording>) {
+  const held = yield* lockFree(
+    recordings.map(({ now }) => now),
+    outcomesOf(recordings),
+  )
+  return yield* write(recordings.filter(({ now }) => !held.has(now.id)))
+})
+
+/** Writes the outcomes that there are, and what they say of the endpoints; returns their lanes. What somebody holds stays for the next round. */
+const record = Effect.fnUntraced(function* ({ lanes, endings }: Rounds) {
+  const recordings = [...Map.groupBy(lanes.tried, ({ lane }) => lane)].map(([lane, its]) => recordingOf(lane, its))
+  const sql = yield* SqlClient.SqlClient
+  const written =
+    recordings.length === 0
+      ? []
+      : yield* Effect.catchIf(patiently(write(recordings)), isLockTimeout, () =>
+          sql.withTransaction(writeFree(recordings)),
+        )
   // What came in meanwhile stays, and so does what could not be written.
-  lanes.recorded(tried.length)
-  for (const { lane, its, telling, now } of byLane) {
+  lanes.recorded(written.flatMap(({ its }) => its))
+  for (const { lane, its, telling, now } of written) {
     for (const { delivery } of its) lane.recorded(delivery.seq)
     lane.update({ ...lane.target, endpoint: now })
     for (const ending of endingOf(now, telling)) endings.set(now.id, ending)
   }
-  for (const [id, ending] of endings) {
-    yield* disable(ending)
-    endings.delete(id)
-  }
-  return byLane.map(({ lane }) => lane)
+  for (const [id, ending] of endings)
+    yield* Effect.catchIf(
+      Effect.andThen(
+        disable(ending),
+        Effect.sync(() => endings.delete(id)),
+      ),
+      isLockTimeout,
+      () => Effect.void,
+    )
+  return written.map(({ lane }) => lane)
 })
 
 /** Looks how the endpoints are now: disabled, deleted, or taken over by a process to which this one looked dead. */

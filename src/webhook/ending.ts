@@ -1,6 +1,6 @@
 /** What disables an endpoint: it is gone, or it fails for good (decision I2). */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
+import { patiently } from "../db/held.ts"
 import { refOf } from "../db/tenant.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
 import { moveEndpoint } from "./endpoints.ts"
@@ -19,11 +19,10 @@ export const isSame = (one: EndpointRow, other: EndpointRow): boolean =>
   one.url === other.url && one.version === other.version
 
 /** Disables an endpoint that is the same still. */
-export const disable = Effect.fnUntraced(function* ({ endpoint, type }: Ending) {
-  const sql = yield* SqlClient.SqlClient
-  const work = Effect.gen(function* () {
-    const [row] = yield* endpoints.lock([refOf(endpoint)])
-    if (row?.state === "enabled" && isSame(row, endpoint)) yield* moveEndpoint(row, { type, at: Date.now() })
-  })
-  yield* sql.withTransaction(work)
-})
+export const disable = ({ endpoint, type }: Ending) =>
+  patiently(
+    Effect.gen(function* () {
+      const [row] = yield* endpoints.lock([refOf(endpoint)])
+      if (row?.state === "enabled" && isSame(row, endpoint)) yield* moveEndpoint(row, { type, at: Date.now() })
+    }),
+  )

@@ -2,6 +2,7 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { isLockTimeout, patiently } from "../db/held.ts"
 import { isRef, type Ref, staysHere } from "../db/tenant.ts"
 import { idBefore } from "../ids.ts"
 import { DAY_MS } from "../time.ts"
@@ -37,9 +38,12 @@ const giveUpBatch = Effect.fnUntraced(function* (ref: Ref) {
   return false
 })
 
+/** What somebody holds is left for the next time. */
 const giveUp = (ref: Ref) =>
-  Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    Effect.repeat(sql.withTransaction(giveUpBatch(ref)), { while: (more) => more }),
+  Effect.catchIf(
+    Effect.repeat(patiently(giveUpBatch(ref)), { while: (more) => more }),
+    isLockTimeout,
+    () => Effect.void,
   )
 
 /** Gives up what waits for endpoints that were disabled or deleted, also if they were enabled again since. */

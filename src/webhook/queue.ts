@@ -97,12 +97,42 @@ export const recordHealth = Effect.fnUntraced(function* (endpoints: ReadonlyArra
     WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.state = 'enabled'`
 })
 
-/** Leaves endpoints to other processes. */
+/**
+ * Locks the rows of endpoints and of these deliveries of theirs, as far as nobody else holds them; returns the endpoints of
+ * which somebody holds one.
+ */
+export const lockFree = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Ref>, deliveries: ReadonlyArray<Ref>) {
+  const sql = yield* SqlClient.SqlClient
+  const held = yield* sql<Pick<Ref, "id">>`
+    WITH theirs AS MATERIALIZED (
+      SELECT e.account_id, e.livemode, e.id FROM ${records(endpoints, REF_COLUMNS)} r
+      JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id)
+    ), locked AS MATERIALIZED (
+      SELECT e.id FROM theirs t JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (t.account_id, t.livemode, t.id)
+      FOR NO KEY UPDATE OF e SKIP LOCKED
+    ), deliveries AS MATERIALIZED (
+      SELECT d.account_id, d.livemode, d.id, d.webhook_endpoint_id FROM ${records(deliveries, REF_COLUMNS)} r
+      JOIN webhook_delivery d ON (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id)
+    ), deliveries_locked AS MATERIALIZED (
+      SELECT d.id FROM deliveries t JOIN webhook_delivery d ON (d.account_id, d.livemode, d.id) = (t.account_id, t.livemode, t.id)
+      FOR NO KEY UPDATE OF d SKIP LOCKED
+    )
+    SELECT id FROM theirs WHERE id NOT IN (SELECT id FROM locked)
+    UNION SELECT webhook_endpoint_id FROM deliveries WHERE id NOT IN (SELECT id FROM deliveries_locked)`
+  return new Set(held.map(({ id }) => id))
+})
+
+/** Leaves endpoints to other processes. One that somebody holds stays with this one, which takes it again when something waits for it. */
 export const leaveEndpoints = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Ref>) {
   if (endpoints.length === 0) return
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* Runner
   yield* sql`
-    UPDATE webhook_endpoint e SET runner = NULL FROM ${records(endpoints, REF_COLUMNS)} r
-    WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.runner = ${runner}`
+    UPDATE webhook_endpoint SET runner = NULL
+    FROM (
+      SELECT e.account_id, e.livemode, e.id FROM ${records(endpoints, REF_COLUMNS)} r
+      JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id)
+      WHERE e.runner = ${runner} FOR NO KEY UPDATE OF e SKIP LOCKED
+    ) free
+    WHERE (webhook_endpoint.account_id, webhook_endpoint.livemode, webhook_endpoint.id) = (free.account_id, free.livemode, free.id)`
 })

@@ -10,12 +10,12 @@ import { subscriptionTimers } from "../../src/subscription/timers.ts"
 import { DAY_MS } from "../../src/time.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
-import { hold } from "../support/hold.ts"
+import { hold, holdTable } from "../support/hold.ts"
 import { rewind } from "../support/rewind.ts"
 import { startServer } from "../support/server.ts"
 import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 
-const [database, served, shared] = [useDatabase(), useDatabase(), useDatabase()]
+const [database, served, shared, alone] = [useDatabase(), useDatabase(), useDatabase(), useDatabase()]
 
 /** More than a batch, so that several are under way at once. */
 const SUBSCRIPTIONS = 1200
@@ -154,6 +154,38 @@ describe("after downtime", () => {
     await renewed(other)
     await held.release()
     await renewed(mine)
+    expect(await after.stop()).toBe(0)
+  })
+
+  it("a renewal whose charge somebody holds, once it was sent, keeps no others: it is settled by the recovery", async () => {
+    const { account, keys } = await alone.run(() => createAccount({ businessName: "Alone" }))
+    const before = await startServer(alone.url())
+    const api = createApi(before.origin, keys.sk_test)
+    const body = {
+      customer: await createCustomer(api),
+      plan: await createPlan(api, { billing_cycle: "weekly" }),
+      payment_method: "pm_test_success",
+    }
+    const { id } = data(await api.post("/subscriptions", body), 201)
+    expect(await before.stop()).toBe(0)
+    await alone.run(() => rewind(account.id, 7 * DAY_MS))
+    const rail = await holdTable(alone, "simulator_attempt")
+    const sweeping = Effect.runPromise(
+      sweep([subscriptionTimers]).pipe(Effect.provide(servicesLayer(alone.url(), KEYS)), Effect.scoped),
+    )
+    await rail.stands()
+    const held = await hold(alone, (sql) => sql`SELECT 1 FROM charge WHERE status = 'pending' FOR UPDATE`)
+    await rail.release()
+    await sweeping
+    const statuses = async () => {
+      const rows = await alone.run((sql) => sql<{ status: string }>`SELECT status FROM charge ORDER BY created_at`)
+      return rows.map(({ status }) => status).join()
+    }
+    expect(await statuses()).toBe("succeeded,pending")
+    await held.release()
+    const after = await startServer(alone.url())
+    await eventually(async () => ((await statuses()) === "succeeded,succeeded" ? true : undefined))
+    expect(data(await createApi(after.origin, keys.sk_test).get(`/subscriptions/${id}`)).status).toBe("active")
     expect(await after.stop()).toBe(0)
   })
 })

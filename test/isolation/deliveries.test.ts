@@ -185,8 +185,9 @@ const createLanes = () => {
   const lanes = new Lanes({ send, check: () => expect.unreachable() })
   /** A round of the worker, without its database. */
   const round = () => {
-    for (const { lane, delivery } of lanes.tried) lane.recorded(delivery.seq)
-    lanes.recorded(lanes.tried.length)
+    const { tried } = lanes
+    for (const { lane, delivery } of tried) lane.recorded(delivery.seq)
+    lanes.recorded(tried)
     lanes.takeRoom()
     loadAll(lanes.bodies, (id) => `${id} ${"x".repeat(10)}`)
     for (const lane of lanes.all) lanes.start(lane)

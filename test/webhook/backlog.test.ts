@@ -7,6 +7,7 @@ import { idBefore } from "../../src/ids.ts"
 import { purgeEvents } from "../../src/webhook/housekeeping.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
+import { hold } from "../support/hold.ts"
 import { useReceiver } from "../support/receiver.ts"
 import { startServer } from "../support/server.ts"
 import { data, eventually } from "../support/story.ts"
@@ -96,6 +97,48 @@ describe("an endpoint", () => {
     })
     await append(tenant, 1)
     await eventually(async () => (receiver.at("/held").length === 2 ? true : undefined))
+    expect(await server.stop()).toBe(0)
+  })
+})
+
+describe("what somebody holds", () => {
+  it.each([
+    ["of an endpoint", "SELECT 1 FROM webhook_endpoint WHERE account_id = $1 FOR UPDATE"],
+    ["of a delivery", "SELECT 1 FROM webhook_delivery WHERE account_id = $1 FOR UPDATE"],
+  ])("%s keeps no other account's webhooks, and is written down afterwards", async (what, lock) => {
+    const merchant = async (name: string) => {
+      const { keys, account } = await database.run(() => createAccount({ businessName: `${name} ${what}` }))
+      return { keys, id: account.id, tenant: { account_id: account.id, livemode: false }, path: `/${account.id}` }
+    }
+    const [mine, other] = [await merchant("Held"), await merchant("Free")]
+    const server = await startServer(database.url(), SETTINGS)
+    // The first try of the one whose row is held stays under way until it is.
+    const asked = Promise.withResolvers<() => void>()
+    receiver.answer(mine.path, (_, response) => asked.resolve(() => void response.writeHead(500).end()))
+    for (const { keys, path } of [mine, other]) {
+      const api = createApi(server.origin, keys.sk_test)
+      data(await api.post("/webhook-endpoints", { url: receiver.url(path), enabled_events: ["*"] }), 201)
+    }
+    await append(mine.tenant, 1)
+    const answer = await asked.promise
+    const held = await hold(database, (sql) => sql.unsafe(lock, [mine.id]).unprepared)
+    answer()
+    const waiting = await held.stands()
+    await append(other.tenant, 1)
+    const statuses = async ({ id }: typeof mine) => {
+      const rows = await database.run(
+        (sql) => sql<{ status: string; attempt: number }>`
+          SELECT status, attempt FROM webhook_delivery WHERE account_id = ${id}`,
+      )
+      return rows.map(({ status, attempt }) => `${status} ${attempt}`)
+    }
+    const becomes = (whose: typeof mine, status: string) =>
+      eventually(async () => ((await statuses(whose)).join() === status ? true : undefined))
+    await becomes(other, "succeeded 1")
+    await held.left(waiting, 0)
+    expect(await statuses(mine)).toEqual(["pending 0"])
+    await held.release()
+    await becomes(mine, "pending 1")
     expect(await server.stop()).toBe(0)
   })
 })
