@@ -13,6 +13,9 @@ export const OUTSIDE_RAILS: ReadonlyArray<OutsideRail> = ["paystack", "flutterwa
 
 export const isOutside = (rail: string): rail is OutsideRail => OUTSIDE_RAILS.some((name) => name === rail)
 
+/** Transfers between Nigerian accounts begin at ₦100. */
+export const MIN_TRANSFER_KOBO = 10_000
+
 /** The names of each rail's credentials, all of which are needed (decision P1). */
 export const RAIL_CREDENTIALS: Readonly<Record<OutsideRail, ReadonlyArray<string>>> = {
   paystack: ["secret_key"],

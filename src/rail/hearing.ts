@@ -47,7 +47,7 @@ export const callRail = <A extends object, D extends object>(
   })
 
 /** Of a call that does something: it is not done, unless by the same call before. */
-export const refusalOfCall = (refusal: Refusal | undefined): NotHeard | undefined => {
+const refusalOfCall = (refusal: Refusal | undefined): NotHeard | undefined => {
   if (refusal === undefined) return undefined
   const { kind, code, message } = refusal
   return kind === "duplicate" ? unclear(message ?? "asked for before", true) : { kind: "refused", code, message }
@@ -57,15 +57,29 @@ export const refusalOfCall = (refusal: Refusal | undefined): NotHeard | undefine
  * Of a refund. What was sent back before was sent back by a request of ours that nobody heard the answer to: a refund is of a
  * whole charge, and no rail sends that back twice.
  */
-export const refusalOfRefund = (refusal: Refusal | undefined): HeardRefund | NotHeard | undefined =>
+const refusalOfRefund = (refusal: Refusal | undefined): HeardRefund | NotHeard | undefined =>
   refusal?.kind === "duplicate"
     ? { kind: "refund", status: "returned", refundId: null, message: refusal.message }
     : refusalOfCall(refusal)
 
 /** Of a question: what is asked about is unknown, or the account is wrong; anything else says nothing about it. */
-export const refusalOfAsk = (refusal: Refusal | undefined): UnknownReference | NotHeard | undefined => {
+const refusalOfAsk = (refusal: Refusal | undefined): UnknownReference | NotHeard | undefined => {
   if (refusal === undefined) return undefined
   const { kind, code, message } = refusal
   if (kind === "unknown") return { kind: "unknown_reference" }
   return code === "rail_misconfigured" ? { kind: "refused", code, message } : unclear(message ?? "refused", true)
 }
+
+type RefusalIn = (status: number, body: unknown) => Refusal | undefined
+
+/** What the errors of a rail mean, as `refusalIn` reads them, of each kind of call. */
+export const refusalsBy = (refusalIn: RefusalIn) => ({
+  declined: (status: number, body: unknown) => refusalOfCall(refusalIn(status, body)),
+  notSentBack: (status: number, body: unknown) => refusalOfRefund(refusalIn(status, body)),
+  unanswered: (status: number, body: unknown) => refusalOfAsk(refusalIn(status, body)),
+})
+
+const NO_ROUTE = /\b(?:route|endpoint|url)\b/i
+
+/** Whether the status says that nothing is known by what was asked for, and the words not that the address is wrong. */
+export const isNotFound = (status: number, words: string): boolean => status === 404 && !NO_ROUTE.test(words)

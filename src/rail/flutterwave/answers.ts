@@ -1,7 +1,7 @@
 /** Flutterwave's answers. Amounts are in naira. */
 import { Schema, SchemaGetter } from "effect"
 import { Currency, lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
-import type { Refusal } from "../hearing.ts"
+import { isNotFound, type Refusal } from "../hearing.ts"
 import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod, TokenCharge } from "../Rail.ts"
 import { codeIn, declineCode } from "../wording.ts"
 import { toKobo } from "./naira.ts"
@@ -145,9 +145,8 @@ export const chargeIn = (body: unknown, asked: TokenCharge): HeardTransaction | 
 /** Also of a refund. */
 const DUPLICATE =
   /duplicate|refund\b.*already|already\b.*refund|fully refunded|(?:tx_?ref|reference)\b.*\b(?:already|exists|used)|already.*\b(?:tx_?ref|reference)\b/i
-/** In words: the status 404 says the same, unless it is of the address. */
+/** In words: the status 404 says the same (isNotFound). */
 const UNKNOWN = /no (?:transaction|refund)\b.*found|(?:transaction|refund)\b.*(?:not found|not exist)/i
-const NO_ROUTE = /\b(?:route|endpoint|url)\b/i
 
 /** What an error of theirs says; undefined where it is not Flutterwave's. */
 export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
@@ -157,7 +156,7 @@ export const refusalIn = (status: number, body: unknown): Refusal | undefined =>
   if (status === 401 || status === 403) return { kind: "refused", code: "rail_misconfigured", message }
   const code = declineCode(message)
   if (DUPLICATE.test(message ?? "")) return { kind: "duplicate", code, message }
-  const isUnknown = (status === 404 && !NO_ROUTE.test(message ?? "")) || UNKNOWN.test(message ?? "")
+  const isUnknown = isNotFound(status, message ?? "") || UNKNOWN.test(message ?? "")
   return { kind: isUnknown ? "unknown" : "refused", code, message }
 }
 

@@ -1,8 +1,8 @@
 /** The adapter to Flutterwave, version 3 of its API. */
 import { Effect, Redacted } from "effect"
-import { callRail, refusalOfAsk, refusalOfCall, refusalOfRefund } from "../hearing.ts"
+import { callRail, refusalsBy } from "../hearing.ts"
 import type { RailClient } from "../http.ts"
-import type { PagePayment, Rail, RefundCall, TokenCharge } from "../Rail.ts"
+import { MIN_TRANSFER_KOBO, type PagePayment, type Rail, type RefundCall, type TokenCharge } from "../Rail.ts"
 import { chargeIn, pageIn, refundIn, refusalIn, transactionIn } from "./answers.ts"
 import { announcementIn, isSigned } from "./callbacks.ts"
 import { toNaira } from "./naira.ts"
@@ -11,8 +11,7 @@ import { toNaira } from "./naira.ts"
 const SESSION_MINUTES = 30
 /** Few: a payment that fails is settled once that is heard, and one that succeeds after it is owed back. */
 const MAX_RETRIES = 1
-/** Transfers begin at ₦100. Below that is what is charged to save a payment method, which only cards do. */
-const MIN_TRANSFER_KOBO = 10_000
+/** Below what can be transferred is what is charged to save a payment method, which only cards do. */
 const SAVING = "card"
 const ALL = "card,account,ussd,banktransfer"
 
@@ -36,9 +35,7 @@ const pageBody = ({ reference, amountKobo, email, name, phone, returnUrl, descri
   configurations: { session_duration: SESSION_MINUTES, max_retry_attempt: MAX_RETRIES },
 })
 
-const declined = (status: number, body: unknown) => refusalOfCall(refusalIn(status, body))
-const notSentBack = (status: number, body: unknown) => refusalOfRefund(refusalIn(status, body))
-const unanswered = (status: number, body: unknown) => refusalOfAsk(refusalIn(status, body))
+const { declined, notSentBack, unanswered } = refusalsBy(refusalIn)
 
 const unknownNumber = {
   kind: "refused",

@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { PREFIXES } from "../../ids.ts"
 import { Currency, lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
-import type { Refusal } from "../hearing.ts"
+import { isNotFound, type Refusal } from "../hearing.ts"
 import type { FailureCode, PaymentMethodType } from "../PaymentRail.ts"
 import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod } from "../Rail.ts"
 import { codeIn, declineCode } from "../wording.ts"
@@ -217,10 +217,9 @@ export const throttledIn = (body: unknown, reference: string, amountKobo: number
 const DECLINED = /\bdeclined\b/i
 const DUPLICATE = /duplicate[ _](?:transaction[ _])?reference/i
 const SENT_BACK_BEFORE = /transaction[_ ]reversed|fully reversed|refund\b.*already|already\b.*refund/i
-/** In words: the status 404 says the same, unless it is of the address. */
+/** In words: the status 404 says the same (isNotFound). */
 const UNKNOWN =
   /(?:transaction|reference|refund)\b.*not[ _]found|does not exist|(?:invalid|unknown|no such) (?:transaction|reference)/i
-const NO_ROUTE = /\b(?:route|endpoint|url)\b/i
 
 /** What an answer of status 4xx says; undefined where it is not Paystack's. */
 export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
@@ -233,7 +232,7 @@ export const refusalIn = (status: number, body: unknown): Refusal | undefined =>
   const isDecline = !isServerSide || DECLINED.test(message ?? "")
   const code = codeIn(message) ?? (isDecline ? "unknown_decline" : "processor_error")
   if (DUPLICATE.test(said) || SENT_BACK_BEFORE.test(said)) return { kind: "duplicate", code, message }
-  const isUnknown = (status === 404 && !NO_ROUTE.test(said)) || (status === 400 && UNKNOWN.test(said))
+  const isUnknown = isNotFound(status, said) || (status === 400 && UNKNOWN.test(said))
   return { kind: isUnknown ? "unknown" : "refused", code, message }
 }
 

@@ -1,13 +1,12 @@
 /** The adapter to Paystack. */
 import { Effect, Redacted } from "effect"
-import { callRail, refusalOfAsk, refusalOfCall, refusalOfRefund } from "../hearing.ts"
+import { callRail, refusalsBy } from "../hearing.ts"
 import type { RailClient } from "../http.ts"
-import type { PagePayment, Rail, TokenCharge } from "../Rail.ts"
+import { MIN_TRANSFER_KOBO, type PagePayment, type Rail, type TokenCharge } from "../Rail.ts"
 import { pageIn, pausedIn, refundIn, refusalIn, throttledIn, toPaystack, transactionIn } from "./answers.ts"
 import { announcementIn, isSigned } from "./callbacks.ts"
 
-/** Transfers begin at ₦100. Below that is what is charged to save a payment method, which neither they nor USSD do. */
-const MIN_TRANSFER_KOBO = 10_000
+/** Below what can be transferred is what is charged to save a payment method, which USSD does not do either. */
 const SAVING = ["card", "bank"]
 const ALL = [...SAVING, "ussd", "bank_transfer"]
 
@@ -30,9 +29,7 @@ const pageBody = ({ reference, amountKobo, email, returnUrl }: PagePayment) => (
   metadata: { cancel_action: returnUrl },
 })
 
-const declined = (status: number, body: unknown) => refusalOfCall(refusalIn(status, body))
-const notSentBack = (status: number, body: unknown) => refusalOfRefund(refusalIn(status, body))
-const unanswered = (status: number, body: unknown) => refusalOfAsk(refusalIn(status, body))
+const { declined, notSentBack, unanswered } = refusalsBy(refusalIn)
 
 export const paystack = (client: RailClient): Rail => ({
   name: "paystack",
