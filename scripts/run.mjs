@@ -2,7 +2,7 @@
 // of date, and picks a Node that is new enough (Effect 4 and type stripping need 22.19; the lockfile carries one for
 // machines whose own Node is older). Plain JavaScript, no dependencies: it must run on Node 20.11 with nothing installed.
 import { spawn, spawnSync } from "node:child_process"
-import { existsSync, readFileSync, statSync } from "node:fs"
+import { existsSync, lstatSync, readFileSync, statSync } from "node:fs"
 import { arch, platform } from "node:os"
 import { dirname, join } from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
@@ -26,10 +26,16 @@ if (!atLeast(MIN_TO_INSTALL))
 const [entry, ...args] = process.argv.slice(2)
 const path = join(root, entry)
 
-const installed = join(root, "node_modules", ".package-lock.json")
+const modules = join(root, "node_modules")
+const installed = join(modules, ".package-lock.json")
 const lock = join(root, "package-lock.json")
 const upToDate = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs
 if (!upToDate && !sameDependencies()) {
+  // npm would empty what it leads to.
+  if (lstatSync(modules, { throwIfNoEntry: false })?.isSymbolicLink())
+    stop(
+      "node_modules is a link to a folder without the dependencies of package-lock.json: remove it and run this again.",
+    )
   process.stderr.write("Installing dependencies …\n")
   const npm = process.env.npm_execpath
   const args = ["ci", "--include=dev", "--include=optional", "--loglevel=error"]

@@ -8,6 +8,7 @@ import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Agent, request } from "undici"
 import { createAccount } from "../../src/account/accounts.ts"
+import { Deletions } from "../../src/deletion/Deletions.ts"
 import { appendEvents, renderEvent } from "../../src/event/events.ts"
 import { servicesLayer } from "../../src/services.ts"
 import { deliveryWorker } from "../../src/webhook/deliveryWorker.ts"
@@ -39,7 +40,10 @@ const charge = {
   metadata: { order: "1234" },
 }
 
-const services = Layer.merge(servicesLayer(url, KEYS), Sender.layer({ allowLoopback: true, dnsServers: [] }))
+const services = Layer.merge(
+  Layer.provideMerge(Deletions.layer, servicesLayer(url, KEYS)),
+  Sender.layer({ allowLoopback: true, dnsServers: [] }),
+)
 
 /** An account of its own with one endpoint at `path`. */
 const addEndpoint = (path: string) =>

@@ -45,8 +45,10 @@ export const customerEndpoints = [
       // Those with an e-mail address or phone number are few: their metadata is looked at.
       const finder = pair === undefined || email !== undefined || phone !== undefined ? undefined : havingPair(pair)
       const filters = [
-        email === undefined ? undefined : (sql: SqlClient.SqlClient) => sql`email_key = lower(${email})`,
-        // A plus that is not encoded arrives as a space, with which no number begins.
+        // A plus that is not encoded arrives as a space, which no address has, and with which no number begins.
+        email === undefined
+          ? undefined
+          : (sql: SqlClient.SqlClient) => sql`email_key = lower(${email.replaceAll(" ", "+")})`,
         equals("phone", phone?.replace(/^ /, "+")),
         holds("metadata", metadata),
       ]

@@ -1,10 +1,10 @@
-/** Waiting until something is deleted, by whichever process that is. */
+/** Hearing that something is deleted, by whichever process that is. */
 import type { PgClient } from "@effect/sql-pg"
-import { Context, Deferred, Effect, Layer, Schedule } from "effect"
+import { Context, Deferred, Effect, Layer, Schedule, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref } from "../db/tenant.ts"
 import { listen } from "../process/workers.ts"
-import { DELETED_CHANNEL, payloadOf } from "./deletion.ts"
+import { accountOf, DELETED_CHANNEL, payloadOf } from "./deletion.ts"
 
 /** What takes longer goes on without anybody waiting. */
 const WAIT_LIMIT_MS = 3_000
@@ -16,6 +16,8 @@ export class Deletions extends Context.Service<
   {
     /** Waits until it is deleted, a few seconds at most, in no transaction and without a connection. */
     readonly wait: (ref: Ref) => Effect.Effect<void>
+    /** Calls `heard` with the account of whatever is deleted, for as long as the scope is open. */
+    readonly watch: (heard: (account: string) => void) => Effect.Effect<void, never, Scope.Scope>
   }
 >()("billing/deletion/Deletions") {
   static readonly layer: Layer.Layer<Deletions, never, SqlClient.SqlClient | PgClient.PgClient> = Layer.effect(
@@ -23,9 +25,11 @@ export class Deletions extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const waiting = new Map<string, Set<Deferred.Deferred<void>>>()
+      const watching = new Set<(account: string) => void>()
       yield* listen(DELETED_CHANNEL, {
         notice: (payload) => {
           for (const heard of waiting.get(payload) ?? []) Deferred.doneUnsafe(heard, Effect.void)
+          for (const heard of watching) heard(accountOf(payload))
         },
       })
       const hear = (ref: Ref) => {
@@ -53,6 +57,13 @@ export class Deletions extends Context.Service<
       return Deletions.of({
         // Heard before it is looked for: it may be gone in between.
         wait: (ref) => Effect.asVoid(Effect.timeoutOption(Effect.race(hear(ref), look(ref)), WAIT_LIMIT_MS)),
+        watch: (heard) =>
+          Effect.asVoid(
+            Effect.acquireRelease(
+              Effect.sync(() => watching.add(heard)),
+              () => Effect.sync(() => watching.delete(heard)),
+            ),
+          ),
       })
     }),
   )

@@ -41,6 +41,7 @@ export interface Step {
 }
 
 export const payloadOf = ({ account_id, id }: Ref): string => `${account_id} ${id}`
+export const accountOf = (payload: string): string => payload.split(" ")[0]!
 
 /** Has these deleted, once the running transaction is committed; what is being deleted already goes on. */
 export const requestDeletions = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {

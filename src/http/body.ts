@@ -58,6 +58,9 @@ export const readBytes = (
     for (const broken of ["error", "close"]) request.on(broken, () => resume(Effect.fail(NOT_WHOLE)))
   })
 
+/** What a Content-Type says that the text is written in. */
+const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]*)/i
+
 /** The body as JSON. `hold`: as in {@link readBytes}. */
 export const readJson = Effect.fnUntraced(function* (
   request: IncomingMessage,
@@ -72,5 +75,11 @@ export const readJson = Effect.fnUntraced(function* (
   if (text !== "" && !/^application\/json\s*(;|$)/i.test(type ?? "")) {
     return yield* problem("content_type_invalid", "A body needs the header Content-Type: application/json.")
   }
+  const [, charset = "utf-8"] = CHARSET.exec(type ?? "") ?? []
+  if (text !== "" && !/^(?:utf-?8|us-ascii)$/i.test(charset))
+    return yield* problem(
+      "content_type_invalid",
+      "A body is sent as UTF-8: say so by charset=utf-8, or leave the charset out.",
+    )
   return yield* parseBody(text)
 })

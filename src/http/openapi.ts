@@ -151,8 +151,7 @@ const failures = (declaration: Declaration): Json => {
 }
 
 /** A query has numbers as text. */
-const inQuery = (schema: Json): Json =>
-  schema.format === NUMBER_FORMAT ? { ...schema, type: "integer", minimum: 1 } : schema
+const inQuery = (schema: Json): Json => (schema.format === NUMBER_FORMAT ? { ...schema, type: "integer" } : schema)
 
 const queryParameters = (declaration: Declaration): ReadonlyArray<Json> => {
   const schema = declaration.query === undefined ? {} : jsonSchema(declaration.query)

@@ -72,6 +72,7 @@ export const numberInQuery = (maximum: number, what = "an integer", more = "") =
           value.length <= String(maximum).length &&
           Number(value) >= 1 &&
           Number(value) <= maximum,
+        { toJsonSchema: () => ({ minimum: 1, maximum }) },
       ),
     )
     .annotate({ description })

@@ -10,17 +10,46 @@ const refuse = (why: string): Problem => problem("json_invalid", `The body ${why
 
 const isWellFormed = (text: string): boolean => text.isWellFormed() && !text.includes("\0")
 
-/** What is wrong with a parsed value, or undefined. `seen` counts the values of the body so far. */
-const fault = (value: unknown, level: number, seen: { values: number }): string | undefined => {
+/** What a body has of each, of all levels, as far as it was looked at. */
+interface Seen {
+  values: number
+  keys: number
+}
+
+/** What is wrong with a parsed value, or undefined. */
+const fault = (value: unknown, level: number, seen: Seen): string | undefined => {
   if (++seen.values > MAX_VALUES) return `holds more than ${MAX_VALUES.toLocaleString("en")} values`
   if (typeof value === "string") return isWellFormed(value) ? undefined : "holds a lone surrogate or a NUL character"
   if (typeof value !== "object" || value === null) return undefined
   if (level > MAX_LEVELS) return `nests deeper than ${MAX_LEVELS} levels`
+  const isObject = !Array.isArray(value)
   for (const [key, inner] of Object.entries(value)) {
+    if (isObject) seen.keys++
     if (key === "__proto__") return "has a key named __proto__"
     if (!isWellFormed(key)) return "holds a lone surrogate or a NUL character"
     const found = fault(inner, level + 1, seen)
     if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** The strings of a JSON text, each with the colon behind it where it is a key, and where objects and arrays begin and end. */
+const KEYS = /"[^"\\]*(?:\\.[^"\\]*)*"(?:\s*(:))?|[{}[\]]/g
+
+/** A key that an object of the text has twice, of which the value would have only the last; `held`: how many keys the value has. */
+const repeatedKey = (body: string, held: number): string | undefined => {
+  let written = 0
+  for (const [, colon] of body.matchAll(KEYS)) if (colon !== undefined) written++
+  if (written === held) return undefined
+  const levels: Array<Set<string>> = []
+  for (const [token, colon] of body.matchAll(KEYS)) {
+    if (colon !== undefined) {
+      const key: string = JSON.parse(token.slice(0, token.lastIndexOf('"') + 1))
+      const level = levels.at(-1)!
+      if (level.has(key)) return key
+      level.add(key)
+    } else if (token === "{" || token === "[") levels.push(new Set())
+    else if (token === "}" || token === "]") levels.pop()
   }
   return undefined
 }
@@ -75,8 +104,11 @@ export const parseBody = (body: string): Effect.Effect<Readonly<Record<string, u
     }
     if (typeof value !== "object" || value === null || Array.isArray(value))
       return Effect.fail(refuse("must be a JSON object"))
-    const found = fault(value, 1, { values: 0 })
-    return found === undefined
+    const seen: Seen = { values: 0, keys: 0 }
+    const found = fault(value, 1, seen)
+    if (found !== undefined) return Effect.fail(refuse(found))
+    const repeated = repeatedKey(body, seen.keys)
+    return repeated === undefined
       ? Effect.succeed(withoutUnheld(value, body) as Readonly<Record<string, unknown>>)
-      : Effect.fail(refuse(found))
+      : Effect.fail(refuse(`has the key ${JSON.stringify(repeated.slice(0, 80))} twice in one object: give it once`))
   })

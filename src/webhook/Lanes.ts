@@ -51,7 +51,7 @@ export class Lanes {
   }
 
   get isIdle(): boolean {
-    return this.#lanes.size === 0 && this.#tried.length === 0
+    return this.#lanes.size === 0 && this.#tried.length === 0 && this.#underWay === 0
   }
 
   get(id: string): Lane | undefined {
@@ -67,6 +67,14 @@ export class Lanes {
     const found = this.#lanes.get(id)
     this.#lanes.delete(id)
     return found === undefined ? [] : [found.taken]
+  }
+
+  /** Lets go of what an account's sandbox has waiting, so that it is read anew. */
+  clearSandbox(account: string): void {
+    for (const { lane } of this.#lanes.values()) {
+      const { account_id, livemode } = lane.target.endpoint
+      if (account_id === account && !livemode) lane.clear()
+    }
   }
 
   /** Takes room for the bodies of what waits: of one delivery of each lane in turn, and each time of another lane first. */

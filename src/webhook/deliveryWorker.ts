@@ -7,6 +7,7 @@
 import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { isLockTimeout, patiently } from "../db/held.ts"
+import { Deletions } from "../deletion/Deletions.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { release, releasing } from "../process/lease.ts"
 import { every } from "../process/workers.ts"
@@ -238,6 +239,8 @@ export const deliveryWorker = Effect.gen(function* () {
   )
   const wake = yield* Queue.sliding<void>(1)
   yield* (yield* Lookout).watch(firstWaiting(yield* SqlClient.SqlClient), () => Queue.offerUnsafe(wake, undefined))
+  // What is deleted is sent no more, also where it was in hand. Only sandboxes are deleted from.
+  yield* (yield* Deletions).watch((account) => rounds.lanes.clearSandbox(account))
   const untilLook = Effect.suspend(() => Effect.sleep(Math.max(rounds.pauseMs, 0)))
   const woken = Effect.andThen(Queue.take(wake), untilLook)
   const pause = Effect.suspend(() => (rounds.lanes.isIdle ? woken : Effect.sleep(ROUND_MS)))

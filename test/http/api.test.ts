@@ -205,6 +205,8 @@ describe("bodies", () => {
     ['{"name": "a\\u0000"}', "json_invalid"],
     ['{"name": "\\ud800"}', "json_invalid"],
     ['{"__proto__": {}}', "json_invalid"],
+    ['{"name": "A", "email": null, "name": "A"}', "json_invalid"],
+    ['{"name": "A", "metadata": {"\\"x": "1", "\\u0022x": "2"}}', "json_invalid"],
     [`{"metadata": ${"[".repeat(40)}${"]".repeat(40)}}`, "json_invalid"],
     [`{"name": "${"x".repeat(300_000)}"}`, "request_too_large"],
   ])("%.40s", async (body, code) => expect(await raw(body)).toMatchObject({ status: 400, code }))
@@ -221,6 +223,10 @@ describe("bodies", () => {
     expect(
       (await api.post("/customers", '{"name": "A"}', { "content-type": "application/json; charset=utf-8" })).status,
     ).toBe(201)
+    expect(await raw('{"name": "A"}', 'application/json; charset="ISO-8859-1"')).toMatchObject({
+      status: 400,
+      code: "content_type_invalid",
+    })
   })
 })
 

@@ -3,8 +3,10 @@ import { once } from "node:events"
 import type { IncomingMessage } from "node:http"
 import { PassThrough } from "node:stream"
 import { Effect } from "effect"
+import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { readBytes } from "../../src/http/body.ts"
+import { parseBody } from "../../src/http/parseBody.ts"
 import { problem } from "../../src/problem.ts"
 
 const LIMIT = 256 * 1024
@@ -70,5 +72,40 @@ describe("a body", () => {
     const read = Effect.runPromise(Effect.flip(readBytes(stream as unknown as IncomingMessage)))
     if (when === "while it is read") await hangUp()
     expect((await read).code).toBe("request_timeout")
+  })
+})
+
+describe("the keys of an object", () => {
+  const text = fc.string({ unit: fc.constantFrom("a", '"', "\\", ":", "{", "}", "[", "]", " ", "é") })
+  const { value } = fc.letrec<{ value: unknown }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 4 },
+      text,
+      fc.integer(),
+      fc.constant(null),
+      fc.array(tie("value"), { maxLength: 3 }),
+      fc.dictionary(text, tie("value"), { maxKeys: 3 }),
+    ),
+  }))
+  const read = (body: string) => Effect.runSync(Effect.result(parseBody(body)))
+
+  it("are each there once, whatever they and their values are", () => {
+    fc.assert(
+      fc.property(fc.dictionary(text, value), fc.nat(2), (object, indent) => {
+        expect(read(JSON.stringify(object, null, indent))).toMatchObject({ _tag: "Success", success: object })
+      }),
+    )
+  })
+
+  it("are not taken twice, however they are written", () => {
+    fc.assert(
+      fc.property(text, value, value, (key, one, other) => {
+        const escaped = [...key].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
+        const inner = `{${JSON.stringify(key)}: ${JSON.stringify(one)}, "${escaped}" :${JSON.stringify(other)}}`
+        const refused = read(`{"metadata": [1, ${inner}], "after": "}"}`)
+        expect(refused).toMatchObject({ _tag: "Failure", failure: { code: "json_invalid" } })
+        expect(JSON.stringify(refused)).toContain("twice")
+      }),
+    )
   })
 })

@@ -254,6 +254,20 @@ describe("lanes", () => {
     expect(lanes.bodies.bytes).toBe(silent)
   })
 
+  it("that are removed while a try is under way are not idle until its outcome is written", async () => {
+    const { lanes, round, end } = createLanes()
+    lanes.add(endpointRow(0, 0))
+    lanes.get("we_0_0")!.add(waiting(0, 0, 0, 1_000))
+    round()
+    lanes.get("we_0_0")!.clear()
+    lanes.remove("we_0_0")
+    expect([lanes.size, lanes.isIdle]).toEqual([0, false])
+    await end(() => true)
+    expect(lanes.isIdle).toBe(false)
+    round()
+    expect(lanes.isIdle).toBe(true)
+  })
+
   it("take turns where there is room for one at a time", async () => {
     const { lanes, sent, round, end } = createLanes()
     for (const account of [0, 1, 2]) {

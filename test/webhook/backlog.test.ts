@@ -101,6 +101,35 @@ describe("an endpoint", () => {
   })
 })
 
+describe("a reset", () => {
+  it("takes back what was in hand: only what is under way arrives", async () => {
+    const { keys } = await database.run(() => createAccount({ businessName: "Reset" }))
+    const server = await startServer(database.url(), SETTINGS)
+    const api = createApi(server.origin, keys.sk_test)
+    const asked = Promise.withResolvers<() => void>()
+    const received = () => receiver.at("/reset")
+    const ofSame = () => received().filter(({ event }) => event.data.object.id === "same")
+    let first = true
+    receiver.answer("/reset", (_, response) => {
+      if (first) asked.resolve(() => void response.writeHead(200).end())
+      else response.writeHead(200).end()
+      first = false
+    })
+    data(await api.post("/webhook-endpoints", { url: receiver.url("/reset"), enabled_events: ["*"] }), 201)
+    // Of one object: each waits for the one before.
+    for (let n = 0; n < 20; n++)
+      data(await api.post("/test/events/trigger", { type: "made.up", overrides: { id: "same", n } }), 201)
+    const answer = await asked.promise
+    expect((await api.post("/test/reset", { confirm: "RESET" })).status).toBe(202)
+    await eventually(async () => ((await api.post("/customers", { name: "After" })).status === 201 ? true : undefined))
+    answer()
+    data(await api.post("/test/events/trigger", { type: "made.up", overrides: { id: "other" } }), 201)
+    await eventually(async () => (received().length > ofSame().length ? true : undefined))
+    expect(ofSame()).toHaveLength(1)
+    expect(await server.stop()).toBe(0)
+  })
+})
+
 describe("what somebody holds", () => {
   it.each([
     ["of an endpoint", "SELECT 1 FROM webhook_endpoint WHERE account_id = $1 FOR UPDATE"],
