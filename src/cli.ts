@@ -4,8 +4,7 @@
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { commandLine } from "./cli/commandLine.ts"
+import { outliveOutput } from "./process/output.ts"
 
-// What became of a write, the write itself says; without a listener the event would end the process.
-for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
-
+outliveOutput()
 NodeRuntime.runMain(commandLine, { disableErrorReporting: true })

@@ -45,6 +45,7 @@ import { expanders } from "./objects.ts"
 import { observabilityLayer, serveMetrics } from "./observability.ts"
 import { pageUrlsLayer } from "./pageUrls.ts"
 import { LiveSimulation } from "./paying/setting.ts"
+import { outliveOutput } from "./process/output.ts"
 import { every } from "./process/workers.ts"
 import { Rails } from "./rail/Rails.ts"
 import { railCallWorker } from "./rail_call/worker.ts"
@@ -186,6 +187,7 @@ const oneLine = (cause: Cause.Cause<unknown>): string => {
 }
 
 const start = (): void => {
+  outliveOutput()
   const development = process.argv.includes("--development")
   const read = Effect.runSync(Effect.result(readConfig(process.env, { development })))
   if (Result.isFailure(read)) {

@@ -12,10 +12,15 @@ export const sqlStateOf = (error: unknown): string | undefined => {
 }
 
 /** SQLSTATEs of a server that is shutting down, starting up, recovering or full, and of broken connections. */
-const AWAY = /^(57P0[123]|53300|08...)$/
+const AWAY = /^(57P0[1-5]|53300|08...)$/
+/** Of one that takes no writes: a standby, or one whose disk or memory is full. */
+const UNWRITABLE = /^(25006|53[12]00)$/
 
 /** Whether the server says that it is not to be had just now. */
 export const isAway = (error: unknown): boolean => AWAY.test(sqlStateOf(error) ?? "")
+
+/** Whether the server says that it cannot write just now: for its operator to see to. */
+export const isUnwritable = (error: unknown): boolean => UNWRITABLE.test(sqlStateOf(error) ?? "")
 
 interface Caused {
   readonly message?: string

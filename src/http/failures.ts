@@ -1,15 +1,15 @@
 /** The response to a failure: the failure itself where the caller can act on it, else no more than that something went wrong. */
 import { Cause } from "effect"
 import { SqlError } from "effect/sql"
-import { isAway, sqlStateOf } from "../db/sqlState.ts"
+import { isAway, isUnwritable, sqlStateOf } from "../db/sqlState.ts"
 import { type Problem, problem } from "../problem.ts"
 
 export type Failure = Problem | SqlError.SqlError
 
-/** Whether the database cannot be reached or used just now. */
+/** Whether the database cannot be reached, used or written just now. */
 const isUnusable = (error: SqlError.SqlError): boolean => {
   const { _tag, isRetryable } = error.reason
-  return _tag === "ConnectionError" || isRetryable || isAway(error)
+  return _tag === "ConnectionError" || isRetryable || isAway(error) || isUnwritable(error)
 }
 
 /** What is written of an account that is fenced fails with this (migrations/0025_cells.sql). */
@@ -26,7 +26,7 @@ export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Prob
   if (sqlError !== undefined && isUnusable(sqlError)) {
     return {
       refusal: problem("service_unavailable", "The service cannot reach its database just now."),
-      unexpected: false,
+      unexpected: isUnwritable(sqlError),
     }
   }
   return { refusal: problem("internal_error", "Something went wrong on our side."), unexpected: true }

@@ -1,5 +1,5 @@
-/** Whether the database can be reached and is migrated: what `GET /readyz` tells, and what a start waits for. */
-import { Effect, Schedule } from "effect"
+/** Whether the database can be reached and written, and is migrated: what `GET /readyz` tells, and what a start waits for. */
+import { Data, Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 
 /** Who asks is a machine with a time limit of its own. */
@@ -8,7 +8,19 @@ const ASK_AGAIN_MS = 500
 /** For how long what was found is said again: anybody may ask, as often as they like. */
 const AGE_MS = 1_000
 
-const look = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 FROM schema_migration LIMIT 1`).pipe(
+class Unwritable extends Data.TaggedError("Unwritable") {
+  override readonly message = "The database takes no writes: it is a standby, or set to be read only."
+}
+
+const look = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql<{ writable: boolean }>`
+    SELECT current_setting('transaction_read_only') = 'off' AS writable FROM schema_migration LIMIT 1`,
+).pipe(
+  Effect.filterOrFail(
+    ([row]) => row?.writable === true,
+    () => new Unwritable(),
+  ),
   Effect.timeout(LIMIT),
   Effect.tapError((error) => Effect.logWarning("not ready", error)),
 )

@@ -1,0 +1,55 @@
+/** What cannot be written to: the output of a server, and its database. */
+import { once } from "node:events"
+import { expect, it } from "vitest"
+import { createAccount } from "../../src/account/accounts.ts"
+import { createApi } from "../support/api.ts"
+import { useDatabase } from "../support/database.ts"
+import { startServer } from "../support/server.ts"
+import { createCustomer, eventually } from "../support/story.ts"
+
+const database = useDatabase()
+
+it("a server goes on where its lines cannot be written", async () => {
+  const { keys } = await database.run(() => createAccount({ businessName: "Unheard" }))
+  const server = await startServer(database.url(), { LOG_LEVEL: "info" })
+  const api = createApi(server.origin, keys.sk_test)
+  await createCustomer(api)
+  const { stdout, stderr } = server.process
+  for (const stream of [stdout!, stderr!]) {
+    const closed = once(stream, "close")
+    stream.destroy()
+    await closed
+  }
+  for (let n = 0; n < 20; n++) await createCustomer(api)
+  expect(await server.stop()).toBe(0)
+})
+
+it("a database that takes no writes is not ready, and writes are refused for now", async () => {
+  const { keys } = await database.run(() => createAccount({ businessName: "Standby" }))
+  const server = await startServer(database.url())
+  const api = createApi(server.origin, keys.sk_test)
+  await createCustomer(api)
+  /** As a failover to a standby that is not promoted yet. */
+  const becomes = (setting: "on" | "off") =>
+    database.run(
+      (sql) =>
+        sql.unsafe(`
+        DO $$ BEGIN
+          EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = ${setting}', current_database());
+          PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'recurring-billing%' AND pid <> pg_backend_pid();
+        END $$`).unprepared,
+    )
+  const ready = (status: number) =>
+    eventually(async () => ((await fetch(`${server.origin}/readyz`)).status === status ? true : undefined))
+  await becomes("on")
+  await ready(503)
+  for (let n = 0; n < 5; n++) {
+    const refused = await api.post("/customers", { name: "Ada Obi" })
+    expect([refused.status, refused.body.error.code]).toEqual([503, "service_unavailable"])
+    expect(refused.headers.get("retry-after")).toMatch(/^\d+$/)
+  }
+  await becomes("off")
+  await ready(200)
+  await eventually(async () => ((await api.post("/customers", { name: "Ada Obi" })).status === 201 ? true : undefined))
+  expect(await server.stop()).toBe(0)
+})
