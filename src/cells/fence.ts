@@ -6,6 +6,7 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { LOCKS } from "../db/locks.ts"
+import type { Move } from "./replication.ts"
 import type { MovedTable } from "./tables.ts"
 
 /** How soon a table that somebody was holding is tried again, and how often. */
@@ -30,11 +31,12 @@ export const switchFence = Effect.fnUntraced(function* (tables: ReadonlyArray<Pi
 })
 
 /** Refuses what is written of an account from now on; returns once all that was being written is. */
-export const fence = Effect.fnUntraced(function* (account: string) {
+export const fence = Effect.fnUntraced(function* ({ account_id, move_id }: Move) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
-    UPDATE account_move SET state = 'fenced', fenced_at = clock_timestamp() WHERE account_id = ${account} AND state = 'copying'`
-  yield* sql.withTransaction(sql`SELECT pg_advisory_xact_lock(${LOCKS.fence}, hashtext(${account}))`)
+    UPDATE account_move SET state = 'fenced', fenced_at = clock_timestamp()
+    WHERE account_id = ${account_id} AND move_id = ${move_id} AND state = 'copying'`
+  yield* sql.withTransaction(sql`SELECT pg_advisory_xact_lock(${LOCKS.fence}, hashtext(${account_id}))`)
 })
 
 /** Lets an account be written again where it has always been, from the fence that went up then (`fenced_at`, as text). */

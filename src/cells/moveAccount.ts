@@ -2,7 +2,7 @@
  * Moving an account to another cell (docs/scaling.md). Both sides write down how far that is (standing.ts): whoever runs it again,
  * after a crash at any line, goes on from there.
  */
-import { Effect, type Redacted } from "effect"
+import { Effect, type Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../cell.ts"
 import { LOCKS } from "../db/locks.ts"
@@ -12,7 +12,7 @@ import { apart, type CellsApart } from "./CellsApart.ts"
 import { compare, prove, requireAlike, requireJoined } from "./compare.ts"
 import { fence, switchFence } from "./fence.ts"
 import { readIdentity } from "./identity.ts"
-import { putAside } from "./putAside.ts"
+import { clear, putAside } from "./putAside.ts"
 import {
   catchUp,
   copied,
@@ -38,10 +38,13 @@ import {
   noteRows,
   open,
   readMove,
+  requireStanding,
   takeBack,
 } from "./standing.ts"
 import { analyse, type MovedTable } from "./tables.ts"
 
+/** How often it is looked whether what is being deleted is gone. */
+const DELETING_EVERY_MS = 200
 /** How far behind the target may be as the account is fenced: what it is behind by, callers wait for. */
 const NEAR_MS = 300
 /** How often it is looked whether it is that near. */
@@ -108,14 +111,37 @@ const wake = Effect.fnUntraced(function* (account: string) {
       WHERE account_id = ${account} AND test_clock_id IS NULL AND due_at < now() + interval '2 minutes' LIMIT 1000))`
 })
 
+/** Whether a sandbox of the account is being reset, or a clock of its is being deleted. */
+const isDeleting = Effect.fnUntraced(function* (account: string) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql`SELECT 1 FROM deletion WHERE account_id = ${account} LIMIT 1`
+  return rows.length > 0
+})
+
+/** Proves what is copied. What is half deleted proves nothing: deletions that are under way are waited for. */
+const proveCopy = Effect.fnUntraced(function* (
+  { account, target, replayables }: MoveOptions,
+  here: MoveRow,
+  { at }: Sides,
+) {
+  const deleting = at("source", isDeleting(account))
+  const proved = Effect.gen(function* () {
+    yield* Effect.repeat(deleting, { while: (is) => is, schedule: Schedule.spaced(DELETING_EVERY_MS) })
+    yield* at("source", catchUp(here, target))
+    yield* at("target", prove(account, replayables))
+  })
+  // One that has begun meanwhile may be what differs.
+  yield* Effect.retry(proved, { while: () => deleting })
+})
+
 /** Copies until the target is near, proves the copy, fences the account, and opens it at the target. */
 const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, there }: Standing, sides: Sides) {
-  const { account, target, from, replayables, progress } = options
+  const { account, target, from, progress } = options
   const { at, tables } = sides
   yield* progress("copying")
   const begun = (yield* at("target", subscriptionOf(here))) !== undefined
   // What a move that was given up has left there.
-  if (!begun) yield* at("target", putAside([...tables, MARKS], account, undefined))
+  if (!begun) yield* at("target", clear([...tables, MARKS], here))
   yield* at("source", publish(here, tables, begun))
   yield* at("target", subscribe(here, from))
   yield* at("source", reached(here))
@@ -123,10 +149,10 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
   if (here.state === "copying") {
     yield* progress("proving")
     yield* at("target", analyse(tables))
-    yield* at("target", prove(account, replayables))
+    yield* proveCopy(options, here, sides)
     for (let look = 0; look < LOOKS && (yield* at("source", catchUp(here, target))) > NEAR_MS; look++) {}
     yield* progress("fencing")
-    yield* at("source", fence(account))
+    yield* at("source", fence(here))
   }
   yield* progress("fenced")
   yield* Effect.timeoutOrElse(at("source", catchUp(here, target)), {
@@ -135,7 +161,7 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
   })
   yield* requireAlike(sides)
   const rows = yield* compare(account, sides)
-  yield* at("source", noteRows(account, rows))
+  yield* at("source", noteRows(here, rows))
   yield* at("target", advanceSequences(yield* at("source", readSequences)))
   yield* progress("compared")
   yield* at("target", open(there!, yield* Cell))
@@ -201,13 +227,16 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
   yield* progress("opened")
   if (here.state !== "left") {
     yield* at("target", wake(account))
-    yield* route((yield* at("target", routesOf(account, cell))).map((key) => [key, cell] as const))
-    yield* at("source", leave(account))
+    const entries = (yield* at("target", routesOf(account, cell))).map((key) => [key, cell] as const)
+    // Who slept through the rest of the move does not send callers to where the account was then.
+    yield* at("source", requireStanding(here, ["fenced", "left"]))
+    yield* route(entries)
+    yield* at("source", leave(here))
   }
   yield* progress("left")
   yield* endCopying(here, sides)
-  const left = (yield* at("source", readMove(account)))!
-  yield* at("source", putAside([...tables, MARKS], account, here.move_id))
+  const left = yield* at("source", requireStanding(here, ["left"]))
+  yield* at("source", putAside([...tables, MARKS], here))
   yield* progress("put aside")
   yield* at("target", forget(here))
   yield* at("source", forget(here))
@@ -237,7 +266,7 @@ export const abandonMove = Effect.fn("account.abandonMove")(function* (
     return yield* apart(`${account} lives in the cell ${here.cell} already: finish the move without --abandon.`)
   if (there === undefined && here.state !== "copying") return yield* notDoneThere(account)
   yield* endCopying(here, sides)
-  if (there !== undefined) yield* at("target", putAside([...tables, MARKS], account, undefined))
+  if (there !== undefined) yield* at("target", clear([...tables, MARKS], here))
   yield* at("source", source`DELETE FROM account_mark WHERE account_id = ${account}`)
   // Its source forgets it last: until then whoever looks finds the move as it was.
   yield* at("target", forget(here))

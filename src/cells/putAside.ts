@@ -2,6 +2,9 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
+import { asReplica } from "./asReplica.ts"
+import type { Move } from "./replication.ts"
+import { requireStanding, type State } from "./standing.ts"
 import type { MovedTable } from "./tables.ts"
 
 /** Some tens of milliseconds. */
@@ -14,12 +17,6 @@ interface Place {
   readonly key: ReadonlyArray<string>
 }
 
-/** As a replica does: no trigger fires, and no foreign key is looked after, of which all the other rows go as well. */
-export const asReplica = <A, E, R>(work: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    sql.withTransaction(Effect.andThen(sql`SELECT set_config('session_replication_role', 'replica', true)`, work)),
-  )
-
 const behind = (sql: SqlClient.SqlClient, { key }: MovedTable, after: ReadonlyArray<string> | undefined): Fragment => {
   if (after === undefined || key.length === 0) return sql`true`
   const columns = sql.csv(key.map(({ name }) => sql`${sql(name)}`))
@@ -27,14 +24,23 @@ const behind = (sql: SqlClient.SqlClient, { key }: MovedTable, after: ReadonlyAr
   return sql`(${columns}) > (${values})`
 }
 
+/** By what right rows are taken out: the move has these states on this side, and `unless` does not hold. */
+interface Warrant {
+  readonly move: Move
+  readonly states: ReadonlyArray<State>
+  readonly isKept: boolean
+  readonly unless: Fragment
+}
+
 /** Takes out the next rows of a table in the order of its key; returns the key behind which to go on. */
 const takeOut = Effect.fnUntraced(function* (
   table: MovedTable,
-  account: string,
-  keep: string | undefined,
+  { move, states, isKept, unless }: Warrant,
   after: ReadonlyArray<string> | undefined,
 ) {
+  yield* requireStanding(move, states)
   const sql = yield* SqlClient.SqlClient
+  const { account_id: account, move_id } = move
   const { name, owner, key } = table
   const order = sql.csv(key.length === 0 ? [sql`1`] : key.map((column) => sql`${sql(column.name)}`))
   const texts = key.map((column) => `${column.name}::text`).join(", ")
@@ -43,28 +49,42 @@ const takeOut = Effect.fnUntraced(function* (
     WHERE ${sql(owner)} = ${account} AND ${behind(sql, table, after)} ORDER BY ${order} LIMIT ${BATCH}`
   if (rows.length === 0) return undefined
   const places = rows.map(({ place }) => place)
-  const gone = sql`DELETE FROM ${sql(name)} t WHERE ctid = ANY(${places}::text[]::tid[]) AND ${sql(owner)} = ${account}`
-  yield* keep === undefined
-    ? gone
-    : sql`
+  // In the statement itself: whoever sees a row that should stay sees why.
+  const gone = sql`
+    DELETE FROM ${sql(name)} t WHERE ctid = ANY(${places}::text[]::tid[]) AND ${sql(owner)} = ${account} AND NOT ${unless}`
+  yield* isKept
+    ? sql`
         WITH gone AS (${gone} RETURNING to_jsonb(t) AS content)
         INSERT INTO account_kept (account_id, move_id, table_name, content, kept_until)
-        SELECT ${account}, ${keep}, ${name}, content, now() + ${KEPT_FOR}::interval FROM gone`
+        SELECT ${account}, ${move_id}, ${name}, content, now() + ${KEPT_FOR}::interval FROM gone`
+    : gone
   return rows.length < BATCH ? undefined : rows.at(-1)!.key
 })
 
-/** Takes all rows of an account out of the tables; `keep`: those of the move with this ID are kept. May be done again. */
-export const putAside = Effect.fnUntraced(function* (
-  tables: ReadonlyArray<MovedTable>,
-  account: string,
-  keep: string | undefined,
-) {
+const takeAllOut = Effect.fnUntraced(function* (tables: ReadonlyArray<MovedTable>, warrant: Warrant) {
   for (const table of tables) {
     let after: ReadonlyArray<string> | undefined
-    do after = yield* asReplica(takeOut(table, account, keep, after))
+    do after = yield* asReplica(takeOut(table, warrant, after))
     while (after !== undefined)
   }
 })
+
+/** Takes all rows of an account out of the tables of the cell that it has left, and keeps them. May be done again. */
+export const putAside = (tables: ReadonlyArray<MovedTable>, move: Move) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    takeAllOut(tables, { move, states: ["left"], isKept: true, unless: sql`false` }),
+  )
+
+/** Takes out of the tables what an earlier try has copied of an account that is arriving; nothing once it is being copied. May be done again. */
+export const clear = (tables: ReadonlyArray<MovedTable>, move: Move) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    takeAllOut(tables, {
+      move,
+      states: ["arriving", "withdrawn"],
+      isKept: false,
+      unless: sql`EXISTS (SELECT 1 FROM pg_subscription WHERE subname = ${move.move_id})`,
+    }),
+  )
 
 const MAX_PURGED = 2_000
 

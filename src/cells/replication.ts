@@ -88,8 +88,8 @@ export const reached = Effect.fnUntraced(function* ({ move_id }: Move) {
   )
 })
 
-/** Failures after which somebody has to look why. */
-const MAX_FAILURES = 5
+/** For how long the copying may fail and get no further, before somebody has to look why. What it lacks may come back meanwhile. */
+const FAILING_MS = 30_000
 
 /** How often the copying has failed, as the target counts. */
 const failuresOf = (sql: SqlClient.SqlClient, { move_id }: Move) => sql`
@@ -97,19 +97,39 @@ const failuresOf = (sql: SqlClient.SqlClient, { move_id }: Move) => sql`
 
 const failing = () => apart("The copying fails again and again: the log of the target's Postgres says why.")
 
-/** At the target: waits until all rows that there were are copied. */
-export const copied = Effect.fnUntraced(function* (move: Move) {
-  const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{ left: number; failures: number }>`
-    SELECT count(*) FILTER (WHERE r.srsubstate <> 'r') AS left, ${failuresOf(sql, move)} AS failures
-    FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = ${move.move_id}`.pipe(
-    Effect.repeat({
-      until: ([row]) => row!.left === 0 || row!.failures > MAX_FAILURES,
-      schedule: Schedule.spaced(LOOK_EVERY_MS),
-    }),
-  )
-  if (row!.left > 0) return yield* failing()
+/** How far the copying is: so many tables, or marks, are to come. */
+interface Standing {
+  readonly left: number
+  readonly failures: number
+}
+
+/** Looks until nothing is left; fails where it has failed, since it was looked at first, and got no further for a while. */
+const untilDone = Effect.fnUntraced(function* <E, R>(
+  look: Effect.Effect<ReadonlyArray<Standing>, E, R>,
+  everyMs: number,
+) {
+  let [least, failures, since] = [Number.POSITIVE_INFINITY, 0, 0]
+  const isStuck = (now: Standing): boolean => {
+    if (now.left < least) [least, failures, since] = [now.left, now.failures, performance.now()]
+    return now.failures > failures && performance.now() - since > FAILING_MS
+  }
+  const [last] = yield* Effect.repeat(look, {
+    until: ([row]) => row!.left === 0 || isStuck(row!),
+    schedule: Schedule.spaced(everyMs),
+  })
+  if (last!.left > 0) return yield* failing()
 })
+
+/** At the target: waits until all rows that there were are copied. */
+export const copied = (move: Move) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    untilDone(
+      sql<Standing>`
+        SELECT count(*) FILTER (WHERE r.srsubstate <> 'r') AS left, ${failuresOf(sql, move)} AS failures
+        FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = ${move.move_id}`,
+      LOOK_EVERY_MS,
+    ),
+  )
 
 /** Waits until the target has all that is committed at the source so far; returns how long that took, ms. */
 export const catchUp = Effect.fnUntraced(function* (move: Move, target: SqlClient.SqlClient) {
@@ -119,15 +139,12 @@ export const catchUp = Effect.fnUntraced(function* (move: Move, target: SqlClien
   yield* sql`
     INSERT INTO account_mark (account_id, mark) VALUES (${move.account_id}, ${mark})
     ON CONFLICT (account_id) DO UPDATE SET mark = excluded.mark`
-  const [row] = yield* target<{ arrived: boolean; failures: number }>`
-    SELECT EXISTS (SELECT 1 FROM account_mark WHERE account_id = ${move.account_id} AND mark = ${mark}) AS arrived,
-      ${failuresOf(target, move)} AS failures`.pipe(
-    Effect.repeat({
-      until: ([row]) => row!.arrived || row!.failures > MAX_FAILURES,
-      schedule: Schedule.spaced(LOOK_CLOSELY_MS),
-    }),
+  yield* untilDone(
+    target<Standing>`
+      SELECT 1 - count(*) AS left, ${failuresOf(target, move)} AS failures
+      FROM account_mark WHERE account_id = ${move.account_id} AND mark = ${mark}`,
+    LOOK_CLOSELY_MS,
   )
-  if (!row!.arrived) return yield* failing()
   return performance.now() - beganAt
 })
 

@@ -15,13 +15,13 @@ import { randomBytes } from "node:crypto"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../cell.ts"
+import { asReplica } from "./asReplica.ts"
 import { apart } from "./CellsApart.ts"
 import { reopen, switchFence } from "./fence.ts"
-import { asReplica } from "./putAside.ts"
 import type { Move } from "./replication.ts"
 import type { Sides } from "./sides.ts"
 
-type State = "copying" | "fenced" | "left" | "arriving" | "withdrawn" | "opened"
+export type State = "copying" | "fenced" | "left" | "arriving" | "withdrawn" | "opened"
 
 export interface MoveRow extends Move {
   readonly state: State
@@ -45,6 +45,22 @@ export const readMove = Effect.fnUntraced(function* (account: string) {
   const [row] = yield* sql<MoveRow>`
     SELECT *, started_at::text AS arrival, fenced_at::text AS fence FROM account_move WHERE account_id = ${account}`
   return row
+})
+
+const decidedOtherwise = (account: string) => apart(`Somebody else has decided otherwise about ${account} meanwhile.`)
+
+/**
+ * Fails unless this side has the move in one of these states: somebody else may have finished it, or given it up, and the account may
+ * have come back since. Nobody can until the running transaction ends, if there is one.
+ */
+export const requireStanding = Effect.fnUntraced(function* (
+  { account_id, move_id }: Move,
+  states: ReadonlyArray<State>,
+) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<MoveRow>`
+    SELECT * FROM account_move WHERE account_id = ${account_id} AND move_id = ${move_id} AND state = ANY(${states}::text[]) FOR SHARE`
+  return row ?? (yield* decidedOtherwise(account_id))
 })
 
 const note = Effect.fnUntraced(function* (account: string, moveId: string, state: State, cell: string) {
@@ -105,7 +121,7 @@ export const open = Effect.fnUntraced(function* ({ account_id: account, arrival 
       const opened = yield* sql`
         UPDATE account_move SET state = 'opened'
         WHERE account_id = ${account} AND state = 'arriving' AND started_at = ${arrival}::timestamptz RETURNING 1`
-      if (opened.length === 0) return yield* apart(`Somebody else has decided otherwise about ${account} meanwhile.`)
+      if (opened.length === 0) return yield* decidedOtherwise(account)
       // What nobody is working on any more has done nothing: whoever asks again begins anew.
       yield* sql`
         DELETE FROM idempotency_record WHERE account_id = ${account} AND response_status IS NULL AND resource_id IS NULL`
@@ -117,18 +133,19 @@ export const open = Effect.fnUntraced(function* ({ account_id: account, arrival 
 })
 
 /** At the source: how many rows both sides had. */
-export const noteRows = Effect.fnUntraced(function* (account: string, rows: number) {
+export const noteRows = Effect.fnUntraced(function* ({ account_id, move_id }: Move, rows: number) {
   const sql = yield* SqlClient.SqlClient
-  yield* sql`UPDATE account_move SET rows = ${rows} WHERE account_id = ${account}`
+  yield* sql`UPDATE account_move SET rows = ${rows} WHERE account_id = ${account_id} AND move_id = ${move_id}`
 })
 
 /** At the source: the account lives elsewhere. */
-export const leave = Effect.fnUntraced(function* (account: string) {
+export const leave = Effect.fnUntraced(function* ({ account_id, move_id }: Move) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
-    UPDATE account_move SET state = 'left', left_at = clock_timestamp() WHERE account_id = ${account} AND state = 'fenced'`
+    UPDATE account_move SET state = 'left', left_at = clock_timestamp()
+    WHERE account_id = ${account_id} AND move_id = ${move_id} AND state = 'fenced'`
   // Its keys are unknown here from now on.
-  yield* sql`SELECT pg_notify('api_key_changed', ${account})`
+  yield* sql`SELECT pg_notify('api_key_changed', ${account_id})`
 })
 
 export const forget = Effect.fnUntraced(function* ({ account_id, move_id }: Move) {

@@ -232,6 +232,9 @@ const SERVER_OPTIONS = {
   timezone: "UTC",
 }
 
+/** Of the version that comes with the package alone: older ones bound these by `max_replication_slots`. */
+const OWN_OPTIONS = { max_active_replication_origins: "24" }
+
 type Settings = Readonly<Record<string, string>>
 
 /** How a server differs from the embedded one of a development machine. */
@@ -315,7 +318,9 @@ export const useEmbeddedServer = async (
     if (!existsSync(passwordFile)) writeFileSync(passwordFile, randomBytes(18).toString("base64url"), { mode: 0o600 })
     const password = readFileSync(passwordFile, "utf8")
     if (!existsSync(join(cluster, "PG_VERSION"))) initialise(bin, cluster, password, account)
-    const port = runningPort(cluster) ?? (await startServer(bin, cluster, account, settings))
+    const port =
+      runningPort(cluster) ??
+      (await startServer(bin, cluster, account, programs === undefined ? { ...OWN_OPTIONS, ...settings } : settings))
     writeFileSync(mine, "")
     let released = false
     return {

@@ -1,6 +1,7 @@
 /** Whose a row is. Every tenant table begins with these two columns, and every statement filters on them. */
 import type { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
+import { sqlStateOf } from "./sqlState.ts"
 
 export interface Tenant {
   readonly account_id: string
@@ -31,6 +32,12 @@ export const isRef = (sql: SqlClient.SqlClient, ref: Ref, alias = ""): Fragment 
 
 const isMoving = (sql: SqlClient.SqlClient, column: string, states: string): Fragment =>
   sql`EXISTS (SELECT 1 FROM account_move m WHERE m.account_id = ${sql.literal(column)} AND m.state IN (${sql.literal(states)}))`
+
+/** What is written of an account that is fenced fails with this (migrations/0025_cells.sql). */
+const FENCED = "BM001"
+
+/** Whether a write was refused since its account is on its way to another cell. */
+export const isFenced = (error: unknown): boolean => sqlStateOf(error) === FENCED
 
 /**
  * That the account of the rows of `alias` is not on its way to another cell: what workers take is of accounts that stay. No

@@ -1,7 +1,8 @@
 /** The response to a failure: the failure itself where the caller can act on it, else no more than that something went wrong. */
 import { Cause } from "effect"
 import { SqlError } from "effect/sql"
-import { isAway, isUnwritable, sqlStateOf } from "../db/sqlState.ts"
+import { isAway, isUnwritable } from "../db/sqlState.ts"
+import { isFenced } from "../db/tenant.ts"
 import { type Problem, problem } from "../problem.ts"
 
 export type Failure = Problem | SqlError.SqlError
@@ -12,8 +13,6 @@ const isUnusable = (error: SqlError.SqlError): boolean => {
   return _tag === "ConnectionError" || isRetryable || isAway(error) || isUnwritable(error)
 }
 
-/** What is written of an account that is fenced fails with this (migrations/0025_cells.sql). */
-const MOVING = "BM001"
 const ACCOUNT_MOVING = problem("account_moving", "This account is moving to another machine: try again in a moment.")
 
 /** The refusal of a request that failed; `unexpected` ones are ours to look at. */
@@ -22,7 +21,7 @@ export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Prob
   if (error?._tag === "Problem") return { refusal: error, unexpected: false }
   const defect = cause.reasons.find(Cause.isDieReason)?.defect
   const sqlError = error ?? (SqlError.isSqlError(defect) ? defect : undefined)
-  if (sqlStateOf(sqlError) === MOVING) return { refusal: ACCOUNT_MOVING, unexpected: false }
+  if (isFenced(sqlError)) return { refusal: ACCOUNT_MOVING, unexpected: false }
   if (sqlError !== undefined && isUnusable(sqlError)) {
     return {
       refusal: problem("service_unavailable", "The service cannot reach its database just now."),

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { records } from "../db/records.ts"
-import type { Tenant } from "../db/tenant.ts"
+import { staysHere, type Tenant } from "../db/tenant.ts"
 import type { Heard, OutsideRail } from "../rail/Rail.ts"
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../time.ts"
 
@@ -59,12 +59,13 @@ export const recordReach = Effect.fnUntraced(function* (all: ReadonlyArray<Reach
   if (answered.length > 0)
     yield* sql`
       DELETE FROM rail_throttle t USING ${records(answered, RAIL_OF_ACCOUNT)} r
-      WHERE (t.account_id, t.livemode, t.rail) = (r.account_id, r.livemode, r.rail)`
+      WHERE (t.account_id, t.livemode, t.rail) = (r.account_id, r.livemode, r.rail) AND ${staysHere(sql, "r")}`
   if (failed.length > 0)
     yield* sql`
       INSERT INTO rail_throttle AS t (account_id, livemode, rail, failing_since, next_call_at)
       SELECT account_id, livemode, rail, clock_timestamp(), clock_timestamp() + wait_ms * interval '1 millisecond'
-      FROM ${records(failed, { ...RAIL_OF_ACCOUNT, wait_ms: "integer" })} r ORDER BY account_id
+      FROM ${records(failed, { ...RAIL_OF_ACCOUNT, wait_ms: "integer" })} r
+      WHERE EXISTS (SELECT 1 FROM account a WHERE a.id = r.account_id) AND ${staysHere(sql, "r")} ORDER BY account_id
       ON CONFLICT (account_id, livemode, rail) DO UPDATE SET next_call_at = CASE
         WHEN excluded.next_call_at IS NOT NULL THEN greatest(t.next_call_at, excluded.next_call_at)
         WHEN t.next_call_at IS NULL AND t.failing_since <= clock_timestamp() - ${OUT_OF_REACH_MS} * interval '1 millisecond'

@@ -3,10 +3,11 @@
  * neither one merchant's renewals at midnight nor a rail that hangs hold anybody else up (decision P11). Taking calls and
  * writing what was heard go on beside each other. What a process that died had under way is taken over.
  */
-import { type Cause, Effect, Exit, Metric, Queue, Schedule } from "effect"
+import { Cause, Effect, Exit, Metric, Queue, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { patiently } from "../db/held.ts"
+import { isFenced } from "../db/tenant.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { release } from "../process/lease.ts"
 import { whenWoken } from "../process/workers.ts"
@@ -201,10 +202,19 @@ const writeEach = Effect.fnUntraced(function* <E, R>(
   const done: Array<HeardCall> = []
   const tried = (its: ReadonlyArray<HeardCall>) =>
     Effect.tap(write(its), () => Effect.sync(() => void done.push(...its)))
+  // Of an account on its way to another cell it is forgotten: the rail is asked there, as after a crash.
+  const isNotOurs = (cause: Cause.Cause<unknown>) =>
+    cause.reasons.some((reason) => Cause.isFailReason(reason) && isFenced(reason.error))
   const alone = (its: ReadonlyArray<HeardCall>) =>
-    Effect.catchCause(tried(its), (cause) =>
-      Effect.logError("what a rail said cannot be written", { about: its.map(({ call }) => call.id) }, cause),
-    )
+    Effect.catchCause(tried(its), (cause) => {
+      if (!isNotOurs(cause))
+        return Effect.logError("what a rail said cannot be written", { about: its.map(({ call }) => call.id) }, cause)
+      done.push(...its)
+      return release(
+        callLease,
+        its.map(({ call }) => call),
+      )
+    })
   yield* Effect.catchCause(tried(all), () =>
     Effect.forEach(Map.groupBy(all, groupOf).values(), alone, { discard: true }),
   )

@@ -36,8 +36,10 @@ export class RailCallbacks extends Context.Service<
     RailCallbacks,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      // A rail's burst, which names few references often, is a few statements.
-      const noting = new Together(yield* Effect.context<never>(), nameOf, write(sql))
+      // A rail's burst, which names few references often, is a few statements. Each account has its own: one whose account moves is refused.
+      const noting = new Together(yield* Effect.context<never>(), nameOf, write(sql), {
+        laneOf: ({ account_id }) => account_id,
+      })
       return RailCallbacks.of({ note: (named) => Effect.asVoid(noting.ask(named)) })
     }),
   )

@@ -105,10 +105,10 @@ export class Lanes {
     return [...this.#tried]
   }
 
-  /** These of them are written down. */
+  /** With these of them nothing more is to be done. */
   recorded(tries: ReadonlyArray<Tried>): void {
-    const written = new Set(tries)
-    this.#tried = this.#tried.filter((one) => !written.has(one))
+    const done = new Set(tries)
+    this.#tried = this.#tried.filter((one) => !done.has(one))
   }
 
   /** Begins no further try. */

@@ -7,6 +7,7 @@
 import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { isLockTimeout, patiently } from "../db/held.ts"
+import { isFenced } from "../db/tenant.ts"
 import { Deletions } from "../deletion/Deletions.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { release, releasing } from "../process/lease.ts"
@@ -112,44 +113,50 @@ const write = Effect.fnUntraced(function* (recordings: ReadonlyArray<Recording>)
   // Endpoints before their deliveries, as everybody locks them.
   yield* recordHealth(changed)
   yield* recordOutcomes(outcomesOf(recordings))
-  return recordings
 })
 
-/** Writes what nobody else is holding just now; returns that. */
+/** What was written, and what is not for us to write: of accounts on their way to another cell, which sends again what it finds pending. */
+interface Recorded {
+  readonly written: ReadonlyArray<Recording>
+  readonly left: ReadonlyArray<Recording>
+}
+
+/** Writes what nobody else is holding just now. */
 const writeFree = Effect.fnUntraced(function* (recordings: ReadonlyArray<Recording>) {
-  const held = yield* lockFree(
+  const notFree = yield* lockFree(
     recordings.map(({ now }) => now),
     outcomesOf(recordings),
   )
-  return yield* write(recordings.filter(({ now }) => !held.has(now.id)))
+  const written = recordings.filter(({ now }) => !notFree.has(now.id))
+  yield* write(written)
+  return { written, left: recordings.filter(({ now }) => notFree.get(now.id) === true) } satisfies Recorded
 })
+
+const cannotWriteAll = (error: unknown): boolean => isLockTimeout(error) || isFenced(error)
 
 /** Writes the outcomes that there are, and what they say of the endpoints; returns their lanes. What somebody holds stays for the next round. */
 const record = Effect.fnUntraced(function* ({ lanes, endings }: Rounds) {
   const recordings = [...Map.groupBy(lanes.tried, ({ lane }) => lane)].map(([lane, its]) => recordingOf(lane, its))
   const sql = yield* SqlClient.SqlClient
-  const written =
+  const together = Effect.as(patiently(write(recordings)), { written: recordings, left: [] } satisfies Recorded)
+  const { written, left } =
     recordings.length === 0
-      ? []
-      : yield* Effect.catchIf(patiently(write(recordings)), isLockTimeout, () =>
-          sql.withTransaction(writeFree(recordings)),
-        )
+      ? { written: [], left: [] }
+      : yield* Effect.catchIf(together, cannotWriteAll, () => sql.withTransaction(writeFree(recordings)))
   // What came in meanwhile stays, and so does what could not be written.
-  lanes.recorded(written.flatMap(({ its }) => its))
-  for (const { lane, its, telling, now } of written) {
-    for (const { delivery } of its) lane.recorded(delivery.seq)
+  const done = [...written, ...left].flatMap(({ its }) => its)
+  lanes.recorded(done)
+  for (const { lane, delivery } of done) lane.recorded(delivery.seq)
+  for (const { lane, telling, now } of written) {
     lane.update({ ...lane.target, endpoint: now })
     for (const ending of endingOf(now, telling)) endings.set(now.id, ending)
   }
-  for (const [id, ending] of endings)
-    yield* Effect.catchIf(
-      Effect.andThen(
-        disable(ending),
-        Effect.sync(() => endings.delete(id)),
-      ),
-      isLockTimeout,
-      () => Effect.void,
-    )
+  for (const [id, ending] of endings) {
+    const done = Effect.as(disable(ending), true)
+    // Of an account that moves the target finds out for itself.
+    const isOver = yield* Effect.catchIf(done, cannotWriteAll, (error) => Effect.succeed(isFenced(error)))
+    if (isOver) endings.delete(id)
+  }
   return written.map(({ lane }) => lane)
 })
 

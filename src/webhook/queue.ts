@@ -44,7 +44,7 @@ export const readTargets = Effect.fnUntraced(function* (lanes: ReadonlyArray<Ref
     SELECT e.*, ARRAY(${sql.literal(LIVE_SECRETS)}) AS secrets
     FROM ${records(lanes, REF_COLUMNS)} l
     JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
-    WHERE e.runner = ${runner}`
+    WHERE e.runner = ${runner} AND ${staysHere(sql, "e")}`
   const [targets, unsigned] = yield* Effect.partition(rows, ({ secrets: stored, ...endpoint }) =>
     openSecrets(endpoint, stored).pipe(
       Effect.map((secrets): Target => ({ endpoint, secrets })),
@@ -97,13 +97,18 @@ export const recordHealth = Effect.fnUntraced(function* (endpoints: ReadonlyArra
     WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.state = 'enabled'`
 })
 
+interface NotFree {
+  readonly id: string
+  readonly leaves: boolean
+}
+
 /**
- * Locks the rows of endpoints and of these deliveries of theirs, as far as nobody else holds them; returns the endpoints of
- * which somebody holds one.
+ * Locks the rows of endpoints and of these deliveries of theirs, as far as nobody else holds them. Returns the endpoints of
+ * which somebody holds one, and those whose account is on its way to another cell (`leaves`), by ID.
  */
 export const lockFree = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Ref>, deliveries: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
-  const held = yield* sql<Pick<Ref, "id">>`
+  const notFree = yield* sql<NotFree>`
     WITH theirs AS MATERIALIZED (
       SELECT e.account_id, e.livemode, e.id FROM ${records(endpoints, REF_COLUMNS)} r
       JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id)
@@ -117,9 +122,12 @@ export const lockFree = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Re
       SELECT d.id FROM deliveries t JOIN webhook_delivery d ON (d.account_id, d.livemode, d.id) = (t.account_id, t.livemode, t.id)
       FOR NO KEY UPDATE OF d SKIP LOCKED
     )
-    SELECT id FROM theirs WHERE id NOT IN (SELECT id FROM locked)
-    UNION SELECT webhook_endpoint_id FROM deliveries WHERE id NOT IN (SELECT id FROM deliveries_locked)`
-  return new Set(held.map(({ id }) => id))
+    SELECT id, bool_or(leaves) AS leaves FROM (
+      SELECT id, false AS leaves FROM theirs WHERE id NOT IN (SELECT id FROM locked)
+      UNION ALL SELECT webhook_endpoint_id, false FROM deliveries WHERE id NOT IN (SELECT id FROM deliveries_locked)
+      UNION ALL SELECT id, true FROM ${records(endpoints, REF_COLUMNS)} r WHERE NOT ${staysHere(sql, "r")}
+    ) n GROUP BY id`
+  return new Map(notFree.map(({ id, leaves }) => [id, leaves]))
 })
 
 /** Leaves endpoints to other processes. One that somebody holds stays with this one, which takes it again when something waits for it. */

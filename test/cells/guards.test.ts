@@ -4,15 +4,18 @@ import { SqlClient, SqlError } from "effect/sql"
 import { describe, expect, it } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
 import { Cell } from "../../src/cell.ts"
-import { moveAccount, type Route } from "../../src/cells/moveAccount.ts"
+import { moveAccount, type Route, type Step } from "../../src/cells/moveAccount.ts"
 import { tellProxies } from "../../src/cells/proxy.ts"
 import { poolLayer } from "../../src/db/database.ts"
+import { LOCKS } from "../../src/db/locks.ts"
 import { Vault } from "../../src/secret/Vault.ts"
 import { createApi } from "../support/api.ts"
 import { CELLS, useCells } from "../support/cells.ts"
-import { data } from "../support/story.ts"
+import { useReceiver } from "../support/receiver.ts"
+import { createCustomer, data, eventually } from "../support/story.ts"
 
-const { databases, origins, url, createMerchant, move } = useCells()
+const { databases, origins, url, createMerchant, move } = useCells(async () => ({ ALLOW_LOOPBACK_WEBHOOKS: "true" }))
+const receiver = useReceiver()
 
 const client = (of: string) =>
   Effect.map(Layer.build(poolLayer(Redacted.make(of), 3, { statement_timeout: "0" })), (context) =>
@@ -51,7 +54,13 @@ const moving = (
   {
     target = (sql) => sql,
     route = () => Effect.void,
-  }: { readonly target?: (sql: SqlClient.SqlClient) => SqlClient.SqlClient; readonly route?: Route },
+    at = async () => {},
+  }: {
+    readonly target?: (sql: SqlClient.SqlClient) => SqlClient.SqlClient
+    readonly route?: Route
+    /** Done at each step, which waits for it. */
+    readonly at?: (step: Step) => Promise<void>
+  },
 ) =>
   Effect.gen(function* () {
     return yield* moveAccount({
@@ -61,7 +70,7 @@ const moving = (
       from: Redacted.make(url(0)),
       replayables: [],
       route,
-      progress: () => Effect.void,
+      progress: (step) => Effect.promise(() => at(step)),
     })
   }).pipe(
     Effect.scoped,
@@ -121,5 +130,65 @@ describe("an account", () => {
     )
     expect((await move(account.id, 0)).errors).toBe("")
     expect(await stateOf(1, account.id)).toBe(undefined)
+  })
+
+  it.each(["copying", "opened"] as const)(
+    "is left alone by a mover that fell asleep at %s, lost its lock, and wakes after others have moved it to and fro",
+    async (asleepAt) => {
+      const { account, keys } = await createMerchant(`Asleep at ${asleepAt}`)
+      const here = createApi(origins[0]!, keys.sk_test)
+      const there = createApi(origins[1]!, keys.sk_test)
+      const made = [await createCustomer(here)]
+      const others = async () => {
+        await databases[0].run(
+          (sql) => sql`
+            SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.mover}
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+        )
+        expect(await eventually(async () => ((await move(account.id, 0)).code === 0 ? true : undefined))).toBe(true)
+        made.push(await createCustomer(there))
+        if (asleepAt === "opened") expect((await move(account.id, 1)).errors).toBe("")
+      }
+      const slept = await moving(account.id, { at: async (step) => (step === asleepAt ? others() : undefined) })
+      expect(String(slept)).toContain("Somebody else has decided otherwise")
+      const lives = asleepAt === "opened" ? here : there
+      expect((await lives.all("/customers")).map(({ id }) => id).sort()).toEqual(made.sort())
+      expect([await stateOf(0, account.id), await stateOf(1, account.id)]).toEqual([undefined, undefined])
+    },
+  )
+
+  it("that is fenced for long keeps nobody else's webhooks", async () => {
+    const [mine, other] = [await createMerchant("Fenced"), await createMerchant("Free")]
+    const asked = Promise.withResolvers<() => void>()
+    receiver.answer("/fenced", (_, response) => asked.resolve(() => void response.writeHead(200).end()))
+    const apiOf = ({ keys }: typeof mine) => createApi(origins[0]!, keys.sk_test)
+    const trigger = async (of: typeof mine) =>
+      data(await apiOf(of).post("/test/events/trigger", { type: "made.up" }), 201).id as string
+    for (const [of, path] of [
+      [mine, "/fenced"],
+      [other, "/free"],
+    ] as const)
+      data(await apiOf(of).post("/webhook-endpoints", { url: receiver.url(path), enabled_events: ["*"] }), 201)
+    const event = await trigger(mine)
+    const answer = await asked.promise
+    expect((await move(mine.account.id, 0, "fenced")).code).toBe(null)
+    answer()
+    await trigger(other)
+    await eventually(async () => (receiver.at("/free").length > 0 ? true : undefined))
+    receiver.answer("/fenced", (_, response) => void response.writeHead(200).end())
+    expect((await move(mine.account.id, 0)).errors).toBe("")
+    // The outcome was not for the source to write: it is sent again, and told where the account lives now.
+    const there = createApi(origins[1]!, mine.keys.sk_test)
+    await eventually(async () => {
+      const [delivery] = data(await there.get(`/events/${event}/deliveries`))
+      return delivery.status === "succeeded" ? true : undefined
+    })
+    expect(receiver.at("/fenced").map((one) => one.event.id)).toEqual([event, event])
+  })
+
+  it("moves beside three others", async () => {
+    const merchants = await Promise.all(["A", "B", "C", "D"].map((name) => createMerchant(`Beside ${name}`)))
+    const moved = await Promise.all(merchants.map(({ account }) => move(account.id, 0)))
+    expect(moved.map(({ code, errors }) => [code, errors])).toEqual(merchants.map(() => [0, ""]))
   })
 })

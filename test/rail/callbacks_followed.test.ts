@@ -1,5 +1,8 @@
 /** What follows from callbacks, whenever and however often they come: one settlement, one set of events and books (decision P13). */
+import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
+import { switchFence } from "../../src/cells/fence.ts"
+import { movedTables } from "../../src/cells/tables.ts"
 import { hold } from "../support/hold.ts"
 import { post } from "../support/rails/callbacks.ts"
 import { faults } from "../support/rails/fault.ts"
@@ -24,6 +27,20 @@ const followedUp = (account: LiveAccount) =>
 
 const asksAbout = (account: LiveAccount, charge: string): number =>
   account.rail.calls.of("verify", account.merchant.books.get(charge).reference).length
+
+const callsOfCharges = (account: LiveAccount): number =>
+  account.rail.calls.of("charge").filter(({ key }) => key === account.merchant.secretKey).length
+
+/** As a move does that is at the point of handing its account over, or is given up. */
+const fence = ({ id }: LiveAccount, isFenced: boolean) =>
+  database.run((sql) =>
+    Effect.gen(function* () {
+      yield* isFenced
+        ? sql`INSERT INTO account_move (account_id, move_id, state, cell, fenced_at) VALUES (${id}, 'move_1', 'fenced', '7Z', now())`
+        : sql`DELETE FROM account_move WHERE account_id = ${id}`
+      yield* switchFence(yield* movedTables)
+    }),
+  )
 
 /** The same order each time that the tests run. */
 const shuffled = <T>(values: ReadonlyArray<T>): ReadonlyArray<T> =>
@@ -183,5 +200,35 @@ describe.each(BOTH)("%s", (name) => {
     const paid = amounts.reduce((sum, amount) => sum + amount, 0)
     expect(await account.books()).toEqual({ clearing: paid, one_off_revenue: -paid })
     expect(await account.exceptions()).toEqual([])
+  })
+})
+
+describe("an account that is fenced", () => {
+  it("holds nobody else up, and is asked again once it is not", async () => {
+    const name = "paystack"
+    const [mine, other] = [await open(name), await open(name)]
+    for (const account of [mine, other]) account.plan("charge", faults.pendingUntil(NEVER))
+    const [first, second] = [await mine.charge(PRICE), await other.charge(PRICE)]
+    // The rail's answer to another comes once the account is fenced.
+    mine.plan("charge", faults.delay(1_500))
+    const late = mine.charge(PRICE)
+    await eventually(async () => (callsOfCharges(mine) === 2 ? true : undefined))
+    await fence(mine, true)
+    const noted = async (account: LiveAccount, charge: string) => {
+      const callback = account.rail.callbackFor(charge, { merchant: account.merchant })
+      return post(callbackUrl(name, account), callback)
+    }
+    const both = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => (n % 2 === 0 ? noted(mine, first.id) : noted(other, second.id))),
+    )
+    expect(both.filter((_, n) => n % 2 === 1)).toEqual(Array.from({ length: 10 }, () => 200))
+    expect(new Set(both.filter((_, n) => n % 2 === 0))).toEqual(new Set([503]))
+    expect(other.rail.settle(second.id)).toBe(true)
+    expect(await noted(other, second.id)).toBe(200)
+    expect(await other.settled(second.id)).toMatchObject({ status: "succeeded" })
+    const { id } = await late
+    await fence(mine, false)
+    expect(await mine.settled(id)).toMatchObject({ status: "succeeded" })
+    expect(callsOfCharges(mine)).toBe(2)
   })
 })
