@@ -6,6 +6,7 @@ import { Effect, type Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../cell.ts"
 import { LOCKS } from "../db/locks.ts"
+import { OWN_ACCOUNT } from "../ledger/chart.ts"
 import type { Replayable } from "../runtime/replay.ts"
 import { TIMERS_DUE } from "../runtime/Wakeups.ts"
 import { apart, type CellsApart } from "./CellsApart.ts"
@@ -194,6 +195,8 @@ const putFencesAway = Effect.fnUntraced(function* ({ at, tables }: Sides) {
  */
 export const moveAccount = Effect.fn("account.move")(function* (options: MoveOptions) {
   const { account, source, route, progress } = options
+  if (account === OWN_ACCOUNT)
+    return yield* apart(`${account} is the service's own: each cell has one, and it does not move.`)
   yield* exclusively(account, source)
   const sides = yield* sidesOf(options)
   const { at, tables } = sides

@@ -9,7 +9,7 @@ import type { Bill } from "../../machines/periods.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { type About, entriesOf, type NewEntry } from "../ledger/ledger.ts"
 import { deferredIn, type Split } from "../ledger/postings.ts"
-import { endSchedule, type NewSchedule, restOf, type Schedule } from "../ledger/schedule.ts"
+import { endSchedule, type NewSchedule, recognisedKobo, restOf, type Schedule } from "../ledger/schedule.ts"
 import type { OpenSchedule, ScheduleChange } from "../ledger/schedules.ts"
 import { dayOf } from "../time.ts"
 import type { SubscriptionRow, SubscriptionTransition } from "./subscription.ts"
@@ -185,11 +185,16 @@ const atLatePayment = ({ bill }: Post, day: number, { row, settled, open, vatBps
   }
 }
 
-/** What of a schedule was owed and never served, and what was credited to it: paid for, and kept. */
-const unservedOf = ({ schedule, day }: OpenSchedule): Split & { readonly keptKobo: number } => {
+/**
+ * What of a schedule was owed and not served before `on`. The rest is kept: what was credited to it, paid for as it was, and what was
+ * served before it was booked on the very day, on which that is recognised.
+ */
+const unservedOf = ({ schedule, day }: OpenSchedule, on: number): Split & { readonly keptKobo: number } => {
   const rest = restOf(schedule, day)
+  const served = schedule.state === "running" ? recognisedKobo(schedule, on - 1) : 0
+  const unserved = Math.min(rest, schedule.amount_kobo - served - schedule.adjusted_kobo - schedule.moved_kobo)
   const owed = schedule.amount_kobo - schedule.carried_kobo
-  const netKobo = shareOf(rest, owed, schedule.amount_kobo)
+  const netKobo = shareOf(unserved, owed, schedule.amount_kobo)
   const vatKobo = owed === 0 ? 0 : shareOf(schedule.vat_kobo, netKobo, owed)
   return { netKobo, vatKobo, keptKobo: rest - netKobo }
 }
@@ -197,7 +202,7 @@ const unservedOf = ({ schedule, day }: OpenSchedule): Split & { readonly keptKob
 /** An overdue bill is given up. */
 const atWriteOff = ({ bill }: Post, day: number, { row, open }: BookFacts): SubscriptionBooks => {
   const isIts = open !== undefined && open.schedule.bill_no === bill.no && open.schedule.state !== "ended"
-  const { keptKobo, ...unserved } = isIts ? unservedOf(open) : { netKobo: 0, vatKobo: 0, keptKobo: 0 }
+  const { keptKobo, ...unserved } = isIts ? unservedOf(open, day) : { netKobo: 0, vatKobo: 0, keptKobo: 0 }
   const written = { lines: bill.lines, customerId: row.customer_id, unserved }
   const about = aboutOf(row, isIts ? Math.max(day, open.day) : day, bill.no)
   const kept = isIts ? endEarly("ended", row, open, keptKobo, unserved.netKobo) : NOTHING

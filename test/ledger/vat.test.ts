@@ -41,6 +41,28 @@ it("splits what is sold into net and VAT, each kind of line by itself", async ()
   expect(await balances(customer)).toEqual({ clearing: 10_000, one_off_revenue: -9_302, output_vat: -698 })
 })
 
+it("keeps what was served of a bill that is written off on the day on which it was booked as owed", async () => {
+  const story = await subscribe(api, "2025-02-10T23:30:00Z", "pm_test_success", {
+    amount: 21_500,
+    billing_cycle: "daily",
+  })
+  const method = { payment_method: "pm_test_pending_then_failed" }
+  data(await api.patch(`/subscriptions/${story.id}`, method))
+  // The renewal of the 11th fails half an hour into the 12th.
+  await advance(api, story.clock, "2025-02-12T23:29:00Z")
+  expect(data(await api.get(`/subscriptions/${story.id}`)).status).toBe("past_due")
+  data(await api.post(`/subscriptions/${story.id}/cancel`, {}))
+  await advance(api, story.clock, "2025-02-14T00:00:00Z")
+  expect(await balances(story.customer)).toEqual({
+    clearing: 21_500,
+    bad_debt: 21_500,
+    // The day before was paid, and is recognised with all that its plan sold.
+    deferred_revenue: -20_000,
+    subscription_revenue: -20_000,
+    output_vat: -3_000,
+  })
+})
+
 it("takes VAT back with what of a bill that is written off was never served", async () => {
   const retry_logic = { enabled: false, escalation_on_failure: "restrict_access", cancel_after_days_unpaid: 14 }
   const story = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success_then_insufficient_funds", {
