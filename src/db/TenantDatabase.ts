@@ -17,7 +17,7 @@ import { Places } from "./Places.ts"
 import { makePipeliningPool, type PipeliningPool, transactionsOn } from "./pipelining.ts"
 import { Sessions, type Taken } from "./Sessions.ts"
 import { sqlStateOf } from "./sqlState.ts"
-import { type Tenant, tenantName } from "./tenant.ts"
+import { ACCOUNT_MOVING, FENCED, type Tenant, tenantName } from "./tenant.ts"
 
 /** Tenants whose reads are under way at once; the others wait their turn. */
 const READING_SESSIONS = 8
@@ -97,7 +97,7 @@ const createReading = (sessions: Sessions) => {
 
 /** What enter_tenant says of a tenant that takes nothing just now (migrations/0025_cells.sql), by its SQLSTATE. */
 const CLOSED = new Map([
-  ["BM001", problem("account_moving", "This account is moving to another machine: try again in a moment.")],
+  [FENCED, ACCOUNT_MOVING],
   ["BR001", problem("reset_in_progress", "The sandbox is being reset: try again in a moment.")],
 ])
 

@@ -1,6 +1,7 @@
 /** Whose a row is. Every tenant table begins with these two columns, and every statement filters on them. */
 import type { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
+import { problem } from "../problem.ts"
 import { sqlStateOf } from "./sqlState.ts"
 
 export interface Tenant {
@@ -34,7 +35,11 @@ const isMoving = (sql: SqlClient.SqlClient, column: string, states: string): Fra
   sql`EXISTS (SELECT 1 FROM account_move m WHERE m.account_id = ${sql.literal(column)} AND m.state IN (${sql.literal(states)}))`
 
 /** What is written of an account that is fenced fails with this (migrations/0025_cells.sql). */
-const FENCED = "BM001"
+export const FENCED = "BM001"
+export const ACCOUNT_MOVING = problem(
+  "account_moving",
+  "This account is moving to another machine: try again in a moment.",
+)
 
 /** Whether a write was refused since its account is on its way to another cell. */
 export const isFenced = (error: unknown): boolean => sqlStateOf(error) === FENCED

@@ -2,7 +2,7 @@
 import { Cause } from "effect"
 import { SqlError } from "effect/sql"
 import { isAway, isUnwritable } from "../db/sqlState.ts"
-import { isFenced } from "../db/tenant.ts"
+import { ACCOUNT_MOVING, isFenced } from "../db/tenant.ts"
 import { type Problem, problem } from "../problem.ts"
 
 export type Failure = Problem | SqlError.SqlError
@@ -12,8 +12,6 @@ const isUnusable = (error: SqlError.SqlError): boolean => {
   const { _tag, isRetryable } = error.reason
   return _tag === "ConnectionError" || isRetryable || isAway(error) || isUnwritable(error)
 }
-
-const ACCOUNT_MOVING = problem("account_moving", "This account is moving to another machine: try again in a moment.")
 
 /** The refusal of a request that failed; `unexpected` ones are ours to look at. */
 export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Problem; readonly unexpected: boolean } => {

@@ -16,7 +16,7 @@ const EVERYWHERE: ReadonlyArray<ProblemCode> = [
   "service_unavailable",
 ]
 const WITH_ACCOUNT_KEY: ReadonlyArray<ProblemCode> = ["key_expired", "key_environment_mismatch", "live_access_required"]
-const OF_READS: ReadonlyArray<ProblemCode> = ["parameter_invalid", "query_too_slow"]
+const OF_READS: ReadonlyArray<ProblemCode> = ["parameter_invalid", "query_too_slow", "account_moving"]
 const OF_WRITES: ReadonlyArray<ProblemCode> = [
   "content_type_invalid",
   "json_invalid",

@@ -2,9 +2,10 @@
 import { createHash } from "node:crypto"
 import type { IncomingMessage } from "node:http"
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import type { Transport } from "../config/Config.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import type { Tenant } from "../db/tenant.ts"
+import { ACCOUNT_MOVING, livesHere, type Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
 import { Keys, type KnownKey } from "../key/Keys.ts"
 import { noSuch, type Problem, problem } from "../problem.ts"
@@ -13,6 +14,7 @@ import { allow, crossOrigin, OPEN_TO_ALL, requireVertical } from "./access.ts"
 import { readJson } from "./body.ts"
 import type { Declaration, Endpoint } from "./Endpoint.ts"
 import { allowExpansions, type Expanders, expansionFault } from "./expand.ts"
+import type { Failure } from "./failures.ts"
 import { type Claim, claim, drop, isKey, type Stored, unclaim } from "./idempotency.ts"
 import type { Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
@@ -52,6 +54,13 @@ const addHeaders = (call: Call, headers: Readonly<Record<string, string>>): void
 /** Plain HTTP is refused (decision A2). */
 export const requireHttps = (node: IncomingMessage, transport: Transport): Effect.Effect<void, Problem> =>
   isSecure(node, transport) ? Effect.void : Effect.fail(problem("https_required", "Use https: plain HTTP is refused."))
+
+/** Fails with `missing`, unless the account has left for another cell while its request was under way: then nothing of it is to be found here. */
+const missingHere = Effect.fnUntraced(function* (account: string, missing: Failure) {
+  const sql = yield* SqlClient.SqlClient
+  const found = yield* sql`SELECT 1 FROM account a WHERE id = ${account} AND ${livesHere(sql, "a", "id")}`
+  return yield* found.length > 0 ? missing : ACCOUNT_MOVING
+})
 
 /** Refusals that say that nobody known has asked. */
 const isUnknown = ({ code }: Problem): boolean => code.startsWith("key_")
@@ -259,7 +268,12 @@ export const createPipeline = <R>(
         replay(tenant, stored, [...new Set(asked)], expanders),
       )
     }
-    const reply: Reply = yield* once(node, pathOf(place), tenant, asker, raw, run, again)
+    const reply: Reply = yield* once(node, pathOf(place), tenant, asker, raw, run, again).pipe(
+      Effect.catchIf(
+        (error) => asker.kind === "account" && error._tag === "Problem" && error.code === "resource_missing",
+        (missing) => missingHere(tenant.account_id, missing),
+      ),
+    )
     const counted = isWrite(node) && reply.headers?.["x-service-billable"] === undefined
     const standing = counted && asker.kind !== "anybody" ? yield* metering.standing(asker) : {}
     return { ...reply, headers: { ...call.headers, ...standing, ...reply.headers } }

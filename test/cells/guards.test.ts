@@ -186,6 +186,23 @@ describe("an account", () => {
     expect(receiver.at("/fenced").map((one) => one.event.id)).toEqual([event, event])
   })
 
+  it("that moves while a request is under way is told to be moving, not to lack what the request is about", async () => {
+    const { account, keys } = await createMerchant("Under way")
+    const api = createApi(origins[0]!, keys.sk_test)
+    const asked = Promise.withResolvers<() => void>()
+    receiver.answer("/late", (_, response) => asked.resolve(() => void response.writeHead(200).end()))
+    const endpoint = data(
+      await api.post("/webhook-endpoints", { url: receiver.url("/late"), enabled_events: ["made.up"] }),
+      201,
+    )
+    const testing = api.post(`/webhook-endpoints/${endpoint.id}/test`, {})
+    const answer = await asked.promise
+    expect((await move(account.id, 0)).errors).toBe("")
+    answer()
+    const tested = await testing
+    expect([tested.status, tested.body.error.code]).toEqual([503, "account_moving"])
+  })
+
   it("moves beside three others", async () => {
     const merchants = await Promise.all(["A", "B", "C", "D"].map((name) => createMerchant(`Beside ${name}`)))
     const moved = await Promise.all(merchants.map(({ account }) => move(account.id, 0)))
