@@ -142,7 +142,7 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
   yield* progress("copying")
   const begun = (yield* at("target", subscriptionOf(here))) !== undefined
   // What a move that was given up has left there.
-  if (!begun) yield* at("target", clear([...tables, MARKS], here))
+  if (!begun) yield* at("target", clear([...tables, MARKS], here, "arriving"))
   yield* at("source", publish(here, tables, begun))
   yield* at("target", subscribe(here, from))
   yield* at("source", reached(here))
@@ -154,6 +154,7 @@ const handOver = Effect.fnUntraced(function* (options: MoveOptions, { here, ther
     for (let look = 0; look < LOOKS && (yield* at("source", catchUp(here, target))) > NEAR_MS; look++) {}
     yield* progress("fencing")
     yield* at("source", fence(here))
+    yield* at("source", requireStanding(here, ["fenced"]))
   }
   yield* progress("fenced")
   yield* Effect.timeoutOrElse(at("source", catchUp(here, target)), {
@@ -241,8 +242,8 @@ export const moveAccount = Effect.fn("account.move")(function* (options: MoveOpt
   const left = yield* at("source", requireStanding(here, ["left"]))
   yield* at("source", putAside([...tables, MARKS], here))
   yield* progress("put aside")
-  yield* at("target", forget(here))
-  yield* at("source", forget(here))
+  yield* at("target", forget(here, "opened"))
+  yield* at("source", forget(here, "left"))
   yield* putFencesAway(sides)
   return { rows: left.rows ?? 0, gapMs: left.left_at! - left.fenced_at! }
 }, Effect.scoped)
@@ -268,11 +269,12 @@ export const abandonMove = Effect.fn("account.abandonMove")(function* (
   if (here.state === "left" || (there !== undefined && !(yield* takeBack(here, sides))))
     return yield* apart(`${account} lives in the cell ${here.cell} already: finish the move without --abandon.`)
   if (there === undefined && here.state !== "copying") return yield* notDoneThere(account)
+  if (there !== undefined) yield* at("target", requireStanding(here, ["withdrawn"]))
   yield* endCopying(here, sides)
-  if (there !== undefined) yield* at("target", clear([...tables, MARKS], here))
+  if (there !== undefined) yield* at("target", clear([...tables, MARKS], here, "withdrawn"))
   yield* at("source", source`DELETE FROM account_mark WHERE account_id = ${account}`)
   // Its source forgets it last: until then whoever looks finds the move as it was.
-  yield* at("target", forget(here))
-  yield* at("source", forget(here))
+  yield* at("target", forget(here, "withdrawn"))
+  yield* at("source", forget(here, "copying"))
   yield* putFencesAway(sides)
 }, Effect.scoped)

@@ -75,12 +75,15 @@ export const putAside = (tables: ReadonlyArray<MovedTable>, move: Move) =>
     takeAllOut(tables, { move, states: ["left"], isKept: true, unless: sql`false` }),
   )
 
-/** Takes out of the tables what an earlier try has copied of an account that is arriving; nothing once it is being copied. May be done again. */
-export const clear = (tables: ReadonlyArray<MovedTable>, move: Move) =>
+/**
+ * Takes out of the tables what was copied of an account that is arriving, by an earlier try, or that was to; nothing while it is being
+ * copied. May be done again.
+ */
+export const clear = (tables: ReadonlyArray<MovedTable>, move: Move, state: "arriving" | "withdrawn") =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     takeAllOut(tables, {
       move,
-      states: ["arriving", "withdrawn"],
+      states: [state],
       isKept: false,
       unless: sql`EXISTS (SELECT 1 FROM pg_subscription WHERE subname = ${move.move_id})`,
     }),

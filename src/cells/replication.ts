@@ -103,15 +103,18 @@ interface Standing {
   readonly failures: number
 }
 
-/** Looks until nothing is left; fails where it has failed, since it was looked at first, and got no further for a while. */
+/** Looks until nothing is left; fails where it fails just now, and has got no further for a while. */
 const untilDone = Effect.fnUntraced(function* <E, R>(
   look: Effect.Effect<ReadonlyArray<Standing>, E, R>,
   everyMs: number,
 ) {
-  let [least, failures, since] = [Number.POSITIVE_INFINITY, 0, 0]
-  const isStuck = (now: Standing): boolean => {
-    if (now.left < least) [least, failures, since] = [now.left, now.failures, performance.now()]
-    return now.failures > failures && performance.now() - since > FAILING_MS
+  let [least, since] = [Number.POSITIVE_INFINITY, 0]
+  let seen: number | undefined
+  const isStuck = ({ left, failures }: Standing): boolean => {
+    if (left < least) [least, since] = [left, performance.now()]
+    const fails = failures > (seen ?? failures)
+    seen = failures
+    return fails && performance.now() - since > FAILING_MS
   }
   const [last] = yield* Effect.repeat(look, {
     until: ([row]) => row!.left === 0 || isStuck(row!),

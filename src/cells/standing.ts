@@ -148,7 +148,8 @@ export const leave = Effect.fnUntraced(function* ({ account_id, move_id }: Move)
   yield* sql`SELECT pg_notify('api_key_changed', ${account_id})`
 })
 
-export const forget = Effect.fnUntraced(function* ({ account_id, move_id }: Move) {
+/** This side is done with a move that it has in this state. */
+export const forget = Effect.fnUntraced(function* ({ account_id, move_id }: Move, state: State) {
   const sql = yield* SqlClient.SqlClient
-  yield* sql`DELETE FROM account_move WHERE account_id = ${account_id} AND move_id = ${move_id}`
+  yield* sql`DELETE FROM account_move WHERE account_id = ${account_id} AND move_id = ${move_id} AND state = ${state}`
 })

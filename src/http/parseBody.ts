@@ -6,6 +6,8 @@ const MAX_LEVELS = 32
 /** Values in a body, of all levels: what may be faulty is bounded, and so is the time that finding it takes. */
 const MAX_VALUES = 10_000
 
+const TOO_MANY = `holds more than ${MAX_VALUES.toLocaleString("en")} values`
+
 const refuse = (why: string): Problem => problem("json_invalid", `The body ${why}.`)
 
 const isWellFormed = (text: string): boolean => text.isWellFormed() && !text.includes("\0")
@@ -18,7 +20,7 @@ interface Seen {
 
 /** What is wrong with a parsed value, or undefined. */
 const fault = (value: unknown, level: number, seen: Seen): string | undefined => {
-  if (++seen.values > MAX_VALUES) return `holds more than ${MAX_VALUES.toLocaleString("en")} values`
+  if (++seen.values > MAX_VALUES) return TOO_MANY
   if (typeof value === "string") return isWellFormed(value) ? undefined : "holds a lone surrogate or a NUL character"
   if (typeof value !== "object" || value === null) return undefined
   if (level > MAX_LEVELS) return `nests deeper than ${MAX_LEVELS} levels`
@@ -36,19 +38,29 @@ const fault = (value: unknown, level: number, seen: Seen): string | undefined =>
 /** The strings of a JSON text, each with the colon behind it where it is a key, and where objects and arrays begin and end. */
 const KEYS = /"[^"\\]*(?:\\.[^"\\]*)*"(?:\s*(:))?|[{}[\]]/g
 
-/** A key that an object of the text has twice, of which the value would have only the last; `held`: how many keys the value has. */
-const repeatedKey = (body: string, held: number): string | undefined => {
-  let written = 0
-  for (const [, colon] of body.matchAll(KEYS)) if (colon !== undefined) written++
+/** Of a value: its key, and itself or its two brackets. */
+const MAX_TOKENS = 3 * MAX_VALUES
+
+const repeated = (key: string): string =>
+  `has the key ${JSON.stringify(key.slice(0, 80))} twice in one object: give it once`
+
+/** What is wrong where an object of the text has a key twice, of which the value has only the last; `held`: how many keys the value has. */
+const repetition = (body: string, held: number): string | undefined => {
+  let [tokens, written] = [0, 0]
+  for (const [, colon] of body.matchAll(KEYS)) {
+    // What stands behind the first of two keys is not in the value, and not bounded by that.
+    if (++tokens > MAX_TOKENS) return TOO_MANY
+    if (colon !== undefined) written++
+  }
   if (written === held) return undefined
-  const levels: Array<Set<string>> = []
+  const levels: Array<Set<string> | undefined> = []
   for (const [token, colon] of body.matchAll(KEYS)) {
     if (colon !== undefined) {
       const key: string = JSON.parse(token.slice(0, token.lastIndexOf('"') + 1))
       const level = levels.at(-1)!
-      if (level.has(key)) return key
+      if (level.has(key)) return repeated(key)
       level.add(key)
-    } else if (token === "{" || token === "[") levels.push(new Set())
+    } else if (token === "{" || token === "[") levels.push(token === "{" ? new Set() : undefined)
     else if (token === "}" || token === "]") levels.pop()
   }
   return undefined
@@ -105,10 +117,8 @@ export const parseBody = (body: string): Effect.Effect<Readonly<Record<string, u
     if (typeof value !== "object" || value === null || Array.isArray(value))
       return Effect.fail(refuse("must be a JSON object"))
     const seen: Seen = { values: 0, keys: 0 }
-    const found = fault(value, 1, seen)
-    if (found !== undefined) return Effect.fail(refuse(found))
-    const repeated = repeatedKey(body, seen.keys)
-    return repeated === undefined
+    const found = fault(value, 1, seen) ?? repetition(body, seen.keys)
+    return found === undefined
       ? Effect.succeed(withoutUnheld(value, body) as Readonly<Record<string, unknown>>)
-      : Effect.fail(refuse(`has the key ${JSON.stringify(repeated.slice(0, 80))} twice in one object: give it once`))
+      : Effect.fail(refuse(found))
   })

@@ -10,7 +10,7 @@ import { patiently } from "../db/held.ts"
 import { isFenced } from "../db/tenant.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { release } from "../process/lease.ts"
-import { whenWoken } from "../process/workers.ts"
+import { every, whenWoken } from "../process/workers.ts"
 import { type Heard, OUTSIDE_RAILS, type OutsideRail } from "../rail/Rail.ts"
 import { SECOND_MS } from "../time.ts"
 import {
@@ -30,6 +30,8 @@ const MAX_OF_ACCOUNT = 5
 /** What was heard is written in batches of so many; more than this unwritten, and no further calls are taken. */
 const MAX_BATCH = 50
 const MAX_UNWRITTEN = 500
+/** How often it is tried to write what is about accounts that were fenced. */
+const UNPARK_EVERY_MS = SECOND_MS
 /** How long a process that stops waits for the calls that are under way. */
 const FINISH_WITHIN_MS = 10 * SECOND_MS
 const FINISH_AGAIN_MS = 100
@@ -83,6 +85,8 @@ class Conversations {
   /** Accounts behind which to look for calls next, by rail. */
   readonly cursors = new Map<OutsideRail, string>()
   unwritten: ReadonlyArray<HeardCall> = []
+  /** Of accounts that are fenced: written once they are not, or have left. A few of each: no more calls are made for them meanwhile. */
+  #parked: ReadonlyArray<HeardCall> = []
   /** Those among them of which nobody else can see yet how their rail was reached. */
   readonly unrecorded = new Set<HeardCall>()
 
@@ -94,6 +98,19 @@ class Conversations {
     this.#underWay.delete(heard.call.id)
     this.unwritten = [...this.unwritten, heard]
     this.unrecorded.add(heard)
+  }
+
+  /** With these nothing more can be done for now. */
+  park(heard: ReadonlyArray<HeardCall>): void {
+    this.#parked = [...this.#parked, ...heard]
+  }
+
+  /** Takes up what was parked; returns whether there is anything. */
+  unpark(): boolean {
+    const parked = this.#parked
+    this.#parked = []
+    this.unwritten = [...this.unwritten, ...parked]
+    return parked.length > 0
   }
 
   get isIdle(): boolean {
@@ -189,36 +206,38 @@ const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R
   yield* after
 })
 
+/** What was written, and what was not since its account is fenced. */
+interface WrittenEach {
+  readonly done: Array<HeardCall>
+  readonly fenced: Array<HeardCall>
+}
+
+const isOfFenced = (cause: Cause.Cause<unknown>): boolean =>
+  cause.reasons.some((reason) => Cause.isFailReason(reason) && isFenced(reason.error))
+
 /**
- * Writes these together; where that fails each group of them by itself, so that what cannot be written holds nothing else up. Returns
- * what was written.
+ * Writes these together; where that fails each group of them by itself, so that what cannot be written holds nothing else up.
  */
 const writeEach = Effect.fnUntraced(function* <E, R>(
   all: ReadonlyArray<HeardCall>,
   groupOf: (one: HeardCall) => string,
   write: (its: ReadonlyArray<HeardCall>) => Effect.Effect<void, E, R>,
 ) {
-  if (all.length === 0) return []
-  const done: Array<HeardCall> = []
+  const written: WrittenEach = { done: [], fenced: [] }
+  if (all.length === 0) return written
   const tried = (its: ReadonlyArray<HeardCall>) =>
-    Effect.tap(write(its), () => Effect.sync(() => void done.push(...its)))
-  // Of an account on its way to another cell it is forgotten: the rail is asked there, as after a crash.
-  const isNotOurs = (cause: Cause.Cause<unknown>) =>
-    cause.reasons.some((reason) => Cause.isFailReason(reason) && isFenced(reason.error))
+    Effect.tap(write(its), () => Effect.sync(() => void written.done.push(...its)))
   const alone = (its: ReadonlyArray<HeardCall>) =>
     Effect.catchCause(tried(its), (cause) => {
-      if (!isNotOurs(cause))
+      if (!isOfFenced(cause))
         return Effect.logError("what a rail said cannot be written", { about: its.map(({ call }) => call.id) }, cause)
-      done.push(...its)
-      return release(
-        callLease,
-        its.map(({ call }) => call),
-      )
+      written.fenced.push(...its)
+      return Effect.void
     })
   yield* Effect.catchCause(tried(all), () =>
     Effect.forEach(Map.groupBy(all, groupOf).values(), alone, { discard: true }),
   )
-  return done
+  return written
 })
 
 /** Writes how the rails of these were reached. */
@@ -228,7 +247,7 @@ const record = Effect.fnUntraced(function* (conversations: Conversations, all: R
     ({ call }) => call.account_id,
     (its) => retryingDeadlocks(recordReach(its.map(({ call, heard }) => ({ ...call, heard })))),
   )
-  for (const one of recorded) conversations.unrecorded.delete(one)
+  for (const one of recorded.done) conversations.unrecorded.delete(one)
 })
 
 /**
@@ -247,9 +266,11 @@ const write = Effect.fnUntraced(function* <R>(conversations: Conversations, call
       (its) => writeBatch(caller, its),
     ),
   )
-  const done = new Set(written.flat())
+  const fenced = written.flatMap((one) => one.fenced)
+  conversations.park(fenced)
+  const over = new Set([...written.flatMap(({ done }) => done), ...fenced])
   // What failed goes behind the others.
-  const failed = batch.filter((one) => !done.has(one))
+  const failed = batch.filter((one) => !over.has(one))
   conversations.unwritten = [...conversations.unwritten.filter((one) => !batch.includes(one)), ...failed]
   if (failed.length > 0) return yield* Effect.die(new Error(`${failed.length} answers of rails could not be written.`))
 })
@@ -289,4 +310,6 @@ export const railCallWorker = Effect.fnUntraced(function* <R>(callers: ReadonlyA
   yield* (yield* Lookout).watch(queued, () => Queue.offerUnsafe(takeNow, undefined))
   yield* whenWoken("rail calls", takeNow, Effect.uninterruptible(taking))
   yield* whenWoken("rail answers", writeNow, Effect.uninterruptible(writing))
+  const unpark = Effect.sync(() => void (conversations.unpark() && Queue.offerUnsafe(writeNow, undefined)))
+  yield* every("rail answers of fenced accounts", UNPARK_EVERY_MS, unpark)
 })

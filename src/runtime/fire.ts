@@ -74,6 +74,9 @@ const dueTimes = (timers: ReadonlyArray<TimerRow>): NowOf => {
   return ({ customer_id }) => dueAt.get(customer_id)!
 }
 
+/** What follows from what is committed. What somebody holds of it is left to those who take over what was dropped. */
+const following = <E, R>(after: Effect.Effect<void, E, R>) => Effect.provideService(after, MayWait, false)
+
 /** How the timers of a noun's actors fire: `fire` decides and writes, in the transaction. */
 export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R, R2, Own extends string = never>(
   lifecycle: Lifecycle<M, Row, Own>,
@@ -117,7 +120,7 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
       )
       const alone = (row: Row) =>
         patiently(Effect.flatMap(table.lock([refOf(row)]), (rows) => fireByWallClock(rows, now))).pipe(
-          Effect.flatten,
+          Effect.flatMap(following),
           Effect.catchCause((cause) => {
             setAside.add(row.id)
             return Effect.logError("timer cannot be fired", { actor: row.id }, cause)
@@ -125,8 +128,7 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
         )
       yield* batch.pipe(
         Effect.matchCauseEffect({
-          // Committed: of what follows, what somebody holds is left to those who take over what was dropped.
-          onSuccess: (after) => Effect.provideService(after, MayWait, false),
+          onSuccess: following,
           onFailure: (cause) =>
             claimed.length === 0 ? Effect.failCause(cause) : Effect.forEach(claimed, alone, { discard: true }),
         }),

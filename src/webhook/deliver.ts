@@ -3,6 +3,7 @@ import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { decide, restore, stateName } from "../../machines/decide.ts"
 import { type DeliveryEvent, deliveryMachine } from "../../machines/delivery.ts"
+import { isLockTimeout } from "../db/held.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { isRef, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { type EventRow, eventBody, events } from "../event/events.ts"
@@ -142,5 +143,7 @@ export const sendTest = Effect.fnUntraced(function* (tenant: Tenant, deliveryId:
   const sender = yield* Sender
   const outcome = yield* Effect.promise(() => tryDelivery(sender, delivery, body, target))
   yield* recordOutcomes([outcome])
-  if (outcome.response_status === GONE) yield* disable({ endpoint, type: "endpoint.gone" })
+  if (outcome.response_status !== GONE) return
+  // Somebody is changing it, so that it may not be gone any more: the next delivery says.
+  yield* Effect.catchIf(disable({ endpoint, type: "endpoint.gone" }), isLockTimeout, () => Effect.void)
 })

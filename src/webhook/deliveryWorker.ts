@@ -72,6 +72,11 @@ class Rounds {
     this.lanes = new Lanes(sender)
   }
 
+  /** Whether nothing is left to do until something waits. */
+  get isIdle(): boolean {
+    return this.lanes.isIdle && this.endings.size === 0
+  }
+
   get looksNow(): boolean {
     return this.pauseMs <= 0
   }
@@ -170,7 +175,7 @@ const refresh = Effect.fnUntraced(function* ({ lanes }: Rounds, which: ReadonlyA
     if (target !== undefined) lane.update(target)
     else {
       lane.clear()
-      yield* release(endpointLease, lanes.remove(id))
+      if (!targets.has(id)) yield* release(endpointLease, lanes.remove(id))
     }
   }
 })
@@ -250,7 +255,7 @@ export const deliveryWorker = Effect.gen(function* () {
   yield* (yield* Deletions).watch((account) => rounds.lanes.clearSandbox(account))
   const untilLook = Effect.suspend(() => Effect.sleep(Math.max(rounds.pauseMs, 0)))
   const woken = Effect.andThen(Queue.take(wake), untilLook)
-  const pause = Effect.suspend(() => (rounds.lanes.isIdle ? woken : Effect.sleep(ROUND_MS)))
+  const pause = Effect.suspend(() => (rounds.isIdle ? woken : Effect.sleep(ROUND_MS)))
   yield* every("webhooks", pause, round(rounds))
   yield* every("webhooks given up", GIVE_UP_EVERY_MS, giveUpEnded)
   yield* every("events purged", MINUTE_MS, purgeEvents())

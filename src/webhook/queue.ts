@@ -36,7 +36,10 @@ export const takeEndpoints = Effect.fnUntraced(function* (held: ReadonlyArray<st
   )
 })
 
-/** The endpoints as they are now, those that this process has still. It lets go of those that it cannot sign for (any more). */
+/**
+ * The endpoints as they are now, those that this process has still. It lets go of those that it cannot sign for (any more): where it
+ * cannot, they are there without a target.
+ */
 export const readTargets = Effect.fnUntraced(function* (lanes: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* Runner
@@ -52,8 +55,13 @@ export const readTargets = Effect.fnUntraced(function* (lanes: ReadonlyArray<Ref
       Effect.mapError(() => endpoint),
     ),
   )
-  yield* leaveEndpoints(unsigned)
-  return new Map(targets.map((target) => [target.endpoint.id, target]))
+  const left = new Set(yield* leaveEndpoints(unsigned))
+  const standing: ReadonlyArray<readonly [string, Target | undefined]> = [
+    ...targets.map((target) => [target.endpoint.id, target] as const),
+    // Nothing is sent to those that it cannot leave just now.
+    ...unsigned.flatMap(({ id }) => (left.has(id) ? [] : [[id, undefined] as const])),
+  ]
+  return new Map(standing)
 })
 
 const ROOM = { ...REF_COLUMNS, room: "integer", in_hand: "text" } as const
@@ -130,17 +138,22 @@ export const lockFree = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Re
   return new Map(notFree.map(({ id, leaves }) => [id, leaves]))
 })
 
-/** Leaves endpoints to other processes. One that somebody holds stays with this one, which takes it again when something waits for it. */
+/**
+ * Leaves endpoints to other processes; returns which. One that somebody holds stays with this process, which takes it again when
+ * something waits for it.
+ */
 export const leaveEndpoints = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Ref>) {
-  if (endpoints.length === 0) return
+  if (endpoints.length === 0) return []
   const sql = yield* SqlClient.SqlClient
   const { id: runner } = yield* Runner
-  yield* sql`
+  const left = yield* sql<Pick<Ref, "id">>`
     UPDATE webhook_endpoint SET runner = NULL
     FROM (
       SELECT e.account_id, e.livemode, e.id FROM ${records(endpoints, REF_COLUMNS)} r
       JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id)
-      WHERE e.runner = ${runner} FOR NO KEY UPDATE OF e SKIP LOCKED
+      WHERE e.runner = ${runner} AND ${staysHere(sql, "e")} FOR NO KEY UPDATE OF e SKIP LOCKED
     ) free
-    WHERE (webhook_endpoint.account_id, webhook_endpoint.livemode, webhook_endpoint.id) = (free.account_id, free.livemode, free.id)`
+    WHERE (webhook_endpoint.account_id, webhook_endpoint.livemode, webhook_endpoint.id) = (free.account_id, free.livemode, free.id)
+    RETURNING webhook_endpoint.id`
+  return left.map(({ id }) => id)
 })
