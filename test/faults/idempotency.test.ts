@@ -115,6 +115,15 @@ describe("Idempotency-Key", () => {
       expect([status, body.error?.code]).toEqual([409, "idempotency_request_in_progress"])
     data(await answers.first, 201)
     expect(data(await api.get(`/test/clocks/${clock}`)).customer_count).toBe(1)
+    // The process says again that it lives: what it has in hand by then nobody takes over.
+    await eventually(async () => {
+      const held = await database.run(
+        (sql) => sql`
+          SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = ${LOCKS.runner}::int::oid AND granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+      )
+      return held.length > 0 ? true : undefined
+    })
   })
 
   it("is not kept, nor is the answer in the clear", async () => {
