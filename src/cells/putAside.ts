@@ -24,10 +24,10 @@ const behind = (sql: SqlClient.SqlClient, { key }: MovedTable, after: ReadonlyAr
   return sql`(${columns}) > (${values})`
 }
 
-/** By what right rows are taken out: the move has these states on this side, and `unless` does not hold. */
+/** By what right rows are taken out: the move is in this state on this side, and `unless` does not hold. */
 interface Warrant {
   readonly move: Move
-  readonly states: ReadonlyArray<State>
+  readonly state: State
   readonly isKept: boolean
   readonly unless: Fragment
 }
@@ -35,10 +35,10 @@ interface Warrant {
 /** Takes out the next rows of a table in the order of its key; returns the key behind which to go on. */
 const takeOut = Effect.fnUntraced(function* (
   table: MovedTable,
-  { move, states, isKept, unless }: Warrant,
+  { move, state, isKept, unless }: Warrant,
   after: ReadonlyArray<string> | undefined,
 ) {
-  yield* requireStanding(move, states)
+  yield* requireStanding(move, [state])
   const sql = yield* SqlClient.SqlClient
   const { account_id: account, move_id } = move
   const { name, owner, key } = table
@@ -72,7 +72,7 @@ const takeAllOut = Effect.fnUntraced(function* (tables: ReadonlyArray<MovedTable
 /** Takes all rows of an account out of the tables of the cell that it has left, and keeps them. May be done again. */
 export const putAside = (tables: ReadonlyArray<MovedTable>, move: Move) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    takeAllOut(tables, { move, states: ["left"], isKept: true, unless: sql`false` }),
+    takeAllOut(tables, { move, state: "left", isKept: true, unless: sql`false` }),
   )
 
 /**
@@ -83,7 +83,7 @@ export const clear = (tables: ReadonlyArray<MovedTable>, move: Move, state: "arr
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     takeAllOut(tables, {
       move,
-      states: [state],
+      state,
       isKept: false,
       unless: sql`EXISTS (SELECT 1 FROM pg_subscription WHERE subname = ${move.move_id})`,
     }),

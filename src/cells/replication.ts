@@ -98,19 +98,19 @@ const failuresOf = (sql: SqlClient.SqlClient, { move_id }: Move) => sql`
 const failing = () => apart("The copying fails again and again: the log of the target's Postgres says why.")
 
 /** How far the copying is: so many tables, or marks, are to come. */
-interface Standing {
+interface Progress {
   readonly left: number
   readonly failures: number
 }
 
 /** Looks until nothing is left; fails where it fails just now, and has got no further for a while. */
 const untilDone = Effect.fnUntraced(function* <E, R>(
-  look: Effect.Effect<ReadonlyArray<Standing>, E, R>,
+  look: Effect.Effect<ReadonlyArray<Progress>, E, R>,
   everyMs: number,
 ) {
   let [least, since] = [Number.POSITIVE_INFINITY, 0]
   let seen: number | undefined
-  const isStuck = ({ left, failures }: Standing): boolean => {
+  const isStuck = ({ left, failures }: Progress): boolean => {
     if (left < least) [least, since] = [left, performance.now()]
     const fails = failures > (seen ?? failures)
     seen = failures
@@ -127,7 +127,7 @@ const untilDone = Effect.fnUntraced(function* <E, R>(
 export const copied = (move: Move) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     untilDone(
-      sql<Standing>`
+      sql<Progress>`
         SELECT count(*) FILTER (WHERE r.srsubstate <> 'r') AS left, ${failuresOf(sql, move)} AS failures
         FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = ${move.move_id}`,
       LOOK_EVERY_MS,
@@ -143,7 +143,7 @@ export const catchUp = Effect.fnUntraced(function* (move: Move, target: SqlClien
     INSERT INTO account_mark (account_id, mark) VALUES (${move.account_id}, ${mark})
     ON CONFLICT (account_id) DO UPDATE SET mark = excluded.mark`
   yield* untilDone(
-    target<Standing>`
+    target<Progress>`
       SELECT 1 - count(*) AS left, ${failuresOf(target, move)} AS failures
       FROM account_mark WHERE account_id = ${move.account_id} AND mark = ${mark}`,
     LOOK_CLOSELY_MS,

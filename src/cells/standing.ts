@@ -40,17 +40,19 @@ const LEAVING: ReadonlyArray<State> = ["copying", "fenced", "left"]
 
 export const isLeaving = ({ state }: MoveRow): boolean => LEAVING.includes(state)
 
+const COLUMNS = "*, started_at::text AS arrival, fenced_at::text AS fence"
+
 export const readMove = Effect.fnUntraced(function* (account: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<MoveRow>`
-    SELECT *, started_at::text AS arrival, fenced_at::text AS fence FROM account_move WHERE account_id = ${account}`
+    SELECT ${sql.literal(COLUMNS)} FROM account_move WHERE account_id = ${account}`
   return row
 })
 
 const decidedOtherwise = (account: string) => apart(`Somebody else has decided otherwise about ${account} meanwhile.`)
 
 /**
- * Fails unless this side has the move in one of these states: somebody else may have finished it, or given it up, and the account may
+ * The move as this side has it; fails unless it is in one of these states: somebody else may have finished it, or given it up, and the account may
  * have come back since. Nobody can until the running transaction ends, if there is one.
  */
 export const requireStanding = Effect.fnUntraced(function* (
@@ -59,7 +61,8 @@ export const requireStanding = Effect.fnUntraced(function* (
 ) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<MoveRow>`
-    SELECT * FROM account_move WHERE account_id = ${account_id} AND move_id = ${move_id} AND state = ANY(${states}::text[]) FOR SHARE`
+    SELECT ${sql.literal(COLUMNS)} FROM account_move
+    WHERE account_id = ${account_id} AND move_id = ${move_id} AND state = ANY(${states}::text[]) FOR SHARE`
   return row ?? (yield* decidedOtherwise(account_id))
 })
 

@@ -75,8 +75,8 @@ const NO_METHOD: RailAnswer = {
 /**
  * Settles answers in one transaction; where that fails, each in one of its own, so that one which cannot be settled holds
  * nobody else's up: it stays in hand, and is tried again by the recovery. `told` is told of those; without it, one answer that
- * cannot be settled, where it may wait, is a failure. What somebody else holds is not waited for by several for long, nor by one that may not wait.
- * Returns the charges to attempt next.
+ * cannot be settled, where it may wait, is a failure. What somebody else holds is not waited for by several for long, nor by one
+ * that may not wait. Returns the charges to attempt next.
  */
 const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, told?: Told) {
   const waits = yield* MayWait

@@ -180,9 +180,10 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
     again.push(call)
     return []
   })
-  yield* alertMisconfigured(all)
   const now = sameForAll(Date.now())
   const { attempts, following } = yield* applyAnswers(answers, now)
+  // Once, however often it was tried to write them.
+  yield* alertMisconfigured(all)
   return { again, later, after: collect([...attempts, ...following], now) }
 })
 

@@ -85,10 +85,10 @@ class Conversations {
   /** Accounts behind which to look for calls next, by rail. */
   readonly cursors = new Map<OutsideRail, string>()
   unwritten: ReadonlyArray<HeardCall> = []
-  /** Of accounts that are fenced: written once they are not, or have left. A few of each: no more calls are made for them meanwhile. */
-  #parked: ReadonlyArray<HeardCall> = []
   /** Those among them of which nobody else can see yet how their rail was reached. */
   readonly unrecorded = new Set<HeardCall>()
+  /** Of accounts that are fenced: written once they are not, or have left. A few of each: no more calls are made for them meanwhile. */
+  #parked: ReadonlyArray<HeardCall> = []
 
   began(call: TakenCall): void {
     this.#underWay.set(call.id, call)

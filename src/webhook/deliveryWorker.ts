@@ -157,9 +157,9 @@ const record = Effect.fnUntraced(function* ({ lanes, endings }: Rounds) {
     for (const ending of endingOf(now, telling)) endings.set(now.id, ending)
   }
   for (const [id, ending] of endings) {
-    const done = Effect.as(disable(ending), true)
+    const disabled = Effect.as(disable(ending), true)
     // Of an account that moves the target finds out for itself.
-    const isOver = yield* Effect.catchIf(done, cannotWriteAll, (error) => Effect.succeed(isFenced(error)))
+    const isOver = yield* Effect.catchIf(disabled, cannotWriteAll, (error) => Effect.succeed(isFenced(error)))
     if (isOver) endings.delete(id)
   }
   return written.map(({ lane }) => lane)
