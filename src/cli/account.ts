@@ -24,6 +24,8 @@ import { show } from "./output.ts"
 import { accountArgument, databaseOption, emailOption, oneOf, oneOfArgument, text } from "./parameters.ts"
 
 const MAX_PROXIES = 16
+/** Characters, as of all names. */
+const MAX_BUSINESS_NAME = 120
 
 /** An account as the operator sees it. */
 const shown = (row: AccountRow) => ({ ...renderAccount(row, false), rail: row.rail })
@@ -31,7 +33,12 @@ const shown = (row: AccountRow) => ({ ...renderAccount(row, false), rail: row.ra
 const create = Command.make(
   "create",
   {
-    businessName: text("business-name", "X"),
+    businessName: text("business-name", "X").pipe(
+      Flag.filter(
+        (name) => [...name].length <= MAX_BUSINESS_NAME,
+        () => `a text of at most ${MAX_BUSINESS_NAME} characters`,
+      ),
+    ),
     email: emailOption("email").pipe(Flag.withDefault(undefined)),
     vertical: oneOf("vertical", VERTICALS, "V").pipe(Flag.withDefault(undefined)),
     apiPlan: oneOf("api-plan", API_PLANS, "P").pipe(Flag.withDefault(undefined)),

@@ -16,9 +16,10 @@ const MAX_COUNT = 2_147_483_647
 /** Of what merchants fill freely (decision C7): twice fits into an event. */
 const MAX_FREE_BYTES = 16 * 1024
 
+/** What somebody is to read: blanks alone are no text. */
 export const text = (max: number) =>
-  Schema.String.check(Schema.isBetweenCodePoints(1, max)).annotate({
-    description: `a string of 1 to ${max} characters`,
+  Schema.String.check(Schema.isBetweenCodePoints(1, max), Schema.isPattern(/\S/)).annotate({
+    description: `a string of 1 to ${max} characters that are not all blank`,
   })
 
 export const textOrNull = (max: number) =>

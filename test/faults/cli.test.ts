@@ -19,6 +19,8 @@ describe.concurrent("the command line", () => {
     [["account", "show", "acct_1", "acct_2"], "acct_2"],
     [["account", "list", "--grace", "1h"], "--grace"],
     [["account", "create"], "--business-name"],
+    [["account", "create", "--business-name", " "], "--business-name"],
+    [["account", "create", "--business-name", "X".repeat(121)], "--business-name"],
     [["account", "create", "--business-name", "X", "--email", "nowhere"], "--email"],
     [["account", "create", "--business-name", "X", "--api-plan", "huge"], "--api-plan"],
     [["ledger", "check", "--colour"], "--colour"],

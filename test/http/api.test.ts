@@ -240,6 +240,7 @@ describe("parameters", () => {
     [{ ...plan, currency: "USD" }, "parameter_invalid", "currency"],
     [{ ...plan, billing_cycle: "yearly" }, "parameter_invalid", "billing_cycle"],
     [{ ...plan, name: "" }, "parameter_invalid", "name"],
+    [{ ...plan, name: " \n\u00a0" }, "parameter_invalid", "name"],
     [{ ...plan, name: "x".repeat(121) }, "parameter_invalid", "name"],
     [{ ...plan, nmae: "x" }, "parameter_unknown", "nmae"],
     [{ ...plan, retry_logic: { max_attempts: 9 } }, "parameter_invalid", "retry_logic.max_attempts"],
