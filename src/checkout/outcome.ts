@@ -2,8 +2,9 @@
 import { allParamsOf } from "../../machines/decide.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
+import { rowAfter } from "../runtime/lifecycle.ts"
 import { moved, type Outcome } from "../runtime/outcome.ts"
-import { checkoutLifecycle, renderSession, type SessionRow, type SessionTransition, sessions } from "./checkout.ts"
+import { checkoutLifecycle, renderSession, type SessionRow, type SessionTransition } from "./checkout.ts"
 
 /** What is noted on a session beside what its machine knows. */
 export type Notes = Partial<
@@ -21,12 +22,8 @@ export type Notes = Partial<
 
 /** `now`: the customer's. */
 export const sessionOutcome = (transition: SessionTransition, notes: Notes, now: number): Outcome => {
-  const { row: before, to, version, decision } = transition
-  const row: SessionRow = {
-    ...sessions.withSnapshot(before, to, decision.snapshot.context),
-    ...notes,
-    version,
-  }
+  const { row: before, decision } = transition
+  const row: SessionRow = { ...rowAfter(checkoutLifecycle, transition), ...notes }
   const about: Tenant & Pick<NewEvent, "test_clock_id" | "at"> = {
     account_id: row.account_id,
     livemode: row.livemode,

@@ -10,7 +10,7 @@ import { previousAttributes } from "../event/events.ts"
 import { newId } from "../ids.ts"
 import { invalid, noSuchReference, type Problem, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
-import { advance } from "../runtime/lifecycle.ts"
+import { advance, rowAfter } from "../runtime/lifecycle.ts"
 import { amended, moved } from "../runtime/outcome.ts"
 import { DAY_MS, formatInstant, parseInstant } from "../time.ts"
 import { CLOCK_NOUN, type ClockRow, clockLifecycle, clocks, knownClocks, renderClock } from "./clock.ts"
@@ -160,10 +160,9 @@ export const moveClock = Effect.fnUntraced(function* (
     yield* commit([amended(clockLifecycle, clock, changed)])
     return changed
   }
-  const { to, version, decision } = transition
-  const row: ClockRow = { ...clocks.withSnapshot(changed, to, decision.snapshot.context), version }
+  const row = rowAfter(clockLifecycle, transition, changed)
   const object = renderClock(row)
-  const events = allParamsOf(decision, "emit").map(({ type }) => ({
+  const events = allParamsOf(transition.decision, "emit").map(({ type }) => ({
     ...tenantOf(clock),
     type,
     object,

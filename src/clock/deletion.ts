@@ -11,10 +11,10 @@ import { actorsOf, ledgerEntries, rowsOf } from "../deletion/steps.ts"
 import { problem } from "../problem.ts"
 import { every } from "../process/workers.ts"
 import { commit } from "../runtime/commit.ts"
-import { advance } from "../runtime/lifecycle.ts"
+import { advance, rowAfter } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
 import { MINUTE_MS } from "../time.ts"
-import { type ClockRow, clockLifecycle, clocks, knownClocks } from "./clock.ts"
+import { type ClockRow, clockLifecycle, knownClocks } from "./clock.ts"
 
 /** Clocks that are marked in one transaction. */
 const MAX_MARKED = 500
@@ -23,12 +23,11 @@ const MAX_MARKED = 500
 const markDeleted = Effect.fnUntraced(function* (rows: ReadonlyArray<ClockRow>) {
   const commands = rows.map((row) => ({ row, event: { type: "delete" as const, at: row.frozen_at } }))
   const transitions = advance(clockLifecycle, commands)
-  const outcomes = transitions.map((transition) => {
-    const { row, to, version, decision } = transition
-    const after = { ...clocks.withSnapshot(row, to, decision.snapshot.context), version, runner: null }
-    return moved(clockLifecycle, transition, after)
-  })
-  yield* commit(outcomes)
+  yield* commit(
+    transitions.map((transition) =>
+      moved(clockLifecycle, transition, { ...rowAfter(clockLifecycle, transition), runner: null }),
+    ),
+  )
 })
 
 const refuseAdvancing = (clock: ClockRow) =>

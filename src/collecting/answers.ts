@@ -1,8 +1,8 @@
 /** What rails' answers come to: the next event of each charge, and of what it is for. */
 import { Effect } from "effect"
 import { paramsOf } from "../../machines/decide.ts"
-import { type ChargeRow, chargeLifecycle, charges } from "../charge/charge.ts"
-import { advance } from "../runtime/lifecycle.ts"
+import { type ChargeRow, chargeLifecycle } from "../charge/charge.ts"
+import { advance, rowAfter } from "../runtime/lifecycle.ts"
 import { moved, type Outcome } from "../runtime/outcome.ts"
 import { formatInstant, type NowOf } from "../time.ts"
 import { booksOf, type ChargeTransition } from "./books.ts"
@@ -19,12 +19,12 @@ export interface Answer extends Particulars {
 }
 
 /** The charge's row after a transition; nobody has it in hand any more. */
-export const rowAfter = ({ row, to, version, decision }: ChargeTransition, now: number): ChargeRow => {
+export const chargeAfter = (transition: ChargeTransition, now: number): ChargeRow => {
+  const { row, decision } = transition
   const settled = paramsOf(decision, "settled")
   const contradicted = paramsOf(decision, "contradicted")
   return {
-    ...charges.withSnapshot(row, to, decision.snapshot.context),
-    version,
+    ...rowAfter(chargeLifecycle, transition),
     runner: null,
     status: settled?.status ?? row.status,
     failure_code: settled?.code ?? row.failure_code,
@@ -54,7 +54,7 @@ const answeredBy = Effect.fnUntraced(function* (
   now: number,
 ) {
   const { row: before, event } = transition
-  const changed = rowAfter(transition, now)
+  const changed = chargeAfter(transition, now)
   const isPaidOnPage = before.hosted && before.status === "pending" && changed.status === "succeeded"
   const method = isPaidOnPage && saved != null ? yield* saveMethod(before, saved, now) : null
   const after: ChargeRow = {

@@ -8,7 +8,7 @@ import { queueCalls } from "../rail_call/queue.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
-import { rowAfter } from "./answers.ts"
+import { chargeAfter } from "./answers.ts"
 
 /** Queues the questions about locked charges, in the running transaction. */
 export const queueAsks = (of: ReadonlyArray<ChargeRow>, urgent: boolean) =>
@@ -28,7 +28,7 @@ const moveAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, type:
     chargeLifecycle,
     of.map((row) => ({ row, event: type === "rail.return" ? { type, at: now, returnedAt: now } : { type, at: now } })),
   )
-  yield* commit(transitions.map((transition) => moved(chargeLifecycle, transition, rowAfter(transition, now))))
+  yield* commit(transitions.map((transition) => moved(chargeLifecycle, transition, chargeAfter(transition, now))))
   return transitions.map(({ row }) => row)
 })
 

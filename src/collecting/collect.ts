@@ -17,7 +17,7 @@ import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { moved, type NewestRows } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
-import { type Answer, rowAfter } from "./answers.ts"
+import { type Answer, chargeAfter } from "./answers.ts"
 import { queueAsks } from "./asking.ts"
 import { commitAttempts } from "./attempts.ts"
 import { settle } from "./settle.ts"
@@ -272,7 +272,7 @@ export const chargeTimers = timerHandler(
     const transitions = advance(chargeLifecycle, due)
     const { id: runner } = yield* Runner
     const asking = transitions.map((transition) => {
-      const row = rowAfter(transition, nowOf(transition.row))
+      const row = chargeAfter(transition, nowOf(transition.row))
       return isQueued(row) ? row : { ...row, runner }
     })
     const atOnce = asking.filter((charge) => !isQueued(charge))

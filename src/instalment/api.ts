@@ -38,7 +38,9 @@ const image = Schema.NullOr(
     Schema.makeFilter((value: string) => value.length <= 2_000 && /^https:/i.test(value) && isWebAddress(value)),
   ),
 ).annotate({ description: IMAGE })
-const familyId = Schema.NullOr(text(64)).annotate({ description: "a string of 1 to 64 characters that are not all blank, or null" })
+const familyId = Schema.NullOr(text(64)).annotate({
+  description: "a string of 1 to 64 characters that are not all blank, or null",
+})
 
 const offered = {
   name: text(120),

@@ -8,6 +8,7 @@ import { type NewEvent, previousAttributes } from "../event/events.ts"
 import { type About, entriesOf, type NewEntry } from "../ledger/ledger.ts"
 import { vatIn } from "../ledger/postings.ts"
 import { type Addressees, type NudgeRequest, newNudge } from "../nudge/create.ts"
+import { rowAfter } from "../runtime/lifecycle.ts"
 import { moved, type Outcome } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
 import { dayOf } from "../time.ts"
@@ -149,13 +150,11 @@ export const outcomeOf = (
   transition: InstalmentTransition,
   facts: Facts,
 ): { readonly row: InstalmentPlanRow; readonly outcome: Outcome } => {
-  const { row: before, to, version, decision } = transition
   const row: InstalmentPlanRow = {
-    ...instalmentPlans.withSnapshot(before, to, decision.snapshot.context),
-    ...facts.notes.get(before.id),
-    version,
+    ...rowAfter(instalmentLifecycle, transition),
+    ...facts.notes.get(transition.row.id),
   }
-  const settled = facts.settled.get(before.id)
+  const settled = facts.settled.get(row.id)
   const outcome = moved(instalmentLifecycle, transition, row, {
     entries: entries(transition, settled?.charge, facts.vatBps),
     events: [...(settled === undefined ? [] : [settled.event]), ...eventsOf(transition, row, facts.nowOf(row))],

@@ -14,7 +14,7 @@ import { VatRate } from "../ledger/VatRate.ts"
 import { CURRENCY } from "../money.ts"
 import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
-import { advance, beginLife, type Command, type Transition } from "../runtime/lifecycle.ts"
+import { advance, beginLife, type Command, rowAfter, type Transition } from "../runtime/lifecycle.ts"
 import { born, moved } from "../runtime/outcome.ts"
 import { DAY_MS, dayOf, MINUTE_MS } from "../time.ts"
 import { monthOf } from "../usage/allowances.ts"
@@ -64,9 +64,8 @@ const booksOf = (
   allParamsOf(decision, "post").flatMap(({ posting }) => entriesFor(row, posting, event.at, reverses))
 
 const outcomeOf = Effect.fnUntraced(function* (transition: InvoiceTransition) {
-  const { row: before, decision, to, version } = transition
-  const voids = hasEffect(decision, "post") && to === "void"
-  const row: InvoiceRow = { ...invoices.withSnapshot(before, to, decision.snapshot.context), version }
+  const voids = hasEffect(transition.decision, "post") && transition.to === "void"
+  const row = rowAfter(invoiceLifecycle, transition)
   const reverses = voids ? yield* reverseOf(OWN_BOOKS, `invoiced:${row.id}`) : null
   return { row, outcome: moved(invoiceLifecycle, transition, row, { entries: booksOf(transition, row, reverses) }) }
 })

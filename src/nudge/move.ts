@@ -2,12 +2,12 @@
 import { Effect } from "effect"
 import type { nudgeMachine } from "../../machines/nudge.ts"
 import { commit } from "../runtime/commit.ts"
-import { advance, type Command } from "../runtime/lifecycle.ts"
+import { advance, type Command, rowAfter } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
 import { announce } from "./announce.ts"
 import { countNudges } from "./count.ts"
-import { type NudgeRow, nudgeLifecycle, nudges } from "./nudge.ts"
+import { type NudgeRow, nudgeLifecycle } from "./nudge.ts"
 
 export type NudgeCommand = Command<typeof nudgeMachine, NudgeRow>
 
@@ -24,14 +24,13 @@ export const moveNudges = Effect.fnUntraced(function* (
   if (transitions.length === 0) return []
   const beyond = yield* countNudges(transitions)
   const announced = transitions.map((transition) => {
-    const { row: before, decision, to, version } = transition
-    const { context } = decision.snapshot
+    const { row: before, decision } = transition
+    const { channels, position } = decision.snapshot.context
     return announce(
       transition,
       {
-        ...nudges.withSnapshot(before, to, context),
-        version,
-        channel: context.channels[context.position] ?? before.channel,
+        ...rowAfter(nudgeLifecycle, transition),
+        channel: channels[position] ?? before.channel,
         runner: null,
         message_id: messageIds.get(before.id) ?? before.message_id,
         billed_as_overage: before.billed_as_overage || beyond.has(before.id),

@@ -16,7 +16,7 @@ import type { TakenCall } from "../rail_call/queue.ts"
 import type { HeardCall, Prepared } from "../rail_call/worker.ts"
 import { commit } from "../runtime/commit.ts"
 import { type Due, timerHandler } from "../runtime/fire.ts"
-import { advance, type Transition } from "../runtime/lifecycle.ts"
+import { advance, rowAfter, type Transition } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
 import { dayOf } from "../time.ts"
 import { queueRefundCalls, type RefundRow, refundLifecycle, refunds } from "./refund.ts"
@@ -101,14 +101,10 @@ const entriesFor = (refund: RefundRow, at: number): ReadonlyArray<NewEntry> => {
 }
 
 const outcomeOf = (transition: RefundTransition) => {
-  const { row, to, version, decision } = transition
   const { at }: TimedEvent = transition.event
-  const isReturned = hasEffect(decision, "returned")
-  const after: RefundRow = {
-    ...refunds.withSnapshot(row, to, decision.snapshot.context),
-    version,
-    returned_at: isReturned ? at : row.returned_at,
-  }
+  const isReturned = hasEffect(transition.decision, "returned")
+  const row = rowAfter(refundLifecycle, transition)
+  const after: RefundRow = isReturned ? { ...row, returned_at: at } : row
   return moved(refundLifecycle, transition, after, { entries: isReturned ? entriesFor(after, at) : [] })
 }
 

@@ -1,5 +1,5 @@
 /** How a noun hands its machine to the runtime, and decisions over many actors at once: rows and events in, transitions out. Pure. */
-import type { AnyStateMachine, ContextFrom, EventFrom } from "xstate"
+import type { AnyMachineSnapshot, AnyStateMachine, ContextFrom, EventFrom } from "xstate"
 import {
   begin,
   type CreateEvent,
@@ -76,6 +76,16 @@ export const advance = <M extends AnyStateMachine, Row extends ActorRow, Own ext
       ? [{ row, event, decision, from: row.state, to: stateName(decision.snapshot), version: row.version + 1 }]
       : []
   })
+
+/** The actor's row as a transition leaves it; nouns add what its effects ask for. `before`: the row, with what else has changed. */
+export const rowAfter = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+  { table }: Lifecycle<M, Row, Own>,
+  { row, to, version, decision }: Transition<M, Row>,
+  before: Row = row,
+): Row => {
+  const { context }: AnyMachineSnapshot = decision.snapshot
+  return Object.assign(table.withSnapshot(before, to, context), { version })
+}
 
 /** The first transition of a new actor, whose row is made from it. */
 export interface Birth<M extends AnyStateMachine> extends Omit<Transition<M, never>, "row"> {}

@@ -13,6 +13,7 @@ import type { OpenSchedule } from "../ledger/schedules.ts"
 import { type Addressees, newNudge } from "../nudge/create.ts"
 import { type AttachedMethod, methodKey, summaryOf } from "../payment_method/paymentMethods.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
+import { rowAfter } from "../runtime/lifecycle.ts"
 import { amended, born, moved, type Outcome } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
 import { booksOf } from "./books.ts"
@@ -164,18 +165,16 @@ const eventsOf = (
 }
 
 /** The subscription after a transition, and the charge that it attempts. */
-const rowAfter = (transition: SubscriptionTransition, facts: Facts) => {
-  const { row: before, decision, to, version } = transition
+const subscriptionAfter = (transition: SubscriptionTransition, facts: Facts) => {
+  const { row: before, decision } = transition
   const bill = paramsOf(decision, "attemptCharge")
   const adopted = paramsOf(decision, "adoptMethod")?.methodId
   const adopts = adopted != null && facts.methods.has(methodKey(before.customer_id, adopted))
   // A copy of its own, to be completed below.
-  const changed: { -readonly [K in keyof SubscriptionRow]: SubscriptionRow[K] } = subscriptions.withSnapshot(
-    before,
-    to,
-    decision.snapshot.context,
+  const changed: { -readonly [K in keyof SubscriptionRow]: SubscriptionRow[K] } = rowAfter(
+    subscriptionLifecycle,
+    transition,
   )
-  changed.version = version
   Object.assign(changed, facts.details.get(before.id))
   if (adopts) changed.payment_method_id = adopted
   const attempt = bill === undefined ? undefined : chargeFor(changed, bill, facts)
@@ -201,7 +200,7 @@ const nudgesBorn = (
 
 /** What a transition leaves behind. `isNew`: it creates the subscription. */
 export const outcomeOf = (transition: SubscriptionTransition, facts: Facts, isNew = false): SubscriptionOutcome => {
-  const { row, attempt } = rowAfter(transition, facts)
+  const { row, attempt } = subscriptionAfter(transition, facts)
   const now = facts.nowOf(row)
   const answered = facts.answered.get(row.id)
   const settled = answered === undefined ? undefined : settledCharge(answered.after, transition, row)

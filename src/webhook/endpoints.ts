@@ -12,7 +12,7 @@ import { deleted } from "../http/response.ts"
 import { newId } from "../ids.ts"
 import { invalid, noSuch, type Problem, problem } from "../problem.ts"
 import { commit } from "../runtime/commit.ts"
-import { advance } from "../runtime/lifecycle.ts"
+import { advance, rowAfter } from "../runtime/lifecycle.ts"
 import { amended, born, moved } from "../runtime/outcome.ts"
 import { DAY_MS, formatInstant } from "../time.ts"
 import type { EndpointCreate, EndpointPatch } from "./api.ts"
@@ -110,10 +110,9 @@ export const moveEndpoint = Effect.fnUntraced(function* (
     yield* commit([amended(endpointLifecycle, before, after)])
     return after
   }
-  const { decision, to, version } = transition
+  const { decision } = transition
   const row: EndpointRow = {
-    ...endpoints.withSnapshot(after, to, decision.snapshot.context),
-    version,
+    ...rowAfter(endpointLifecycle, transition, after),
     given_up_to: hasEffect(decision, "giveUpWaiting") ? yield* newestDelivery : before.given_up_to,
     failures: 0,
     failing_since: null,

@@ -2,7 +2,7 @@
 import { Cause, Effect, Exit } from "effect"
 import { beforeAll, expect, it } from "vitest"
 import { type ChargeRow, chargeLifecycle, charges, newCharge } from "../../src/charge/charge.ts"
-import { rowAfter } from "../../src/collecting/answers.ts"
+import { chargeAfter } from "../../src/collecting/answers.ts"
 import { isLockTimeout } from "../../src/db/held.ts"
 import { withoutAsking } from "../../src/db/pipelining.ts"
 import { type Check, commit, commitAsKnown, isOutdated } from "../../src/runtime/commit.ts"
@@ -82,7 +82,7 @@ const settling = (rows: ReadonlyArray<ChargeRow>) =>
   advance(
     chargeLifecycle,
     rows.map((row) => ({ row, event: { type: "rail.failed", at: NOW, code: "insufficient_funds", message: null } })),
-  ).map((transition) => moved(chargeLifecycle, transition, rowAfter(transition, NOW)))
+  ).map((transition) => moved(chargeLifecycle, transition, chargeAfter(transition, NOW)))
 
 const NOW = Date.UTC(2025, 0, 2)
 
