@@ -15,7 +15,7 @@ import type { SessionRow } from "./checkout.ts"
 import { endedInWords } from "./closing.ts"
 import { type Completed, submitCheckout } from "./submit.ts"
 import { formActions, successUrl } from "./urls.ts"
-import { type Basics, formPage, overPage, type ReadSession, readBasics, readSession, waitingPage } from "./view.ts"
+import { type Basics, formPage, overPage, type ReadSession, readBasics, readSession } from "./view.ts"
 
 /** Reads as the session's own tenant. */
 const reading = <A, E, R>(session: SessionRow, work: Effect.Effect<A, E, R>) =>
@@ -87,7 +87,7 @@ export const checkoutRoutes = payingRoutes({
   setting: ({ setting }) => setting,
   standing: ({ session, setting, paying }) => {
     if (session.status === "completed") return { kind: "over", status: 200 }
-    if (paying !== undefined) return { kind: "under_way", since: paying.created_at }
+    if (paying !== undefined) return { kind: "under_way", charge: paying }
     return session.status === "open" && session.expires_at > setting.now
       ? { kind: "form" }
       : { kind: "over", status: 410 }
@@ -99,7 +99,6 @@ export const checkoutRoutes = payingRoutes({
   underWay: ({ paying, late }) => paying ?? late,
   leadsTo: ({ session }) => formActions(session.success_url),
   form: (basics, state) => made(basics, (read) => formPage(read, state)),
-  waiting: (basics) => Effect.succeed(waitingPage(basics)),
   over: (basics) => made(basics, overPage),
   refusal: (basics) =>
     Effect.map(reading(basics.session, readSession(basics)), ({ session, charge }) => notOpen(session, charge)),

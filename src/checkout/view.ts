@@ -6,11 +6,10 @@ import { charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
 import { ofTenant } from "../db/tenant.ts"
 import { checkoutPage } from "../pages/checkout.ts"
-import { messagePage, pendingPage } from "../pages/says.ts"
+import { messagePage } from "../pages/says.ts"
 import type { MessageView, Offer, Setting } from "../pages/views.ts"
 import { cameAfterAll, day, paidBy, tooLate, verified } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
-import { openPageOf } from "../paying/hosted.ts"
 import { atRest, owedOf, readOwing } from "../paying/owing.ts"
 import { savedMethods, settingOf } from "../paying/setting.ts"
 import { plans } from "../plan/plan.ts"
@@ -122,17 +121,6 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
     form: formOf(path, given, state),
   })
 }
-
-/** The page of a payment whose outcome is not known yet. */
-export const waitingPage = ({ setting, paying, path }: Basics): string =>
-  pendingPage({
-    ...setting,
-    amountKobo: paying!.amount_kobo,
-    method: paying!.payment_method,
-    goOn: openPageOf(paying!),
-    since: paying!.created_at,
-    returnPath: `${path}/return`,
-  })
 
 /** The page of a session that is over. */
 export const overPage = (read: ReadSession): string => {

@@ -19,6 +19,7 @@ export const readPlan = Effect.fnUntraced(function* (token: string) {
       const plan = yield* instalmentPlans.get(tenant, id)
       const customer = yield* customers.get(tenant, plan.customer_id)
       return {
+        token,
         plan,
         customer,
         path: `/save/${encodeURIComponent(token)}`,

@@ -5,7 +5,6 @@ import { dueKobo, isPaidUp, missedKobo, mostKobo, nextOf, payableKobo } from "..
 import type { ChargeRow } from "../charge/charge.ts"
 import { formatKobo } from "../money.ts"
 import { instalmentPaymentPage } from "../pages/instalments.ts"
-import { pendingPage } from "../pages/says.ts"
 import { day } from "../pages/words.ts"
 import { type Declined, lateOf } from "../paying/declines.ts"
 import { type FormState, formOf } from "../paying/form.ts"
@@ -29,7 +28,7 @@ const declineOf = (charge: ChargeRow): Declined | null =>
     : null
 
 /** How a submission ended; a program gets the plan as it is now. */
-const endOf = Effect.fnUntraced(function* ({ path }: ReadPlan, paid: Paid, token: string) {
+const endOf = Effect.fnUntraced(function* ({ path, token }: ReadPlan, paid: Paid) {
   if (paid.kind === "too_late") return paid satisfies Ended
   const page = openPageOf(paid.charge)
   if (paid.kind === "busy" && page === null) return { kind: "busy", since: paid.charge.created_at } satisfies Ended
@@ -94,18 +93,6 @@ const formPage = (read: ReadPlan, state: FormState): string => {
   })
 }
 
-const waitingPage = ({ setting, charge, path }: ReadPlan): string =>
-  pendingPage({
-    ...setting,
-    amountKobo: charge!.amount_kobo,
-    method: charge!.payment_method,
-    goOn: openPageOf(charge!),
-    since: charge!.created_at,
-    returnPath: `${path}/pay/return`,
-  })
-
-const tokenOf = ({ path }: ReadPlan): string => decodeURIComponent(path.slice("/save/".length))
-
 export const instalmentPaymentRoutes = payingRoutes({
   prefix: "/save",
   suffix: "/pay",
@@ -115,7 +102,7 @@ export const instalmentPaymentRoutes = payingRoutes({
   standing: (read) => {
     if (!isSaving(read.plan.state)) return { kind: "over", status: read.plan.status === "cancelled" ? 410 : 200 }
     const charge = underWay(read)
-    return charge === undefined ? { kind: "form" } : { kind: "under_way", since: charge.created_at }
+    return charge === undefined ? { kind: "form" } : { kind: "under_way", charge }
   },
   status: (read) => {
     if (isSaving(read.plan.state)) return underWay(read) === undefined ? "open" : "pending"
@@ -128,12 +115,9 @@ export const instalmentPaymentRoutes = payingRoutes({
   underWay,
   leadsTo: () => [],
   form: (read, state) => Effect.succeed(formPage(read, state)),
-  waiting: (read) => Effect.succeed(waitingPage(read)),
   over: (read) => Effect.succeed(read.plan.status === "cancelled" ? cancelledDocument(read) : completedDocument(read)),
   refusal: ({ plan }) => Effect.succeed(closedBecause(plan)!),
   lastDecline: ({ charge }) => Effect.succeed(charge === undefined ? null : declineOf(charge)),
   submit: (read, submitted) =>
-    Effect.flatMap(submitInstalment(read.plan, submitted, read.setting.hostedBy), (paid) =>
-      endOf(read, paid, tokenOf(read)),
-    ),
+    Effect.flatMap(submitInstalment(read.plan, submitted, read.setting.hostedBy), (paid) => endOf(read, paid)),
 })

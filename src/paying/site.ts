@@ -10,12 +10,13 @@ import { Origin } from "../http/Origin.ts"
 import { page, refusedPage, seeOther, wantsJson } from "../http/page.ts"
 import { type PublicRequest, type PublicResponse, type PublicRoute, publicRoute } from "../http/publicRoutes.ts"
 import type { Json } from "../json.ts"
+import { pendingPage } from "../pages/says.ts"
 import { declined, type Problem, problem } from "../problem.ts"
 import { formatInstant } from "../time.ts"
 import { type Declined, declineInWords } from "./declines.ts"
 import { answer, firstFault, readFields } from "./fields.ts"
 import { declineShown, type FormState, faultsShown, tickedOf } from "./form.ts"
-import { lookInto, originsOf } from "./hosted.ts"
+import { lookInto, openPageOf, originsOf } from "./hosted.ts"
 import type { PaymentSetting } from "./setting.ts"
 import { type Fault, type Fields, readSubmission, type Submission, typedFields } from "./submission.ts"
 
@@ -24,7 +25,7 @@ export type Standing =
   /** It takes a payment, or a payment method. */
   | { readonly kind: "form" }
   /** A payment is under way: it takes no second one. */
-  | { readonly kind: "under_way"; readonly since: number }
+  | { readonly kind: "under_way"; readonly charge: ChargeRow }
   /** It takes nothing any more. `status`: of the response that shows it. */
   | { readonly kind: "over"; readonly status: 200 | 410 }
 
@@ -60,13 +61,12 @@ export interface Site<S, R, R2> {
   readonly asksDetails: (found: S) => boolean
   /** Whether the customer is known, but no e-mail address: rails need one. */
   readonly asksEmail: (found: S) => boolean
-  /** The payment that is under way, if one is. */
+  /** The payment that is under way, if one is, also where the page is over by now. */
   readonly underWay: (found: S) => ChargeRow | undefined
   /** Where its form may end by a redirect, besides here. */
   readonly leadsTo: (found: S) => ReadonlyArray<string>
-  /** The documents of each standing. */
+  /** The documents: of the form, and of what is over. */
   readonly form: (found: S, state: FormState, search: URLSearchParams) => Work<string, R>
-  readonly waiting: (found: S) => Work<string, R>
   readonly over: (found: S) => Work<string, R>
   /** Why a page that is over takes nothing. */
   readonly refusal: (found: S) => Work<Problem, R>
@@ -77,8 +77,6 @@ export interface Site<S, R, R2> {
 
 /** What it takes to have a rail asked about a payment on its own page, and to say where the buyer goes on. */
 type Looking = Origin | Effect.Services<ReturnType<typeof lookInto>> | Effect.Services<ReturnType<typeof originsOf>>
-
-const NOTHING = new URLSearchParams()
 
 const underWay = (since: number): Problem =>
   problem("charge_in_progress", `A payment has been under way since ${formatInstant(since)}: wait for its outcome.`)
@@ -94,18 +92,29 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
   const pathOf = ({ parts: [token] }: PublicRequest): string => `${prefix}/${encodeURIComponent(token!)}${suffix}`
   const find = ({ parts: [token] }: PublicRequest) => site.find(token!)
 
+  /** The page of a payment whose outcome is not known yet. */
+  const waitingPage = (request: PublicRequest, setting: PaymentSetting, charge: ChargeRow): string =>
+    pendingPage({
+      ...setting,
+      amountKobo: charge.amount_kobo,
+      method: charge.payment_method,
+      goOn: openPageOf(charge),
+      since: charge.created_at,
+      returnPath: `${pathOf(request)}/return`,
+    })
+
   /** The page as it stands; `state` is of its form, `status` of the response where that is no plain one. */
-  const shown = Effect.fnUntraced(function* (found: S, state: FormState = {}, status = 200, search = NOTHING) {
+  const shown = Effect.fnUntraced(function* (request: PublicRequest, found: S, state: FormState = {}, status = 200) {
     const standing = site.standing(found)
+    const setting = site.setting(found)
     if (standing.kind === "over") return page(status === 200 ? standing.status : status, yield* site.over(found))
-    if (standing.kind === "under_way") return page(status, yield* site.waiting(found))
-    const { refusal, hostedBy } = site.setting(found)
+    if (standing.kind === "under_way") return page(status, waitingPage(request, setting, standing.charge))
+    const { refusal, hostedBy } = setting
     const leadsTo = [...site.leadsTo(found), ...(hostedBy === null ? [] : yield* originsOf(hostedBy))]
-    return refusal === null ? page(status, yield* site.form(found, state, search), leadsTo) : yield* refusal
+    return refusal === null ? page(status, yield* site.form(found, state, request.search), leadsTo) : yield* refusal
   })
 
-  const show = (request: PublicRequest) =>
-    Effect.flatMap(find(request), (found) => shown(found, {}, 200, request.search))
+  const show = (request: PublicRequest) => Effect.flatMap(find(request), (found) => shown(request, found))
 
   /** The page that a buyer comes back to, or that looks by itself how things stand: a rail that has not said it is asked. */
   const comeBack = Effect.fnUntraced(function* (request: PublicRequest) {
@@ -120,7 +129,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     }
     if (goesTo !== null) return seeOther(goesTo)
     const last = site.standing(found).kind === "form" ? yield* site.lastDecline(found) : null
-    return yield* shown(found, last === null ? {} : { refusal: declineInWords(last) })
+    return yield* shown(request, found, last === null ? {} : { refusal: declineInWords(last) })
   })
 
   /** What is wrong with a submission; where the page takes none, that it does not. */
@@ -132,12 +141,13 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
   ) {
     const standing = site.standing(found)
     const json = wantsJson(request.headers)
-    if (standing.kind === "over") return json ? yield* yield* site.refusal(found) : yield* shown(found, {}, 422)
+    if (standing.kind === "over")
+      return json ? yield* yield* site.refusal(found) : yield* shown(request, found, {}, 422)
     if (standing.kind === "under_way")
-      return json ? yield* underWay(standing.since) : seeOther(`${pathOf(request)}/return`)
+      return json ? yield* underWay(standing.charge.created_at) : seeOther(`${pathOf(request)}/return`)
     if (json) return yield* firstFault(faults, fields)
     const code = fields.otp === undefined ? tickedOf(fields) : { asksOtp: true, chosen: fields.payment_method ?? "" }
-    return yield* shown(found, { ...faultsShown(faults), ...code, typed: typedFields(fields) }, 400)
+    return yield* shown(request, found, { ...faultsShown(faults), ...code, typed: typedFields(fields) }, 400)
   })
 
   /** What a program is told of how its submission ended. */
@@ -164,8 +174,13 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     if (ended.kind === "done") return seeOther(ended.goesTo)
     if (ended.kind === "busy") return seeOther(`${pathOf(request)}/return`)
     const now = yield* find(request)
-    if (ended.kind === "too_late") return yield* shown(now, {}, 422)
-    return yield* shown(now, { ...tickedOf(fields), ...declineShown(ended, methodId), typed: typedFields(fields) }, 402)
+    if (ended.kind === "too_late") return yield* shown(request, now, {}, 422)
+    return yield* shown(
+      request,
+      now,
+      { ...tickedOf(fields), ...declineShown(ended, methodId), typed: typedFields(fields) },
+      402,
+    )
   })
 
   /** The form again, where a refusal is one that the buyer can mend in it. */
@@ -177,7 +192,9 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
   ) {
     const typed = typedFields(fields)
     const again = (state: FormState) =>
-      Effect.flatMap(find(request), (now) => shown(now, { ...tickedOf(fields), ...state, typed }, refusal.status))
+      Effect.flatMap(find(request), (now) =>
+        shown(request, now, { ...tickedOf(fields), ...state, typed }, refusal.status),
+      )
     if (refusal.code === "card_declined") {
       const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: 0 }
       return yield* again(declineShown({ code: refusal.failureCode ?? "", ...nothing }, methodId))

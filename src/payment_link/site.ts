@@ -10,7 +10,7 @@ import { problem } from "../problem.ts"
 import { findLink, type ReadLink, readLink } from "./read.ts"
 import type { Standing } from "./standing.ts"
 import { cameTooLate, closedBecause, type Intent, type Paid, submitPayment, sumOf } from "./submit.ts"
-import { closedPage, formPage, waitingPage } from "./view.ts"
+import { closedPage, formPage } from "./view.ts"
 
 /** Reads what the pages of a link show, as its tenant. */
 const find = Effect.fnUntraced(function* (token: string) {
@@ -113,7 +113,7 @@ export const paymentLinkRoutes = payingRoutes({
   find,
   setting: ({ setting }) => setting,
   standing: ({ standing, latest }) => {
-    if (standing.kind === "under_way") return { kind: "under_way", since: latest!.created_at }
+    if (standing.kind === "under_way") return { kind: "under_way", charge: latest! }
     if (standing.kind === "used") return { kind: "over", status: 200 }
     return standing.kind === "cancelled" || standing.kind === "expired"
       ? { kind: "over", status: 410 }
@@ -126,7 +126,6 @@ export const paymentLinkRoutes = payingRoutes({
   underWay: ({ standing, latest }) => (standing.kind === "under_way" ? latest : undefined),
   leadsTo: () => [],
   form: (found, state, search) => Effect.succeed(formPage(found, found.path, state, search.has(SAVED))),
-  waiting: (found) => Effect.succeed(waitingPage(found, found.path)),
   over: (found) => Effect.succeed(closedPage(found)),
   refusal: ({ standing }) => Effect.succeed(problem("payment_link_closed", closedBecause(standing)!)),
   // Of bills that were paid in another way since, nothing is said any more.

@@ -2,11 +2,10 @@
 import type { ChargeRow } from "../charge/charge.ts"
 import { formatKobo } from "../money.ts"
 import { paymentLinkPage } from "../pages/paymentLink.ts"
-import { messagePage, pendingPage } from "../pages/says.ts"
+import { messagePage } from "../pages/says.ts"
 import type { MessageView, Saves } from "../pages/views.ts"
 import { day, paidBy, tooLate } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
-import { openPageOf } from "../paying/hosted.ts"
 import { atRest, owedOf } from "../paying/owing.ts"
 import { becomesDefaultBySaving } from "./defaults.ts"
 import type { ReadLink } from "./read.ts"
@@ -65,17 +64,6 @@ export const formPage = (read: ReadLink, path: string, state: FormState, saved: 
     form: formOf(path, given, state),
   })
 }
-
-/** The page of a payment whose outcome is not known yet. */
-export const waitingPage = ({ setting, latest }: ReadLink, path: string): string =>
-  pendingPage({
-    ...setting,
-    amountKobo: latest!.amount_kobo,
-    method: latest!.payment_method,
-    goOn: openPageOf(latest!),
-    since: latest!.created_at,
-    returnPath: `${path}/return`,
-  })
 
 type Over = Extract<Standing, { readonly kind: "used" | "cancelled" | "expired" }>
 
