@@ -15,7 +15,6 @@ export const aboutCharge = (charge: ChargeRow, day: number): About => ({
   customerId: charge.customer_id,
   subscriptionId: charge.subscription_id,
   chargeId: charge.id,
-  planId: null,
   billNo: charge.bill_no,
   testClockId: charge.test_clock_id,
   day,

@@ -59,10 +59,7 @@ const entries = (
     account_id: before.account_id,
     livemode: before.livemode,
     customerId,
-    subscriptionId: null,
     chargeId: charge?.id ?? null,
-    planId: null,
-    billNo: null,
     testClockId: before.test_clock_id,
     day: dayOf(event.at),
   }

@@ -43,12 +43,6 @@ const entriesFor = (
 ): ReadonlyArray<NewEntry> => {
   const about = {
     ...OWN_BOOKS,
-    customerId: null,
-    subscriptionId: null,
-    chargeId: null,
-    planId: null,
-    billNo: null,
-    testClockId: null,
     day: dayOf(at),
   }
   const facts = { amountKobo: row.total_kobo, merchant: row.account_id, vatKobo: row.vat_kobo }

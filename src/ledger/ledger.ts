@@ -13,16 +13,16 @@ import type { ExportedLine } from "./export.ts"
 import { type EntryEvent, type FactsOf, linesOf, type PostingLine } from "./postings.ts"
 import { formatDay } from "./schedule.ts"
 
-/** What an entry is about. */
+/** What an entry is about; what is left out is nothing of it. */
 export interface About extends Tenant {
-  readonly customerId: string | null
-  readonly subscriptionId: string | null
-  readonly chargeId: string | null
+  readonly customerId?: string | null
+  readonly subscriptionId?: string | null
+  readonly chargeId?: string | null
   /** The plan that it sells, or whose revenue it is. */
-  readonly planId: string | null
+  readonly planId?: string | null
   /** The subscription's bill. */
-  readonly billNo: number | null
-  readonly testClockId: string | null
+  readonly billNo?: number | null
+  readonly testClockId?: string | null
   /** Since the epoch, in the customer's clock. */
   readonly day: number
 }
@@ -99,12 +99,12 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
     id: entry.id,
     event: entry.event,
     idempotency_key: entry.idempotencyKey,
-    customer_id: entry.customerId,
-    subscription_id: entry.subscriptionId,
-    charge_id: entry.chargeId,
-    plan_id: entry.planId,
-    bill_no: entry.billNo,
-    test_clock_id: entry.testClockId,
+    customer_id: entry.customerId ?? null,
+    subscription_id: entry.subscriptionId ?? null,
+    charge_id: entry.chargeId ?? null,
+    plan_id: entry.planId ?? null,
+    bill_no: entry.billNo ?? null,
+    test_clock_id: entry.testClockId ?? null,
     occurred_on: entry.occurred_on,
     line_count: entry.lines.length,
     reverses: entry.reverses,

@@ -74,11 +74,7 @@ const entryOf = (book: Book, { plan_id, day, kobo }: Part): ReadonlyArray<NewEnt
   const about = {
     account_id: book.account_id,
     livemode: book.livemode,
-    customerId: null,
-    subscriptionId: null,
-    chargeId: null,
     planId: plan_id,
-    billNo: null,
     testClockId: clockOf(book),
     day,
   }

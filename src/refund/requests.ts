@@ -89,11 +89,7 @@ const entriesFor = (refund: RefundRow, at: number): ReadonlyArray<NewEntry> => {
     account_id: refund.account_id,
     livemode: refund.livemode,
     customerId: refund.customer_id,
-    subscriptionId: null,
     chargeId: refund.charge_id,
-    planId: null,
-    billNo: null,
-    testClockId: null,
     day: dayOf(at),
   }
   const money = { amountKobo: refund.amount_kobo, rail: refund.rail, customerId: refund.customer_id }
