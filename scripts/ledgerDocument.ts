@@ -1,5 +1,5 @@
 /** The generated parts of docs/ledger.md: what they are, from the document as it stands and an installation without books. */
-import { Effect, Redacted } from "effect"
+import { Effect, Redacted, Struct } from "effect"
 import { SqlClient } from "effect/sql"
 import pg from "pg"
 import { poolLayer } from "../src/db/database.ts"
@@ -73,11 +73,7 @@ const table = (names: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<s
 const postings = (): string =>
   table(
     ["entry", "what happened", "in the books"],
-    (Object.keys(POSTINGS) as ReadonlyArray<EntryEvent>).map((event) => [
-      `\`${event}\``,
-      POSTINGS[event].meaning,
-      example(event),
-    ]),
+    Struct.keys(POSTINGS).map((event) => [`\`${event}\``, POSTINGS[event].meaning, example(event)]),
   )
 
 /** psql's way of showing an answer. */

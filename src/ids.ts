@@ -1,5 +1,6 @@
 /** Identifiers: `prefix_` + a UUIDv7 in 26 lower-case Crockford base32 characters (decision B1). */
 import { randomFillSync } from "node:crypto"
+import { Struct } from "effect"
 
 export const PREFIXES = {
   account: "acct",
@@ -206,4 +207,4 @@ export const isId = (kind: IdKind, text: string): boolean => text.startsWith(`${
 /** What kind of object an ID of ours would be the ID of. */
 export const kindOf = (id: string): IdKind | undefined =>
   // Object.keys forgets which names a constant has.
-  (Object.keys(PREFIXES) as ReadonlyArray<IdKind>).find((kind) => isId(kind, id))
+  Struct.keys(PREFIXES).find((kind) => isId(kind, id))

@@ -23,9 +23,9 @@ const read = (path: string): Effect.Effect<string, BadUsage> =>
       const chunks: Array<Buffer> = []
       let size = 0
       for await (const chunk of path === STANDARD_INPUT ? process.stdin : createReadStream(path)) {
-        size += (chunk as Buffer).length
+        size += chunk.length
         if (size > MAX_BYTES) throw tooLarge
-        chunks.push(chunk as Buffer)
+        chunks.push(chunk)
       }
       return Buffer.concat(chunks).toString("utf8")
     },

@@ -1,5 +1,5 @@
 /** `ledger …`: the books: checked, closed, settled, explained, and for other programs. */
-import { Clock, Effect, Stream } from "effect"
+import { Clock, Effect, Stream, Struct } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { findBooksOwner } from "../account/accounts.ts"
 import { LEDGER_ACCOUNTS } from "../ledger/chart.ts"
@@ -54,7 +54,7 @@ const exportBooks = Command.make(
   "export",
   {
     account: accountOption.pipe(Flag.withDefault(undefined)),
-    format: oneOf("format", Object.keys(FORMATS) as ReadonlyArray<FormatName>),
+    format: oneOf("format", Struct.keys(FORMATS)),
     month: month("month").pipe(Flag.withDefault(undefined)),
     mode: oneOf("mode", MODES).pipe(Flag.withDefault(undefined)),
     cells: cellsOption,
@@ -135,7 +135,7 @@ const explain = Command.make(
   "why",
   {
     account: accountArgument,
-    code: oneOfArgument("code", Object.keys(LEDGER_ACCOUNTS) as ReadonlyArray<keyof typeof LEDGER_ACCOUNTS>, "CODE"),
+    code: oneOfArgument("code", Struct.keys(LEDGER_ACCOUNTS), "CODE"),
     customer: text("customer", "C").pipe(Flag.withDefault(undefined)),
     at: day("at").pipe(Flag.withDefault(undefined)),
   },

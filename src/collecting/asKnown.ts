@@ -5,7 +5,7 @@
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import { isDeadlock } from "../db/deadlock.ts"
-import { isLockTimeout } from "../db/held.ts"
+import { isLockTimeout, PATIENCE_MS } from "../db/held.ts"
 import { withoutAsking } from "../db/pipelining.ts"
 import { type Check, commitAsKnown, isOutdated } from "../runtime/commit.ts"
 import type { ActorRow } from "../runtime/lifecycle.ts"
@@ -42,9 +42,6 @@ const knownOf = (owners: ReadonlyArray<ChargeOwner>, answers: ReadonlyArray<Answ
   }
   return owned < rows.length ? undefined : { standing: { rows, owners: standing }, checks, actors }
 }
-
-/** For how long rows that somebody else holds are waited for, where it is not said: whoever changes the plans waits along. */
-const PATIENCE_MS = 500
 
 /**
  * Applies answers by what is known of their charges; fails where somebody else holds what it needs for longer than `waitsMs`. Returns what was

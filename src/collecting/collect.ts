@@ -8,7 +8,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import type { chargeMachine } from "../../machines/charge.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
 import { movesElsewhere, standingAt } from "../clock/clocks.ts"
-import { isLockTimeout, MayWait } from "../db/held.ts"
+import { isLockTimeout, MayWait, PATIENCE_MS } from "../db/held.ts"
 import { staysHere } from "../db/tenant.ts"
 import { releasing, takeDropped } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
@@ -33,8 +33,7 @@ export type Codes = ReadonlyMap<string, string>
 
 export const NO_CODES: Codes = new Map()
 
-/** For how long what somebody else holds is waited for where others would wait along with it; and once that was in vain. */
-const PATIENCE_MS = 500
+/** For how long what somebody else holds is waited for once that was in vain. */
 const LAST_PATIENCE_MS = 10
 
 /** For how long who asks for charges waits for those that somebody is settling already, and how often it looks. */

@@ -24,10 +24,9 @@ export const MayWait = Context.Reference<boolean>("billing/db/MayWait", { defaul
 export const limitWaiting = (waitsMs: number) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sent(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`))
 
-const WORKERS_PATIENCE_MS = 500
+/** For how long what somebody else holds is waited for where others wait along. */
+export const PATIENCE_MS = 500
 
-/** A transaction of a worker, which is everybody's: what somebody holds for longer than half a second is left for later. */
+/** A transaction of a worker, which is everybody's: what somebody holds for longer is left for later. */
 export const patiently = <A, E, R>(work: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    sql.withTransaction(Effect.andThen(limitWaiting(WORKERS_PATIENCE_MS), work)),
-  )
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(Effect.andThen(limitWaiting(PATIENCE_MS), work)))

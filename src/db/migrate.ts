@@ -5,9 +5,9 @@ import { join } from "node:path"
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConfigProblem } from "../config/Config.ts"
+import { isLockTimeout, limitWaiting } from "./held.ts"
 import { LOCKS } from "./locks.ts"
 import { checkRoles } from "./roles.ts"
-import { sqlStateOf } from "./sqlState.ts"
 import { forWholeTables } from "./wholeTables.ts"
 
 const FOLDER = join(import.meta.dirname, "../../migrations")
@@ -15,7 +15,6 @@ const MIN_SERVER_VERSION = 150_000
 /** How long a migration waits for a table that others use, who all wait behind it: then it makes room for them, and tries again, until they have ended. */
 const LOCK_WAIT_MS = 2_000
 const PAUSE_MS = 1_000
-const LOCK_NOT_AVAILABLE = "55P03"
 
 interface Migration {
   readonly name: string
@@ -63,17 +62,15 @@ const applyNext = Effect.fnUntraced(function* (files: ReadonlyArray<Migration>, 
     })
   const next = files.find(({ name }) => !applied.has(name) && (last === undefined || name <= last))
   if (next === undefined) return undefined
-  yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_WAIT_MS)}, true)`
+  yield* limitWaiting(LOCK_WAIT_MS)
   // One statement to the protocol; the server runs the file's statements one by one.
   yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${next.text}$file$; END $migration$`).unprepared
   yield* sql`INSERT INTO schema_migration (name, checksum) VALUES (${next.name}, ${next.checksum})`
   return next.name
 })
 
-const isHeldUp = (error: unknown): boolean => sqlStateOf(error) === LOCK_NOT_AVAILABLE
-
 const tellHeldUp = (error: unknown) =>
-  isHeldUp(error)
+  isLockTimeout(error)
     ? Effect.logWarning("a migration needs a table that a longer transaction uses: it tries again until that has ended")
     : Effect.void
 
@@ -90,7 +87,7 @@ export const migrateThrough = Effect.fn("migrate")(function* (last: string | und
   const done: Array<string> = []
   for (;;) {
     const name = yield* Effect.retry(Effect.tapError(sql.withTransaction(applyNext(files, last)), tellHeldUp), {
-      while: isHeldUp,
+      while: isLockTimeout,
       schedule: Schedule.spaced(PAUSE_MS),
     })
     if (name === undefined) return done

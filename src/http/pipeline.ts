@@ -235,7 +235,7 @@ export const createPipeline = <R>(
     const { key, livemode } = yield* authenticate(call, place, transport, limits)
     const match = yield* findRoute(call, place, routes)
     yield* authorize(call, match.endpoint.declaration, key, expanders)
-    return { match, asker: key as Asker, tenant: tenantOf(key, match.params, livemode) }
+    return { match, asker: key, tenant: tenantOf(key, match.params, livemode) }
   })
 
   return Effect.fnUntraced(function* (call: Call) {

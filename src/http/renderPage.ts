@@ -31,7 +31,7 @@ export const renderPage = Effect.fnUntraced(function* <E, R>(
       texts.push(text)
     }
   }
-  const last = (backwards ? objects[0] : objects[texts.length - 1]) as Json | undefined
+  const last = backwards ? objects[0] : objects[texts.length - 1]
   const has_more = hasMore || full
   const next_cursor = has_more && last !== undefined ? cursorOf(last) : null
   return listSuccess(backwards ? texts.reverse() : texts, { has_more, next_cursor, limit })

@@ -38,10 +38,13 @@ export interface Run<R> {
   readonly expanders: Expanders
 }
 
+/** Of whichever endpoint. */
+type AsTenant = Pick<Run<never>, "asker" | "request">
+
 type Returned = Json | Page<Json>
 
 /** What an administrator does is about the account as a whole, which is kept with its live data. */
-const tenantInDatabase = ({ asker, request: { account_id, livemode } }: Run<never>): Tenant =>
+const tenantInDatabase = ({ asker, request: { account_id, livemode } }: AsTenant): Tenant =>
   asker.kind === "administrator" ? { account_id, livemode: true } : { account_id, livemode }
 
 /** What the handler returned, as the response has it. */
@@ -98,13 +101,13 @@ export const replay = Effect.fnUntraced(function* (
 
 /** Runs one transaction as the tenant. */
 const writing = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
-  Effect.flatMap(TenantDatabase, (database) => database.writing(tenantInDatabase(run as Run<never>), work))
+  Effect.flatMap(TenantDatabase, (database) => database.writing(tenantInDatabase(run), work))
 
 const reading = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
-  Effect.flatMap(TenantDatabase, (database) => database.reading(tenantInDatabase(run as Run<never>), work))
+  Effect.flatMap(TenantDatabase, (database) => database.reading(tenantInDatabase(run), work))
 
 /** Counts live writes of one tenant; for each the headers that say so, in their order. */
-const count = Effect.fnUntraced(function* (runs: ReadonlyArray<Pick<Run<never>, "asker" | "request">>) {
+const count = Effect.fnUntraced(function* (runs: ReadonlyArray<AsTenant>) {
   const [first] = runs
   if (first === undefined || !first.request.livemode || first.asker.kind !== "account")
     return runs.map((): Headers => ({}))
@@ -162,7 +165,7 @@ const finishAll = Effect.fnUntraced(function* <R, A, B, R2>(
     return Exit.isSuccess(exit) ? [{ run, done: exit.value }] : []
   })
   const finished = yield* Effect.forEach(succeeded, ({ run, done }) => finish(run, done), IN_ONE_GO)
-  const headers = yield* count(succeeded.map(({ run }) => run as Run<never>))
+  const headers = yield* count(succeeded.map(({ run }) => run))
   let place = 0
   return decided.map(Exit.map((): Counted<B> => ({ ...finished[place]!, headers: headers[place++]! })))
 })
@@ -194,7 +197,7 @@ const begin = <R>(run: Run<R>, handler: Kind<R, "staged">) => {
   if ("beginAll" in handler) return withOthers(run, handler.needed(run.request), beginAll(handler))
   const work = Effect.gen(function* () {
     const begun = yield* note(run, yield* handler.begin(run.request))
-    const [headers] = yield* count([run as Run<never>])
+    const [headers] = yield* count([run])
     return { ...begun, headers: headers! }
   })
   return writing(run, work)

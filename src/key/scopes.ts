@@ -1,4 +1,5 @@
 /** What restricted keys can be allowed (decision J2): one table for the check, its message and the documents. */
+import { Struct } from "effect"
 
 export const SCOPES = {
   plans: "plans",
@@ -16,7 +17,7 @@ export type Scope = keyof typeof SCOPES
 export type Level = "read" | "write"
 export type Scopes = Readonly<Partial<Record<Scope, Level>>>
 
-export const SCOPE_NAMES = Object.keys(SCOPES) as ReadonlyArray<Scope>
+export const SCOPE_NAMES = Struct.keys(SCOPES)
 
 /** What a key can be given of a scope. */
 export const levelsOf = (scope: Scope) =>

@@ -4,7 +4,7 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { isLockTimeout } from "../db/held.ts"
+import { isLockTimeout, limitWaiting } from "../db/held.ts"
 import { LOCKS } from "../db/locks.ts"
 import { readMoving } from "../db/moving.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
@@ -52,7 +52,7 @@ const alone = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const held = Effect.gen(function* () {
-      yield* sql`SELECT set_config('lock_timeout', ${`${WAIT_MS}ms`}, true)`
+      yield* limitWaiting(WAIT_MS)
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 0)`
       return yield* work
     })

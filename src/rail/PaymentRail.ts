@@ -2,7 +2,7 @@
  * The port to payment rails. A rail is given charges whose rows are committed, and says of each what it knows; anything
  * that it cannot say for certain is `unsettled`, and the rail is asked again by reference (decision F1).
  */
-import { Context, type Effect } from "effect"
+import { Context, type Effect, Struct } from "effect"
 
 export const PAYMENT_METHOD_TYPES = ["card", "bank_account", "ussd"] as const
 export type PaymentMethodType = (typeof PAYMENT_METHOD_TYPES)[number]
@@ -88,7 +88,7 @@ export const RETRYABLE = {
 
 export type FailureCode = keyof typeof RETRYABLE
 
-export const FAILURE_CODES = Object.keys(RETRYABLE) as ReadonlyArray<FailureCode>
+export const FAILURE_CODES = Struct.keys(RETRYABLE)
 
 /** Whether the automatic schedule tries again after this failure; after one that nobody knows it does not. */
 export const isRetryable = (code: string | null): boolean =>

@@ -131,7 +131,7 @@ const takeBehind = Effect.fnUntraced(function* ({ rail, kinds, after, limit, per
   )
   const last = taken.toSorted((a, b) => a.turn - b.turn).at(-1)
   const goOn = last === undefined ? (seen.accounts === MAX_ACCOUNTS ? seen.last : undefined) : last.account_id
-  return { taken: taken as ReadonlyArray<TakenCall>, goOn }
+  return { taken, goOn }
 })
 
 /** Takes the next calls to a rail, and begins with the first account again behind the last one. */
