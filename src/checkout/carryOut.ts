@@ -29,7 +29,6 @@ import type { OutsideRail } from "../rail/Rail.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { born } from "../runtime/outcome.ts"
-import { hashOf } from "../secret/linkTokens.ts"
 import { newSubscription } from "../subscription/create.ts"
 import { outcomesOf } from "../subscription/move.ts"
 import {
@@ -180,7 +179,7 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
     customer_id: customer.id,
     customer_is_new: session.customer_is_new || known === undefined,
     payment_method_id: methodId,
-    submission: submitted.submission === null ? null : hashOf(submitted.submission),
+    submission: submitted.number,
     ...(subscription === undefined ? {} : { subscription_id: subscription.id }),
   }
   return { ...locked, customer, newMethod, verifiedBy, made, subscription, notes }

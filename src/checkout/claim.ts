@@ -11,7 +11,6 @@ import { IN_ONE_GO } from "../db/pipelining.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { noSuch, type Problem } from "../problem.ts"
-import { hashOf } from "../secret/linkTokens.ts"
 import { findBillable } from "../subscription/methodUsers.ts"
 import { subscriptions } from "../subscription/subscription.ts"
 import { type Carried, type Claim, carryOut, type Locked } from "./carryOut.ts"
@@ -33,15 +32,12 @@ export type Begun =
 export const buyerOf = ({ customer_id, id }: SessionRow): string => customer_id ?? id
 
 /** What numbers the form that was submitted, as it is kept. */
-const numberOf = ({ submitted: { submission } }: Claim): string | null =>
-  submission === null ? null : hashOf(submission)
-
 const NUMBERED = { ...REF_COLUMNS, number: "text" } as const
 
 /** The payments of forms that may have been submitted before the last one of their session: a form that is sent twice gets one outcome. */
 const findEarlier = Effect.fnUntraced(function* (claims: ReadonlyArray<Claim>) {
   const asked = claims.flatMap((claim) => {
-    const number = numberOf(claim)
+    const { number } = claim.submitted
     return number === null || claim.found.charge_id === null ? [] : [{ ...refOf(claim.found), number }]
   })
   if (asked.length === 0) return () => undefined
@@ -54,7 +50,7 @@ const findEarlier = Effect.fnUntraced(function* (claims: ReadonlyArray<Claim>) {
       ORDER BY id LIMIT 1
     ) c`
   return (claim: Claim): string | undefined =>
-    rows.find(({ session_id, number }) => session_id === claim.found.id && number === numberOf(claim))?.charge_id
+    rows.find(({ session_id, number }) => session_id === claim.found.id && number === claim.submitted.number)?.charge_id
 })
 
 /** Locks what claims are about; for each what is found, or `lock_timeout` where somebody holds what is not to be waited for. */
@@ -107,7 +103,7 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
 /** How a session stands, where that leaves nothing to carry out; `earlierId`: the payment that this form was submitted for before. */
 const standingOf = ({ claim, session, siblings, now }: Locked, earlierId: string | undefined): Begun | undefined => {
   if (session.customer_id !== claim.found.customer_id) return { kind: "once_more" }
-  const number = numberOf(claim)
+  const { number } = claim.submitted
   const again = number !== null && session.submission === number
   if (session.status !== "open" || session.expires_at <= now) return { kind: "over", again }
   const paying = [session, ...siblings(session)].find(({ state }) => state === "open.paying")

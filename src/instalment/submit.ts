@@ -27,7 +27,6 @@ import { invalid, type Problem, problem } from "../problem.ts"
 import { Runner } from "../process/Runner.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { born } from "../runtime/outcome.ts"
-import { hashOf } from "../secret/linkTokens.ts"
 import { DAY_MS, sameForAll } from "../time.ts"
 import { moveAll } from "./move.ts"
 import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
@@ -148,13 +147,12 @@ interface Claimed {
   readonly customer: CustomerRow
   readonly submitted: Submission
   /** The hash of what numbers the form. */
-  readonly number: string | null
   readonly hostedBy: OutsideRail | null
   readonly now: number
 }
 
 /** Commits a payment of a plan that is free, to be attempted after. */
-const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, number, hostedBy, now }: Claimed) {
+const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, hostedBy, now }: Claimed) {
   const amountKobo = yield* amountOf(plan, submitted.amountKobo)
   yield* checkCode(submitted, amountKobo)
   const { failed, attempt } = yield* readAttempts(plan, now)
@@ -178,7 +176,7 @@ const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, number, 
     payment_method_named: methodId !== null,
     retry_of: null,
     page_id: plan.id,
-    submission: number,
+    submission: submitted.number,
     sent_at: now,
     runner,
     description: plan.product_name,
@@ -204,8 +202,7 @@ const begin = Effect.fnUntraced(function* (
   const now = yield* standingTime(found, found.test_clock_id)
   const customer = yield* customers.lockOne(found, found.customer_id, "NO KEY UPDATE")
   const plan = yield* instalmentPlans.lockOne(found, found.id)
-  const number = submitted.submission === null ? null : hashOf(submitted.submission)
-  const same = yield* findSame(plan, number)
+  const same = yield* findSame(plan, submitted.number)
   if (same !== undefined) return { kind: "again", chargeId: same } satisfies Begun
   const closed = closedBecause(plan)
   if (closed !== undefined) return { kind: "too_late", refusal: closed } satisfies Begun
@@ -214,7 +211,7 @@ const begin = Effect.fnUntraced(function* (
   const wasPaid = plan.charge_settled_at !== null && plan.charge_settled_at >= arrivedAt
   const seenKobo = submitted.seenKobo ?? depositedKobo(found)
   if (wasPaid || seenKobo !== depositedKobo(plan)) return yield* movedOn(plan)
-  return yield* claim({ plan, customer, submitted, number, hostedBy, now })
+  return yield* claim({ plan, customer, submitted, hostedBy, now })
 })
 
 /** Submits the payment page of a plan; returns how that ended, as far as it is known. */

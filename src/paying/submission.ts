@@ -9,6 +9,7 @@ import type { Json } from "../json.ts"
 import { FORM_FIELDS, type FormField, type TypedDetails } from "../pages/views.ts"
 import { type Problem, problem } from "../problem.ts"
 import { TEST_CARDS } from "../rail/simulator/methods.ts"
+import { hashOf } from "../secret/linkTokens.ts"
 
 const FIELDS = [...FORM_FIELDS, "submission", "seen"] as const
 type Field = (typeof FIELDS)[number]
@@ -38,8 +39,8 @@ export interface Submission {
   readonly code: string | null
   /** Whether a test method may be meant. */
   readonly simulated: boolean
-  /** What numbers the form. */
-  readonly submission: string | null
+  /** The hash of what numbers the form, by which it is known when it is sent again. */
+  readonly number: string | null
   /** What the buyer was shown to pay, or chose to (kobo). */
   readonly amountKobo: number | null
   /** How far things had come when the form was made: what had been paid (kobo), of pages that are paid on more than once. */
@@ -262,7 +263,7 @@ export const readSubmission = (
     email: needsEmail && !asksDetails ? (mail as string) : null,
     code: code as string | null,
     simulated: asked.simulated,
-    submission: fields.submission ?? null,
+    number: fields.submission === undefined ? null : hashOf(fields.submission),
     amountKobo: amountKobo as number | null,
     // Only a form of ours has it.
     seenKobo: fields.seen !== undefined && digits(fields.seen) ? Number(fields.seen) : null,

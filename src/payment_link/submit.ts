@@ -19,7 +19,6 @@ import { pageWaitingLimit, paymentInWords, waitForCharge } from "../paying/settl
 import type { Submission } from "../paying/submission.ts"
 import { type Problem, problem } from "../problem.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
-import { hashOf } from "../secret/linkTokens.ts"
 import { move } from "../subscription/move.ts"
 import type { Page } from "../subscription/outcome.ts"
 import type { SubscriptionRow } from "../subscription/subscription.ts"
@@ -90,8 +89,6 @@ const paidOtherwise = Effect.fnUntraced(function* (its: ReadonlyArray<Subscripti
 })
 
 /** What is kept of what numbers the form. */
-const numberOf = ({ submission }: Submission): string | null => (submission === null ? null : hashOf(submission))
-
 interface Claimed {
   readonly nudge: NudgeRow
   readonly customer: CustomerRow
@@ -110,7 +107,7 @@ const payOwing = Effect.fnUntraced(function* (
   if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
   const methodId = yield* methodOf(customer, submitted, now)
   yield* withEmail(customer, submitted.email)
-  const page: Page = { id: nudge.id, hostedBy: methodId === null ? hostedBy : null, submission: numberOf(submitted) }
+  const page: Page = { id: nudge.id, hostedBy: methodId === null ? hostedBy : null, submission: submitted.number }
   // On the rail's page one bill is paid; the others are, with what it saves, once it is (owner.ts).
   const paying = page.hostedBy === null ? owing : owing.slice(0, 1)
   const commands = paying.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
@@ -133,7 +130,7 @@ const save = Effect.fnUntraced(function* (
   if (methodId === null && hostedBy !== null) {
     if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
     const told = yield* withEmail(customer, submitted.email)
-    const verified = { customer: told, rail: hostedBy, pageId: nudge.id, submission: numberOf(submitted), now }
+    const verified = { customer: told, rail: hostedBy, pageId: nudge.id, submission: submitted.number, now }
     return { kind: "begun", payments: [yield* verify(verified)], others: [], now } satisfies Begun
   }
   const own = nudge.subscription_id === null ? undefined : its[0]
@@ -152,7 +149,7 @@ const begin = Effect.fnUntraced(function* (
   const owing = yield* lockOwing(customer, nudge.subscription_id === null ? [] : [nudge.subscription_id])
   const its = nudge.subscription_id === null ? owing : owing.filter(({ id }) => id === nudge.subscription_id)
   const tries = yield* readTries(nudge)
-  const number = numberOf(submitted)
+  const { number } = submitted
   const same = tries.filter(({ submission }) => number !== null && submission === number)
   if (same.length > 0) return { kind: "again", chargeIds: same.map(({ id }) => id) } satisfies Begun
   const standing = standingOf(nudge, its, tries, now)

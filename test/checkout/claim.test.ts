@@ -22,7 +22,7 @@ const TYPED: Submission = {
   email: null,
   code: null,
   simulated: true,
-  submission: null,
+  number: null,
   amountKobo: null,
   seenKobo: null,
 }

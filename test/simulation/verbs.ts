@@ -49,7 +49,7 @@ const SUBMITTED: Submission = {
   email: null,
   code: null,
   simulated: false,
-  submission: null,
+  number: null,
   amountKobo: null,
   seenKobo: null,
 }
