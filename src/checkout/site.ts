@@ -1,17 +1,16 @@
 /** The pages of checkout sessions. */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { livesHere, tenantOf } from "../db/tenant.ts"
+import { tenantOf } from "../db/tenant.ts"
 import { Origin } from "../http/Origin.ts"
 import { type Declined, lateOf } from "../paying/declines.ts"
 import { openPageOf } from "../paying/hosted.ts"
 import { paymentInWords } from "../paying/settled.ts"
 import { type Ended, payingRoutes } from "../paying/site.ts"
 import { problem } from "../problem.ts"
-import { hashToken, isWhole } from "../secret/linkTokens.ts"
-import type { SessionRow } from "./checkout.ts"
+import { findByToken } from "../secret/linkTokens.ts"
+import { type SessionRow, sessions } from "./checkout.ts"
 import { endedInWords } from "./closing.ts"
 import { type Completed, submitCheckout } from "./submit.ts"
 import { formActions, successUrl } from "./urls.ts"
@@ -21,16 +20,13 @@ import { type Basics, formPage, overPage, type ReadSession, readBasics, readSess
 const reading = <A, E, R>(session: SessionRow, work: Effect.Effect<A, E, R>) =>
   Effect.flatMap(TenantDatabase, (database) => database.reading(tenantOf(session), work))
 
-/** The session that a token leads to, whosever it is. */
+const NO_SESSION = problem(
+  "resource_missing",
+  "There is no checkout at this address: check that the link is whole, or ask for a new one.",
+)
+
 const find = Effect.fnUntraced(function* (token: string) {
-  const sql = yield* SqlClient.SqlClient
-  const [session] = yield* sql<SessionRow>`
-    SELECT * FROM checkout_session s WHERE token_hash = ${hashToken(token)} AND ${livesHere(sql, "s")}`
-  if (session === undefined || !isWhole(token, session.account_id))
-    return yield* problem(
-      "resource_missing",
-      "There is no checkout at this address: check that the link is whole, or ask for a new one.",
-    )
+  const session = yield* findByToken(sessions, "token_hash", token, NO_SESSION)
   return yield* reading(session, readBasics(session))
 })
 

@@ -4,25 +4,20 @@ import { SqlClient } from "effect/sql"
 import { livesHere, type Tenant, tenantOf } from "../db/tenant.ts"
 import { isId } from "../ids.ts"
 import { noSuch, problem } from "../problem.ts"
-import { hashToken, isWhole } from "../secret/linkTokens.ts"
-import type { InstalmentPlanRow } from "./plan.ts"
+import { findByToken } from "../secret/linkTokens.ts"
+import { instalmentPlans } from "./plan.ts"
 
 const NO_PLAN = problem(
   "resource_missing",
   "There is no instalment plan at this address: check that the link is whole, or ask the merchant for it.",
 )
 
-/** The plan that a buyer's token leads to, whosever it is. */
-export const findByToken = Effect.fnUntraced(function* (token: string) {
-  const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<InstalmentPlanRow>`
-    SELECT * FROM instalment_plan p WHERE token_hash = ${hashToken(token)} AND ${livesHere(sql, "p")}`
-  return row !== undefined && isWhole(token, row.account_id) ? row : yield* NO_PLAN
-})
+/** The plan that a buyer's token leads to. */
+export const findPlan = (token: string) => findByToken(instalmentPlans, "token_hash", token, NO_PLAN)
 
 /** Whose plan a token of this environment leads to. */
 export const whoseToken = ({ token = "" }: Readonly<Record<string, string>>, livemode: boolean) =>
-  Effect.flatMap(findByToken(token), (row) =>
+  Effect.flatMap(findPlan(token), (row) =>
     row.livemode === livemode ? Effect.succeed(tenantOf(row)) : Effect.fail(NO_PLAN),
   )
 

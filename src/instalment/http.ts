@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { bind, bindPublic } from "../http/Endpoint.ts"
 import { instalmentApi } from "./api.ts"
 import { Creations } from "./Creations.ts"
-import { findByToken, whoseProduct, whoseToken } from "./find.ts"
+import { findPlan, whoseProduct, whoseToken } from "./find.ts"
 import { listPlans } from "./lists.ts"
 import { instalmentPlans, renderInstalmentPlan } from "./plan.ts"
 import {
@@ -93,7 +93,7 @@ export const instalmentEndpoints = [
   }),
   bindPublic(instalmentApi.getByToken, whoseToken, {
     kind: "read",
-    run: (request) => Effect.map(findByToken(request.params.token!), renderInstalmentPlan),
+    run: (request) => Effect.map(findPlan(request.params.token!), renderInstalmentPlan),
   }),
   bindPublic(instalmentApi.cancel, whoseToken, {
     kind: "write",

@@ -16,7 +16,7 @@ import { born } from "../runtime/outcome.ts"
 import { hashToken } from "../secret/linkTokens.ts"
 import { DAY_MS, formatInstant, parseInstant, sameForAll } from "../time.ts"
 import type { Extend, PlanCreate } from "./api.ts"
-import { findByToken } from "./find.ts"
+import { findPlan } from "./find.ts"
 import { InstalmentLinks } from "./InstalmentLinks.ts"
 import { type InstalmentCommand, moveAll } from "./move.ts"
 import { eventsOf } from "./outcome.ts"
@@ -199,7 +199,7 @@ export const deliverPlan = Effect.fn("instalment.deliver")(function* (tenant: Te
  * arrives later is owed back (decision E15).
  */
 export const cancelPlan = Effect.fn("instalment.cancel")(function* (token: string, seen: string | null = null) {
-  const found = yield* findByToken(token)
+  const found = yield* findPlan(token)
   const { row, now } = yield* lockPlan(found, found.id)
   if (!isSaving(row.state))
     return yield* invalidState(

@@ -5,13 +5,13 @@ import { customers } from "../customer/customer.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { tenantOf } from "../db/tenant.ts"
 import { savedMethods, settingOf } from "../paying/setting.ts"
-import { findByToken } from "./find.ts"
+import { findPlan } from "./find.ts"
 import { instalmentPlans } from "./plan.ts"
 
 /** Everything that the pages of a plan are made from: whatever its merchant sells by now, buyers can pay and leave. */
 export const readPlan = Effect.fnUntraced(function* (token: string) {
   const { reading } = yield* TenantDatabase
-  const { account_id, livemode, id } = yield* findByToken(token)
+  const { account_id, livemode, id } = yield* findPlan(token)
   const tenant = tenantOf({ account_id, livemode })
   return yield* reading(
     tenant,

@@ -3,29 +3,24 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
-import { livesHere, ofTenant } from "../db/tenant.ts"
-import type { NudgeRow } from "../nudge/nudge.ts"
+import { ofTenant } from "../db/tenant.ts"
+import { type NudgeRow, nudges } from "../nudge/nudge.ts"
 import { MAX_ATTEMPTS } from "../paying/checks.ts"
 import { MAX_BILLS, readOwing } from "../paying/owing.ts"
 import { savedMethods, settingOf } from "../paying/setting.ts"
 import { plans } from "../plan/plan.ts"
 import { problem } from "../problem.ts"
-import { hashToken, isWhole } from "../secret/linkTokens.ts"
+import { findByToken } from "../secret/linkTokens.ts"
 import { subscriptions } from "../subscription/subscription.ts"
 import { standingOf } from "./standing.ts"
 
-/** The nudge that a link was sent with, whosever it is. */
-export const findLink = Effect.fnUntraced(function* (token: string) {
-  const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<NudgeRow>`
-    SELECT * FROM nudge n WHERE link_token_hash = ${hashToken(token)} AND ${livesHere(sql, "n")}`
-  if (row === undefined || !isWhole(token, row.account_id))
-    return yield* problem(
-      "resource_missing",
-      "There is no payment at this address: check that the link is whole, or use the one in the newest message.",
-    )
-  return row
-})
+const NO_LINK = problem(
+  "resource_missing",
+  "There is no payment at this address: check that the link is whole, or use the one in the newest message.",
+)
+
+/** The nudge that a link was sent with. */
+export const findLink = (token: string) => findByToken(nudges, "link_token_hash", token, NO_LINK)
 
 /** As often as a link can be tried: each try is a payment of each bill. */
 const MAX_TRIES = MAX_ATTEMPTS * MAX_BILLS

@@ -6,6 +6,9 @@
 import { createHash, createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { CELL_LENGTH, Cell, tagOf } from "../cell.ts"
+import type { Table } from "../db/table.ts"
+import { livesHere, type Ref } from "../db/tenant.ts"
+import type { Problem } from "../problem.ts"
 import { SharedSecrets } from "./SharedSecrets.ts"
 
 /** 256 bits in base64url. Tokens from before there were cells are nothing but these. */
@@ -25,6 +28,22 @@ export const isWhole = (token: string, account: string): boolean => {
 
 /** What is kept of a token. */
 export const hashToken = (token: string): string => hashOf(bitsOf(token))
+
+/** The row that a token leads to by the hash that `column` has of it, whosever it is; fails with `missing`. */
+export const findByToken = <Row extends Ref>(
+  table: Table<Row>,
+  column: "token_hash" | "link_token_hash",
+  token: string,
+  missing: Problem,
+) =>
+  Effect.flatMap(
+    table.read(
+      "t",
+      (sql, columns) => sql`
+        SELECT ${columns} FROM ${sql(table.name)} t WHERE ${sql(column)} = ${hashToken(token)} AND ${livesHere(sql, "t")}`,
+    ),
+    ([row]) => (row !== undefined && isWhole(token, row.account_id) ? Effect.succeed(row) : Effect.fail(missing)),
+  )
 
 /** What makes the tokens of links of one kind, whose secret has this name, to what an account calls so. */
 export const linkTokens = (secretName: string) =>
