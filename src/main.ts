@@ -52,6 +52,7 @@ import { railCallWorker } from "./rail_call/worker.ts"
 import { railRefunds, refundTimers } from "./refund/requests.ts"
 import { timerWorker } from "./runtime/timerWorker.ts"
 import { SANDBOX_STEPS } from "./sandbox/reset.ts"
+import { declaredEvents as events } from "./sandbox/samples.ts"
 import { encryptionKeys } from "./secret/encryptionKeys.ts"
 import { houseRules, servicesLayer } from "./services.ts"
 import { reminderWorker } from "./subscription/reschedule.ts"
@@ -120,7 +121,17 @@ const serve = Effect.fnUntraced(function* (
     ).pipe(Layer.provideMerge(Origin.layer(origin))),
   )
   const { transport, rateLimits, inFlight } = config
-  const app = yield* createApp({ endpoints, publicRoutes, expanders, transport, rateLimits, inFlight, origin, demoKey })
+  const app = yield* createApp({
+    endpoints,
+    events,
+    publicRoutes,
+    expanders,
+    transport,
+    rateLimits,
+    inFlight,
+    origin,
+    demoKey,
+  })
   yield* serve(Effect.provideContext(app, requests))
   if (config.workers > 0) yield* Effect.provideContext(startWorkers, requests)
   // At the end nothing new comes in first of all; then the workers stop, while requests at work finish.

@@ -59,7 +59,7 @@ export const CATALOGUE = {
   origin_not_allowed: entry(
     403,
     "permission_error",
-    "The page's origin is not on the allow-list of the publishable key. Add it there, scheme and port included. Of a page that buyers pay on: the form was sent from another site.",
+    "The page's origin is not on the allow-list of the publishable key: the operator makes one that has it (key create --origin), scheme and port included. Of a page that buyers pay on: the form was sent from another site.",
   ),
   message_unknown: entry(
     404,

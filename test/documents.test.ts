@@ -5,8 +5,10 @@ import { describe, expect, it } from "vitest"
 import { machinesDocument } from "../scripts/machines/document.ts"
 import { readCellsFile } from "../src/cells/cellsFile.ts"
 import { haproxyConfig } from "../src/cells/haproxy.ts"
+import { nameOf } from "../src/http/response.ts"
 import { WORDINGS } from "../src/nudge/messages.ts"
 import { FAILURE_CODES } from "../src/rail/PaymentRail.ts"
+import { declaredEvents } from "../src/sandbox/samples.ts"
 
 const read = (path: string): string => readFileSync(join(import.meta.dirname, "..", path), "utf8")
 
@@ -26,6 +28,12 @@ describe("docs", () => {
   it("docs/decisions.md explains every failure code", () => {
     const text = read("docs/decisions.md")
     for (const code of FAILURE_CODES) expect(text).toContain(code)
+  })
+
+  it("docs/webhooks.md tells every type of event", () => {
+    const text = read("docs/webhooks.md")
+    for (const { type, meaning, schema } of declaredEvents)
+      expect(text).toContain(`| \`${type}\` | ${meaning} | ${nameOf(schema)} |`)
   })
 
   it("docs/operating.md has the words of every template", () => {

@@ -8,7 +8,7 @@ import { type Html, html } from "../pages/html.ts"
 import { layout } from "../pages/layout.ts"
 import { startPage } from "../pages/start.ts"
 import { CATALOGUE } from "../problem.ts"
-import { accessOf, type Declared, openApi } from "./openapi.ts"
+import { accessOf, type Declared, type Described, openApi } from "./openapi.ts"
 import { pathTemplate } from "./routes.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
@@ -98,15 +98,15 @@ const asset = (name: string, contentType: string): readonly [string, Document] =
 
 /** By path. None of it changes while the process runs. */
 export const documentation = (
-  endpoints: ReadonlyArray<Declared>,
+  described: Described,
   origin: string,
   demoKey: string | undefined,
 ): ReadonlyMap<string, Document> =>
   new Map([
     ["/", page(() => startPage({ origin, demoKey: demoKey ?? null }), pageHeaders({}))],
     ["/healthz", file(() => '{"status":"ok"}', "application/json")],
-    ["/openapi.json", file(() => JSON.stringify(openApi(endpoints, origin)), "application/json")],
-    ["/docs", page(() => referencePage(endpoints), REFERENCE_HEADERS)],
+    ["/openapi.json", file(() => JSON.stringify(openApi(described, origin)), "application/json")],
+    ["/docs", page(() => referencePage(described.endpoints), REFERENCE_HEADERS)],
     asset("swagger-ui.css", "text/css"),
     asset("swagger-ui-bundle.js", "text/javascript"),
     ["/docs/assets/reference.js", file(() => STARTER, "text/javascript; charset=utf-8")],

@@ -16,6 +16,22 @@ export interface Declared {
   readonly declaration: Declaration
 }
 
+/** A type of event, with one of them. */
+export interface DeclaredEvent {
+  readonly type: string
+  /** When it is emitted. */
+  readonly meaning: string
+  /** Of the object that it is about. */
+  readonly schema: Schema.Top
+  readonly example: Json
+}
+
+/** What the document describes. */
+export interface Described {
+  readonly endpoints: ReadonlyArray<Declared>
+  readonly events: ReadonlyArray<DeclaredEvent>
+}
+
 /** A schema as JSON Schema; one that has a name stands in the document's definitions. */
 const jsonSchema = (schema: Schema.Top): Json => {
   const { schema: own, definitions } = Schema.toJsonSchemaDocument(schema)
@@ -261,7 +277,35 @@ const operation = (declaration: Declaration, origin: string): Json => ({
   },
 })
 
-export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Json => {
+/** The schema of events of one type. `any`: of any event. */
+const eventSchema = (any: Json, { type, schema }: DeclaredEvent): Json => {
+  const properties = any.properties as Readonly<Record<string, Json>>
+  const data = properties.data as { readonly properties: Json }
+  const object = component(nameOf(schema))
+  return {
+    ...any,
+    properties: { ...properties, type: { const: type }, data: { ...data, properties: { ...data.properties, object } } },
+  }
+}
+
+/** What is sent to the endpoints that are enabled for a type of event (decision I7). */
+const delivery = (any: Json, event: DeclaredEvent): Json => ({
+  ...DELIVERY,
+  operationId: event.type,
+  summary: event.meaning,
+  requestBody: {
+    required: true,
+    content: {
+      "application/json": {
+        schema: eventSchema(any, event),
+        example: event.example,
+      },
+    },
+  },
+})
+
+export const openApi = ({ endpoints, events }: Described, origin: string): Json => {
+  const objects = objectsOf(endpoints.map(({ declaration }) => declaration))
   const paths: Record<string, Record<string, Json>> = {}
   for (const { declaration } of endpoints) {
     const path = pathTemplate(declaration.path)
@@ -282,19 +326,21 @@ export const openApi = (endpoints: ReadonlyArray<Declared>, origin: string): Jso
         name,
         description: `Everything under /${name}`,
       })),
+      { name: "invoices", description: "The service's invoices as PDF" },
       { name: "health", description: "What load balancers ask" },
       {
         name: "pages",
         description: "Pages on which buyers pay, as a program calls them: with Accept: application/json",
       },
-      { name: "callbacks", description: "What payment rails call" },
+      { name: "callbacks", description: "What payment rails and messengers call" },
     ],
     paths: { ...paths, ...withoutKey(origin) },
-    webhooks: { event: { post: DELIVERY } },
+    webhooks: Object.fromEntries(events.map((event) => [event.type, { post: delivery(objects.event!, event) }])),
     components: {
       ...COMPONENTS,
       schemas: {
-        ...objectsOf(endpoints.map(({ declaration }) => declaration)),
+        ...Object.fromEntries(events.map(({ schema }) => [nameOf(schema), withoutExamples(jsonSchema(schema))])),
+        ...objects,
         ...SCHEMAS,
       },
     },

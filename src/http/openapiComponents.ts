@@ -14,7 +14,7 @@ export const COMPONENTS = {
     RateLimitRemaining: { description: "Requests that may follow at once", schema: { type: "integer" } },
     RateLimitReset: { description: "Seconds until a whole burst may follow again", schema: { type: "integer" } },
     RetryAfter: {
-      description: "Seconds to wait before trying again: of 503, and of 429 with rate_limited",
+      description: "Seconds to wait before trying again: of 503, and of 429 with rate_limited or too_many_in_flight",
       schema: { type: "integer" },
     },
     ServiceBillable: {
@@ -34,7 +34,7 @@ export const COMPONENTS = {
       name: "Idempotency-Key",
       in: "header",
       description: "A retry with the same key and body gets the first response (kept 24 hours)",
-      schema: { type: "string", maxLength: 255 },
+      schema: { type: "string", minLength: 1, maxLength: 255 },
     },
     Cell: {
       name: "cell",
@@ -87,10 +87,8 @@ const signed = (name: string, description: string): Json => ({
   schema: { type: "string" },
 })
 
-/** What is sent to webhook endpoints (decisions I1 to I3). */
+/** How each event is sent to the webhook endpoints that are enabled for its type (decisions I1 to I3). */
 export const DELIVERY: Json = {
-  operationId: "deliverEvent",
-  summary: "An event is delivered to a webhook endpoint that is enabled for its type",
   description:
     "Signed as Standard Webhooks say: check the signature over `webhook-id.webhook-timestamp.body` with the endpoint's secret, byte for byte. Answer with any 2xx within 15 seconds; else it is sent again with the same ID after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h. Events of one object come in order of creation, unless an earlier one is in retry.",
   tags: ["webhook-endpoints"],
@@ -100,10 +98,6 @@ export const DELIVERY: Json = {
     signed("webhook-timestamp", "When this try was signed, in seconds since 1970"),
     signed("webhook-signature", "v1,<base64 HMAC-SHA256>, one for each secret that is live, with spaces between"),
   ],
-  requestBody: {
-    required: true,
-    content: { "application/json": { schema: { $ref: "#/components/schemas/event" } } },
-  },
   responses: {
     "2XX": { description: "It arrived" },
     "410": { description: "The endpoint is gone: it is disabled, and gets nothing more" },

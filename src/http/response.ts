@@ -48,7 +48,7 @@ export const exampleOf = (schema: Schema.Top): Json => {
 }
 
 /** When the examples are set. */
-const EXAMPLE_AT = Date.UTC(2026, 10, 1, 9)
+export const EXAMPLE_AT = Date.UTC(2026, 10, 1, 9)
 
 /** IDs in examples: of the right shape, one for each kind. */
 export const exampleId = (kind: IdKind): string => `${PREFIXES[kind]}_01m7yyp0a6e08v7r97jkyz1pj0`

@@ -17,6 +17,7 @@ import { type Failure, refusalOf } from "./failures.ts"
 import { createLimits, type Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import { observe } from "./observe.ts"
+import type { Described } from "./openapi.ts"
 import { type Call, createPipeline, isWrite, requireHttps, routeMissing } from "./pipeline.ts"
 import { findPublicRoute, type PublicResponse, type PublicRoute } from "./publicRoutes.ts"
 import { createReadiness } from "./readiness.ts"
@@ -24,7 +25,7 @@ import { createRoutes } from "./routes.ts"
 import { addressOf, environment, isFromTrustedProxy, isSecure } from "./transport.ts"
 
 /** `R` and `P` are the services that endpoints and public routes take. */
-export interface ServerOptions<R, P> {
+export interface ServerOptions<R, P> extends Described {
   readonly endpoints: ReadonlyArray<Endpoint<R>>
   readonly publicRoutes: ReadonlyArray<PublicRoute<P>>
   readonly expanders: Expanders
@@ -178,7 +179,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   const { transport, origin, endpoints, publicRoutes } = options
   const limits = createLimits(options.rateLimits, options.inFlight)
   const respond = createPipeline(options, limits)
-  const documents = documentation(endpoints, origin, options.demoKey)
+  const documents = documentation(options, origin, options.demoKey)
   const sandboxRoutes = createRoutes(endpoints, false)
   const ready = yield* createReadiness
 

@@ -1,9 +1,12 @@
-/** Made-up objects for test events (decision I9): of each known family one, shaped as the API shows it. */
+/** The objects that events are about, by family, shaped as the API shows them; and made-up ones for test events (decision I9). */
 import { Charge } from "../charge/api.ts"
 import { CheckoutSession } from "../checkout/api.ts"
 import { TestClock } from "../clock/api.ts"
 import { Customer } from "../customer/api.ts"
-import { freshExample } from "../http/response.ts"
+import { Event } from "../event/api.ts"
+import { EVENT_MEANINGS, EVENT_TYPES } from "../event/types.ts"
+import type { DeclaredEvent } from "../http/openapi.ts"
+import { EXAMPLE_AT, exampleOf, freshExample } from "../http/response.ts"
 import { newId, newPlanCode } from "../ids.ts"
 import { Plan as InstalmentPlan } from "../instalment/shapes.ts"
 import type { Json } from "../json.ts"
@@ -11,6 +14,7 @@ import { Nudge } from "../nudge/api.ts"
 import { Plan } from "../plan/api.ts"
 import { Subscription } from "../subscription/api.ts"
 import { DAY_MS, formatInstant } from "../time.ts"
+import { UsageThreshold } from "../usage/api.ts"
 import { WebhookEndpoint } from "../webhook/api.ts"
 
 /** The families of events whose objects have an example. */
@@ -24,20 +28,13 @@ const FAMILIES = new Map(
     test_clock: TestClock,
     plan: Plan,
     savings_plan: InstalmentPlan,
+    usage: UsageThreshold,
     webhook_endpoint: WebhookEndpoint,
   }),
 )
 
 /** An ID that looks like one of a kind of object which there is none of yet. */
 const looseId = (prefix: string): string => `${prefix.slice(0, 16)}_${newId("event").slice(4)}`
-
-const usage = (): Json => ({
-  object: "usage_threshold",
-  metric: "write_requests",
-  threshold: 80,
-  used: 4000,
-  included: 5000,
-})
 
 /** How the object looks in the state that an event is about. */
 const states = (at: number): ReadonlyMap<string, Json> => {
@@ -107,11 +104,18 @@ export const sampleFor = (type: string, at: number): Json => {
   const family = type.split(".")[0]!
   const schema = FAMILIES.get(family)
   const object =
-    family === "usage"
-      ? usage()
-      : schema === undefined
-        ? { id: looseId(family), object: family, livemode: false, created_at: formatInstant(at) }
-        : freshExample(schema, at, newId)
+    schema === undefined
+      ? { id: looseId(family), object: family, livemode: false, created_at: formatInstant(at) }
+      : freshExample(schema, at, newId)
   const id = family === "savings_plan" ? { id: newPlanCode() } : {}
   return { ...object, ...id, ...states(at).get(type) }
 }
+
+/** Every type of event, as the OpenAPI document shows it. */
+export const declaredEvents: ReadonlyArray<DeclaredEvent> = EVENT_TYPES.map((type) => {
+  // There is no type without an object.
+  const schema = FAMILIES.get(type.split(".")[0]!)!
+  const object = { ...exampleOf(schema), ...states(EXAMPLE_AT).get(type) }
+  const example = { ...exampleOf(Event), type, data: { object, previous_attributes: {} } }
+  return { type, meaning: EVENT_MEANINGS[type], schema, example }
+})

@@ -35,10 +35,15 @@ export const nudgeOverage = (used: number, { nudges, nudgeKobo, nudgeCapKobo }: 
   return { overage, amountKobo: Math.min(overage * nudgeKobo, nudgeCapKobo ?? Number.POSITIVE_INFINITY) }
 }
 
-const THRESHOLDS = [80, 100] as const
+export const THRESHOLDS = [80, 100] as const
+export type Threshold = (typeof THRESHOLDS)[number]
 
 /** The percentages of an allowance that `used` has reached beyond `announced`, lowest first. */
-export const thresholdsReached = (used: number, included: number | null, announced: number): ReadonlyArray<number> =>
+export const thresholdsReached = (
+  used: number,
+  included: number | null,
+  announced: number,
+): ReadonlyArray<Threshold> =>
   included === null ? [] : THRESHOLDS.filter((percent) => percent > announced && used * 100 >= included * percent)
 
 /** A calendar month in UTC (decision K1), in milliseconds since the epoch. */

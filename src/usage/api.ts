@@ -5,6 +5,7 @@ import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { instant } from "../http/parameters.ts"
 import { instant as instantShown, kobo } from "../http/response.ts"
+import { THRESHOLDS } from "./allowances.ts"
 
 const { Boolean: Bool, Int, Literal, Literals, NullOr, Struct } = Schema
 
@@ -52,6 +53,18 @@ export const Usage = Struct({
       updated_at: "2026-11-01T09:00:00.000Z",
     },
   ],
+})
+
+/** What `usage.threshold_reached` is about. */
+export const UsageThreshold = Struct({
+  object: Literal("usage_threshold"),
+  metric: Literals(["write_requests", "nudges"]),
+  threshold: Literals(THRESHOLDS).annotate({ description: "Per cent of what the month includes" }),
+  used: Int,
+  included: Int,
+}).annotate({
+  identifier: "usage_threshold",
+  examples: [{ object: "usage_threshold", metric: "write_requests", threshold: 80, used: 4_000, included: 5_000 }],
 })
 
 const shared = { method: "GET", access: "usage", status: 200, success: Usage } as const

@@ -2,13 +2,17 @@
 import { Effect } from "effect"
 import { emailOwner } from "../account/ownerEmail.ts"
 import { appendEvents } from "../event/events.ts"
+import type { Threshold } from "./allowances.ts"
+import type { UsageThreshold } from "./api.ts"
+
+type Used = typeof UsageThreshold.Type
 
 /** Tells the account and its owner, once, that a part of an allowance is used up. In the running transaction. */
 export const announceThresholds = Effect.fnUntraced(function* (
   account: string,
-  metric: "write_requests" | "nudges",
-  reached: ReadonlyArray<number>,
-  count: { readonly used: number; readonly included: number },
+  metric: Used["metric"],
+  reached: ReadonlyArray<Threshold>,
+  count: Pick<Used, "used" | "included">,
 ) {
   const at = Date.now()
   const what = metric === "nudges" ? "nudges" : "write requests"

@@ -2,10 +2,13 @@ import { createConfig, lintFromString } from "@redocly/openapi-core"
 import { Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { endpoints } from "../../src/api.ts"
+import { Event } from "../../src/event/api.ts"
+import { EVENT_MEANINGS, EVENT_TYPES, type EventType } from "../../src/event/types.ts"
 import { codesOf } from "../../src/http/openapiCodes.ts"
 import { exampleOf, nameOf } from "../../src/http/response.ts"
 import { SCOPE_NAMES } from "../../src/key/scopes.ts"
 import { CATALOGUE } from "../../src/problem.ts"
+import { declaredEvents } from "../../src/sandbox/samples.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { RESPONSES } from "../support/responses.ts"
 
@@ -77,6 +80,21 @@ describe("the OpenAPI document", () => {
     ] as const
     for (const [method, path] of withoutKey) expect(document.paths[path][method].security, path).toEqual([])
     expect(operations.length).toBe(endpoints.length + withoutKey.length)
+  })
+
+  it("has every type of event, with an example that is what its schemas say", async () => {
+    const { webhooks, components } = JSON.parse((await page("/openapi.json")).text)
+    expect(Object.keys(webhooks)).toEqual([...EVENT_TYPES])
+    for (const { type, schema } of declaredEvents) {
+      const { summary, requestBody } = webhooks[type].post
+      expect(summary).toBe(EVENT_MEANINGS[type as EventType])
+      const { example, schema: shape } = requestBody.content["application/json"]
+      expect(shape.properties.type.const).toBe(type)
+      const named = shape.properties.data.properties.object.$ref.split("/").at(-1)
+      expect(components.schemas).toHaveProperty(named)
+      Schema.decodeUnknownSync(Event)(example)
+      Schema.decodeUnknownSync(schema as Schema.Codec<unknown, unknown>)(example.data.object)
+    }
   })
 
   it("says which object an expanded field is", async () => {
