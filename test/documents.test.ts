@@ -6,6 +6,7 @@ import { machinesDocument } from "../scripts/machines/document.ts"
 import { readCellsFile } from "../src/cells/cellsFile.ts"
 import { haproxyConfig } from "../src/cells/haproxy.ts"
 import { nameOf } from "../src/http/response.ts"
+import { NUDGE_FAILURES } from "../src/nudge/api.ts"
 import { WORDINGS } from "../src/nudge/messages.ts"
 import { FAILURE_CODES } from "../src/rail/PaymentRail.ts"
 import { declaredEvents } from "../src/sandbox/samples.ts"
@@ -27,7 +28,7 @@ describe("docs", () => {
 
   it("docs/decisions.md explains every failure code", () => {
     const text = read("docs/decisions.md")
-    for (const code of FAILURE_CODES) expect(text).toContain(code)
+    for (const code of [...FAILURE_CODES, ...NUDGE_FAILURES]) expect(text).toContain(code)
   })
 
   it("docs/webhooks.md tells every type of event", () => {

@@ -7,6 +7,7 @@ import { pageFields } from "../http/lists.ts"
 import { amount, currency, id, metadata, oneOf, textOrNull } from "../http/parameters.ts"
 import { common, exampleId, idOrObject, instant, kobo, metadata as metadataShown } from "../http/response.ts"
 import { EXAMPLE_CARD, PaymentMethodSummary } from "../payment_method/api.ts"
+import { FAILURE_CODES } from "../rail/PaymentRail.ts"
 
 const { Boolean: Bool, Int, Literal, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
@@ -28,7 +29,7 @@ export const Charge = Struct({
   attempt_number: Int,
   will_retry: Bool,
   next_retry_at: NullOr(instant),
-  failure_code: NullOr(Text),
+  failure_code: NullOr(Text).annotate({ description: `Why it failed: ${FAILURE_CODES.join(", ")}` }),
   failure_message: NullOr(Text),
   payment_method: NullOr(PaymentMethodSummary),
   processor: Text,
@@ -96,6 +97,8 @@ export const chargeApi = {
     method: "POST",
     path: "/charges",
     summary: "Charge a customer once",
+    notes:
+      "Without payment_method the customer's default pays. The charge is attempted within the request: the answer is 201 with the status succeeded, failed, or pending while the rail has not decided.",
     ...shared,
     body: ChargeCreate,
     example: {

@@ -3,7 +3,7 @@ import { Schema } from "effect"
 import { CHECKOUT_MODES, CHECKOUT_STATUSES } from "../../machines/checkout.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
-import { count, id, integer, metadata, oneOf } from "../http/parameters.ts"
+import { byDefault, count, id, integer, metadata, oneOf } from "../http/parameters.ts"
 import { common, exampleId, idOrObject, instant, metadata as metadataShown } from "../http/response.ts"
 import { isWebAddress } from "../webAddress.ts"
 
@@ -60,10 +60,10 @@ const CheckoutCreate = Struct({
   mode: oneOf(CHECKOUT_MODES),
   customer: optionalKey(id("a customer")),
   plan: optionalKey(id("a plan")),
-  quantity: optionalKey(count),
+  quantity: byDefault(count, 1),
   success_url: returnUrl,
   cancel_url: returnUrl,
-  expires_in_minutes: optionalKey(integer(MIN_LIFETIME_MINUTES, MAX_LIFETIME_MINUTES)),
+  expires_in_minutes: byDefault(integer(MIN_LIFETIME_MINUTES, MAX_LIFETIME_MINUTES), MAX_LIFETIME_MINUTES),
   metadata: optionalKey(metadata),
 })
 export type CheckoutCreate = typeof CheckoutCreate.Type
@@ -85,6 +85,8 @@ export const checkoutApi = {
     method: "POST",
     path: "/checkout-sessions",
     summary: "Create a checkout session, and send the buyer to its url",
+    notes:
+      "plan is needed with the mode subscription, and with quantity is refused with the mode setup. Without customer the page asks for the buyer's details.",
     ...shared,
     body: CheckoutCreate,
     example: {

@@ -71,6 +71,8 @@ export const clockApi = {
     method: "POST",
     path: "/test/clocks/:id/advance",
     summary: "Advance a test clock",
+    notes:
+      "frozen_time is later than the clock's, by a year at most. The answer comes at once; test_clock.ready tells when it has arrived.",
     ...sandbox,
     body: ClockAdvance,
     example: { frozen_time: "2026-02-28T09:00:00Z" },

@@ -102,6 +102,8 @@ export interface Declaration<
   /** Relative to the environment's root, such as `/customers/:id`. */
   readonly path: string
   readonly summary: string
+  /** What is left out means, and which parameters go with which, in sentences: what their schemas have no word for. */
+  readonly notes?: string
   /**
    * Scope of restricted keys; "any": any secret or restricted key; "secret": a secret key only; "publishable": any key of
    * the account, from the key's origins by browsers; "administrator": one of ours, about the account in the path

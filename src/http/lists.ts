@@ -13,12 +13,19 @@ import { id, numberInQuery } from "./parameters.ts"
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 100
 
-/** The parameters that every list takes. */
-export const pageFields = {
-  limit: Schema.optionalKey(numberInQuery(MAX_LIMIT, "an integer", `, ${DEFAULT_LIMIT} where it is left out`)),
+/** The parameters that a list takes whose pages have so many objects where no `limit` is asked for. */
+export const pageFieldsOf = (limit: number) => ({
+  limit: Schema.optionalKey(numberInQuery(MAX_LIMIT, "an integer", `, ${limit} where it is left out`)),
   starting_after: Schema.optionalKey(id("the object after which the page starts")),
   ending_before: Schema.optionalKey(id("the object before which the page ends")),
-}
+})
+
+/** The parameters of most lists. */
+export const pageFields = pageFieldsOf(DEFAULT_LIMIT)
+
+/** How many objects a page has. */
+export const limitIn = ({ limit }: { readonly limit?: string }, otherwise = DEFAULT_LIMIT): number =>
+  limit === undefined ? otherwise : Number(limit)
 
 const noSuchCursor = (param: string, cursor: string): Problem =>
   invalid(param, `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`)
@@ -142,7 +149,7 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
   { order = "id", finder }: Listing = {},
 ) {
   const sql = yield* SqlClient.SqlClient
-  const size = query.limit === undefined ? DEFAULT_LIMIT : Number(query.limit)
+  const size = limitIn(query)
   if (query.ending_before !== undefined && query.starting_after !== undefined) return yield* exclusive
   const param = query.ending_before === undefined ? "starting_after" : "ending_before"
   const backwards = param === "ending_before"
@@ -176,9 +183,9 @@ export const listOf = <Row extends Ref, A>(
 export const pageOf = <T extends { readonly id: string }>(
   listed: ReadonlyArray<T>,
   query: PageQuery,
-  defaultLimit = DEFAULT_LIMIT,
+  otherwise = DEFAULT_LIMIT,
 ): Effect.Effect<Page<T>, Problem> => {
-  const limit = query.limit === undefined ? defaultLimit : Number(query.limit)
+  const limit = limitIn(query, otherwise)
   if (query.starting_after !== undefined && query.ending_before !== undefined) return Effect.fail(exclusive)
   const param = query.ending_before === undefined ? "starting_after" : "ending_before"
   const cursor = query[param]

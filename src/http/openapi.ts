@@ -131,7 +131,7 @@ const refusalHeaders = (declaration: Declaration, status: number): Json => {
 }
 
 /** A refusal as the document shows it: the first of its codes. */
-const errorExample = (code: ProblemCode): Json => ({
+const errorExample = (code: ProblemCode, origin: string): Json => ({
   success: false,
   error: {
     type: CATALOGUE[code].type,
@@ -139,11 +139,11 @@ const errorExample = (code: ProblemCode): Json => ({
     message: CATALOGUE[code].explanation,
     param: null,
     request_id: exampleId("request"),
-    doc_url: `https://billing.example/docs/errors#${code}`,
+    doc_url: `${origin}/docs/errors#${code}`,
   },
 })
 
-const failures = (declaration: Declaration): Json => {
+const failures = (declaration: Declaration, origin: string): Json => {
   const byStatus = new Map<number, Array<ProblemCode>>()
   for (const code of codesOf(declaration))
     for (const status of statusesOf(declaration, code)) byStatus.set(status, [...(byStatus.get(status) ?? []), code])
@@ -159,7 +159,10 @@ const failures = (declaration: Declaration): Json => {
             ...(status === 429 || status === 503 ? { "Retry-After": header("RetryAfter") } : {}),
           },
           content: {
-            "application/json": { schema: { $ref: "#/components/schemas/error" }, example: errorExample(codes[0]!) },
+            "application/json": {
+              schema: { $ref: "#/components/schemas/error" },
+              example: errorExample(codes[0]!, origin),
+            },
           },
         },
       ]),
@@ -252,7 +255,7 @@ const operation = (declaration: Declaration, origin: string): Json => ({
   operationId: operationId(declaration),
   summary: declaration.summary,
   tags: [declaration.path.split("/")[1]],
-  description: `${needOf(declaration)}${declaration.sandboxOnly === true ? " Sandbox only." : ""}${declaration.vertical === undefined ? "" : ` For accounts whose business type is ${declaration.vertical}.`}`,
+  description: `${needOf(declaration)}${declaration.sandboxOnly === true ? " Sandbox only." : ""}${declaration.vertical === undefined ? "" : ` For accounts whose business type is ${declaration.vertical}.`}${declaration.notes === undefined ? "" : ` ${declaration.notes}`}`,
   ...(declaration.access === "public" ? { security: [] } : {}),
   ...(declaration.sandboxOnly === true ? { servers: [sandbox(origin)] } : {}),
   parameters: [
@@ -273,7 +276,7 @@ const operation = (declaration: Declaration, origin: string): Json => ({
       headers: headersOf(declaration),
       content: { "application/json": { schema: successSchema(declaration), example: successExample(declaration) } },
     },
-    ...failures(declaration),
+    ...failures(declaration, origin),
   },
 })
 

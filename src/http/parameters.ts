@@ -27,6 +27,10 @@ export const textOrNull = (max: number) =>
     description: `a string of at most ${max} characters, or null`,
   })
 
+/** A parameter that may be left out, and is `value` then, as the OpenAPI document says. */
+export const byDefault = <S extends Schema.Top>(schema: S, value: S["Type"]) =>
+  Schema.optionalKey(schema.annotate({ default: value }))
+
 /** How the descriptions of references begin. */
 export const REFERENCE = "the ID of"
 

@@ -3,7 +3,9 @@ import { Schema } from "effect"
 import { INSTALMENT_PLAN_STATUSES } from "../../machines/instalment.ts"
 import { FREQUENCIES, INSTALMENT_MODES } from "../../machines/instalment_schedule.ts"
 import { declare } from "../http/Endpoint.ts"
+import { pageFields } from "../http/lists.ts"
 import {
+  byDefault,
   email,
   flag,
   id,
@@ -48,18 +50,29 @@ const offered = {
   cycleMonths: integer(1, 24),
   mode: oneOf(INSTALMENT_MODES),
 }
+const lateFee = amount(0)
+const refundWindowDays = integer(0, MAX_REFUND_WINDOW_DAYS)
 const further = {
   allowedFrequencies: optionalKey(frequencies),
   description: optionalKey(textOrNull(2_000)),
   image: optionalKey(image),
   slots: optionalKey(slots),
   familyId: optionalKey(familyId),
-  lateFee: optionalKey(amount(0)),
-  refundWindowDays: optionalKey(integer(0, MAX_REFUND_WINDOW_DAYS)),
+  lateFee: optionalKey(lateFee),
+  refundWindowDays: optionalKey(refundWindowDays),
   isActive: optionalKey(flag),
 }
 
-const ProductCreate = Struct({ ...offered, ...further })
+/** What a product is where nothing else is said. */
+export const PRODUCT_DEFAULTS = { lateFee: 0, refundWindowDays: 7, isActive: true } as const
+
+const ProductCreate = Struct({
+  ...offered,
+  ...further,
+  lateFee: byDefault(lateFee, PRODUCT_DEFAULTS.lateFee),
+  refundWindowDays: byDefault(refundWindowDays, PRODUCT_DEFAULTS.refundWindowDays),
+  isActive: byDefault(flag, PRODUCT_DEFAULTS.isActive),
+})
 export type ProductCreate = typeof ProductCreate.Type
 const ProductPatch = Struct({
   name: optionalKey(offered.name),
@@ -97,12 +110,13 @@ const MAX_PAGE = 1_000_000
 const PlanQuery = Struct({
   status: optionalKey(oneOf(INSTALMENT_PLAN_STATUSES)),
   familyId: optionalKey(text(64)),
-  page: optionalKey(numberInQuery(MAX_PAGE, "the number of a page")),
-  limit: optionalKey(numberInQuery(100)),
+  page: optionalKey(numberInQuery(MAX_PAGE, "the number of a page", ", 1 where it is left out")),
+  limit: pageFields.limit,
 })
 export type PlanQuery = typeof PlanQuery.Type
 
 const PERIODS = ["7d", "30d", "90d", "12m"] as const
+export const DEFAULT_PERIOD = "30d"
 export type Period = (typeof PERIODS)[number]
 
 /** Of shops (decision L1). */
@@ -124,6 +138,8 @@ export const instalmentApi = {
     method: "POST",
     path: "/provider-savings/products",
     summary: "Offer a product in instalments",
+    notes:
+      "In fixed mode allowedFrequencies is needed and not empty; in flexible mode there are none. Amounts are whole naira.",
     ...own,
     body: ProductCreate,
     example: EXAMPLE_CREATE,
@@ -164,7 +180,7 @@ export const instalmentApi = {
     path: "/provider-savings/summary",
     summary: "How instalment plans do",
     ...own,
-    query: Struct({ period: optionalKey(oneOf(PERIODS)) }),
+    query: Struct({ period: byDefault(oneOf(PERIODS), DEFAULT_PERIOD) }),
     status: 200,
     success: Summary,
   }),
@@ -181,6 +197,7 @@ export const instalmentApi = {
     method: "POST",
     path: "/provider-savings/:id/extend",
     summary: "Give a buyer more time: by days, or to a deadline",
+    notes: "Takes days or deadline, one of the two; a deadline is later than the one before.",
     ...own,
     body: Extend,
     example: { days: 14 },
@@ -219,6 +236,8 @@ export const instalmentApi = {
     method: "POST",
     path: "/public/save-to-buy/products/:productId/plans",
     summary: "Begin an instalment plan, as its buyer",
+    notes:
+      "The buyer has an email or a phone. frequency is one of the product's, and may be left out where it has one or none. testClock is for the sandbox.",
     ...anybody,
     body: PlanCreate,
     example: { buyer: { name: "Ada Obi", email: "ada@example.com" }, frequency: "monthly" },

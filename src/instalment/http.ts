@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { bind, bindPublic } from "../http/Endpoint.ts"
-import { instalmentApi } from "./api.ts"
+import { DEFAULT_PERIOD, instalmentApi } from "./api.ts"
 import { Creations } from "./Creations.ts"
 import { findPlan, whoseProduct, whoseToken } from "./find.ts"
 import { listPlans } from "./lists.ts"
@@ -53,7 +53,7 @@ export const instalmentEndpoints = [
   bind(instalmentApi.list, { kind: "read", run: (request) => listPlans(request, request.query) }),
   bind(instalmentApi.summary, {
     kind: "read",
-    run: (request) => summarise(request, request.query.period ?? "30d"),
+    run: (request) => summarise(request, request.query.period ?? DEFAULT_PERIOD),
   }),
   bind(instalmentApi.get, {
     kind: "read",

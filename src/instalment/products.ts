@@ -7,7 +7,7 @@ import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { invalid, problem } from "../problem.ts"
 import { formatInstant } from "../time.ts"
-import type { ProductCreate, ProductPatch } from "./api.ts"
+import { PRODUCT_DEFAULTS, type ProductCreate, type ProductPatch } from "./api.ts"
 import { naira } from "./plan.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
 import type { Offer, Product } from "./shapes.ts"
@@ -15,8 +15,6 @@ import type { Views } from "./Views.ts"
 
 /** Of one account and environment: a list of them is answered whole. */
 const MAX_PRODUCTS = 500
-
-const REFUND_WINDOW_DAYS = 7
 
 /** A fixed plan is paid at a frequency; a flexible one has none. */
 const checkFrequencies = ({ mode, allowed_frequencies }: Pick<ProductRow, "mode" | "allowed_frequencies">) => {
@@ -68,9 +66,9 @@ export const createProduct = Effect.fn("instalment.createProduct")(function* (te
     slots_total: null,
     slots_used: 0,
     family_id: null,
-    late_fee_kobo: 0,
-    refund_window_days: REFUND_WINDOW_DAYS,
-    is_active: true,
+    late_fee_kobo: PRODUCT_DEFAULTS.lateFee * KOBO_OF_NAIRA,
+    refund_window_days: PRODUCT_DEFAULTS.refundWindowDays,
+    is_active: PRODUCT_DEFAULTS.isActive,
     views: 0,
     created_at: now,
     updated_at: now,

@@ -11,6 +11,21 @@ const { Boolean: Bool, Literals, NullOr, String: Text } = Schema
 
 export const NUDGE_SOURCES = ["automatic", "api", "dashboard"] as const
 
+/** Why a message reached nobody, or a channel did not take it (decision H6). */
+export const NUDGE_FAILURES = [
+  "no_contact_details",
+  "not_on_whatsapp",
+  "number_unreachable",
+  "address_rejected",
+  "message_rejected",
+  "no_answer",
+  "messenger_unavailable",
+  "messenger_misconfigured",
+  "channel_not_set_up",
+  "no_longer_needed",
+]
+const failureReason = NullOr(Text).annotate({ description: `Why it failed: ${NUDGE_FAILURES.join(", ")}` })
+
 const fields = {
   ...common("nudge"),
   customer: idOrObject,
@@ -19,7 +34,7 @@ const fields = {
   template: Literals(NUDGE_TEMPLATES),
   source: Literals(NUDGE_SOURCES),
   status: Literals(NUDGE_STATUSES),
-  failure_reason: NullOr(Text),
+  failure_reason: failureReason,
   counts_toward_allowance: Bool,
   billed_as_overage: Bool,
   sent_at: NullOr(instant),
@@ -28,7 +43,7 @@ const fields = {
     Schema.Struct({
       channel: Literals(CHANNELS),
       status: Literals(ATTEMPT_STATUSES),
-      failure_reason: NullOr(Text),
+      failure_reason: failureReason,
       at: instant,
     }),
   ).annotate({ description: "Every channel that was tried" }),
@@ -106,6 +121,8 @@ export const nudgeApi = {
     method: "POST",
     path: "/nudges",
     summary: "Send a reminder to a customer",
+    notes:
+      "custom_message goes with the template custom alone, which needs it. Without channels those of the subscription's plan are tried, without a subscription all three.",
     ...shared,
     body: NudgeCreate,
     example: { customer: exampleId("customer"), template: "payment_due", channels: ["whatsapp", "sms"] },

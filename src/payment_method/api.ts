@@ -1,7 +1,7 @@
 /** Payment methods on the wire. */
 import { Schema } from "effect"
 import { declare } from "../http/Endpoint.ts"
-import { pageFields } from "../http/lists.ts"
+import { pageFieldsOf } from "../http/lists.ts"
 import { common, exampleId } from "../http/response.ts"
 import { PAYMENT_METHOD_TYPES } from "../rail/PaymentRail.ts"
 
@@ -53,6 +53,9 @@ export const TestPaymentMethod = Struct({
   examples: [{ ...EXAMPLE_CARD, object: "test_payment_method", livemode: false, behaviour: "Every charge succeeds." }],
 })
 
+/** All test methods where no limit is asked for: they are there to choose from. */
+export const WHOLE = 100
+
 export const paymentMethodApi = {
   testIds: declare({
     method: "GET",
@@ -60,7 +63,7 @@ export const paymentMethodApi = {
     summary: "List the payment methods that the sandbox offers, by ID",
     access: "customers",
     sandboxOnly: true,
-    query: Schema.Struct(pageFields),
+    query: Schema.Struct(pageFieldsOf(WHOLE)),
     status: 200,
     success: TestPaymentMethod,
     list: true,

@@ -1,10 +1,7 @@
 import { bind } from "../http/Endpoint.ts"
 import { pageOf } from "../http/lists.ts"
 import { TEST_METHODS } from "../rail/simulator/methods.ts"
-import { paymentMethodApi, type TestPaymentMethod } from "./api.ts"
-
-/** All of them where no limit is asked for: they are there to choose from. */
-const WHOLE = 100
+import { paymentMethodApi, type TestPaymentMethod, WHOLE } from "./api.ts"
 
 const listed = [...TEST_METHODS].map(([id, { looks, does }]): typeof TestPaymentMethod.Type => ({
   id,

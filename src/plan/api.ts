@@ -7,6 +7,7 @@ import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import {
   amount,
+  byDefault,
   currency,
   flag,
   freeObject,
@@ -49,25 +50,58 @@ const retryLogicFields = {
 }
 const remindersFields = { enabled: flag, channels, pre_due_days: days(30), post_due_days: days(60) }
 
-const orNull = <S extends Schema.Top>(schema: S) => optionalKey(NullOr(schema))
-const retryLogicPatch = Schema.Struct({
-  enabled: orNull(flag),
-  max_attempts: orNull(integer(0, 8)),
-  retry_intervals_days: orNull(days(30)),
-  escalation_on_failure: orNull(escalation),
-  cancel_after_days_unpaid: optionalKey(retryLogicFields.cancel_after_days_unpaid),
-}).annotate({ description: "an object with the retry rules" })
-const remindersPatch = Schema.Struct({
-  enabled: orNull(flag),
-  channels: orNull(channels),
-  pre_due_days: orNull(days(30)),
-  post_due_days: orNull(days(60)),
-}).annotate({ description: "an object with the reminder rules" })
-
 export const RetryLogic = Schema.Struct(retryLogicFields)
 export type RetryLogic = typeof RetryLogic.Type
 export const Reminders = Schema.Struct(remindersFields)
 export type Reminders = typeof Reminders.Type
+
+const RETRY_LOGIC: RetryLogic = {
+  enabled: true,
+  max_attempts: 3,
+  retry_intervals_days: [1, 3, 7],
+  escalation_on_failure: "pause_service",
+  cancel_after_days_unpaid: 30,
+}
+const REMINDERS: Reminders = {
+  enabled: true,
+  channels: ["whatsapp", "sms", "email"],
+  pre_due_days: [3],
+  post_due_days: [1, 3],
+}
+
+/** What a plan is where nothing else is said, and where null is (decision C2). */
+export const PLAN_DEFAULTS = {
+  trial_days: 0,
+  pause_enabled: false,
+  pro_rate: true,
+  service_config: {},
+  retry_logic: RETRY_LOGIC,
+  reminders: REMINDERS,
+} as const
+
+/** A parameter that null takes back to its default; `value`: that, where leaving the parameter out means it too. */
+const orNull = <S extends Schema.Top>(schema: S, value?: S["Type"]) =>
+  value === undefined ? optionalKey(NullOr(schema)) : byDefault(NullOr(schema), value)
+
+const retryLogicOf = (defaults?: RetryLogic) =>
+  Schema.Struct({
+    enabled: orNull(retryLogicFields.enabled, defaults?.enabled),
+    max_attempts: orNull(retryLogicFields.max_attempts, defaults?.max_attempts),
+    retry_intervals_days: orNull(retryLogicFields.retry_intervals_days, defaults?.retry_intervals_days),
+    escalation_on_failure: orNull(retryLogicFields.escalation_on_failure, defaults?.escalation_on_failure),
+    cancel_after_days_unpaid:
+      defaults === undefined
+        ? optionalKey(retryLogicFields.cancel_after_days_unpaid)
+        : byDefault(retryLogicFields.cancel_after_days_unpaid, defaults.cancel_after_days_unpaid),
+  }).annotate({ description: "an object with the retry rules" })
+
+const remindersOf = (defaults?: Reminders) =>
+  Schema.Struct({
+    enabled: orNull(remindersFields.enabled, defaults?.enabled),
+    channels: orNull(remindersFields.channels, defaults?.channels),
+    pre_due_days: orNull(remindersFields.pre_due_days, defaults?.pre_due_days),
+    post_due_days: orNull(remindersFields.post_due_days, defaults?.post_due_days),
+  }).annotate({ description: "an object with the reminder rules" })
 
 const overage = NullOr(integer(0, MAX_AMOUNT_KOBO, "an integer number of kobo")).annotate({
   description: `an integer number of kobo from 0 to ${MAX_AMOUNT_KOBO}, or null`,
@@ -133,14 +167,14 @@ export const PlanCreate = Schema.Struct({
   amount,
   currency,
   billing_cycle: cycle,
-  trial_days: optionalKey(integer(0, 365)),
-  pause_enabled: optionalKey(flag),
-  pro_rate: optionalKey(flag),
-  overage_per_unit: optionalKey(overage),
+  trial_days: byDefault(integer(0, 365), PLAN_DEFAULTS.trial_days),
+  pause_enabled: byDefault(flag, PLAN_DEFAULTS.pause_enabled),
+  pro_rate: byDefault(flag, PLAN_DEFAULTS.pro_rate),
+  overage_per_unit: byDefault(overage, null),
   category: optionalKey(textOrNull(60)),
-  service_config: optionalKey(serviceConfig),
-  retry_logic: optionalKey(retryLogicPatch),
-  reminders: optionalKey(remindersPatch),
+  service_config: byDefault(serviceConfig, PLAN_DEFAULTS.service_config),
+  retry_logic: optionalKey(retryLogicOf(PLAN_DEFAULTS.retry_logic)),
+  reminders: optionalKey(remindersOf(PLAN_DEFAULTS.reminders)),
   metadata: optionalKey(metadata),
 })
 export type PlanCreate = typeof PlanCreate.Type
@@ -154,8 +188,8 @@ export const PlanPatch = Schema.Struct({
   pro_rate: orNull(flag),
   overage_per_unit: optionalKey(overage),
   service_config: orNull(serviceConfig),
-  retry_logic: orNull(retryLogicPatch),
-  reminders: orNull(remindersPatch),
+  retry_logic: orNull(retryLogicOf()),
+  reminders: orNull(remindersOf()),
   metadata: optionalKey(metadataPatch),
 })
 export type PlanPatch = typeof PlanPatch.Type
@@ -167,6 +201,7 @@ export const planApi = {
     method: "POST",
     path: "/plans",
     summary: "Create a plan",
+    notes: "retry_logic.retry_intervals_days is not empty while retries are enabled.",
     access: "plans",
     body: PlanCreate,
     example: { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly", trial_days: 14 },
@@ -195,7 +230,7 @@ export const planApi = {
   update: declare({
     method: "PATCH",
     path: "/plans/:id",
-    summary: "Update a plan",
+    summary: "Update a plan: what is left out stays, null returns to the default where null is no value",
     access: "plans",
     body: PlanPatch,
     example: { amount: 550_000, retry_logic: { max_attempts: 4 } },

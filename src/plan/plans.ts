@@ -7,24 +7,9 @@ import { newId } from "../ids.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { invalid, type Problem } from "../problem.ts"
-import type { PLAN_STATUSES, PlanCreate, PlanPatch, Reminders, RetryLogic } from "./api.ts"
+import { PLAN_DEFAULTS, type PLAN_STATUSES, type PlanCreate, type PlanPatch, type RetryLogic } from "./api.ts"
 import { type PlanRow, plans } from "./plan.ts"
 import { RemindersFollow } from "./RemindersFollow.ts"
-
-const DEFAULT_RETRY_LOGIC: RetryLogic = {
-  enabled: true,
-  max_attempts: 3,
-  retry_intervals_days: [1, 3, 7],
-  escalation_on_failure: "pause_service",
-  cancel_after_days_unpaid: 30,
-}
-
-const DEFAULT_REMINDERS: Reminders = {
-  enabled: true,
-  channels: ["whatsapp", "sms", "email"],
-  pre_due_days: [3],
-  post_due_days: [1, 3],
-}
 
 /** Field by field: what is given replaces, null returns to the default (decision C2). */
 const merge = <T extends object>(
@@ -45,7 +30,7 @@ const merge = <T extends object>(
 }
 
 const mergeRetryLogic = (before: RetryLogic, patch: PlanPatch["retry_logic"]): Effect.Effect<RetryLogic, Problem> => {
-  const merged = merge(before, patch, DEFAULT_RETRY_LOGIC, ["cancel_after_days_unpaid"])
+  const merged = merge(before, patch, PLAN_DEFAULTS.retry_logic, ["cancel_after_days_unpaid"])
   return merged.enabled && merged.max_attempts > 0 && merged.retry_intervals_days.length === 0
     ? Effect.fail(
         invalid(
@@ -58,7 +43,7 @@ const mergeRetryLogic = (before: RetryLogic, patch: PlanPatch["retry_logic"]): E
 
 /** Refuses retries that a plan cannot begin with. */
 export const checkCreate = (name: string, { retry_logic }: PlanCreate) =>
-  name === "retry_logic" ? Effect.asVoid(mergeRetryLogic(DEFAULT_RETRY_LOGIC, retry_logic)) : undefined
+  name === "retry_logic" ? Effect.asVoid(mergeRetryLogic(PLAN_DEFAULTS.retry_logic, retry_logic)) : undefined
 
 export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, input: PlanCreate) {
   const now = Date.now()
@@ -71,14 +56,14 @@ export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, in
     amount_kobo: input.amount,
     currency: input.currency,
     billing_cycle: input.billing_cycle,
-    trial_days: input.trial_days ?? 0,
-    pause_enabled: input.pause_enabled ?? false,
-    pro_rate: input.pro_rate ?? true,
+    trial_days: input.trial_days ?? PLAN_DEFAULTS.trial_days,
+    pause_enabled: input.pause_enabled ?? PLAN_DEFAULTS.pause_enabled,
+    pro_rate: input.pro_rate ?? PLAN_DEFAULTS.pro_rate,
     overage_per_unit_kobo: input.overage_per_unit ?? null,
     category: input.category ?? null,
-    service_config: input.service_config ?? {},
-    retry_logic: yield* mergeRetryLogic(DEFAULT_RETRY_LOGIC, input.retry_logic),
-    reminders: merge(DEFAULT_REMINDERS, input.reminders, DEFAULT_REMINDERS),
+    service_config: input.service_config ?? PLAN_DEFAULTS.service_config,
+    retry_logic: yield* mergeRetryLogic(PLAN_DEFAULTS.retry_logic, input.retry_logic),
+    reminders: merge(PLAN_DEFAULTS.reminders, input.reminders, PLAN_DEFAULTS.reminders),
     metadata: yield* mergeMetadata({}, input.metadata),
     status: "active",
     created_at: now,
@@ -101,13 +86,13 @@ export const updatePlan = Effect.fn("plan.update")(function* (tenant: Tenant, id
     name: patch.name ?? before.name,
     description: given(patch.description, before.description, null),
     amount_kobo: patch.amount ?? before.amount_kobo,
-    trial_days: given(patch.trial_days, before.trial_days, 0),
-    pause_enabled: given(patch.pause_enabled, before.pause_enabled, false),
-    pro_rate: given(patch.pro_rate, before.pro_rate, true),
+    trial_days: given(patch.trial_days, before.trial_days, PLAN_DEFAULTS.trial_days),
+    pause_enabled: given(patch.pause_enabled, before.pause_enabled, PLAN_DEFAULTS.pause_enabled),
+    pro_rate: given(patch.pro_rate, before.pro_rate, PLAN_DEFAULTS.pro_rate),
     overage_per_unit_kobo: given(patch.overage_per_unit, before.overage_per_unit_kobo, null),
-    service_config: given(patch.service_config, before.service_config, {}),
+    service_config: given(patch.service_config, before.service_config, PLAN_DEFAULTS.service_config),
     retry_logic: yield* mergeRetryLogic(before.retry_logic, patch.retry_logic),
-    reminders: merge(before.reminders, patch.reminders, DEFAULT_REMINDERS),
+    reminders: merge(before.reminders, patch.reminders, PLAN_DEFAULTS.reminders),
     metadata: yield* mergeMetadata(before.metadata, patch.metadata),
     updated_at: Date.now(),
   }

@@ -7,6 +7,7 @@ import { SUBSCRIPTION_STATUSES } from "../../machines/status.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import {
+  byDefault,
   count,
   flag,
   INSTANT,
@@ -19,6 +20,7 @@ import {
   textOrNull,
 } from "../http/parameters.ts"
 import { common, exampleId, idOrObject, instant as instantShown, metadata as metadataShown } from "../http/response.ts"
+import { MAX_AMOUNT_KOBO } from "../money.ts"
 
 const { Boolean: Bool, Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
@@ -103,7 +105,7 @@ export const UnitRecord = Struct({
 export const SubscriptionCreate = Struct({
   customer: id("a customer"),
   plan: id("a plan"),
-  quantity: optionalKey(count),
+  quantity: byDefault(count, 1),
   payment_method: optionalKey(id("a payment method of the customer, or a pm_test_ ID in the sandbox")),
   trial_days: optionalKey(integer(0, 365)),
   start_at: optionalKey(instant),
@@ -135,8 +137,8 @@ export const SubscriptionPause = Struct({
 export type SubscriptionPause = typeof SubscriptionPause.Type
 
 export const SubscriptionCancel = Struct({
-  at_period_end: optionalKey(flag),
-  reason: optionalKey(NullOr(oneOf(CANCELLATION_REASONS))),
+  at_period_end: byDefault(flag, false),
+  reason: byDefault(NullOr(oneOf(CANCELLATION_REASONS)), "merchant_request"),
 })
 export type SubscriptionCancel = typeof SubscriptionCancel.Type
 
@@ -145,7 +147,7 @@ const MAX_REPORTED_UNITS = 1_000_000_000
 
 export const UnitReport = Struct({
   quantity: integer(0, MAX_REPORTED_UNITS),
-  action: optionalKey(oneOf(UNIT_ACTIONS)),
+  action: byDefault(oneOf(UNIT_ACTIONS), "increment"),
   timestamp: optionalKey(instant),
   description: optionalKey(textOrNull(200)),
 })
@@ -169,6 +171,7 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions",
     summary: "Create a subscription",
+    notes: `Without payment_method the customer's default pays, without trial_days the plan's count, without start_at it starts now; start_at lies ahead. quantity times the plan's amount is at most ${MAX_AMOUNT_KOBO} kobo. Where there is no trial and no later start, the first payment is attempted within the request: the answer is 201 with the status active, cancelled (nonpayment) where it is declined, or incomplete while the rail has not decided.`,
     ...shared,
     body: SubscriptionCreate,
     example: { customer: exampleId("customer"), plan: exampleId("plan"), quantity: 2 },
@@ -196,6 +199,7 @@ export const subscriptionApi = {
     method: "PATCH",
     path: "/subscriptions/:id",
     summary: "Update a subscription",
+    notes: `A quantity counts from the next renewal on; times the plan's amount it is at most ${MAX_AMOUNT_KOBO} kobo.`,
     ...shared,
     body: SubscriptionPatch,
     example: { quantity: 3, metadata: { branch: "Ikeja" } },
@@ -206,6 +210,7 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions/:id/pause",
     summary: "Pause an active subscription",
+    notes: "resumes_at lies ahead; without it the subscription is paused until it is resumed.",
     ...shared,
     body: SubscriptionPause,
     example: { resumes_at: "2027-01-05T09:00:00Z", reason: "Away for the holidays" },
@@ -240,6 +245,8 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions/:id/unit-records",
     summary: "Report units used in the current period",
+    notes:
+      "increment adds to the period's units, set replaces them. timestamp lies within the current period and not ahead; without it now.",
     access: "subscriptions",
     body: UnitReport,
     example: { quantity: 40, description: "litres" },

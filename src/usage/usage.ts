@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { type AccountRow, findAccount } from "../account/accounts.ts"
 import type { ApiPlan } from "../apiPlans.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { limitIn } from "../http/lists.ts"
 import { Metering } from "../http/Metering.ts"
 import { invalid } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
@@ -90,8 +91,6 @@ export const currentUsage = Effect.fn("usage.get")(function* ({ account_id, live
   return { ...shown, read_requests: { ...shown.read_requests, used: shown.read_requests.used + waiting } }
 })
 
-const DEFAULT_LIMIT = 20
-
 /** The months before this one since the account was made, newest first; the cursor is a `period.start` (decision B8). */
 export const usageHistory = Effect.fn("usage.history")(function* (
   { account_id, livemode }: Tenant,
@@ -99,7 +98,7 @@ export const usageHistory = Effect.fn("usage.history")(function* (
 ) {
   const account = (yield* findAccount(account_id))!
   const changes = yield* readPlanChanges(account_id)
-  const limit = query.limit === undefined ? DEFAULT_LIMIT : Number(query.limit)
+  const limit = limitIn(query)
   const first = monthOf(account.created_at).start
   const cursor = query.starting_after === undefined ? undefined : parseInstant(query.starting_after)
   const known = cursor !== undefined && cursor === monthOf(cursor).start && cursor >= first && cursor <= Date.now()
