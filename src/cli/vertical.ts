@@ -1,8 +1,9 @@
 /** `vertical …`: a merchant's business type. */
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 import { findAccount } from "../account/accounts.ts"
 import { VERTICALS } from "../account/verticals.ts"
+import { reason } from "../provider/api.ts"
 import { changeVertical } from "../provider/providers.ts"
 import { found } from "./failures.ts"
 import { migrated } from "./Installation.ts"
@@ -11,16 +12,8 @@ import { accountArgument, oneOfArgument, text } from "./parameters.ts"
 
 /** Who changes what by the command line, as histories name it. */
 const OPERATOR = "command line"
-/** A reason is a few words that make sense in a history, as administrators give it over HTTP. */
-const MIN_REASON_LENGTH = 5
-const MAX_REASON_LENGTH = 500
 
-const reasonOption = text("reason", "R").pipe(
-  Flag.filter(
-    ({ length }) => length >= MIN_REASON_LENGTH && length <= MAX_REASON_LENGTH,
-    () => `a text of ${MIN_REASON_LENGTH} to ${MAX_REASON_LENGTH} characters`,
-  ),
-)
+const reasonOption = text("reason", "R").pipe(Flag.filter(Schema.is(reason), () => "5 to 500 characters that say why"))
 
 const set = Command.make(
   "set",

@@ -355,7 +355,12 @@ export const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
       tag: "health",
       responses: {
         "200": plain("The database answers and is migrated", "application/json", status, UNLIMITED),
-        "503": plain("The database cannot be reached", "application/json", status, UNLIMITED),
+        "503": plain(
+          "The database cannot be reached, is not migrated or takes no writes: status says which",
+          "application/json",
+          status,
+          UNLIMITED,
+        ),
       },
     }),
     "/invoices/{id}.pdf": get({

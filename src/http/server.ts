@@ -20,7 +20,7 @@ import { observe } from "./observe.ts"
 import type { Described } from "./openapi.ts"
 import { type Call, createPipeline, isWrite, requireHttps, routeMissing } from "./pipeline.ts"
 import { findPublicRoute, type PublicResponse, type PublicRoute } from "./publicRoutes.ts"
-import { createReadiness } from "./readiness.ts"
+import { createReadiness, type Readiness } from "./readiness.ts"
 import { createRoutes } from "./routes.ts"
 import { addressOf, environment, isFromTrustedProxy, isSecure } from "./transport.ts"
 
@@ -56,10 +56,8 @@ const READINESS = "/readyz"
 
 type Response = HttpServerResponse.HttpServerResponse
 
-const readiness = (ready: boolean, requestId: string): Response =>
-  ready
-    ? json(200, JSON.stringify({ status: "ready" }), requestId)
-    : json(503, JSON.stringify({ status: "database unreachable" }), requestId)
+const readinessResponse = (status: Readiness, requestId: string): Response =>
+  json(status === "ready" ? 200 : 503, JSON.stringify({ status }), requestId)
 
 /** Health, or something to read. */
 const serveDocument = Effect.fnUntraced(function* (
@@ -181,7 +179,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   const respond = createPipeline(options, limits)
   const documents = documentation(options, origin, options.demoKey)
   const sandboxRoutes = createRoutes(endpoints, false)
-  const ready = yield* createReadiness
+  const readiness = yield* createReadiness
 
   /** What a browser asks before a page of another origin may call; undefined: it is no such question. */
   const asksBefore = (node: IncomingMessage, url: URL) => {
@@ -198,7 +196,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     const { node, url } = call
     if (url.pathname === READINESS) {
       call.route = READINESS
-      return isWrite(node) ? yield* routeMissing(call, ["GET"]) : readiness(yield* ready, requestId)
+      return isWrite(node) ? yield* routeMissing(call, ["GET"]) : readinessResponse(yield* readiness, requestId)
     }
     const asked = isSecure(node, transport) ? asksBefore(node, url) : undefined
     if (asked !== undefined) {

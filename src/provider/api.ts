@@ -51,6 +51,12 @@ export const ProviderChange = Struct({
 
 const vertical = oneOf(VERTICALS)
 
+/** A few words that make sense in a history. */
+export const reason = Schema.String.check(
+  Schema.isBetweenCodePoints(5, 500),
+  Schema.makeFilter((reason: string) => Array.from(reason.trim()).length >= 5),
+).annotate({ description: "a string of 5 to 500 characters that says why" })
+
 export const providerApi = {
   choose: declare({
     method: "PATCH",
@@ -70,10 +76,7 @@ export const providerApi = {
     access: "administrator",
     body: Struct({
       vertical,
-      reason: Schema.String.check(
-        Schema.isBetweenCodePoints(5, 500),
-        Schema.makeFilter((reason: string) => Array.from(reason.trim()).length >= 5),
-      ).annotate({ description: "a string of 5 to 500 characters that says why" }),
+      reason,
     }),
     example: { vertical: "fuel", reason: "They sell diesel now" },
     status: 200,

@@ -307,7 +307,8 @@ describe.concurrent("the database away", () => {
       "service_unavailable",
     ])
     expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0)
-    expect((await fetch(`${server.origin}/readyz`)).status).toBe(503)
+    const readiness = await fetch(`${server.origin}/readyz`)
+    expect([readiness.status, await readiness.json()]).toEqual([503, { status: "database unreachable" }])
     expect((await fetch(`${server.origin}/healthz`)).status).toBe(200)
     proxy.mend()
     await eventually(async () => ((await api.get("/customers")).status === 200 ? true : undefined))

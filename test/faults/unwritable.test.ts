@@ -39,17 +39,20 @@ it("a database that takes no writes is not ready, and writes are refused for now
           PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'recurring-billing%' AND pid <> pg_backend_pid();
         END $$`).unprepared,
     )
-  const ready = (status: number) =>
-    eventually(async () => ((await fetch(`${server.origin}/readyz`)).status === status ? true : undefined))
+  const ready = (status: number, said: string) =>
+    eventually(async () => {
+      const answer = await fetch(`${server.origin}/readyz`)
+      return answer.status === status && (await answer.text()) === `{"status":"${said}"}` ? true : undefined
+    })
   await becomes("on")
-  await ready(503)
+  await ready(503, "database read-only")
   for (let n = 0; n < 5; n++) {
     const refused = await api.post("/customers", { name: "Ada Obi" })
     expect([refused.status, refused.body.error.code]).toEqual([503, "service_unavailable"])
     expect(refused.headers.get("retry-after")).toMatch(/^\d+$/)
   }
   await becomes("off")
-  await ready(200)
+  await ready(200, "ready")
   await eventually(async () => ((await api.post("/customers", { name: "Ada Obi" })).status === 201 ? true : undefined))
   expect(await server.stop()).toBe(0)
 })
