@@ -18,6 +18,7 @@ import { VatRate } from "./ledger/VatRate.ts"
 import { Nudging } from "./nudge/Nudging.ts"
 import { paymentLinkOwner } from "./payment_link/owner.ts"
 import { Lookout } from "./process/Lookout.ts"
+import { Notices } from "./process/Notices.ts"
 import { Runner } from "./process/Runner.ts"
 import { simulatorLayer } from "./rail/simulator/simulator.ts"
 import { RailCallbacks } from "./rail_callback/RailCallbacks.ts"
@@ -86,7 +87,10 @@ export const servicesLayer = (
     Layer.provideMerge(SharedSecrets.layer),
     Layer.provideMerge(
       Layer.mergeAll(
-        Layer.provideMerge(Layer.effectDiscard(closeWhenSilent(url)), serviceLayer(url)),
+        Layer.provideMerge(
+          Layer.merge(Notices.layer(url), Layer.effectDiscard(closeWhenSilent(url))),
+          serviceLayer(url),
+        ),
         Vault.layer(encryptionKeys),
         Layer.succeed(VatRate, vatBps),
         Layer.succeed(Cell, cell),

@@ -1,6 +1,6 @@
 /** The connection to Postgres: an existing server, or the embedded one of DATA_DIR. */
 import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Effect, Layer, Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type Config, ConfigProblem } from "../config/Config.ts"
@@ -10,12 +10,6 @@ import { socketsTo } from "./sockets.ts"
 import { sqlStateOf } from "./sqlState.ts"
 import { types } from "./types.ts"
 
-/**
- * What listens and what says that the process lives have a connection each. They stand from the start: a pool that shrinks as its users go
- * can be left with nothing but an attempt to connect that failed, for which nobody tries again (effect 4.1.0), and Postgres need only have
- * been restarted for that.
- */
-const LISTENING_CONNECTIONS = 8
 /** For single statements. */
 const STATEMENT_CONNECTIONS = 8
 const CONNECT_LIMIT_MS = 5_000
@@ -73,30 +67,19 @@ export const PLANNED_ONCE = { plan_cache_mode: "force_generic_plan" } as const
 const MAX_TRANSACTIONS = 10
 
 /**
- * The service's own connections: those by which it listens, for single statements, and for transactions, whose statements are planned once
- * and may go out in one go.
+ * The service's own connections: for single statements, and for transactions, whose statements are planned once and may go out in one go.
+ * Who reserves one has one of its own.
  */
-export const serviceLayer = (
-  url: Redacted.Redacted<string>,
-): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
-  Layer.effectContext(
+export const serviceLayer = (url: Redacted.Redacted<string>): Layer.Layer<SqlClient.SqlClient, SqlError.SqlError> =>
+  Layer.effect(
+    SqlClient.SqlClient,
     Effect.gen(function* () {
-      const config = poolConfig(url, LISTENING_CONNECTIONS, {})
-      const listening = yield* PgClient.make({ ...config, minConnections: LISTENING_CONNECTIONS, multiplex: true })
       const sql = yield* makeStatements(poolConfig(url, 1, {}), STATEMENT_CONNECTIONS)
       const { take } = yield* makePipeliningPool(poolConfig(url, MAX_TRANSACTIONS, PLANNED_ONCE))
-      const { config: resolved, json, listen, notify, reserve } = listening
-      const client: PgClient.PgClient = Object.assign(sql, {
-        [PgClient.TypeId]: PgClient.TypeId,
-        config: resolved,
-        json,
-        listen,
-        notify,
-        reserve,
-        withTransaction: transactionsOn(sql, take),
-      })
-      return Context.make(PgClient.PgClient, client).pipe(Context.add(SqlClient.SqlClient, client))
-    }).pipe(Effect.provide(Reactivity.layer)),
+      const alone = Effect.provide(PgClient.makeClient(poolConfig(url, 1, {})), Reactivity.layer)
+      const reserve = Effect.flatMap(alone, (client) => client.reserve)
+      return Object.assign(sql, { reserve, withTransaction: transactionsOn(sql, take) })
+    }),
   )
 
 /** `url` with another database of the same server. */

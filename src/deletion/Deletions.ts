@@ -1,9 +1,8 @@
 /** Hearing that something is deleted, by whichever process that is. */
-import type { PgClient } from "@effect/sql-pg"
 import { Context, Deferred, Effect, Layer, Schedule, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref } from "../db/tenant.ts"
-import { listen } from "../process/workers.ts"
+import { Notices } from "../process/Notices.ts"
 import { accountOf, DELETED_CHANNEL, payloadOf } from "./deletion.ts"
 
 /** What takes longer goes on without anybody waiting. */
@@ -20,12 +19,13 @@ export class Deletions extends Context.Service<
     readonly watch: (heard: (account: string) => void) => Effect.Effect<void, never, Scope.Scope>
   }
 >()("billing/deletion/Deletions") {
-  static readonly layer: Layer.Layer<Deletions, never, SqlClient.SqlClient | PgClient.PgClient> = Layer.effect(
+  static readonly layer: Layer.Layer<Deletions, never, SqlClient.SqlClient | Notices> = Layer.effect(
     Deletions,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const waiting = new Map<string, Set<Deferred.Deferred<void>>>()
       const watching = new Set<(account: string) => void>()
+      const { listen } = yield* Notices
       yield* listen(DELETED_CHANNEL, {
         notice: (payload) => {
           for (const heard of waiting.get(payload) ?? []) Deferred.doneUnsafe(heard, Effect.void)

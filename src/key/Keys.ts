@@ -8,7 +8,8 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { records } from "../db/records.ts"
 import { staysHere } from "../db/tenant.ts"
 import { type Problem, problem } from "../problem.ts"
-import { every, listen } from "../process/workers.ts"
+import { Notices } from "../process/Notices.ts"
+import { every } from "../process/workers.ts"
 import { MINUTE_MS } from "../time.ts"
 import { type ParsedKey, parseKey } from "./key.ts"
 import { LookUps } from "./LookUps.ts"
@@ -146,6 +147,7 @@ export class Keys extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const remembered = new Remembered()
       const uses = new Uses()
+      const { listen } = yield* Notices
       yield* listen("api_key_changed", {
         notice: (payload) => remembered.changed(payload),
         began: () => remembered.listening(true),

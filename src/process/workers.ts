@@ -2,13 +2,11 @@
  * Background work, all of one kind: it runs for as long as its scope is open, is interrupted when that closes, goes on after
  * a failure, which is logged and counted, and says how often and how long it ran.
  */
-import { PgClient } from "@effect/sql-pg"
-import { Cause, Effect, Metric, Queue, Schedule, Scope } from "effect"
+import { Cause, Effect, Metric, Queue } from "effect"
 import { SECOND_MS } from "../time.ts"
 
 /** After a failure: the database is away, say. */
 const AFTER_FAILURE_MS = SECOND_MS
-const RECONNECT_MS = 500
 
 const runs = Metric.counter("billing_worker_runs_total", {
   description: "Runs of background work, by worker and result",
@@ -62,58 +60,3 @@ export const every = <A, E, R, B, R2 = never>(
 /** Does `work` now and each time it is woken. What wakes it while it is under way is one more run. */
 export const whenWoken = <A, E, R>(name: string, wake: Queue.Dequeue<void>, work: Effect.Effect<A, E, R>) =>
   every(name, Queue.take(wake), work)
-
-/** How often a line is tried, and how long it may be silent: a connection that died without a word shows by that. */
-const BEAT_EVERY_MS = SECOND_MS
-const SILENT_AFTER_MS = 3 * SECOND_MS
-/** What lines are tried with; no notice of ours looks like it. */
-const BEAT = "beat"
-
-/** What happens to a listener. */
-export interface Listener {
-  readonly notice: (payload: string) => void
-  /** From here on nothing is missed. */
-  readonly began?: () => void
-  /** From here on everything is. */
-  readonly ended?: () => void
-}
-
-/** Hears what is notified on a channel, and reconnects where the connection is lost or silent. */
-export const listen = Effect.fnUntraced(function* (channel: string, { notice, began, ended }: Listener) {
-  const pg = yield* PgClient.PgClient
-  const hear = Effect.fnUntraced(function* (line: Scope.Closeable) {
-    const notices = yield* Effect.timeout(Scope.provide(pg.listen(channel), line), SILENT_AFTER_MS)
-    yield* Effect.sync(() => began?.())
-    const take = Effect.timeout(Queue.take(notices), SILENT_AFTER_MS)
-    yield* Effect.forever(Effect.map(take, ({ payload }) => (payload === BEAT ? undefined : notice(payload))))
-  })
-  const heard = Effect.acquireUseRelease(Scope.make(), hear, (line, exit) =>
-    Effect.sync(() => ended?.()).pipe(
-      // Hanging up waits for an answer, which a dead line does not give: the next one does not wait for it.
-      Effect.andThen(Effect.forkDetach(Scope.close(line, exit))),
-    ),
-  )
-  yield* Effect.forkScoped(
-    heard.pipe(
-      orElseUnlessStopped((cause) => Effect.logWarning(`listening to ${channel} is tried again`, cause)),
-      Effect.repeat(Schedule.spaced(RECONNECT_MS)),
-    ),
-  )
-  // A beat that fails shows as silence.
-  yield* Effect.forkScoped(Effect.repeat(Effect.ignore(pg.notify(channel, BEAT)), Schedule.spaced(BEAT_EVERY_MS)))
-})
-
-/** Does `work` now, whenever the channel is notified, and every `fallbackMs` in case a notice was lost; by `fibers` at once. */
-export const onNotify = Effect.fnUntraced(function* <A, E, R>(
-  name: string,
-  channel: string,
-  fallbackMs: number,
-  work: Effect.Effect<A, E, R>,
-  fibers = 1,
-) {
-  // Notices that come while the work is under way are one more run.
-  const wake = yield* Queue.sliding<void>(1)
-  yield* listen(channel, { notice: () => Queue.offerUnsafe(wake, undefined) })
-  yield* Effect.forkScoped(Effect.repeat(Queue.offer(wake, undefined), Schedule.spaced(fallbackMs)))
-  for (let n = 0; n < fibers; n++) yield* whenWoken(name, wake, work)
-})

@@ -2,11 +2,10 @@
  * The service's own secrets as processes use them. A cell that joins a deployment takes over the deployment's (decision O1),
  * beside servers that run: they hear of it and go on with those.
  */
-import type { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, type Redacted } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { ConfigProblem } from "../config/Config.ts"
-import { onNotify } from "../process/workers.ts"
+import { type Notices, onNotify } from "../process/Notices.ts"
 import { SECRETS_CHANNEL, serviceSecret } from "./serviceSecrets.ts"
 import type { Vault } from "./Vault.ts"
 
@@ -44,13 +43,12 @@ export class SharedSecrets extends Context.Service<
   )
 
   /** For servers: as they are at the time. */
-  static readonly layer: Layer.Layer<SharedSecrets, never, SqlClient.SqlClient | PgClient.PgClient | Vault> =
-    Layer.effect(
-      SharedSecrets,
-      Effect.gen(function* () {
-        const { get, readAgain } = yield* makeKnown
-        yield* onNotify("service secrets", SECRETS_CHANNEL, LOOK_EVERY_MS, readAgain)
-        return SharedSecrets.of({ get })
-      }),
-    )
+  static readonly layer: Layer.Layer<SharedSecrets, never, SqlClient.SqlClient | Notices | Vault> = Layer.effect(
+    SharedSecrets,
+    Effect.gen(function* () {
+      const { get, readAgain } = yield* makeKnown
+      yield* onNotify("service secrets", SECRETS_CHANNEL, LOOK_EVERY_MS, readAgain)
+      return SharedSecrets.of({ get })
+    }),
+  )
 }

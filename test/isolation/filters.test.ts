@@ -29,7 +29,7 @@ const services = () =>
     Layer.provideMerge(pageUrlsLayer.pipe(Layer.provide(Layer.merge(CheckoutLinks.layer, InstalmentLinks.layer)))),
     Layer.provideMerge(Layer.merge(Nudging.layer(null), Views.layer)),
     Layer.provideMerge(Origin.layer("http://localhost")),
-    Layer.provideMerge(SharedSecrets.layer),
+    Layer.provideMerge(SharedSecrets.asTheyAre),
     Layer.provideMerge(Layer.merge(poolLayer(database.url(), 4), Vault.layer(KEYS))),
   )
 type Services = Layer.Success<ReturnType<typeof services>>
