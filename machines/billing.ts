@@ -56,4 +56,5 @@ export const periodLines = (priceKobo: number, quantity: number, usage: Usage, c
   return lines.filter(({ amount }) => amount !== 0)
 }
 
-export const totalOf = (lines: ReadonlyArray<Line>): number => lines.reduce((sum, line) => sum + line.amount, 0)
+export const totalOf = (lines: ReadonlyArray<{ readonly amount: number }>): number =>
+  lines.reduce((sum, { amount }) => sum + amount, 0)

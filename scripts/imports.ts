@@ -20,6 +20,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
     "sameSecret.ts",
     "turns.ts",
     "Together.ts",
+    "Counts.ts",
     "apiPlans.ts",
     "ip.ts",
     "cell.ts",

@@ -9,5 +9,11 @@ export const VERIFICATION_KOBO = 5_000
 
 const naira = new Intl.NumberFormat("en-NG", { style: "currency", currency: CURRENCY })
 
+/** Kobo as naira with two decimals, exact, as files have it. */
+export const inNaira = (kobo: number): string => {
+  const digits = String(Math.abs(kobo)).padStart(3, "0")
+  return `${kobo < 0 ? "-" : ""}${digits.slice(0, -2)}.${digits.slice(-2)}`
+}
+
 /** Kobo as people read it, such as ₦1,234.50. */
 export const formatKobo = (kobo: number): string => naira.format(kobo / 100)

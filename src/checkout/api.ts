@@ -3,9 +3,8 @@ import { Schema } from "effect"
 import { CHECKOUT_MODES, CHECKOUT_STATUSES } from "../../machines/checkout.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
-import { byDefault, count, id, integer, metadata, oneOf } from "../http/parameters.ts"
+import { byDefault, count, id, integer, metadata, oneOf, webAddress } from "../http/parameters.ts"
 import { common, exampleId, idOrObject, instant, metadata as metadataShown } from "../http/response.ts"
-import { isWebAddress } from "../webAddress.ts"
 
 const { Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
@@ -47,14 +46,10 @@ export const CheckoutSession = Struct({
   ],
 })
 
-const MAX_URL = 2048
 const MIN_LIFETIME_MINUTES = 30
 export const MAX_LIFETIME_MINUTES = 1440
 
-const RETURN_URL = `an address of at most ${MAX_URL} characters that begins with https:// (http:// for localhost in the sandbox)`
-const returnUrl = Schema.String.annotate({ description: RETURN_URL, format: "uri" })
-  .check(Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)))
-  .annotate({ description: RETURN_URL })
+const returnUrl = webAddress("http:// for localhost in the sandbox")
 
 const CheckoutCreate = Struct({
   mode: oneOf(CHECKOUT_MODES),

@@ -1,5 +1,6 @@
 /** What buyers paid with on a rail's page becomes a payment method of theirs (decision P7). */
 import { createHash } from "node:crypto"
+import { PgTypes } from "@effect/sql-pg"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
@@ -38,15 +39,14 @@ export const saveMethod = Effect.fnUntraced(function* (charge: ChargeRow, saved:
   const id = known?.id ?? newId("payment_method")
   const { type, brand, last4, bank_name, exp_month, exp_year } = saved
   const email = saved.email ?? (yield* emailOf(charge))
-  const sealed = Buffer.from(vault.seal(methodPlace({ account_id, livemode, customer_id, id }), saved.token))
-  const hex = sealed.toString("hex")
+  const sealed = vault.seal(methodPlace({ account_id, livemode, customer_id, id }), saved.token)
   yield* known === undefined
     ? sql`
         INSERT INTO payment_method (account_id, livemode, customer_id, id, type, brand, last4, bank_name, exp_month, exp_year, created_at, rail, sealed, email, signature)
         VALUES (${account_id}, ${livemode}, ${customer_id}, ${id}, ${type}, ${brand}, ${last4}, ${bank_name}, ${exp_month}, ${exp_year},
-          to_timestamp(${now} / 1000.0), ${rail}, decode(${hex}, 'hex'), ${email}, ${signature})`
+          ${PgTypes.timestamptz(new Date(now))}, ${rail}, ${sealed}, ${email}, ${signature})`
     : sql`
-        UPDATE payment_method SET sealed = decode(${hex}, 'hex'), email = ${email}, exp_month = ${exp_month}, exp_year = ${exp_year}
+        UPDATE payment_method SET sealed = ${sealed}, email = ${email}, exp_month = ${exp_month}, exp_year = ${exp_year}
         WHERE ${ofTenant(sql, charge)} AND customer_id = ${customer_id} AND id = ${id}`
   return { id, type, brand, last4, bank_name, exp_month, exp_year } satisfies PaymentMethodSummary
 })

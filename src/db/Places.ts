@@ -3,6 +3,7 @@
  * a tenant's writes wait for, there is a connection for the others. In memory only.
  */
 import { Effect } from "effect"
+import { Counts } from "../Counts.ts"
 import { type Problem, problem } from "../problem.ts"
 
 /**
@@ -27,7 +28,7 @@ export class Places {
   readonly #inAll: number
   readonly #share: number
   #taken = 0
-  readonly #byTenant = new Map<string, number>()
+  readonly #byTenant = new Counts()
   readonly #waiting = new Set<Waiting>()
 
   constructor(inAll: number, share: number) {
@@ -36,12 +37,12 @@ export class Places {
   }
 
   #of(tenant: string): number {
-    return this.#byTenant.get(tenant) ?? 0
+    return this.#byTenant.of(tenant)
   }
 
   #give(tenant: string): void {
     this.#taken++
-    this.#byTenant.set(tenant, this.#of(tenant) + 1)
+    this.#byTenant.add(tenant, 1)
   }
 
   /** Who is next: of those that may take a place, the tenant that has the fewest. */
@@ -87,9 +88,7 @@ export class Places {
 
   #release(tenant: string): void {
     this.#taken--
-    const left = this.#of(tenant) - 1
-    if (left === 0) this.#byTenant.delete(tenant)
-    else this.#byTenant.set(tenant, left)
+    this.#byTenant.add(tenant, -1)
     this.#next()?.go()
   }
 

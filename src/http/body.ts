@@ -2,6 +2,7 @@
 import type { IncomingMessage } from "node:http"
 import { Effect } from "effect"
 import { type Problem, problem } from "../problem.ts"
+import { isJson } from "./page.ts"
 import { parseBody } from "./parseBody.ts"
 
 const MAX_BODY_BYTES = 256 * 1024
@@ -72,7 +73,7 @@ export const readJson = Effect.fnUntraced(function* (
     return yield* problem("content_type_invalid", "A body is sent as it is, without a Content-Encoding.")
   const text = bytes.toString("utf8")
   if (!Buffer.from(text, "utf8").equals(bytes)) return yield* problem("json_invalid", "The body is not valid UTF-8.")
-  if (text !== "" && !/^application\/json\s*(;|$)/i.test(type ?? "")) {
+  if (text !== "" && !isJson(type)) {
     return yield* problem("content_type_invalid", "A body needs the header Content-Type: application/json.")
   }
   const [, charset = "utf-8"] = CHARSET.exec(type ?? "") ?? []

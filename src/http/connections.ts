@@ -2,6 +2,7 @@
 import type { Server, ServerResponse } from "node:http"
 import { Server as NetServer, type Socket } from "node:net"
 import { Server as TlsServer } from "node:tls"
+import { Counts } from "../Counts.ts"
 
 export interface ConnectionLimits {
   /** Connections of the process. */
@@ -77,7 +78,7 @@ export const limitConnections = (server: Server, callerOf: CallerOf, limits: Con
   const connections = new Set<Connection>()
   const byEnds = new Map<string, Connection>()
   const bySocket = new WeakMap<Socket, Connection>()
-  const callers = new Map<string, number>()
+  const callers = new Counts()
   let stopped: Promise<void> | undefined
   server.maxConnections = limits.connections
 
@@ -85,14 +86,9 @@ export const limitConnections = (server: Server, callerOf: CallerOf, limits: Con
   const admit = (socket: Socket): boolean => {
     const caller = callerOf(socket)
     if (caller === undefined) return true
-    const count = (callers.get(caller) ?? 0) + 1
-    if (count > limits.connectionsOfCaller) return false
-    callers.set(caller, count)
-    socket.once("close", () => {
-      const left = callers.get(caller)! - 1
-      if (left === 0) callers.delete(caller)
-      else callers.set(caller, left)
-    })
+    if (callers.of(caller) >= limits.connectionsOfCaller) return false
+    callers.add(caller, 1)
+    socket.once("close", () => callers.add(caller, -1))
     return true
   }
 

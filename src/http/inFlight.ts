@@ -1,4 +1,5 @@
 /** Requests under way at once, by whose they are: until their answers are written, so that what waits in memory is bounded. */
+import { Counts } from "../Counts.ts"
 
 export interface InFlight {
   /** Takes a place; what it returns gives the place back, and is undefined where there is none. */
@@ -6,17 +7,12 @@ export interface InFlight {
 }
 
 export const createInFlight = (most: number): InFlight => {
-  const counts = new Map<string, number>()
+  const counts = new Counts()
   return {
     enter: (name) => {
-      const count = counts.get(name) ?? 0
-      if (count >= most) return undefined
-      counts.set(name, count + 1)
-      return () => {
-        const left = counts.get(name)! - 1
-        if (left === 0) counts.delete(name)
-        else counts.set(name, left)
-      }
+      if (counts.of(name) >= most) return undefined
+      counts.add(name, 1)
+      return () => counts.add(name, -1)
     },
   }
 }

@@ -3,6 +3,7 @@
  * once, and how many bytes of bodies are held of callers that are not known yet.
  */
 import { Effect } from "effect"
+import { Counts } from "../Counts.ts"
 import type { RateLimits } from "../config/Config.ts"
 import { type Problem, problem, tryAgainIn } from "../problem.ts"
 import { createInFlight } from "./inFlight.ts"
@@ -48,7 +49,7 @@ export const createLimits = (rates: Pick<RateLimits, "live" | "sandbox" | "publi
     publishable: createRateLimit(rates.public),
   }
   const underWay = createInFlight(inFlight)
-  const held = new Map<string, number>()
+  const held = new Counts()
   let heldInAll = 0
 
   const judge = (request: Limited, { allowed, headers }: ReturnType<(typeof buckets)["live"]["take"]>) => {
@@ -68,16 +69,13 @@ export const createLimits = (rates: Pick<RateLimits, "live" | "sandbox" | "publi
         return Effect.void
       }),
     hold: (request, address, bytes) => {
-      const ofAddress = (held.get(address) ?? 0) + bytes
-      if (ofAddress > MAX_HELD_OF_ADDRESS) return TOO_MANY_UNDER_WAY
+      if (held.of(address) + bytes > MAX_HELD_OF_ADDRESS) return TOO_MANY_UNDER_WAY
       if (heldInAll + bytes > MAX_HELD) return OVERLOADED
-      held.set(address, ofAddress)
+      held.add(address, bytes)
       heldInAll += bytes
       request.ends.push(() => {
         heldInAll -= bytes
-        const left = held.get(address)! - bytes
-        if (left === 0) held.delete(address)
-        else held.set(address, left)
+        held.add(address, -bytes)
       })
       return undefined
     },

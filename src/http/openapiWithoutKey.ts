@@ -1,6 +1,6 @@
 /** The part of the OpenAPI document about what takes no key: health, invoices' links, pages on which buyers pay, callbacks. */
 import type { Json } from "../json.ts"
-import { TEST_CARDS } from "../pages/testCards.ts"
+import { TEST_CARDS } from "../rail/simulator/methods.ts"
 import { header } from "./openapiComponents.ts"
 
 /** Of what takes no place in a rate: health, and callbacks that are signed. */
@@ -75,7 +75,7 @@ const METHOD: Readonly<Record<string, Json>> = {
   },
   card_number: {
     ...(text as object),
-    description: `A test card's: ${TEST_CARDS.map((card) => card.join(" ")).join("; ")}`,
+    description: `A test card's: ${TEST_CARDS.map(({ number, does }) => `${number} ${does}`).join("; ")}`,
   },
   card_expiry: { ...(text as object), description: "MM/YY" },
   card_cvc: text,

@@ -8,6 +8,7 @@ import { jsonBytes } from "../json.ts"
 import { MAX_METADATA_BYTES, MAX_METADATA_KEYS } from "../metadata.ts"
 import { MAX_AMOUNT_KOBO } from "../money.ts"
 import { FIRST_YEAR, LAST_YEAR, parseInstant } from "../time.ts"
+import { isWebAddress } from "../webAddress.ts"
 
 const MAX_ID = 64
 const MAX_METADATA_KEY = 40
@@ -30,6 +31,17 @@ export const textOrNull = (max: number) =>
 /** A parameter that may be left out, and is `value` then, as the OpenAPI document says. */
 export const byDefault = <S extends Schema.Top>(schema: S, value: S["Type"]) =>
   Schema.optionalKey(schema.annotate({ default: value }))
+
+/** Longer addresses are taken by few servers. */
+const MAX_URL = 2_048
+
+/** An address of the web; `more` says which of them besides those with https. */
+export const webAddress = (more: string) => {
+  const description = `an address of at most ${MAX_URL} characters that begins with https:// (${more})`
+  return Schema.String.annotate({ description, format: "uri" })
+    .check(Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)))
+    .annotate({ description })
+}
 
 /** How the descriptions of references begin. */
 export const REFERENCE = "the ID of"

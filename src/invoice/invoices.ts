@@ -2,6 +2,7 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { totalOf } from "../../machines/billing.ts"
 import { allParamsOf, hasEffect } from "../../machines/decide.ts"
 import { type InvoicePosting, invoiceMachine } from "../../machines/invoice.ts"
 import type { AccountRow } from "../account/accounts.ts"
@@ -20,7 +21,7 @@ import { DAY_MS, dayOf, MINUTE_MS } from "../time.ts"
 import { monthOf } from "../usage/allowances.ts"
 import { planBefore, readPlanChanges, readUsage } from "../usage/usage.ts"
 import { type InvoiceRow, invoiceLifecycle, invoices } from "./invoice.ts"
-import { invoiceLines, totalOf } from "./lines.ts"
+import { invoiceLines } from "./lines.ts"
 
 const DUE_AFTER_MS = 7 * DAY_MS
 /** The service's own books: an account without keys. */

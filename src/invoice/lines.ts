@@ -73,5 +73,3 @@ export const invoiceLines = ({ start, end, plan, changes, writes, nudges }: Mont
   }
   return lines
 }
-
-export const totalOf = (lines: ReadonlyArray<InvoiceLine>): number => lines.reduce((sum, { amount }) => sum + amount, 0)

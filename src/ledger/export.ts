@@ -1,4 +1,5 @@
 /** The books for other programs: hledger, CSV, and the journal imports of accounting packages. Pure; rows in, text out. */
+import { inNaira } from "../money.ts"
 
 export interface ExportedLine {
   readonly account_id: string
@@ -21,12 +22,6 @@ export interface ExportedLine {
   readonly corrects: string | null
 }
 
-/** Kobo as naira with two decimals, exact. */
-const naira = (kobo: number): string => {
-  const digits = String(Math.abs(kobo)).padStart(3, "0")
-  return `${kobo < 0 ? "-" : ""}${digits.slice(0, -2)}.${digits.slice(-2)}`
-}
-
 /** hledger's top-level accounts by kind. */
 const ROOTS: Readonly<Record<string, string>> = {
   asset: "assets",
@@ -47,7 +42,7 @@ const isFirst = (lines: ReadonlyArray<ExportedLine>, index: number): boolean =>
 const toHledger = (lines: ReadonlyArray<ExportedLine>): string =>
   lines
     .map((line, index) => {
-      const posting = `    ${accountName(line)}  ${line.currency} ${naira(line.amount_kobo)}\n`
+      const posting = `    ${accountName(line)}  ${line.currency} ${inNaira(line.amount_kobo)}\n`
       if (!isFirst(lines, index)) return posting
       const about = {
         entry: line.entry_id,
@@ -73,8 +68,8 @@ const row = (cells: ReadonlyArray<unknown>): string => `${cells.map(cell).join("
 
 type Column = readonly [name: string, value: (line: ExportedLine) => string | number | boolean | null]
 
-const debit = ({ amount_kobo }: ExportedLine): string => (amount_kobo > 0 ? naira(amount_kobo) : "")
-const credit = ({ amount_kobo }: ExportedLine): string => (amount_kobo < 0 ? naira(-amount_kobo) : "")
+const debit = ({ amount_kobo }: ExportedLine): string => (amount_kobo > 0 ? inNaira(amount_kobo) : "")
+const credit = ({ amount_kobo }: ExportedLine): string => (amount_kobo < 0 ? inNaira(-amount_kobo) : "")
 const dayFirst = ({ effective_on }: ExportedLine): string => effective_on.split("-").toReversed().join("/")
 const monthFirst = ({ effective_on }: ExportedLine): string => {
   const [year, month, day] = effective_on.split("-")
@@ -104,7 +99,7 @@ const SAGE: ReadonlyArray<Column> = [
   ["Date", dayFirst],
   ["Reference", ({ entry_id }) => entry_id],
   ["Details", memo],
-  ["Net Amount", ({ amount_kobo }) => naira(Math.abs(amount_kobo))],
+  ["Net Amount", ({ amount_kobo }) => inNaira(Math.abs(amount_kobo))],
   ["Tax Code", () => "T9"],
   ["Tax Amount", () => "0.00"],
 ]

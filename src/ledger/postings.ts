@@ -2,7 +2,7 @@
  * Posting rules: what each business fact does in the books, one table from event to lines. Pure; debits positive, credits
  * negative, kobo. An entry's `event` is the name of its rule.
  */
-import { type Line, shareOf } from "../../machines/billing.ts"
+import { type Line, shareOf, totalOf } from "../../machines/billing.ts"
 import type { LedgerAccount } from "./chart.ts"
 
 export interface PostingLine {
@@ -74,8 +74,6 @@ const line = (account: LedgerAccount, amountKobo: number, detail: string | null 
   amountKobo,
 })
 
-const amountOf = (lines: ReadonlyArray<Line>): number => lines.reduce((sum, { amount }) => sum + amount, 0)
-
 /** The VAT that an amount includes, rounded half away from zero (decision B5). */
 export const vatIn = (amountKobo: number, vatBps: number): number => shareOf(amountKobo, vatBps, 10_000 + vatBps)
 
@@ -85,7 +83,7 @@ const split = (amountKobo: number, vatBps: number): Split => {
 }
 
 const partOf = (lines: ReadonlyArray<Line>, types: ReadonlyArray<Line["type"]>, vatBps: number): Split =>
-  split(amountOf(lines.filter(({ type }) => types.includes(type))), vatBps)
+  split(totalOf(lines.filter(({ type }) => types.includes(type))), vatBps)
 
 /** What of a sale is to be served yet: the period, less what is credited on it. */
 export const deferredIn = (lines: ReadonlyArray<Line>, vatBps: number): Split =>
@@ -128,19 +126,19 @@ const rule = <Facts>(meaning: string, lines: Rule<Facts>["lines"]): Rule<Facts> 
 
 export const POSTINGS = {
   paid: rule("A bill, or a one-off charge, is paid when it is due.", ({ lines, rail, vatBps }: Sale) => [
-    line("clearing", amountOf(lines), rail),
+    line("clearing", totalOf(lines), rail),
     ...sold(lines, vatBps),
   ]),
   owed: rule("A bill could not be collected: the customer owes it.", ({ lines, customerId, vatBps }: Sale) => [
-    line("receivable", amountOf(lines), customerId),
+    line("receivable", totalOf(lines), customerId),
     ...sold(lines, vatBps),
   ]),
   overdue_paid: rule("An overdue bill is paid after all.", ({ lines, rail, customerId }: Sale) => [
-    line("clearing", amountOf(lines), rail),
-    line("receivable", -amountOf(lines), customerId),
+    line("clearing", totalOf(lines), rail),
+    line("receivable", -totalOf(lines), customerId),
   ]),
   waived: rule("A bill is too small to charge: what it sells is given away, without VAT.", ({ lines }: Sale) => [
-    line("waived", amountOf(lines)),
+    line("waived", totalOf(lines)),
     ...sold(lines, 0),
   ]),
   written_off: rule(
@@ -148,8 +146,8 @@ export const POSTINGS = {
     ({ lines, customerId, unserved }: WrittenOff) => [
       line("deferred_revenue", unserved.netKobo),
       line("output_vat", unserved.vatKobo),
-      line("bad_debt", amountOf(lines) - unserved.netKobo - unserved.vatKobo),
-      line("receivable", -amountOf(lines), customerId),
+      line("bad_debt", totalOf(lines) - unserved.netKobo - unserved.vatKobo),
+      line("receivable", -totalOf(lines), customerId),
     ],
   ),
   recognised: rule("A day's service, of all subscriptions of a plan.", earned),

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { forWholeTables } from "../db/wholeTables.ts"
+import { inNaira } from "../money.ts"
 import { dayOf, formatInstant } from "../time.ts"
 import { type LedgerAccount, OWN_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
@@ -62,8 +63,6 @@ interface Step {
   readonly to_state: string
   readonly effects: ReadonlyArray<string>
 }
-
-const naira = (kobo: number): string => (kobo / 100).toFixed(2)
 
 /** Whose entries `e` are. Merchants, the customers of the service itself, are named where they owe it. */
 const isOf = (sql: SqlClient.SqlClient, { account, customer }: Question) => {
@@ -236,7 +235,7 @@ const explain = Effect.fnUntraced(function* (question: Question) {
     return {
       livemode,
       balance_kobo: balance,
-      balance_naira: naira(balance),
+      balance_naira: inNaira(balance),
       because: its.map(({ event, entries, kobo }) => ({ event, meaning: POSTINGS[event].meaning, entries, kobo })),
       entries: told
         .filter((one) => one.livemode === livemode)

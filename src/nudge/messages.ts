@@ -1,6 +1,7 @@
 /** What nudges say, in plain English. Pure. The payment link follows every text. */
 import type { NudgeTemplate } from "../../machines/nudge.ts"
 import { formatKobo } from "../money.ts"
+import { day } from "../pages/words.ts"
 
 /** What a nudge can speak of; null where there is nothing of the kind. */
 export interface Subject {
@@ -83,13 +84,6 @@ const BY_TEMPLATE: Readonly<Record<NudgeTemplate, ReadonlyArray<WordingName>>> =
   custom: ["custom"],
 }
 
-const day = new Intl.DateTimeFormat("en-GB", {
-  day: "numeric",
-  month: "long",
-  year: "numeric",
-  timeZone: "Africa/Lagos",
-})
-
 const valuesOf = ({
   amountKobo,
   dueAt,
@@ -98,7 +92,7 @@ const valuesOf = ({
 }: Subject): Readonly<Record<string, string | null>> => ({
   ...words,
   amount: amountKobo === null ? null : formatKobo(amountKobo),
-  date: dueAt === null ? null : day.format(dueAt),
+  date: dueAt === null ? null : day(dueAt),
 })
 
 const VARIABLE = /\{(\w+)\}/g

@@ -8,6 +8,7 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { CHANNELS, type Channel, type MessengerAnswer, type NudgeEvent } from "../../machines/nudge.ts"
 import { afterQuiet, MAX_LATE_MS, type QuietHours } from "../../machines/reminders.ts"
+import { Counts } from "../Counts.ts"
 import { movesElsewhere, standingAt } from "../clock/clocks.ts"
 import { records } from "../db/records.ts"
 import { refOf, staysHere } from "../db/tenant.ts"
@@ -222,14 +223,13 @@ type Which = Pick<Room, "livemode" | "channel">
 /** Sends nudges for as long as the scope is open. */
 export const nudgeWorker = Effect.gen(function* () {
   const messenger = yield* Messenger
-  const underWay = new Map<string, number>()
-  const inHandOf = ({ livemode, channel }: Which) => underWay.get(`${livemode} ${channel}`) ?? 0
-  const count = (which: Which, by: number) => underWay.set(`${which.livemode} ${which.channel}`, inHandOf(which) + by)
+  const underWay = new Counts()
+  const nameOf = ({ livemode, channel }: Which) => `${livemode} ${channel}`
   const sendAlone = (nudge: Taken) => {
-    count(nudge, 1)
+    underWay.add(nameOf(nudge), 1)
     return give([nudge]).pipe(
       Effect.catchCause((cause) => Effect.logError("nudge", { nudge: nudge.id }, cause)),
-      Effect.ensuring(Effect.sync(() => count(nudge, -1))),
+      Effect.ensuring(Effect.sync(() => underWay.add(nameOf(nudge), -1))),
       Effect.forkScoped({ startImmediately: true }),
     )
   }
@@ -238,7 +238,7 @@ export const nudgeWorker = Effect.gen(function* () {
     // As much of each channel as its messenger takes at once: one that is stuck holds up no other.
     const rooms = MESSENGERS.map((one) => ({
       ...one,
-      room: messenger.of(one.livemode, one.channel).atOnce - inHandOf(one),
+      room: messenger.of(one.livemode, one.channel).atOnce - underWay.of(nameOf(one)),
     }))
     yield* sendAll(yield* takeWaiting(rooms.filter(({ room }) => room > 0)))
     yield* sendAll(yield* takeOnStandingClocks)

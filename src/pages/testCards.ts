@@ -1,20 +1,11 @@
 /** What the sandbox's pages offer beside the form: cards and other payment methods whose behaviour is known. */
-import { TEST_METHODS } from "../rail/simulator/methods.ts"
+import { TEST_CARDS, TEST_METHODS, type TestCard } from "../rail/simulator/methods.ts"
 import { errorId, wrong } from "./fields.ts"
 import { type Html, html } from "./html.ts"
 import { FORM_ID, TEST_METHOD_ID } from "./paymentForm.ts"
 import type { PaymentForm } from "./views.ts"
 
-/** Numbers as they are printed on a card, and what becomes of a payment (docs/sandbox.md). */
-export const TEST_CARDS: ReadonlyArray<readonly [string, string]> = [
-  ["4242 4242 4242 4242", "pays"],
-  ["4084 0800 0000 0051", "insufficient funds"],
-  ["4084 0800 0000 0054", "expired card"],
-  ["4084 0800 0000 0005", "refused by the bank"],
-  ["5060 6666 6666 6666 666", "asks for a code: 123456"],
-]
-
-const testCard = ([number, does]: readonly [string, string]): Html =>
+const testCard = ({ number, does }: TestCard): Html =>
   html`<li><button class="test-card" type="button" data-card="${number}"><span class="number">${number}</span><span>${does}</span></button></li>
 `
 

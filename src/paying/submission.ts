@@ -4,11 +4,12 @@
  */
 import { Effect, Schema } from "effect"
 import { parsePhoneNumberFromString } from "libphonenumber-js/min"
+import { KOBO_OF_NAIRA } from "../../machines/instalment_schedule.ts"
 import { email, phone as phoneNumber } from "../http/parameters.ts"
 import type { Json } from "../json.ts"
 import { FORM_FIELDS, type FormField, type TypedDetails } from "../pages/views.ts"
 import { type Problem, problem } from "../problem.ts"
-import { TEST_CARDS } from "../rail/simulator/methods.ts"
+import { methodOfCard } from "../rail/simulator/methods.ts"
 import { hashOf } from "../secret/linkTokens.ts"
 
 const FIELDS = [...FORM_FIELDS, "submission", "seen"] as const
@@ -152,7 +153,7 @@ const cardFaults = (fields: Fields, now: number, simulated: boolean): ReadonlyAr
   return [
     number === ""
       ? missing("card_number", "Enter the card number.")
-      : simulated && TEST_CARDS.has(number)
+      : simulated && methodOfCard(number) !== undefined
         ? undefined
         : wrong("card_number", "Payments are simulated here: use one of the test cards, never a real one."),
     expiry === undefined ? missing("card_expiry", "Enter the expiry date.") : expiryFault(expiry, now),
@@ -183,10 +184,10 @@ const readMethod = (
       faults: [problem("parameter_missing", "Enter a card, or choose a payment method.", "payment_method")],
     }
   const number = (fields.card_number ?? "").replaceAll(/[\s-]/g, "")
-  return { methodId: TEST_CARDS.get(number) ?? "", faults: cardFaults(fields, now, simulated) }
+  return { methodId: methodOfCard(number) ?? "", faults: cardFaults(fields, now, simulated) }
 }
 
-const KOBO_IN = { kobo: 1, naira: 100 } as const
+const KOBO_IN = { kobo: 1, naira: KOBO_OF_NAIRA } as const
 
 const digits = (text: string): boolean => /^\d{1,11}$/.test(text)
 

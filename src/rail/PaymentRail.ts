@@ -45,7 +45,6 @@ export type RailAnswer =
 export class PaymentRail extends Context.Service<
   PaymentRail,
   {
-    readonly name: string
     /**
      * What keeps a buyer who is there from using a payment method: the one-time code that it asks for is missing
      * (`authentication_required`) or wrong; null: nothing.

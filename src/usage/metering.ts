@@ -11,8 +11,8 @@ import { Metering } from "../http/Metering.ts"
 import type { AccountKey, KnownKey } from "../key/Keys.ts"
 import { every } from "../process/workers.ts"
 import { formatInstant } from "../time.ts"
-import { ALLOWANCES, monthOf, thresholdsReached } from "./allowances.ts"
-import { announceThresholds } from "./thresholds.ts"
+import { ALLOWANCES, monthOf } from "./allowances.ts"
+import { countTowards } from "./counting.ts"
 
 type Headers = Readonly<Record<string, string>>
 
@@ -34,11 +34,6 @@ interface Read {
   readonly account_id: string
   readonly period_start_at: number
   readonly reads: number
-}
-
-interface Counted {
-  readonly write_requests: number
-  readonly write_threshold: number
 }
 
 type Month = Pick<Read, "account_id" | "period_start_at">
@@ -92,21 +87,7 @@ const writeReads = Effect.fnUntraced(function* (reads: Reads) {
 })
 
 const count = Effect.fnUntraced(function* (key: AccountKey, writes: number) {
-  const sql = yield* SqlClient.SqlClient
-  const { start, end } = monthOf(Date.now())
-  const [counted] = yield* sql<Counted>`
-    INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, write_requests) VALUES (${key.account_id}, true, ${PgTypes.timestamptz(start)}, ${writes})
-    ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET write_requests = u.write_requests + excluded.write_requests, updated_at = now()
-    RETURNING write_requests, write_threshold`
-  const { write_requests: used, write_threshold: announced } = counted!
-  const included = ALLOWANCES[key.api_plan].writes
-  const reached = thresholdsReached(used, included, announced)
-  if (reached.length > 0) {
-    yield* sql`
-      UPDATE usage_counter SET write_threshold = ${reached.at(-1)!}
-      WHERE account_id = ${key.account_id} AND livemode AND period_start_at = ${PgTypes.timestamptz(start)}`
-    yield* announceThresholds(key.account_id, "write_requests", reached, { used, included: included! })
-  }
+  const { used, end } = yield* countTowards(key.account_id, "write_requests", writes, key.api_plan)
   return Array.from({ length: writes }, (_, at) => headers(key, true, used - writes + 1 + at, end))
 })
 

@@ -2,6 +2,8 @@
  * The bodies of events that a process is about to send: one copy of each, however many endpoints it goes to, and all of them
  * bounded in bytes. In memory only.
  */
+
+import { Counts } from "../Counts.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { Waiting } from "./deliver.ts"
 
@@ -35,7 +37,7 @@ export class Bodies {
   readonly #maxBytes: number
   #bytes = 0
   /** Bytes by account and by endpoint. */
-  readonly #held = new Map<string, number>()
+  readonly #held = new Counts()
   /** By event ID: those that have users. */
   readonly #shared = new Map<string, Shared>()
   /** Of these, what is to be loaded. */
@@ -52,7 +54,7 @@ export class Bodies {
 
   /** What those of an account or an endpoint hold, by its ID. */
   heldBy(owner: string): number {
-    return this.#held.get(owner) ?? 0
+    return this.#held.of(owner)
   }
 
   /** How many bodies are in memory or about to be. */
@@ -74,9 +76,7 @@ export class Bodies {
   #count({ account_id, webhook_endpoint_id }: Waiting, bytes: number): void {
     this.#bytes += bytes
     for (const owner of [account_id, webhook_endpoint_id]) {
-      const held = this.heldBy(owner) + bytes
-      if (held === 0) this.#held.delete(owner)
-      else this.#held.set(owner, held)
+      this.#held.add(owner, bytes)
     }
   }
 

@@ -4,9 +4,8 @@ import { DELIVERY_STATUSES } from "../../machines/delivery.ts"
 import { DISABLED_REASONS, ENDPOINT_STATUSES } from "../../machines/webhook_endpoint.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
-import { id, oneOf, text, textOrNull } from "../http/parameters.ts"
+import { id, oneOf, text, textOrNull, webAddress } from "../http/parameters.ts"
 import { common, Deleted, exampleId, instant } from "../http/response.ts"
-import { isWebAddress } from "../webAddress.ts"
 
 const { Boolean: Bool, Int, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
 
@@ -84,15 +83,10 @@ export const Delivery = Struct({
   ],
 })
 
-/** Longer ones are taken by few servers. */
-const MAX_URL = 2048
 /** More than there are types of events. */
 const MAX_PATTERNS = 50
 
-const URL_WORDS = `an address of at most ${MAX_URL} characters that begins with https:// (http:// only in the sandbox)`
-const url = Schema.String.annotate({ description: URL_WORDS, format: "uri" })
-  .check(Schema.makeFilter((value: string) => value.length <= MAX_URL && isWebAddress(value)))
-  .annotate({ description: URL_WORDS })
+const url = webAddress("http:// only in the sandbox")
 
 const enabledEvents = Schema.Array(text(100))
   .check(Schema.isMinLength(1), Schema.isMaxLength(MAX_PATTERNS))

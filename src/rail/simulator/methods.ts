@@ -12,7 +12,8 @@ export interface Behaviour {
   readonly answers: "at_once" | { readonly afterMs: number } | "only_when_asked"
   /** `uses` counts the customer's earlier charges with this method; `code` is what the buyer typed, null where nobody was there. */
   readonly outcome: (attemptNumber: number, uses: number, code: string | null) => Outcome
-  readonly countsUses: boolean
+  /** It goes by a one-time code. */
+  readonly asksCode?: true
 }
 
 const SUCCEEDED: Outcome = { status: "succeeded" }
@@ -20,22 +21,21 @@ const failed = (code: FailureCode): Outcome => ({ status: "failed", code })
 const always = (outcome: Outcome, answers: Behaviour["answers"] = "at_once"): Behaviour => ({
   answers,
   outcome: () => outcome,
-  countsUses: false,
 })
 
 const untilAttempt = (n: number): Behaviour => ({
   answers: "at_once",
   outcome: (attempt) => (attempt >= n ? SUCCEEDED : failed("insufficient_funds")),
-  countsUses: false,
 })
 
 /** How the IDs of the methods begin that go by how often they were used: what the index `simulator_attempt_used` has of attempts. */
 export const COUNTED = "pm_test_success_then_"
 
+export const countsUses = (id: string): boolean => id.startsWith(COUNTED)
+
 const onceThen = (code: FailureCode): Behaviour => ({
   answers: "at_once",
   outcome: (_, uses) => (uses === 0 ? SUCCEEDED : failed(code)),
-  countsUses: true,
 })
 
 /** The one-time code that is right. */
@@ -51,7 +51,7 @@ const withCode: Behaviour = {
     const objection = codeObjection(code)
     return objection === null ? SUCCEEDED : failed(objection)
   },
-  countsUses: false,
+  asksCode: true,
 }
 
 const CARD = { type: "card", brand: "visa", last4: "4242", bank_name: null, exp_month: 12, exp_year: 2034 } as const
@@ -170,15 +170,26 @@ export const testMethod = (id: string): PaymentMethodSummary | undefined => {
   return found === undefined ? undefined : { id, ...found.looks }
 }
 
-/** Card numbers that stand for test methods on pages. They are recognised where a page is submitted, and never kept. */
-export const TEST_CARDS: ReadonlyMap<string, string> = new Map([
-  ["4242424242424242", "pm_test_success"],
-  ["4084080000000051", "pm_test_insufficient_funds"],
-  ["4084080000000054", "pm_test_expired_card"],
-  ["4084080000000005", "pm_test_do_not_honor"],
-  ["5060666666666666666", "pm_test_requires_otp"],
-])
+/**
+ * Cards that stand for test methods on pages: the number as it is printed, and what becomes of a payment (docs/sandbox.md). They are
+ * recognised where a page is submitted, and never kept.
+ */
+export const TEST_CARDS = [
+  { number: "4242 4242 4242 4242", does: "pays", method: "pm_test_success" },
+  { number: "4084 0800 0000 0051", does: "insufficient funds", method: "pm_test_insufficient_funds" },
+  { number: "4084 0800 0000 0054", does: "expired card", method: "pm_test_expired_card" },
+  { number: "4084 0800 0000 0005", does: "refused by the bank", method: "pm_test_do_not_honor" },
+  { number: "5060 6666 6666 6666 666", does: "asks for a code: 123456", method: "pm_test_requires_otp" },
+] as const
+export type TestCard = (typeof TEST_CARDS)[number]
+
+const METHODS_OF_CARDS: ReadonlyMap<string, string> = new Map(
+  TEST_CARDS.map(({ number, method }) => [number.replaceAll(" ", ""), method]),
+)
+
+/** The test method that a card's digits stand for. */
+export const methodOfCard = (digits: string): string | undefined => METHODS_OF_CARDS.get(digits)
 
 /** What keeps a buyer who is there from using a test method; null: nothing. */
 export const objectionOf = (id: string, code: string | null): FailureCode | null =>
-  TEST_METHODS.get(id)?.behaviour === withCode ? codeObjection(code) : null
+  TEST_METHODS.get(id)?.behaviour.asksCode === true ? codeObjection(code) : null

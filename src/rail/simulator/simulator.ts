@@ -2,7 +2,7 @@
 import { Effect, Layer } from "effect"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../PaymentRail.ts"
 import { type Attempt, Attempts } from "./Attempts.ts"
-import { type Behaviour, objectionOf, TEST_METHODS } from "./methods.ts"
+import { type Behaviour, countsUses, objectionOf, TEST_METHODS } from "./methods.ts"
 
 const behaviourOf = (charge: RailCharge): Behaviour => {
   const method = TEST_METHODS.get(charge.paymentMethod.id)
@@ -32,10 +32,9 @@ export const simulatorLayer: Layer.Layer<PaymentRail, never, Attempts> = Layer.e
   Effect.gen(function* () {
     const attempts = yield* Attempts
     return PaymentRail.of({
-      name: "simulator",
       objection: objectionOf,
       charge: (charges) => {
-        const counted = charges.filter((charge) => behaviourOf(charge).countsUses)
+        const counted = charges.filter(({ paymentMethod }) => countsUses(paymentMethod.id))
         const work = Effect.gen(function* () {
           const uses = new Map<string, number>()
           const before = counted.length === 0 ? [] : yield* attempts.uses(counted)

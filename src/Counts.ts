@@ -1,0 +1,14 @@
+/** How many, or how much, by name; names without any are forgotten. */
+export class Counts {
+  readonly #counts = new Map<string, number>()
+
+  of(name: string): number {
+    return this.#counts.get(name) ?? 0
+  }
+
+  add(name: string, by: number): void {
+    const count = this.of(name) + by
+    if (count === 0) this.#counts.delete(name)
+    else this.#counts.set(name, count)
+  }
+}
