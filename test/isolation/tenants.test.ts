@@ -184,7 +184,7 @@ describe("a revoked key", () => {
       (sql) =>
         sql<{
           pid: number
-        }>`SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN "api_key_changed"%'`,
+        }>`SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'`,
     )
     expect(lines.length).toBeGreaterThan(0)
     const send = (signal: NodeJS.Signals) => {
