@@ -34,10 +34,7 @@ const SUBMISSIONS = {}
 const begin = (claim: Claim) =>
   Effect.flatMap(Batches, (batches) => {
     const tenant = tenantOf(claim.found)
-    const begun = batches.begin(SUBMISSIONS, tenant, buyerOf(claim.found), claim, (claims: ReadonlyArray<Claim>) =>
-      claimAll(tenant, claims),
-    )
-    return retryingDeadlocks(begun)
+    return retryingDeadlocks(batches.begin(SUBMISSIONS, tenant, buyerOf(claim.found), claim, claimAll))
   })
 
 /** The session as it is now, with the payment that is asked about, or its newest one. */

@@ -29,10 +29,10 @@ export const collectingEndpoints = [
     ...staged,
     check: checkMethod("payment_method"),
     needed: ({ body }) => body.customer,
-    beginAll: (requests) =>
+    beginAll: (tenant, requests) =>
       Effect.map(
         createCharges(
-          requests[0]!,
+          tenant,
           requests.map(({ body }) => body),
         ),
         (made) => made.map(Exit.map(begun)),

@@ -31,9 +31,9 @@ export const customerEndpoints = [
     kind: "write",
     // A clock, which has one more customer then; otherwise nothing that there is.
     needed: ({ body }) => body.test_clock ?? "",
-    runAll: (requests) =>
+    runAll: (tenant, requests) =>
       createCustomers(
-        requests[0]!,
+        tenant,
         requests.map(({ body }) => body),
       ),
   }),

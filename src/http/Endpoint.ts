@@ -70,7 +70,7 @@ type Kinds<Body, Query, A, R> =
   /** The same for requests of one tenant that come together, in one transaction: for each what it comes to. */
   | ({
       readonly kind: "write"
-      readonly runAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<A, R>
+      readonly runAll: (tenant: Tenant, requests: ReadonlyArray<Request<Body, Query>>) => Each<A, R>
     } & Needed<Body, Query>)
   /**
    * Work that has to leave the transaction in the middle: `begin` commits what is decided, names it and says what is left
@@ -79,7 +79,7 @@ type Kinds<Body, Query, A, R> =
   | ({ readonly kind: "staged" } & (
       | { readonly begin: (request: Request<Body, Query>) => Result<Begun<A, R>, R> }
       | ({
-          readonly beginAll: (requests: ReadonlyArray<Request<Body, Query>>) => Each<Begun<A, R>, R>
+          readonly beginAll: (tenant: Tenant, requests: ReadonlyArray<Request<Body, Query>>) => Each<Begun<A, R>, R>
         } & Needed<Body, Query>)
     ) & {
         readonly finish: (tenant: Tenant, id: string) => Result<void, R>

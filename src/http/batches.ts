@@ -22,7 +22,10 @@ type Outcome<A> = Exit.Exit<A, Failure>
  * Begins requests of one kind and of one tenant in the running transaction; for each, in their order, what it comes to. One that
  * needs what somebody else holds comes to `lock_timeout` where that may not be waited for (`MayWait`).
  */
-export type BeginAll<Q, A, R> = (requests: ReadonlyArray<Q>) => Effect.Effect<ReadonlyArray<Outcome<A>>, Failure, R>
+export type BeginAll<Q, A, R> = (
+  tenant: Tenant,
+  requests: ReadonlyArray<Q>,
+) => Effect.Effect<ReadonlyArray<Outcome<A>>, Failure, R>
 
 interface Asked<Q, A, R> {
   readonly no: number
@@ -43,7 +46,13 @@ const WAITING_SHARE = 3
 const beginIn = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
   Effect.flatMap(TenantDatabase, ({ writing }) => {
     const [{ tenant, beginAll }] = all as [Asked<Q, A, R>]
-    return writing(tenant, beginAll(all.map(({ request }) => request)))
+    return writing(
+      tenant,
+      beginAll(
+        tenant,
+        all.map(({ request }) => request),
+      ),
+    )
   })
 
 const isHeld = (cause: Cause.Cause<Failure>): boolean =>

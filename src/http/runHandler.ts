@@ -172,9 +172,13 @@ const finishAll = Effect.fnUntraced(function* <R, A, B, R2>(
 
 const writeAll =
   <R>({ runAll }: Writes<R>) =>
-  (runs: ReadonlyArray<Run<R>>) =>
-    Effect.flatMap(runAll(runs.map(({ request }) => request)), (decided) =>
-      finishAll(runs, decided, (run, returned) => reply(run, Effect.succeed(returned))),
+  (tenant: Tenant, runs: ReadonlyArray<Run<R>>) =>
+    Effect.flatMap(
+      runAll(
+        tenant,
+        runs.map(({ request }) => request),
+      ),
+      (decided) => finishAll(runs, decided, (run, returned) => reply(run, Effect.succeed(returned))),
     )
 
 /** Notes what a request has begun, so that another try finishes it. */
@@ -183,10 +187,15 @@ const note = <R, A extends Begun<Returned, R>>({ request, held }: Run<R>, begun:
 
 const beginAll =
   <R>({ beginAll }: Stages<R>) =>
-  (runs: ReadonlyArray<Run<R>>) =>
-    Effect.flatMap(beginAll(runs.map(({ request }) => request)), (decided) =>
-      // What charges is counted before it does: a write that cannot be counted takes no money.
-      finishAll(runs, decided, note<R, Begun<Returned, R>>),
+  (tenant: Tenant, runs: ReadonlyArray<Run<R>>) =>
+    Effect.flatMap(
+      beginAll(
+        tenant,
+        runs.map(({ request }) => request),
+      ),
+      (decided) =>
+        // What charges is counted before it does: a write that cannot be counted takes no money.
+        finishAll(runs, decided, note<R, Begun<Returned, R>>),
     )
 
 /** Begins a run with those of its endpoint that come with it. */

@@ -25,9 +25,9 @@ export const subscriptionEndpoints = [
     ...staged,
     check: checkMethod("payment_method"),
     needed: ({ body }) => body.customer,
-    beginAll: (requests) =>
+    beginAll: (tenant, requests) =>
       createSubscriptions(
-        requests[0]!,
+        tenant,
         requests.map(({ body }) => body),
       ),
   }),
@@ -50,29 +50,29 @@ export const subscriptionEndpoints = [
     ...staged,
     ...byId,
     check: checkMethod("payment_method"),
-    beginAll: (requests) => updateSubscriptions(requests[0]!, requests),
+    beginAll: updateSubscriptions,
   }),
   bind(subscriptionApi.pause, {
     kind: "write",
     ...byId,
-    runAll: (requests) =>
-      Effect.map(pauseSubscriptions(requests[0]!, requests), (all) => all.map(Exit.map(renderSubscription))),
+    runAll: (tenant, requests) =>
+      Effect.map(pauseSubscriptions(tenant, requests), (all) => all.map(Exit.map(renderSubscription))),
   }),
   bind(subscriptionApi.resume, {
     ...staged,
     ...byId,
-    beginAll: (requests) => resumeSubscriptions(requests[0]!, requests),
+    beginAll: resumeSubscriptions,
   }),
   bind(subscriptionApi.cancel, {
     kind: "write",
     ...byId,
-    runAll: (requests) =>
-      Effect.map(cancelSubscriptions(requests[0]!, requests), (all) => all.map(Exit.map(renderSubscription))),
+    runAll: (tenant, requests) =>
+      Effect.map(cancelSubscriptions(tenant, requests), (all) => all.map(Exit.map(renderSubscription))),
   }),
   bind(subscriptionApi.reportUnits, {
     kind: "staged",
     ...byId,
-    beginAll: (requests) => reportAllUnits(requests[0]!, requests),
+    beginAll: reportAllUnits,
     finish: finishReport,
     reply: (tenant, id) => Effect.map(unitRecords.get(tenant, id), renderUnitRecord),
   }),

@@ -4,6 +4,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
+import type { Tenant } from "../../src/db/tenant.ts"
 import { Batches } from "../../src/http/batches.ts"
 import { useDatabase } from "../support/database.ts"
 
@@ -69,12 +70,12 @@ interface Request {
   readonly name: string
 }
 
-const beginAll = (requests: ReadonlyArray<Request>) =>
+const beginAll = (tenant: Tenant, requests: ReadonlyArray<Request>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     yield* sql`
       INSERT INTO customer (account_id, livemode, id, name, metadata, created_at)
-      SELECT ${TENANT.account_id}, false, 'cus_' || gen_random_uuid(), name, '{}', now() FROM unnest(${requests.map(({ name }) => name)}::text[]) AS r (name)`
+      SELECT ${tenant.account_id}, false, 'cus_' || gen_random_uuid(), name, '{}', now() FROM unnest(${requests.map(({ name }) => name)}::text[]) AS r (name)`
     return requests.map(({ name }) => Exit.succeed(name))
   })
 
