@@ -283,12 +283,16 @@ export const subscriptionSetup = setup({
     escalatesSilently: ({ context }) => context.dunning!.policy.escalation === "none",
     pausedByEscalation: ({ context }) => context.escalation?.action === "pause",
     inService: ({ context }) => context.escalation?.action !== "pause",
-    /** What was to be tried by then is tried first: a method that waits, or the retry that an attempt by hand held up (decision E21). */
+    /**
+     * The unpaid clock has run out while the attempt was under way. What was to be tried by then is tried first: a method that waits, or
+     * the retry that an attempt by hand held up (decision E21). At the very instant the clock's own timer cancels (E19).
+     */
     unpaidTooLongAndNothingToTry: ({ context: { bill, dunning }, event }) => {
       const deadline = unpaidDeadline(dunning!)
-      if (takenBefore(event, 2)) return event.at >= deadline
+      const isOver = takenBefore(event, 4) ? event.at >= deadline : event.at > deadline
+      if (takenBefore(event, 2)) return isOver
       const held = bill!.origin === "request" && dunning!.nextRetryAt !== null && dunning!.nextRetryAt <= deadline
-      return event.at >= deadline && bill!.nextMethod === null && !held
+      return isOver && bill!.nextMethod === null && !held
     },
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,

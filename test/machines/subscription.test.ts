@@ -123,7 +123,13 @@ describe("the subscription machine", () => {
     const still = on(charging, deadline)
     expect(stateName(still.snapshot)).toBe("overdue.charging")
     expect(status(succeed(still, deadline.at))).toBe("active")
-    expect(status(fail(still, deadline.at))).toBe("cancelled")
+    expect(status(fail(still, deadline.at + 1))).toBe("cancelled")
+    // At the very instant the failure schedules the next retry, and the clock's own timer cancels (E19).
+    const failed = fail(still, deadline.at)
+    expect(stateName(failed.snapshot)).toBe("overdue.retrying")
+    expect(failed.set).toContainEqual(expect.objectContaining({ name: "unpaidTooLong", dueAt: deadline.at }))
+    expect(status(on(failed, deadline))).toBe("cancelled")
+    expect(status(fail(still, deadline.at, { takenBy: 3 }))).toBe("cancelled")
   })
 
   describe("after the unpaid deadline, and after a period end that was asked for then", () => {

@@ -106,10 +106,31 @@ describe("the schedule (decision E3)", () => {
       retry_logic: rules,
     })
     await advance(api, lost.clock, "2025-02-05T00:00:00Z")
-    expect((await timeline(api, [lost.id])).slice(-2)).toEqual([
+    // The failure has its consequences first, as at any other instant.
+    expect((await timeline(api, [lost.id])).slice(-4)).toEqual([
       "2025-02-05T00:00 charge.failed failed",
+      "2025-02-05T00:00 subscription.escalated paused",
+      "2025-02-05T00:00 subscription.paused paused",
       "2025-02-05T00:00 subscription.cancelled cancelled",
     ])
+    expect(data(await api.get(`/subscriptions/${lost.id}`))).toMatchObject({ cancellation_reason: "nonpayment" })
+  })
+
+  it("schedules a retry also at the very instant at which the unpaid clock runs out (E19)", async () => {
+    const rules = { max_attempts: 3, retry_intervals_days: [2], cancel_after_days_unpaid: 2 }
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success_then_do_not_honor", {
+      retry_logic: rules,
+    })
+    await advance(api, clock, "2025-03-01T00:00:00Z")
+    expect((await timeline(api, [id])).slice(-6)).toEqual([
+      "2025-02-01T00:00 charge.failed failed",
+      "2025-02-01T00:00 subscription.past_due past_due",
+      "2025-02-01T00:00 charge.retry_scheduled failed",
+      "2025-02-03T00:00 charge.failed failed",
+      "2025-02-03T00:00 charge.retry_scheduled failed",
+      "2025-02-03T00:00 subscription.cancelled cancelled",
+    ])
+    expect((await charges(api, id)).length).toBe(3)
   })
 
   it("bills what failed, though quantity and units changed meanwhile (E18)", async () => {

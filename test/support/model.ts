@@ -4,7 +4,7 @@
  */
 import { type AnyTransitionDefinition, type EventObject, initialTransition } from "xstate"
 import { type Decision, decide, delayOf, paramsOf, stateName } from "../../machines/decide.ts"
-import type { DunningPolicy } from "../../machines/dunning.ts"
+import { type DunningPolicy, unpaidDeadline } from "../../machines/dunning.ts"
 import type { SubscriptionEvent } from "../../machines/events.ts"
 import { isCharging, nextChargeAt, statusOf, waitsForCheckout } from "../../machines/status.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
@@ -46,7 +46,14 @@ interface ScenarioSpec {
 
 const SPECS = {
   plain: { cycle: "weekly", trialDays: 0, startsInDays: 0, proRate: true, policy: policy({}) },
-  unprorated: { cycle: "weekly", trialDays: 0, startsInDays: 0, proRate: false, policy: policy({ maxAttempts: 1 }) },
+  unprorated: {
+    cycle: "weekly",
+    trialDays: 0,
+    startsInDays: 0,
+    proRate: false,
+    // Its only retry falls on the very instant at which the unpaid clock runs out.
+    policy: policy({ maxAttempts: 1, cancelAfterDays: 1 }),
+  },
   restricting: {
     cycle: "daily",
     trialDays: 0,
@@ -399,6 +406,7 @@ export const situation = (world: World): string => {
     context.periodNo > 0,
     context.periodEnd <= world.now,
     (context.bill?.periodEnd ?? Number.POSITIVE_INFINITY) <= world.now,
+    context.dunning !== null && unpaidDeadline(context.dunning) <= world.now,
   ].join(" ")
 }
 
