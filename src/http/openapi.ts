@@ -280,6 +280,10 @@ const operation = (declaration: Declaration, origin: string): Json => ({
   },
 })
 
+/** The example of the object that responses of some endpoint show. */
+const exampleNamed = (endpoints: ReadonlyArray<Declared>, name: string): Json =>
+  exampleOf(endpoints.find(({ declaration }) => nameOf(declaration.success) === name)!.declaration.success)
+
 /** The schema of events of one type. `any`: of any event. */
 const eventSchema = (any: Json, { type, schema }: DeclaredEvent): Json => {
   const properties = any.properties as Readonly<Record<string, Json>>
@@ -337,7 +341,7 @@ export const openApi = ({ endpoints, events }: Described, origin: string): Json 
       },
       { name: "callbacks", description: "What payment rails and messengers call" },
     ],
-    paths: { ...paths, ...withoutKey(origin) },
+    paths: { ...paths, ...withoutKey(origin, exampleNamed(endpoints, "savings_plan")) },
     webhooks: Object.fromEntries(events.map((event) => [event.type, { post: delivery(objects.event!, event) }])),
     components: {
       ...COMPONENTS,

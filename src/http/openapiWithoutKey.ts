@@ -35,16 +35,27 @@ interface Described {
   readonly responses: Readonly<Record<string, Json>>
   readonly parameters?: ReadonlyArray<Json>
   readonly body?: Json
+  /** Of a body. */
+  readonly example?: Json
 }
 
-const operation = (origin: string, { id, summary, tag, responses, parameters = [], body }: Described): Json => ({
+const operation = (
+  origin: string,
+  { id, summary, tag, responses, parameters = [], body, example }: Described,
+): Json => ({
   operationId: id,
   summary,
   tags: [tag],
   servers: [{ url: origin }],
   security: [],
   parameters,
-  ...(body === undefined ? {} : { requestBody: { content: { "application/json": { schema: body } } } }),
+  ...(body === undefined
+    ? {}
+    : {
+        requestBody: {
+          content: { "application/json": { schema: body, ...(example === undefined ? {} : { example }) } },
+        },
+      }),
   responses: { ...responses, "408": refused("request_timeout") },
 })
 
@@ -92,16 +103,29 @@ const DETAILS: Readonly<Record<string, Json>> = {
 
 const REDIRECT: Json = { type: ["string", "null"], description: "Where the buyer goes on" }
 
-/** `always`: the fields that are there with every status; all of them unless it says otherwise. */
-const outcome = (
-  kind: string,
-  words: ReadonlyArray<string>,
-  rest: Readonly<Record<string, Json>>,
-  always: ReadonlyArray<string> = Object.keys(rest),
-): Json =>
-  plain(kind, "application/json", data({ status: { type: "string", enum: words }, ...rest }, ["status", ...always]))
+interface Outcome {
+  readonly kind: string
+  readonly words: ReadonlyArray<string>
+  /** What is there beside the status. */
+  readonly rest: Readonly<Record<string, Json>>
+  /** Of these, what is there with every status; all of them unless it says otherwise. */
+  readonly always?: ReadonlyArray<string>
+  readonly example: Json
+}
 
-const pages = (origin: string): Readonly<Record<string, Json>> => {
+const outcome = ({ kind, words, rest, always = Object.keys(rest), example }: Outcome): Json => ({
+  description: kind,
+  headers: HEADERS,
+  content: {
+    "application/json": {
+      schema: data({ status: { type: "string", enum: words }, ...rest }, ["status", ...always]),
+      example: { success: true, data: example },
+    },
+  },
+})
+
+/** `plan`: an example of an instalment plan. */
+const pages = (origin: string, plan: Json): Readonly<Record<string, Json>> => {
   const link = [inPath("token", "The secret of the link, a password of its own")]
   const refusals = {
     "400": refused(
@@ -128,14 +152,14 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         tag: "pages",
         parameters: link,
         body: { type: "object", properties: { ...DETAILS, ...METHOD } },
+        example: { name: "Ada Obi", email: "ada@example.com", payment_method: "pm_test_success", amount: 500_000 },
         responses: {
-          "200": outcome(
-            "Completed; or pending at the bank, or on the rail's own page, where the buyer goes on",
-            ["completed", "pending"],
-            {
-              redirect_url: REDIRECT,
-            },
-          ),
+          "200": outcome({
+            kind: "Completed; or pending at the bank, or on the rail's own page, where the buyer goes on",
+            words: ["completed", "pending"],
+            rest: { redirect_url: REDIRECT },
+            example: { status: "completed", redirect_url: "https://shop.example/welcome" },
+          }),
           ...refusals,
           "422": refused(
             "checkout_session_not_open, charge_in_progress, amount_changed, test_clock_advancing, test_clock_not_ready",
@@ -150,7 +174,12 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         tag: "pages",
         parameters: link,
         responses: {
-          "200": outcome("As it stands", ["open", "pending", "completed", "expired"], { redirect_url: REDIRECT }),
+          "200": outcome({
+            kind: "As it stands",
+            words: ["open", "pending", "completed", "expired"],
+            rest: { redirect_url: REDIRECT },
+            example: { status: "completed", redirect_url: "https://shop.example/welcome" },
+          }),
           ...looked,
         },
       }),
@@ -162,13 +191,15 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         tag: "pages",
         parameters: link,
         body: { type: "object", properties: { email: DETAILS.email!, ...METHOD, submission: DETAILS.submission! } },
+        example: { payment_method: "pm_test_success", amount: 500_000 },
         responses: {
-          "200": outcome(
-            "Paid, saved, or pending at the bank, with the amount; or pending on the rail's own page, with its address",
-            ["paid", "saved", "pending"],
-            { amount, redirect_url: REDIRECT },
-            [],
-          ),
+          "200": outcome({
+            kind: "Paid, saved, or pending at the bank, with the amount; or pending on the rail's own page, with its address",
+            words: ["paid", "saved", "pending"],
+            rest: { amount, redirect_url: REDIRECT },
+            always: [],
+            example: { status: "paid", amount: 500_000 },
+          }),
           ...refusals,
           "422": refused(
             "payment_link_closed, charge_in_progress, amount_changed, test_clock_advancing, test_clock_not_ready",
@@ -183,11 +214,20 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         tag: "pages",
         parameters: link,
         responses: {
-          "200": plain("The plan", "application/json", {
-            type: "object",
-            properties: { success: { const: true }, data: { $ref: "#/components/schemas/savings_plan" } },
-            required: ["success", "data"],
-          }),
+          "200": {
+            description: "The plan",
+            headers: HEADERS,
+            content: {
+              "application/json": {
+                schema: {
+                  type: "object",
+                  properties: { success: { const: true }, data: { $ref: "#/components/schemas/savings_plan" } },
+                  required: ["success", "data"],
+                },
+                example: { success: true, data: plan },
+              },
+            },
+          },
           "404": refused("resource_missing"),
           "410": plain("A page that says that it is cancelled", "text/html", text),
           "429": refused("rate_limited"),
@@ -212,17 +252,19 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
             submission: DETAILS.submission!,
           },
         },
+        example: { payment_method: "pm_test_success", amount: 80_000 },
         responses: {
-          "200": outcome(
-            "Paid, or pending at the bank, with the amount in whole naira and the plan; or pending on the rail's own page, with its address",
-            ["paid", "pending"],
-            {
+          "200": outcome({
+            kind: "Paid, or pending at the bank, with the amount in whole naira and the plan; or pending on the rail's own page, with its address",
+            words: ["paid", "pending"],
+            rest: {
               amount: { type: "integer", description: "whole naira" },
               plan: { $ref: "#/components/schemas/savings_plan" },
               redirect_url: REDIRECT,
             },
-            ["amount", "plan"],
-          ),
+            always: ["amount", "plan"],
+            example: { status: "paid", amount: 80_000, plan },
+          }),
           ...refusals,
           "422": refused(
             "savings_plan_state_invalid, charge_in_progress, amount_changed, test_clock_advancing, test_clock_not_ready",
@@ -237,7 +279,12 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         tag: "pages",
         parameters: link,
         responses: {
-          "200": outcome("As it stands", ["open", "pending", "paid", "closed"], { redirect_url: REDIRECT }),
+          "200": outcome({
+            kind: "As it stands",
+            words: ["open", "pending", "paid", "closed"],
+            rest: { redirect_url: REDIRECT },
+            example: { status: "pending", redirect_url: null },
+          }),
           ...looked,
         },
       }),
@@ -249,7 +296,12 @@ const pages = (origin: string): Readonly<Record<string, Json>> => {
         tag: "pages",
         parameters: link,
         responses: {
-          "200": outcome("As it stands", ["open", "pending", "paid", "saved", "closed"], { redirect_url: REDIRECT }),
+          "200": outcome({
+            kind: "As it stands",
+            words: ["open", "pending", "paid", "saved", "closed"],
+            rest: { redirect_url: REDIRECT },
+            example: { status: "paid", redirect_url: null },
+          }),
           ...looked,
         },
       }),
@@ -340,7 +392,7 @@ const callbacks = (origin: string): Readonly<Record<string, Json>> => ({
 })
 
 /** By path. What is asked for without a key lies beside the environments, at `origin`. */
-export const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
+export const withoutKey = (origin: string, plan: Json): Readonly<Record<string, Json>> => {
   const get = (described: Described): Json => ({ get: operation(origin, described) })
   return {
     "/healthz": get({
@@ -377,7 +429,7 @@ export const withoutKey = (origin: string): Readonly<Record<string, Json>> => {
         "429": refused("rate_limited"),
       },
     }),
-    ...pages(origin),
+    ...pages(origin, plan),
     ...callbacks(origin),
   }
 }
