@@ -205,6 +205,4 @@ const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/
 export const isId = (kind: IdKind, text: string): boolean => text.startsWith(`${PREFIXES[kind]}_`) && SHAPE.test(text)
 
 /** What kind of object an ID of ours would be the ID of. */
-export const kindOf = (id: string): IdKind | undefined =>
-  // Object.keys forgets which names a constant has.
-  Struct.keys(PREFIXES).find((kind) => isId(kind, id))
+export const kindOf = (id: string): IdKind | undefined => Struct.keys(PREFIXES).find((kind) => isId(kind, id))

@@ -87,10 +87,8 @@ export const servicesLayer = (
     Layer.provideMerge(SharedSecrets.layer),
     Layer.provideMerge(
       Layer.mergeAll(
-        Layer.provideMerge(
-          Layer.merge(Notices.layer(url), Layer.effectDiscard(closeWhenSilent(url))),
-          serviceLayer(url),
-        ),
+        Notices.layer(url),
+        Layer.provideMerge(Layer.effectDiscard(closeWhenSilent(url)), serviceLayer(url)),
         Vault.layer(encryptionKeys),
         Layer.succeed(VatRate, vatBps),
         Layer.succeed(Cell, cell),

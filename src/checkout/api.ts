@@ -55,7 +55,7 @@ const CheckoutCreate = Struct({
   mode: oneOf(CHECKOUT_MODES),
   customer: optionalKey(id("a customer")),
   plan: optionalKey(id("a plan")),
-  quantity: byDefault(count, 1),
+  quantity: optionalKey(count),
   success_url: returnUrl,
   cancel_url: returnUrl,
   expires_in_minutes: byDefault(integer(MIN_LIFETIME_MINUTES, MAX_LIFETIME_MINUTES), MAX_LIFETIME_MINUTES),
@@ -81,7 +81,7 @@ export const checkoutApi = {
     path: "/checkout-sessions",
     summary: "Create a checkout session, and send the buyer to its url",
     notes:
-      "plan is needed with the mode subscription, and with quantity is refused with the mode setup. Without customer the page asks for the buyer's details.",
+      "plan is needed with the mode subscription, where quantity is 1 if it is left out; the mode setup takes neither. Without customer the page asks for the buyer's details.",
     ...shared,
     body: CheckoutCreate,
     example: {

@@ -31,7 +31,6 @@ export type Begun =
 /** Those whose submissions follow each other: a customer, or one who is not known yet. */
 export const buyerOf = ({ customer_id, id }: SessionRow): string => customer_id ?? id
 
-/** What numbers the form that was submitted, as it is kept. */
 const NUMBERED = { ...REF_COLUMNS, number: "text" } as const
 
 /** The payments of forms that may have been submitted before the last one of their session: a form that is sent twice gets one outcome. */

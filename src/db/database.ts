@@ -47,14 +47,14 @@ export const poolConfig = (
 })
 
 /**
- * A pool on `url`, with `settings` of its sessions, as SqlClient and PgClient. Transactions have a connection; single
+ * A pool on `url`, with `settings` of its sessions, as SqlClient. Transactions have a connection; single
  * statements of many fibers share connections, pipelined.
  */
 export const poolLayer = (
   url: Redacted.Redacted<string>,
   maxConnections: number,
   settings: Readonly<Record<string, string>> = {},
-): Layer.Layer<SqlClient.SqlClient | PgClient.PgClient, SqlError.SqlError> =>
+): Layer.Layer<SqlClient.SqlClient, SqlError.SqlError> =>
   PgClient.layer({ ...poolConfig(url, maxConnections, settings), multiplex: true })
 
 /**

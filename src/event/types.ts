@@ -20,15 +20,15 @@ export type EventType = (typeof EVENT_TYPES)[number]
 /** When each is emitted, as merchants read it (docs/webhooks.md, the OpenAPI document). */
 export const EVENT_MEANINGS: Readonly<Record<EventType, string>> = {
   "subscription.created":
-    "A subscription is created. A first payment that is still under way, or that a checkout session is to bring, is told by `subscription.updated`.",
+    "A subscription is created. What becomes of a first payment that is still under way, or that a checkout session is to bring, is told by `subscription.updated` where it succeeds, else by `subscription.cancelled`.",
   "subscription.trial_will_end": "Three days before a trial ends; at once where the trial is shorter.",
   "subscription.updated":
-    "A subscription changes in a way that no other event tells: its quantity or payment method, that it is to end or not, its trial or first period begins.",
-  "subscription.renewed": "The charge of a further period succeeds when it is due.",
-  "subscription.past_due": "The charge of a period fails when it is due.",
+    "A subscription changes in a way that no other event tells: its quantity, payment method or metadata, that it is to end or not, its trial or first period begins.",
+  "subscription.renewed": "The charge of a further period succeeds when it is due (not of one that resuming began).",
+  "subscription.past_due": "The charge of a period fails when it is due: of one after the first, or after a trial.",
   "subscription.recovered": "What was past due is paid, by a retry or by the buyer.",
   "subscription.escalated":
-    "The last retry failed, and the plan's escalation is carried out: `escalation.action` is `pause`, `restrict` or `hold`.",
+    "A charge failed and no retry is left, so that the plan's escalation is carried out: `escalation.action` is `pause`, `restrict` or `hold`.",
   "subscription.paused": "A subscription is paused, by a request or by the escalation `pause_service`.",
   "subscription.resumed": "A paused subscription goes on, by a request, at `resumes_at`, or once it is paid.",
   "subscription.cancelled": "A subscription ends: `cancellation_reason` says why.",

@@ -146,7 +146,6 @@ interface Claimed {
   readonly plan: InstalmentPlanRow
   readonly customer: CustomerRow
   readonly submitted: Submission
-  /** The hash of what numbers the form. */
   readonly hostedBy: OutsideRail | null
   readonly now: number
 }

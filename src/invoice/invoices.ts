@@ -44,6 +44,7 @@ const entriesFor = (
 ): ReadonlyArray<NewEntry> => {
   const about = {
     ...OWN_BOOKS,
+    testClockId: null,
     day: dayOf(at),
   }
   const facts = { amountKobo: row.total_kobo, merchant: row.account_id, vatKobo: row.vat_kobo }

@@ -22,7 +22,7 @@ export interface About extends Tenant {
   readonly planId?: string | null
   /** The subscription's bill. */
   readonly billNo?: number | null
-  readonly testClockId?: string | null
+  readonly testClockId: string | null
   /** Since the epoch, in the customer's clock. */
   readonly day: number
 }
@@ -104,7 +104,7 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
     charge_id: entry.chargeId ?? null,
     plan_id: entry.planId ?? null,
     bill_no: entry.billNo ?? null,
-    test_clock_id: entry.testClockId ?? null,
+    test_clock_id: entry.testClockId,
     occurred_on: entry.occurred_on,
     line_count: entry.lines.length,
     reverses: entry.reverses,

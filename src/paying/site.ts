@@ -81,6 +81,8 @@ type Looking = Origin | Effect.Services<ReturnType<typeof lookInto>> | Effect.Se
 const underWay = (since: number): Problem =>
   problem("charge_in_progress", `A payment has been under way since ${formatInstant(since)}: wait for its outcome.`)
 
+const NOTHING = new URLSearchParams()
+
 export const noSuchPage = problem("resource_missing", "There is no such page: check that the link is whole.")
 
 /** A fault of the payment method's ID, which the buyer chose and did not type. */
@@ -104,17 +106,24 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     })
 
   /** The page as it stands; `state` is of its form, `status` of the response where that is no plain one. */
-  const shown = Effect.fnUntraced(function* (request: PublicRequest, found: S, state: FormState = {}, status = 200) {
+  const shown = Effect.fnUntraced(function* (
+    request: PublicRequest,
+    found: S,
+    state: FormState = {},
+    status = 200,
+    search = NOTHING,
+  ) {
     const standing = site.standing(found)
     const setting = site.setting(found)
     if (standing.kind === "over") return page(status === 200 ? standing.status : status, yield* site.over(found))
     if (standing.kind === "under_way") return page(status, waitingPage(request, setting, standing.charge))
     const { refusal, hostedBy } = setting
     const leadsTo = [...site.leadsTo(found), ...(hostedBy === null ? [] : yield* originsOf(hostedBy))]
-    return refusal === null ? page(status, yield* site.form(found, state, request.search), leadsTo) : yield* refusal
+    return refusal === null ? page(status, yield* site.form(found, state, search), leadsTo) : yield* refusal
   })
 
-  const show = (request: PublicRequest) => Effect.flatMap(find(request), (found) => shown(request, found))
+  const show = (request: PublicRequest) =>
+    Effect.flatMap(find(request), (found) => shown(request, found, {}, 200, request.search))
 
   /** The page that a buyer comes back to, or that looks by itself how things stand: a rail that has not said it is asked. */
   const comeBack = Effect.fnUntraced(function* (request: PublicRequest) {

@@ -88,7 +88,6 @@ const paidOtherwise = Effect.fnUntraced(function* (its: ReadonlyArray<Subscripti
   return { kind: "too_late", refusal } satisfies Begun
 })
 
-/** What is kept of what numbers the form. */
 interface Claimed {
   readonly nudge: NudgeRow
   readonly customer: CustomerRow

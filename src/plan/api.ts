@@ -201,7 +201,7 @@ export const planApi = {
     method: "POST",
     path: "/plans",
     summary: "Create a plan",
-    notes: "retry_logic.retry_intervals_days is not empty while retries are enabled.",
+    notes: "retry_logic.retry_intervals_days is not empty while retries are enabled and max_attempts is above 0.",
     access: "plans",
     body: PlanCreate,
     example: { name: "Gym", amount: 500_000, currency: "NGN", billing_cycle: "monthly", trial_days: 14 },

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto"
 import { PgConnection } from "@effect/sql-pg"
 import { Context, Data, Effect, FiberSet, Layer, Queue, type Redacted, Schedule, Scope } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import type { SqlError } from "effect/sql"
 import { poolConfig } from "../db/database.ts"
 import { SECOND_MS } from "../time.ts"
 import { orElseUnlessStopped, whenWoken } from "./workers.ts"
@@ -35,8 +35,12 @@ interface Listening extends Listener {
 /** A connection, and what hears on it for each listener. */
 interface Line {
   readonly connection: PgConnection.PgConnection
-  readonly hearing: FiberSet.FiberSet<never, SqlError.SqlError>
+  readonly hearing: FiberSet.FiberSet<unknown, SqlError.SqlError>
 }
+
+/** Tells a listener something; one that fails takes nothing from the others. */
+const told = (tell: () => void) =>
+  Effect.catchCause(Effect.sync(tell), (cause) => Effect.logError("a listener failed", cause))
 
 export class Notices extends Context.Service<
   Notices,
@@ -45,11 +49,10 @@ export class Notices extends Context.Service<
     readonly listen: (channel: string, listener: Listener) => Effect.Effect<void, never, Scope.Scope>
   }
 >()("billing/process/Notices") {
-  static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<Notices, never, SqlClient.SqlClient> =>
+  static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<Notices> =>
     Layer.effect(
       Notices,
       Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
         // This process's own: what it tries its connection with, nobody else hears.
         const beat = `beat_${randomUUID()}`
         let beats = 0
@@ -63,10 +66,10 @@ export class Notices extends Context.Service<
             Effect.scoped(
               Effect.gen(function* () {
                 const notices = yield* connection.listen(listening.channel)
-                yield* Effect.sync(() => listening.began?.())
+                yield* told(() => listening.began?.())
                 return yield* Effect.forever(
-                  Effect.map(Queue.take(notices), ({ payload }) =>
-                    all.has(listening) ? listening.notice(payload) : undefined,
+                  Effect.flatMap(Queue.take(notices), ({ payload }) =>
+                    told(() => (all.has(listening) ? listening.notice(payload) : undefined)),
                   ),
                 )
               }),
@@ -85,7 +88,13 @@ export class Notices extends Context.Service<
         const hear = Effect.fnUntraced(function* (scope: Scope.Closeable) {
           const made = Effect.flatMap(PgConnection.make(poolConfig(url, 1, {})), ({ pin }) => pin)
           const connection = yield* Scope.provide(made, scope)
-          const hearing = yield* Scope.provide(FiberSet.make<never, SqlError.SqlError>(), scope)
+          const hearing = yield* Scope.provide(FiberSet.make<unknown, SqlError.SqlError>(), scope)
+          // By the connection itself, which hears what it notifies: whatever else the database is busy with says nothing of it.
+          const beating = Effect.repeat(
+            connection.query("SELECT pg_notify($1, '')", [beat]),
+            Schedule.spaced(BEAT_EVERY_MS),
+          )
+          yield* FiberSet.run(hearing, beating)
           line = { connection, hearing }
           for (const listening of all) yield* hearOn(line, listening)
           yield* Effect.raceFirst(FiberSet.join(hearing), silence)
@@ -94,8 +103,8 @@ export class Notices extends Context.Service<
         const heard = Effect.acquireUseRelease(Scope.make(), hear, (scope, exit) =>
           Effect.sync(() => {
             line = undefined
-            for (const { ended } of all) ended?.()
           }).pipe(
+            Effect.andThen(Effect.forEach(all, ({ ended }) => told(() => ended?.()))),
             // Hanging up waits for an answer, which a dead connection does not give: the next one does not wait for it.
             Effect.andThen(Effect.forkDetach(Scope.close(scope, exit))),
           ),
@@ -106,11 +115,6 @@ export class Notices extends Context.Service<
             Effect.repeat(Schedule.spaced(RECONNECT_MS)),
           ),
         )
-        // A beat that fails shows as silence.
-        yield* Effect.forkScoped(
-          Effect.repeat(Effect.ignore(sql`SELECT pg_notify(${beat}, '')`), Schedule.spaced(BEAT_EVERY_MS)),
-        )
-
         return Notices.of({
           listen: (channel, listener) =>
             Effect.asVoid(

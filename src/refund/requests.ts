@@ -90,6 +90,7 @@ const entriesFor = (refund: RefundRow, at: number): ReadonlyArray<NewEntry> => {
     livemode: refund.livemode,
     customerId: refund.customer_id,
     chargeId: refund.charge_id,
+    testClockId: null,
     day: dayOf(at),
   }
   const money = { amountKobo: refund.amount_kobo, rail: refund.rail, customerId: refund.customer_id }

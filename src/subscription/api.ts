@@ -246,7 +246,7 @@ export const subscriptionApi = {
     path: "/subscriptions/:id/unit-records",
     summary: "Report units used in the current period",
     notes:
-      "increment adds to the period's units, set replaces them. timestamp lies within the current period and not ahead; without it now.",
+      "increment adds to the period's units, set replaces them. On a plan that is billed per_delivery an increment is deliveries, which are billed at once, and set is refused. timestamp lies within the current period and not ahead; without it now.",
     access: "subscriptions",
     body: UnitReport,
     example: { quantity: 40, description: "litres" },

@@ -90,6 +90,22 @@ it("hears again where the connection died without a word", async () => {
   ).finally(proxy.close)
 })
 
+it("keeps what fails in one listener from the others", async () => {
+  await run(
+    Effect.gen(function* () {
+      const fail = () => {
+        throw new Error("a defect")
+      }
+      yield* (yield* Notices).listen("one_channel", { notice: fail, began: fail, ended: fail })
+      const other = yield* told("other_channel")
+      expect(yield* other).toBe("began")
+      yield* notify("one_channel", "1")
+      yield* notify("other_channel", "2")
+      expect(yield* other).toBe("2")
+    }),
+  )
+})
+
 it("does not hear what nobody listens to any more", async () => {
   await run(
     Effect.gen(function* () {

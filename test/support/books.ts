@@ -9,6 +9,7 @@ export const bookEntry = (account_id: string, over: Partial<NewEntry> = {}): New
   event: "paid",
   idempotencyKey: `test:${Math.random()}`,
   customerId: "cus_1",
+  testClockId: null,
   day: dayOf(Date.UTC(2025, 0, 31)),
   reverses: null,
   lines: [
