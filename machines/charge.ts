@@ -34,13 +34,17 @@ export interface ChargeContext {
 export type ChargeAnswer =
   | { readonly type: "rail.succeeded"; readonly at: number }
   | { readonly type: "rail.failed"; readonly at: number; readonly code: string; readonly message: string | null }
-  /** Still working on it, or silent. `endedAt`: when a call that took its time ended without an answer. */
+  /**
+   * Still working on it, or silent. `endedAt`: when a call that took its time ended without an answer. `ongoing`: the buyer is still to do
+   * something on the rail's page.
+   */
   | {
       readonly type: "rail.unsettled"
       readonly at: number
       readonly knownAt: number | null
       readonly endedAt?: number
       readonly refusedFor?: string
+      readonly ongoing?: true
     }
   | { readonly type: "rail.not_found"; readonly at: number }
   /** Its page is open for the buyer. */
@@ -172,6 +176,8 @@ export const chargeMachine = setup({
             knownAt: event.knownAt,
             sentAt: event.endedAt ?? context.sentAt,
             refusedFor: event.refusedFor ?? context.refusedFor,
+            // Who has come back goes on there (decision P6).
+            page: event.ongoing === true && context.page !== null ? { ...context.page, returned: false } : context.page,
           })),
         },
         "rail.page": {

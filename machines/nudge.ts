@@ -26,7 +26,7 @@ export const ATTEMPT_STATUSES = ["sent", "delivered", "failed"] as const
 export interface NudgeAttempt {
   readonly channel: Channel
   readonly status: (typeof ATTEMPT_STATUSES)[number]
-  readonly failure_reason: string | null
+  readonly failure_reason: NudgeFailure | null
   readonly at: number
 }
 
@@ -44,7 +44,7 @@ export interface NudgeContext {
   readonly deliveredAt: number | null
   /** When a simulated receipt comes in. */
   readonly receiptAt: number | null
-  readonly failureReason: string | null
+  readonly failureReason: NudgeFailure | null
   /** Whether it counts towards the allowance. */
   readonly counts: boolean
 }
@@ -54,7 +54,7 @@ type Timed<T extends string> = { readonly type: T; readonly at: number }
 export type MessengerAnswer =
   | (Timed<"messenger.accepted"> & { readonly receiptAt: number | null })
   /** It will not take this message. */
-  | (Timed<"messenger.refused"> & { readonly reason: string })
+  | (Timed<"messenger.refused"> & { readonly reason: NudgeFailure })
   /** It did not take it now, for certain. */
   | (Timed<"messenger.busy"> & { readonly retryAfterMs: number | null })
   /** It may have taken it: nobody knows, and it is not sent there again. */
@@ -64,7 +64,7 @@ export type NudgeEvent =
   | (Timed<"create"> & { readonly channels: ReadonlyArray<Channel>; readonly sendAt: number | null })
   | MessengerAnswer
   | (Timed<"receipt.delivered"> & { readonly channel: Channel })
-  | (Timed<"receipt.failed"> & { readonly channel: Channel; readonly reason: string })
+  | (Timed<"receipt.failed"> & { readonly channel: Channel; readonly reason: NudgeFailure })
   /** What it was to remind of is over, or long ago. */
   | Timed<"withdraw">
   /** It is not to be sent before. */
@@ -75,6 +75,21 @@ export type NudgeEvent =
   | DelayEvent<"unheard", "nudge.sent">
 
 /** What a nudge emits. */
+/** Why a message reached nobody, or a channel did not take it (decision H6). */
+export const NUDGE_FAILURES = [
+  "no_contact_details",
+  "not_on_whatsapp",
+  "number_unreachable",
+  "address_rejected",
+  "message_rejected",
+  "no_answer",
+  "messenger_unavailable",
+  "messenger_misconfigured",
+  "channel_not_set_up",
+  "no_longer_needed",
+] as const
+export type NudgeFailure = (typeof NUDGE_FAILURES)[number]
+
 export const NUDGE_EVENT_TYPES = ["nudge.sent", "nudge.delivered", "nudge.failed"] as const
 
 export type NudgeEventType = (typeof NUDGE_EVENT_TYPES)[number]
@@ -92,7 +107,7 @@ const withOutcome = (
   { attempts }: NudgeContext,
   channel: Channel,
   status: NudgeAttempt["status"],
-  reason: string | null,
+  reason: NudgeFailure | null,
   event: NudgeEvent,
 ): ReadonlyArray<NudgeAttempt> => {
   const attempt: NudgeAttempt = { channel, status, failure_reason: reason, at: event.at }

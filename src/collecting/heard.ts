@@ -39,7 +39,9 @@ export interface Meaning extends Particulars {
   readonly answer: AnswerWithoutTime
 }
 
-const unsettled = (more: { readonly endedAt?: number; readonly refusedFor?: string } = {}): AnswerWithoutTime => ({
+const unsettled = (
+  more: { readonly endedAt?: number; readonly refusedFor?: string; readonly ongoing?: true } = {},
+): AnswerWithoutTime => ({
   type: "rail.unsettled",
   knownAt: null,
   ...more,
@@ -57,8 +59,10 @@ const differenceOf = (charge: ChargeRow, heard: HeardTransaction): HeardExceptio
 }
 
 const ofTransaction = (charge: ChargeRow, heard: HeardTransaction, endedAt: number | undefined): Meaning => {
-  const waiting = unsettled(endedAt === undefined ? {} : { endedAt })
+  const ended = endedAt === undefined ? {} : { endedAt }
+  const waiting = unsettled(ended)
   if (heard.status === "pending") return { answer: waiting }
+  if (heard.status === "ongoing") return { answer: unsettled({ ...ended, ongoing: true }) }
   const exceptionOf = (kind: HeardException["kind"]): HeardException => ({
     kind,
     heard_reference: heard.reference,

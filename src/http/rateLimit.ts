@@ -13,7 +13,7 @@ interface Bucket {
   at: number
 }
 
-export interface Taken {
+interface Taken {
   readonly allowed: boolean
   readonly headers: Readonly<Record<string, string>>
 }
@@ -21,11 +21,10 @@ export interface Taken {
 export interface RateLimit {
   /** Takes a token of `name`'s bucket. */
   readonly take: (name: string, now?: number) => Taken
-  /** What taking one would say. */
-  readonly look: (name: string, now?: number) => Taken
 }
 
-export const createRateLimit = (perSecond: number, burst = perSecond * BURST_SECONDS): RateLimit => {
+export const createRateLimit = (perSecond: number): RateLimit => {
+  const burst = perSecond * BURST_SECONDS
   const buckets = new Map<string, Bucket>()
 
   const refill = (bucket: Bucket, now: number): number =>
@@ -59,10 +58,6 @@ export const createRateLimit = (perSecond: number, burst = perSecond * BURST_SEC
   }
 
   return {
-    look: (name, now = performance.now()) => {
-      const { tokens } = at(name, now)
-      return said(tokens, tokens >= 1)
-    },
     take: (name, now = performance.now()) => {
       const bucket = at(name, now)
       const allowed = bucket.tokens >= 1

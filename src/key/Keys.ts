@@ -22,6 +22,10 @@ export interface Authenticated {
   readonly refusal: Problem | undefined
 }
 
+/** A look-up that takes longer waits for somebody who holds the keys; it goes on for those who come again. */
+const LOOK_UP_LIMIT_MS = 5_000
+const TOO_SLOW = problem("service_unavailable", "The service cannot look keys up just now.")
+
 /** Keys whose last use is known to be written down; past it, they are written again. */
 const MAX_NOTED = 20_000
 /** How often uses are written down: "last used" is exact to a minute (decision J1). */
@@ -82,7 +86,10 @@ const find = Effect.fnUntraced(function* (remembered: Remembered, lookUps: LookU
   const known = remembered.get(name, now)
   if (known !== undefined) return known
   const { changes } = remembered
-  const key = yield* lookUps.find(parsed)
+  const key = yield* Effect.timeoutOrElse(lookUps.find(parsed), {
+    duration: LOOK_UP_LIMIT_MS,
+    orElse: () => Effect.fail(TOO_SLOW),
+  })
   if (key !== undefined) remembered.set(name, key, { at: now, changes })
   return key
 })

@@ -3,7 +3,7 @@
  * one of three ways in which it was not, which differ in what may be done next.
  */
 import { Context, Data, type Effect } from "effect"
-import type { Channel } from "../../machines/nudge.ts"
+import type { Channel, NudgeFailure } from "../../machines/nudge.ts"
 
 export interface Message {
   /** The nudge's ID, unique for ever: messengers that know such things send it once. */
@@ -33,7 +33,7 @@ export interface Accepted {
 }
 
 /** It will not take this message; `reason` is a word for the nudge's `failure_reason`. */
-export class Refused extends Data.TaggedError("Refused")<{ readonly reason: string }> {}
+export class Refused extends Data.TaggedError("Refused")<{ readonly reason: NudgeFailure }> {}
 /** It did not take it now, for certain: it may be asked again. */
 export class Busy extends Data.TaggedError("Busy")<{ readonly retryAfterMs: number | null }> {}
 /** It may have taken it; asking again could send it twice. */

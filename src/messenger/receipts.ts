@@ -1,5 +1,5 @@
 /** What messengers say of messages that they took, as all of them could say it. */
-import type { Channel } from "../../machines/nudge.ts"
+import type { Channel, NudgeFailure } from "../../machines/nudge.ts"
 import { parseExactly } from "../json.ts"
 
 export interface Receipt {
@@ -8,7 +8,7 @@ export interface Receipt {
   readonly nudgeId: string | null
   readonly messageId: string | null
   readonly delivered: boolean
-  readonly reason: string | null
+  readonly reason: NudgeFailure | null
 }
 
 type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>

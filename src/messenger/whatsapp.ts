@@ -1,6 +1,8 @@
 /** WhatsApp by the Cloud API (docs/operating.md lists the templates that it needs approved). */
+
 import { createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
+import type { NudgeFailure } from "../../machines/nudge.ts"
 import type { WhatsAppSettings } from "../config/Config.ts"
 import { isSame } from "../sameSecret.ts"
 import { postJson } from "./calls.ts"
@@ -13,7 +15,7 @@ const THROTTLED = new Set([130429, 131056, 80007])
 const MISCONFIGURED = new Set([132001, 131042, 131031, 190])
 
 /** What an error of theirs means for the nudge. */
-const reasonOf = (code: unknown): string => {
+const reasonOf = (code: unknown): NudgeFailure => {
   if (code === NOT_ON_WHATSAPP) return "not_on_whatsapp"
   return MISCONFIGURED.has(code as number) ? "messenger_misconfigured" : "message_rejected"
 }

@@ -1,6 +1,6 @@
 /** Nudges on the wire. */
 import { Schema } from "effect"
-import { ATTEMPT_STATUSES, CHANNELS, NUDGE_STATUSES, NUDGE_TEMPLATES } from "../../machines/nudge.ts"
+import { ATTEMPT_STATUSES, CHANNELS, NUDGE_FAILURES, NUDGE_STATUSES, NUDGE_TEMPLATES } from "../../machines/nudge.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
 import { id, oneOf, text } from "../http/parameters.ts"
@@ -11,19 +11,6 @@ const { Boolean: Bool, Literals, NullOr, String: Text } = Schema
 
 export const NUDGE_SOURCES = ["automatic", "api", "dashboard"] as const
 
-/** Why a message reached nobody, or a channel did not take it (decision H6). */
-export const NUDGE_FAILURES = [
-  "no_contact_details",
-  "not_on_whatsapp",
-  "number_unreachable",
-  "address_rejected",
-  "message_rejected",
-  "no_answer",
-  "messenger_unavailable",
-  "messenger_misconfigured",
-  "channel_not_set_up",
-  "no_longer_needed",
-]
 const failureReason = NullOr(Text).annotate({ description: `Why it failed: ${NUDGE_FAILURES.join(", ")}` })
 
 const fields = {

@@ -38,8 +38,8 @@ export interface SavedMethod extends Omit<PaymentMethodSummary, "id"> {
 /** A transaction as the rail has it. */
 export interface HeardTransaction {
   readonly kind: "transaction"
-  /** `abandoned`: begun on the rail's page and not paid, which may still be open. */
-  readonly status: "succeeded" | "failed" | "pending" | "abandoned"
+  /** `ongoing`: the buyer is still to do something on the rail's page; `abandoned`: begun there and not paid; it may still be open. */
+  readonly status: "succeeded" | "failed" | "pending" | "ongoing" | "abandoned"
   /** What was paid was sent back since; `failed` by now. */
   readonly reversed?: true
   /** In our spelling. */

@@ -6,6 +6,7 @@ import { createKey, revokeKey } from "../../src/key/apiKeys.ts"
 import { generateKey } from "../../src/key/key.ts"
 import { createApi } from "../support/api.ts"
 import { useOwnInstance } from "../support/instance.ts"
+import { LISTENING } from "../support/listening.ts"
 import { type Server, startServer } from "../support/server.ts"
 import { createCustomer, data, eventually, refusal } from "../support/story.ts"
 
@@ -130,6 +131,22 @@ describe("a process with low limits", () => {
       data(await createApi(low.origin, keys().sk_test).get("/account"))
     }))
 
+  it("tells who has a key that nobody can look up just now to come again, in time", () =>
+    withServer({}, async (low) => {
+      const { key } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
+      const api = createApi(low.origin, key)
+      await holding("LOCK TABLE api_key IN ACCESS EXCLUSIVE MODE", async () => {
+        const refused = await api.get("/account")
+        expect([refused.status, refused.body.error.code]).toEqual([503, "service_unavailable"])
+        expect(refused.headers.get("retry-after")).toMatch(/^\d+$/)
+      })
+      data(
+        await eventually(async () =>
+          (await api.get("/account")).status === 200 ? await api.get("/account") : undefined,
+        ),
+      )
+    }))
+
   it("gives back what callers took who have hung up before they were known", () =>
     withServer({ IN_FLIGHT: "2" }, async (low) => {
       const { key } = await database.run(() => createKey({ account_id: accountId(), livemode: false }, "secret"))
@@ -184,7 +201,7 @@ describe("a revoked key", () => {
       (sql) =>
         sql<{
           pid: number
-        }>`SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'`,
+        }>`SELECT pid FROM pg_stat_activity WHERE ${sql.literal(LISTENING)}`,
     )
     expect(lines.length).toBeGreaterThan(0)
     const send = (signal: NodeJS.Signals) => {

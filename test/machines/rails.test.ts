@@ -86,6 +86,11 @@ describe("a charge", () => {
     expect(charged([open, back, abandoned(AT + MINUTE_MS)]).state).toBe("failed")
     expect(charged([open, look, back, abandoned(AT + MINUTE_MS)]).state).toBe("failed")
     expect(charged([open, timer(AT + 10 * SECOND_MS), abandoned(AT + PAGE_LIFETIME_MS)]).state).toBe("failed")
+    // Where the rail says that the buyer is still to do something there, who has come back may go on with it.
+    const ongoing = unsettled(AT + MINUTE_MS, { ongoing: true })
+    expect(charged([open, back, ongoing]).snapshot.context.page).toMatchObject({ returned: false })
+    expect(charged([open, back, ongoing, look, abandoned(AT + 2 * MINUTE_MS)]).state).toBe("pending.waiting")
+    expect(charged([ongoing]).snapshot.context.page).toBeNull()
     // It is asked at that very moment.
     expect(charged([open, timer(AT + 5 * MINUTE_MS), unsettled(AT + 5 * MINUTE_MS)]).asksAt).toBeLessThanOrEqual(
       AT + PAGE_LIFETIME_MS,

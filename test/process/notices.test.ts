@@ -5,6 +5,7 @@ import { expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
 import { Notices } from "../../src/process/Notices.ts"
 import { useDatabase } from "../support/database.ts"
+import { LISTENING } from "../support/listening.ts"
 import { startProxy } from "../support/proxy.ts"
 
 const database = useDatabase()
@@ -35,9 +36,6 @@ const told = Effect.fnUntraced(function* (channel: string) {
 
 const notify = (channel: string, payload: string) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT pg_notify(${channel}, ${payload})`)
-
-/** The sessions that listen. */
-const LISTENING = "datname = current_database() AND query LIKE 'LISTEN%'"
 
 it("hears each channel for its listener, on one connection, also where that comes later", async () => {
   const heard = await run(

@@ -168,6 +168,23 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     expect(data(await comeBack(session.url)).status).toBe("completed")
   })
 
+  if (rail === "paystack")
+    it("leads back to the rail's page while the rail waits for the buyer there", async () => {
+      const session = await openSession()
+      const { redirect_url: page } = data(await submit(session.url, ADA))
+      const first = await newest(session.id)
+      standIn.plan("page", first, faults.pendingUntil(Number.POSITIVE_INFINITY, "ongoing"))
+      const back = await standIn.payOnPage(first, "pay")
+      const returned = await open(back!)
+      expect([returned.status, heading(returned)]).toEqual([200, "Waiting for your payment"])
+      expect(returned.text).toContain(page.replaceAll("&", "&amp;"))
+      expect(data(await submit(session.url, ADA))).toEqual({ status: "pending", redirect_url: page })
+      standIn.settle(first)
+      await callBack(rail, first)
+      await eventually(async () => (data(await api.get(`/charges/${first}`)).status === "succeeded" ? true : undefined))
+      expect(data(await comeBack(session.url)).status).toBe("completed")
+    })
+
   it("looks by itself without giving an open page up", async () => {
     const session = await openSession()
     const { redirect_url } = data(await submit(session.url, ADA))

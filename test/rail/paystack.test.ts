@@ -136,7 +136,8 @@ const CHARGES: ReadonlyArray<Row> = [
     transaction({ status: "failed", gateway_response: null }),
     failed("unknown_decline", null),
   ],
-  ...["ongoing", "pending", "processing", "queued"].map(
+  ["ongoing", "charge", 200, transaction({ status: "ongoing" }), open("ongoing", "Approved")],
+  ...["pending", "processing", "queued"].map(
     (status): Row => [status, "charge", 200, transaction({ status }), open("pending", "Approved")],
   ),
   ["abandoned", "charge", 200, transaction({ status: "abandoned" }), open("abandoned", "Approved")],

@@ -104,7 +104,7 @@ const STATUSES = {
   success: "succeeded",
   failed: "failed",
   abandoned: "abandoned",
-  ongoing: "pending",
+  ongoing: "ongoing",
   pending: "pending",
   processing: "pending",
   queued: "pending",
