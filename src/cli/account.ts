@@ -102,7 +102,8 @@ const liveAccess = Command.make(
 /** Gives an account what the file holds, and switches it to the rail that this is for. */
 const give = Effect.fnUntraced(function* (id: string, rail: RailName, path: string) {
   if (!isOutside(rail)) return yield* new BadUsage({ message: `--credentials: the ${rail} takes none.` })
-  const credentials = yield* readCredentials(path, rail)
+  const { config } = yield* Installation
+  const credentials = yield* readCredentials(path, rail, config.production)
   const given = Effect.provide(giveCredentials(id, rail, credentials), vaultOfServers)
   return yield* Effect.flatMap(given, found("account", id))
 })

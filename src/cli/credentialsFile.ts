@@ -1,7 +1,7 @@
 /** The file or the standard input in which an account's credentials at a rail are given (decision P1). */
 import { createReadStream } from "node:fs"
 import { Effect, Redacted } from "effect"
-import { type Credentials, type OutsideRail, RAIL_CREDENTIALS } from "../rail/Rail.ts"
+import { type Credentials, OTHER_KEYS, type OutsideRail, RAIL_CREDENTIALS } from "../rail/Rail.ts"
 import { BadUsage } from "./failures.ts"
 
 const STANDARD_INPUT = "-"
@@ -50,8 +50,17 @@ const parse = (text: string): Effect.Effect<object, BadUsage> =>
 const isValue = (value: unknown): value is string =>
   typeof value === "string" && value.length <= MAX_VALUE_BYTES && /^[\x21-\x7e]+$/.test(value)
 
-/** The credentials of a rail, all of them and nothing else. */
-export const readCredentials = Effect.fnUntraced(function* (path: string, rail: OutsideRail) {
+/** What is wrong with a key that is one of the rail's, and not the one that live charges are made with. */
+const objectionTo = (rail: OutsideRail, key: string, production: boolean): string | undefined => {
+  const kinds = OTHER_KEYS[rail]
+  if (key.startsWith(kinds.public)) return "secret_key is a public key: give the secret one."
+  return production && key.startsWith(kinds.test)
+    ? "secret_key is a test key, with which no money moves: give the live one."
+    : undefined
+}
+
+/** The credentials of a rail, all of them and nothing else. `production`: where charges of live are to be real. */
+export const readCredentials = Effect.fnUntraced(function* (path: string, rail: OutsideRail, production: boolean) {
   const given = new Map<string, unknown>(Object.entries(yield* Effect.flatMap(read(path), parse)))
   const names = RAIL_CREDENTIALS[rail]
   const takes = `${rail} takes ${names.join(" and ")}`
@@ -68,5 +77,7 @@ export const readCredentials = Effect.fnUntraced(function* (path: string, rail: 
           refused(`${name} must be a text of 1 to ${MAX_VALUE_BYTES} printable ASCII characters without spaces.`),
         )
   })
+  const objection = objectionTo(rail, String(given.get("secret_key")), production)
+  if (objection !== undefined) return yield* refused(objection)
   return Object.fromEntries(credentials) satisfies Credentials
 })

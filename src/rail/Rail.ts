@@ -22,6 +22,12 @@ export const RAIL_CREDENTIALS: Readonly<Record<OutsideRail, ReadonlyArray<string
   flutterwave: ["secret_key", "webhook_secret"],
 }
 
+/** How keys of a rail begin that are not the secret one, or that move no money. */
+export const OTHER_KEYS: Readonly<Record<OutsideRail, { readonly public: string; readonly test: string }>> = {
+  paystack: { public: "pk_", test: "sk_test_" },
+  flutterwave: { public: "FLWPUBK", test: "FLWSECK_TEST" },
+}
+
 /** What a merchant's account at a rail is used with, by the names in which it is given (decision P1). */
 export type Credentials = Readonly<Record<string, Redacted.Redacted<string>>>
 

@@ -8,6 +8,7 @@ import type { SqlClient } from "effect/sql"
 import { afterAll, describe, expect, it } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
 import { createAccount } from "../../src/account/accounts.ts"
+import { readCredentials } from "../../src/cli/credentialsFile.ts"
 import { ConfigProblem, type EncryptionKey } from "../../src/config/Config.ts"
 import { giveCredentials, purgeReplaced, switchRail } from "../../src/credential/credentials.ts"
 import { RailCredentials, railAccountKey } from "../../src/credential/RailCredentials.ts"
@@ -104,6 +105,24 @@ describe("account rail", () => {
     expect(created.account.rail).toBe("simulator")
   })
 
+  it("takes test keys where nothing is real, and never in production", async () => {
+    for (const [rail, given] of [
+      ["paystack", { secret_key: "sk_test_of_the_shop" }],
+      ["flutterwave", { ...FLUTTERWAVE, secret_key: "FLWSECK_TEST-of-the-shop-X" }],
+    ] as const) {
+      const path = fileOf(given)
+      expect(plain(await Effect.runPromise(readCredentials(path, rail, false)))).toEqual(given)
+      const { message } = await Effect.runPromise(Effect.flip(readCredentials(path, rail, true)))
+      expect(message).toContain("secret_key is a test key")
+      expect(message).not.toContain(given.secret_key)
+    }
+    for (const [rail, given] of [
+      ["paystack", { secret_key: PAYSTACK }],
+      ["flutterwave", FLUTTERWAVE],
+    ] as const)
+      expect(plain(await Effect.runPromise(readCredentials(fileOf(given), rail, true)))).toEqual(given)
+  })
+
   it("takes them from the standard input", async () => {
     const id = await newAccount()
     const settings = { DATABASE_URL: Redacted.value(database.url()) }
@@ -132,6 +151,8 @@ describe("account rail", () => {
       ["paystack", path({ secret_key: [PAYSTACK] }), "secret_key"],
       ["paystack", path({ secret_key: null }), "secret_key"],
       ["paystack", path({ secret_key: 5 }), "secret_key"],
+      ["paystack", path({ secret_key: "pk_live_of_the_shop" }), "a public key"],
+      ["flutterwave", path({ ...FLUTTERWAVE, secret_key: "FLWPUBK-of-the-shop-X" }), "a public key"],
       ["flutterwave", path({ secret_key: FLUTTERWAVE.secret_key }), "webhook_secret"],
       ["flutterwave", path({ webhook_secret: FLUTTERWAVE.webhook_secret }), "secret_key"],
       ["flutterwave", path({ ...FLUTTERWAVE, webhook_secret: 1 }), "webhook_secret"],
