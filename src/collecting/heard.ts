@@ -47,12 +47,15 @@ const unsettled = (
   ...more,
 })
 
+const koboOf = ({ amountKobo }: HeardTransaction): number | null => (amountKobo === "unreadable" ? null : amountKobo)
+
 /** What differs between a transaction and the charge that was asked about, so that it does not count; undefined: nothing. */
 const differenceOf = (charge: ChargeRow, heard: HeardTransaction): HeardException["kind"] | undefined => {
   if (heard.reference !== charge.id) return "reference_differs"
   // What a rail leaves out is as it was asked for; how much was paid, no adapter lets it leave out.
   const { status, currency, amountKobo } = heard
   if (currency !== null && currency !== CURRENCY) return "currency_differs"
+  if (amountKobo === "unreadable") return "amount_differs"
   const amount = amountKobo ?? charge.amount_kobo
   const isRight = status === "succeeded" ? amount >= charge.amount_kobo : amount === charge.amount_kobo
   return isRight ? undefined : "amount_differs"
@@ -66,7 +69,7 @@ const ofTransaction = (charge: ChargeRow, heard: HeardTransaction, endedAt: numb
   const exceptionOf = (kind: HeardException["kind"]): HeardException => ({
     kind,
     heard_reference: heard.reference,
-    heard_kobo: heard.amountKobo,
+    heard_kobo: koboOf(heard),
     heard_currency: heard.currency,
   })
   const difference = differenceOf(charge, heard)
@@ -81,7 +84,7 @@ const ofTransaction = (charge: ChargeRow, heard: HeardTransaction, endedAt: numb
       }
     case "succeeded": {
       const { railId, saved } = heard
-      const takenKobo = heard.amountKobo ?? charge.amount_kobo
+      const takenKobo = koboOf(heard) ?? charge.amount_kobo
       const exceeds = takenKobo > charge.amount_kobo ? { exception: exceptionOf("amount_exceeds") } : {}
       return { answer: { type: "rail.succeeded" }, railId, takenKobo, saved, ...exceeds }
     }

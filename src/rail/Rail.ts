@@ -50,8 +50,11 @@ export interface HeardTransaction {
   readonly reversed?: true
   /** In our spelling. */
   readonly reference: string
-  /** What counts for the charge (decision P10), in kobo; null: a payment that was not made, of which the rail does not say it. */
-  readonly amountKobo: number | null
+  /**
+   * What counts for the charge (decision P10), in kobo; null: a payment that was not made, of which the rail does not say it; `unreadable`:
+   * what is said is no amount, or nothing is said of one that was made.
+   */
+  readonly amountKobo: number | null | "unreadable"
   /** null: the rail does not say it, so it is the one that was asked for. */
   readonly currency: string | null
   /** The rail's own number, for refunds; null where it gave none. */

@@ -153,7 +153,13 @@ const CHARGES: ReadonlyArray<Row> = [
     transaction({ status: "failed", processor_response: "Expired card", amount: undefined, currency: undefined }),
     { ...failed("expired_card", "Expired card"), amountKobo: null, currency: null },
   ],
-  ["a success that says no amount", "charge", 200, transaction({ amount: undefined }), unreadable(200)],
+  [
+    "a success that says no amount",
+    "charge",
+    200,
+    transaction({ amount: undefined }),
+    { ...HEARD, amountKobo: "unreadable" },
+  ],
   [
     "a success that says no currency",
     "charge",
@@ -185,9 +191,21 @@ const CHARGES: ReadonlyArray<Row> = [
     ],
   ),
   ...[2500.505, "2500.505", -1, "-1", "1e3", "1,000", "", " 1", null, undefined, true, [1], 1e21, 9e15].map(
-    (amount): Row => [`the amount ${JSON.stringify(amount)}`, "charge", 200, transaction({ amount }), unreadable(200)],
+    (amount): Row => [
+      `the amount ${JSON.stringify(amount)}`,
+      "charge",
+      200,
+      transaction({ amount }),
+      { ...HEARD, amountKobo: "unreadable" },
+    ],
   ),
-  ["an infinite amount", "charge", 200, JSON.stringify(transaction({})).replace("2500.5", "1e999"), unreadable(200)],
+  [
+    "an infinite amount",
+    "charge",
+    200,
+    JSON.stringify(transaction({})).replace("2500.5", "1e999"),
+    { ...HEARD, amountKobo: "unreadable" },
+  ],
   ["a status that nobody knows", "charge", 200, transaction({ status: "success" }), unreadable(200)],
   ["no reference", "charge", 200, transaction({ tx_ref: undefined }), unreadable(200)],
   ["an error with 200", "charge", 200, error("Declined"), unreadable(200)],

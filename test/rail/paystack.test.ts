@@ -165,7 +165,13 @@ const CHARGES: ReadonlyArray<Row> = [
     transaction({ status: "failed", gateway_response: "Expired card", amount: undefined, currency: undefined }),
     { ...failed("expired_card", "Expired card"), amountKobo: null, currency: null },
   ],
-  ["a success that says no amount", "charge", 200, transaction({ amount: undefined }), unreadable(200)],
+  [
+    "a success that says no amount",
+    "charge",
+    200,
+    transaction({ amount: undefined }),
+    { ...HEARD, amountKobo: "unreadable" },
+  ],
   [
     "a success that says no currency",
     "charge",
@@ -279,9 +285,21 @@ const CHARGES: ReadonlyArray<Row> = [
   ["JSON of somebody else, 403", "charge", 403, { error: "forbidden" }, unreadable(403)],
   ["a status that nobody knows", "charge", 200, transaction({ status: "settled" }), unreadable(200)],
   ...[-1, 1.5, "2500.00", null, undefined, "", 2 ** 53].map(
-    (amount): Row => [`the amount ${amount}`, "charge", 200, transaction({ amount }), unreadable(200)],
+    (amount): Row => [
+      `the amount ${amount}`,
+      "charge",
+      200,
+      transaction({ amount }),
+      { ...HEARD, amountKobo: "unreadable" },
+    ],
   ),
-  ["an amount asked for that is none", "charge", 200, transaction({ requested_amount: "?" }), unreadable(200)],
+  [
+    "an amount asked for that is none",
+    "charge",
+    200,
+    transaction({ requested_amount: "?" }),
+    { ...HEARD, amountKobo: "unreadable" },
+  ],
   ["no reference", "charge", 200, transaction({ reference: undefined }), unreadable(200)],
 ]
 

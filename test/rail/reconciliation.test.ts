@@ -34,7 +34,7 @@ const DIFFERING: ReadonlyArray<{
   readonly what: string
   readonly fault: Fault
   readonly kind: string
-  readonly kobo: number
+  readonly kobo: number | null
   readonly mend: (account: LiveAccount, charge: string) => void
 }> = [
   {
@@ -42,6 +42,17 @@ const DIFFERING: ReadonlyArray<{
     fault: faults.wrongAmount(PRICE - 1),
     kind: "amount_differs",
     kobo: PRICE - 1,
+    mend: ({ merchant }, charge) => {
+      const transaction = merchant.books.get(charge)
+      transaction.taken.splice(0, 1, PRICE)
+      transaction.amountKobo = PRICE
+    },
+  },
+  {
+    what: "an amount that is none, a half of a kobo",
+    fault: faults.wrongAmount(PRICE - 0.5),
+    kind: "amount_differs",
+    kobo: null,
     mend: ({ merchant }, charge) => {
       const transaction = merchant.books.get(charge)
       transaction.taken.splice(0, 1, PRICE)

@@ -1,18 +1,10 @@
 /** Flutterwave's answers. Amounts are in naira. */
-import { Schema, SchemaGetter } from "effect"
+import { Schema } from "effect"
 import { Currency, lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
 import { isNotFound, type Refusal } from "../hearing.ts"
 import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod, TokenCharge } from "../Rail.ts"
 import { codeIn, declineCode } from "../wording.ts"
 import { toKobo } from "./naira.ts"
-
-/** NaN, which is no integer, stands for an amount that cannot be read. */
-const Kobo = Schema.Unknown.pipe(
-  Schema.decodeTo(Schema.Int, {
-    decode: SchemaGetter.transform((naira: unknown) => toKobo(naira) ?? Number.NaN),
-    encode: SchemaGetter.forbiddenEncoding,
-  }),
-)
 
 const TransactionAnswer = Schema.Struct({
   status: Schema.Literal("success"),
@@ -20,7 +12,7 @@ const TransactionAnswer = Schema.Struct({
   data: Schema.Struct({
     id: RailId,
     tx_ref: Reference,
-    amount: Schema.optionalKey(Kobo),
+    amount: Part,
     currency: Currency,
     status: Schema.Literals(["successful", "failed", "pending"]),
     processor_response: Words,
@@ -103,15 +95,14 @@ export const transactionIn = (body: unknown): HeardTransaction | undefined => {
   const { data } = answer
   const status = STATUSES[data.status]
   const words = status === "failed" ? wordsOf(answer) : (data.processor_response ?? null)
-  const amountKobo = data.amount ?? null
+  const amount = data.amount === undefined || data.amount === null ? null : (toKobo(data.amount) ?? "unreadable")
   const currency = data.currency?.toUpperCase() ?? null
-  // How much was paid has to be said.
-  if (status === "succeeded" && amountKobo === null) return undefined
   return {
     kind: "transaction",
     status,
     reference: data.tx_ref,
-    amountKobo,
+    // How much was paid has to be said.
+    amountKobo: status === "succeeded" ? (amount ?? "unreadable") : amount,
     currency,
     railId: data.id ?? null,
     code: status === "failed" ? declineCode(words) : null,

@@ -36,8 +36,8 @@ const TransactionAnswer = Schema.Struct({
       "reversed",
     ]),
     reference: Reference,
-    amount: Schema.optionalKey(Schema.NullOr(Kobo)),
-    requested_amount: Schema.optionalKey(Schema.NullOr(Kobo)),
+    amount: Part,
+    requested_amount: Part,
     currency: Currency,
     gateway_response: Words,
     message: Words,
@@ -91,6 +91,7 @@ const RefundAnswer = Schema.Struct({
   }),
 })
 
+const isKobo = Schema.is(Kobo)
 const readTransaction = readerOf(TransactionAnswer)
 const readPaused = readerOf(PausedAnswer)
 const readAuthorization = readerOf(Authorization)
@@ -155,22 +156,26 @@ const failureOf = ({ status, gateway_response, message, retry_by }: TransactionD
   return typeof retry_by === "string" ? "card_throttled" : declineCode(gateway_response, message)
 }
 
+const koboIn = (value: unknown): HeardTransaction["amountKobo"] => {
+  if (value === undefined || value === null) return null
+  return isKobo(value) ? Number(value) : "unreadable"
+}
+
 export const transactionIn = (body: unknown): HeardTransaction | undefined => {
   const data = readTransaction(body)?.data
   if (data === undefined) return undefined
   const status = STATUSES[data.status]
   const [succeeded, failed] = [status === "succeeded", status === "failed"]
   const words = data.gateway_response ?? data.message ?? null
-  const amount = data.requested_amount ?? data.amount ?? null
+  const amount = koboIn(data.requested_amount) ?? koboIn(data.amount)
   const currency = data.currency?.toUpperCase() ?? null
-  // How much was paid has to be said.
-  if (succeeded && amount === null) return undefined
   return {
     kind: "transaction",
     status,
     ...(data.status === "reversed" ? { reversed: true as const } : {}),
     reference: fromPaystack(data.reference),
-    amountKobo: amount === null ? null : Number(amount),
+    // How much was paid has to be said.
+    amountKobo: succeeded ? (amount ?? "unreadable") : amount,
     currency,
     railId: data.id ?? null,
     code: failed ? failureOf(data) : null,
