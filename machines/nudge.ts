@@ -74,7 +74,6 @@ export type NudgeEvent =
   | DelayEvent<"receipt", "nudge.sent">
   | DelayEvent<"unheard", "nudge.sent">
 
-/** What a nudge emits. */
 /** Why a message reached nobody, or a channel did not take it (decision H6). */
 export const NUDGE_FAILURES = [
   "no_contact_details",
@@ -90,6 +89,7 @@ export const NUDGE_FAILURES = [
 ] as const
 export type NudgeFailure = (typeof NUDGE_FAILURES)[number]
 
+/** What a nudge emits. */
 export const NUDGE_EVENT_TYPES = ["nudge.sent", "nudge.delivered", "nudge.failed"] as const
 
 export type NudgeEventType = (typeof NUDGE_EVENT_TYPES)[number]
