@@ -84,34 +84,32 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
     return readAgain ? after.get(key) : (before.get(key) ?? after.get(key))
   }
   const now = Date.now()
-  return yield* Effect.forEach(
-    all,
-    Effect.fnUntraced(function* ({ customer, payment_method: id }) {
-      const row = rows.get(customer)
-      const missing = Effect.suspend(() => noSuchReference("customer", customer, "customer"))
-      const clock = row?.test_clock_id ?? null
-      const onClock = clock === null ? Effect.succeed(now) : asReference(times.get(clock) ?? missing, "customer")
-      const time = row === undefined ? missing : onClock
-      const method =
-        row === undefined || id === undefined
-          ? Effect.succeed(undefined)
-          : Effect.suspend((): Effect.Effect<NamedMethod, Problem> => {
-              const attached = methodOf(row, id)
-              return attached === undefined
-                ? Effect.map(newTestMethod(row, id, "payment_method"), (method) => ({ method, isNew: true }))
-                : Effect.succeed({ method: attached, isNew: false })
-            })
-      const byDefault =
-        row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
-      const found = row === undefined ? missing : isHeld(row) ? HELD : Effect.succeed(row)
-      return {
-        found: yield* Effect.exit(found),
-        now: yield* Effect.exit(time),
-        named: yield* Effect.exit(method),
-        byDefault,
-      } satisfies Buyer
-    }),
-  )
+  const buyers: Array<Buyer> = []
+  for (const { customer, payment_method: id } of all) {
+    const row = rows.get(customer)
+    const missing = Effect.suspend(() => noSuchReference("customer", customer, "customer"))
+    const clock = row?.test_clock_id ?? null
+    const onClock = clock === null ? Effect.succeed(now) : asReference(times.get(clock) ?? missing, "customer")
+    const time = row === undefined ? missing : onClock
+    const method =
+      row === undefined || id === undefined
+        ? Effect.succeed(undefined)
+        : Effect.suspend((): Effect.Effect<NamedMethod, Problem> => {
+            const attached = methodOf(row, id)
+            return attached === undefined
+              ? Effect.map(newTestMethod(row, id, "payment_method"), (method) => ({ method, isNew: true }))
+              : Effect.succeed({ method: attached, isNew: false })
+          })
+    const byDefault = row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
+    const found = row === undefined ? missing : isHeld(row) ? HELD : Effect.succeed(row)
+    buyers.push({
+      found: yield* Effect.exit(found),
+      now: yield* Effect.exit(time),
+      named: yield* Effect.exit(method),
+      byDefault,
+    })
+  }
+  return buyers
 })
 
 /** What a customer pays by. */
