@@ -2,7 +2,7 @@
 // of date, and picks a Node that is new enough (Effect 4 and type stripping need 22.19; the lockfile carries one for
 // machines whose own Node is older). Plain JavaScript, no dependencies: it must run on Node 20.11 with nothing installed.
 import { spawn, spawnSync } from "node:child_process"
-import { existsSync, lstatSync, readFileSync, statSync } from "node:fs"
+import { existsSync, lstatSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { arch, platform } from "node:os"
 import { dirname, join } from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
@@ -29,13 +29,27 @@ const path = join(root, entry)
 const modules = join(root, "node_modules")
 const installed = join(modules, ".package-lock.json")
 const lock = join(root, "package-lock.json")
-const upToDate = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs
-if (!upToDate && !sameDependencies()) {
+/** Names the process that installs, while it does. */
+const installing = join(root, ".installing")
+const WAIT_MS = 200
+const WAIT_LIMIT_MS = 15 * 60_000
+
+if (!isInstalled()) {
   // npm would empty what it leads to.
   if (lstatSync(modules, { throwIfNoEntry: false })?.isSymbolicLink())
     stop(
       "node_modules is a link to a folder without the dependencies of package-lock.json: remove it and run this again.",
     )
+  beginInstalling()
+  try {
+    // Somebody else may just have done it.
+    if (!isInstalled()) install()
+  } finally {
+    rmSync(installing, { force: true })
+  }
+}
+
+function install() {
   process.stderr.write("Installing dependencies …\n")
   const npm = process.env.npm_execpath
   const args = ["ci", "--include=dev", "--include=optional", "--loglevel=error"]
@@ -43,7 +57,41 @@ if (!upToDate && !sameDependencies()) {
   const result = npm
     ? spawnSync(process.execPath, [npm, ...args], { cwd: root, stdio: ["ignore", 2, 2] })
     : spawnSync("npm", args, { cwd: root, stdio: ["ignore", 2, 2], shell: platform() === "win32" })
-  if (result.status !== 0) stop("The dependencies could not be installed: see npm's message above.")
+  if (result.status === 0) return
+  rmSync(installing, { force: true })
+  stop("The dependencies could not be installed: see npm's message above.")
+}
+
+/** One process installs at a time: two would take each other's files away. The others wait for it. */
+function beginInstalling() {
+  if (takesTurn()) return
+  process.stderr.write("Another process is installing the dependencies …\n")
+  const limit = Date.now() + WAIT_LIMIT_MS
+  while (!takesTurn()) {
+    if (Date.now() > limit) stop(`It has not finished: remove ${installing} if there is no such process any more.`)
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, WAIT_MS)
+  }
+}
+
+function takesTurn() {
+  try {
+    writeFileSync(installing, String(process.pid), { flag: "wx" })
+    return true
+  } catch (error) {
+    if (error.code !== "EEXIST") stop(`${root} cannot be written: ${error.message}`)
+  }
+  try {
+    // Without a number as long as it is being written: 0 is this process's own group, which runs.
+    process.kill(Number(readFileSync(installing, "utf8")), 0)
+  } catch (error) {
+    // It was killed as it installed.
+    if (error.code === "ESRCH") rmSync(installing, { force: true })
+  }
+  return false
+}
+
+function isInstalled() {
+  return (existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs) || sameDependencies()
 }
 
 /**

@@ -161,6 +161,42 @@ describe("an install that is older than package-lock.json", () => {
     write("package-lock.json", packages({ "node_modules/service": { version: "1.0.1" } }))
     expect(run("src/main.mjs")).toEqual({ ran: false, installed: true })
   })
+
+  it("is made anew once by all that start at once, be it after one that was killed", async () => {
+    write("package-lock.json", packages({ "node_modules/service": { version: "1.0.2" } }))
+    write(".installing", String(spawnSync(process.execPath, ["--version"]).pid))
+    write(
+      "npm.mjs",
+      `import { appendFileSync, copyFileSync, existsSync } from "node:fs"
+      appendFileSync("installs", "once ")
+      while (!existsSync("go")) await new Promise((resolve) => setTimeout(resolve, 10))
+      copyFileSync("package-lock.json", "node_modules/.package-lock.json")`,
+    )
+    const start = () => {
+      const child = spawn(process.execPath, [join(folder, "scripts/run.mjs"), "src/main.mjs"], {
+        env: { npm_execpath: join(folder, "npm.mjs") },
+      })
+      const says = (words: string) =>
+        new Promise<void>((resolve) => {
+          child.stderr.on("data", (chunk) => String(chunk).includes(words) && resolve())
+        })
+      const ran = new Promise<string>((resolve) => {
+        let output = ""
+        child.stdout.on("data", (chunk) => {
+          output += chunk
+        })
+        child.once("close", () => resolve(output))
+      })
+      return { says, ran }
+    }
+    const first = start()
+    await first.says("Installing")
+    const second = start()
+    await second.says("Another process")
+    write("go", "")
+    expect(await Promise.all([first.ran, second.ran])).toEqual(["ran", "ran"])
+    expect(readFileSync(join(folder, "installs"), "utf8")).toBe("once ")
+  })
 })
 
 /** The sandbox's secret keys that work, by their hashes. */
