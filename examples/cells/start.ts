@@ -32,14 +32,20 @@ const say = (text: string) => process.stdout.write(`${text}\n`)
 
 const servers: Array<Server> = []
 let proxy: ChildProcess | undefined
-const end = async (code: number) => {
+const finish = async (code: number) => {
   proxy?.kill("SIGTERM")
   await Promise.all(servers.map((server) => server.stop()))
   folder.remove()
   process.exit(code)
 }
-process.once("SIGINT", () => end(0))
-process.once("SIGTERM", () => end(0))
+let ending: Promise<void> | undefined
+/** A terminal's interrupt comes twice: from itself, and from npm. */
+const end = (code: number): Promise<void> => {
+  ending ??= finish(code)
+  return ending
+}
+process.on("SIGINT", () => end(0))
+process.on("SIGTERM", () => end(0))
 
 const start = async () => {
   const haproxy = findHaproxy()

@@ -17,7 +17,7 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { startServer as startWith } from "../../scripts/server.ts"
+import { ENCRYPTION_KEY, ROOT, startServer as startWith } from "../../scripts/server.ts"
 import { createAccount } from "../../src/account/accounts.ts"
 import { demoKey } from "../../src/account/demo.ts"
 import { hashKey } from "../../src/key/key.ts"
@@ -251,6 +251,16 @@ describe("npm start with a database of its own", () => {
       expect(said).not.toContain(not)
       expect(await server.stop()).toBe(0)
     }
+  })
+
+  it("ends as its server does where npm alone is asked to end", async () => {
+    const { PATH, HOME } = process.env
+    const env = { PATH, HOME, ENCRYPTION_KEY, DATABASE_URL: Redacted.value(own.url()), DATA_DIR: folder, PORT: "0" }
+    const npm = spawn("npm", ["start"], { cwd: ROOT, env, stdio: ["ignore", "pipe", "inherit"] })
+    // Once all that it has started has let go of its output.
+    const closed = once(npm, "close")
+    for await (const chunk of npm.stdout) if (String(chunk).includes("Demo key")) npm.kill("SIGTERM")
+    expect(await closed).toEqual([0, null])
   })
 })
 
