@@ -56,7 +56,7 @@ function install() {
   // Standard output belongs to the command (`cli --json` prints one document), so npm's goes to standard error.
   const result = npm
     ? spawnSync(process.execPath, [npm, ...args], { cwd: root, stdio: ["ignore", 2, 2] })
-    : spawnSync("npm", args, { cwd: root, stdio: ["ignore", 2, 2], shell: platform() === "win32" })
+    : spawnSync("npm", args, { cwd: root, stdio: ["ignore", 2, 2] })
   if (result.status === 0) return
   rmSync(installing, { force: true })
   stop("The dependencies could not be installed: see npm's message above.")

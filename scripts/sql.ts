@@ -32,6 +32,8 @@ const open = (url: URL): number | null => {
     ...placeOf(url),
     PGOPTIONS: `-c role=finance_reader -c default_transaction_read_only=on -c statement_timeout=${LIMIT} -c search_path=finance -c timezone=UTC`,
   }
+  // A terminal's interrupt comes to all: psql cancels what it asks, and goes on.
+  process.on("SIGINT", () => {})
   const { status, error } = spawnSync("psql", process.argv.slice(2), { stdio: "inherit", env })
   return error === undefined ? status : null
 }

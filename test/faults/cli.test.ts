@@ -1,9 +1,12 @@
 /** The operator's command line: what it refuses, and how (docs/operating.md). */
+import { spawn } from "node:child_process"
+import { once } from "node:events"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
+import { ROOT } from "../../scripts/server.ts"
 import { createAccount } from "../../src/account/accounts.ts"
 import { createKey } from "../../src/key/apiKeys.ts"
 import { useDatabase } from "../support/database.ts"
@@ -89,6 +92,22 @@ describe.concurrent("the command line", () => {
     const without = await runToEnd("scripts/sql.ts", [], { ...env, PATH: folder })
     expect([without.code, without.output]).toEqual([1, ""])
     expect(without.errors).toContain("There is no psql here.")
+  })
+
+  it("stays beside psql where a terminal's interrupt comes to both", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "recurring-billing-psql-"))
+    const psql = `#!/usr/bin/env node
+      process.on("SIGINT", () => console.log("canceled")); process.stdin.resume().on("end", () => process.exit(3)); console.log("begun")`
+    writeFileSync(join(folder, "psql"), psql, { mode: 0o755 })
+    const env = { DATABASE_URL: Redacted.value(database.url()), PATH: `${folder}:${dirname(process.execPath)}` }
+    const child = spawn(process.execPath, [join(ROOT, "scripts/sql.ts")], { env, detached: true })
+    const exited = once(child, "exit")
+    for await (const said of child.stdout) {
+      if (String(said).includes("begun")) process.kill(-child.pid!, "SIGINT")
+      if (String(said).includes("canceled")) child.stdin.end()
+    }
+    expect(await exited).toEqual([3, null])
+    rmSync(folder, { recursive: true })
   })
 
   it("sends nothing to another cell's database that others can read, in production", async () => {
