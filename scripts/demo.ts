@@ -1,16 +1,12 @@
 /** A billing story against a private instance: six months in a few seconds, as a timeline, then the books. */
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { createAccount } from "../src/account/accounts.ts"
-import { readConfig } from "../src/config/readConfig.ts"
-import { databaseUrl, poolLayer } from "../src/db/database.ts"
-import { migrate } from "../src/db/migrate.ts"
 import { checkLedger } from "../src/ledger/ledger.ts"
 import { replayables } from "../src/lifecycles.ts"
 import { formatKobo } from "../src/money.ts"
 import { replayJournal } from "../src/runtime/replay.ts"
-import { temporaryDataDir } from "./dataDir.ts"
-import { startServer } from "./server.ts"
+import { ownInstance } from "./ownInstance.ts"
 import { type Call, caller, playStory } from "./story.ts"
 
 const LOOK_FOR_BUYER_MS = 500
@@ -170,24 +166,14 @@ const trialBalance = Effect.gen(function* () {
   })
 })
 
-const dataDir = temporaryDataDir("demo")
-const { DATABASE_URL: _, ...env } = process.env
+const demo = Effect.gen(function* () {
+  const { pool, origin, key } = yield* ownInstance("demo")
+  yield* Effect.promise(() => story(origin, key))
+  yield* Effect.provide(trialBalance, pool)
+  const books = yield* Effect.provide(checkLedger(), pool)
+  const journal = yield* Effect.provide(replayJournal(replayables, []), pool)
+  say(`\nLedger check: ${books.ok ? "ok" : books.problems.join(", ")}, ${books.entries} entries.`)
+  say(`Journal replay: ${journal.replayed} lifecycles replayed, ${journal.differing.length} differ.`)
+})
 
-await Effect.runPromise(
-  Effect.gen(function* () {
-    const url = yield* databaseUrl(yield* readConfig({ ...env, DATA_DIR: dataDir.path }, { development: true }))
-    const pool = poolLayer(url, 2)
-    yield* Effect.provide(migrate, pool)
-    const { keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)
-    const server = yield* Effect.promise(() => startServer({ DATA_DIR: dataDir.path }))
-    yield* Effect.promise(() => story(server.origin, keys.sk_test))
-    yield* Effect.provide(trialBalance, pool)
-    const books = yield* Effect.provide(checkLedger(), pool)
-    const journal = yield* Effect.provide(replayJournal(replayables, []), pool)
-    say(`\nLedger check: ${books.ok ? "ok" : books.problems.join(", ")}, ${books.entries} entries.`)
-    say(`Journal replay: ${journal.replayed} lifecycles replayed, ${journal.differing.length} differ.`)
-    yield* Effect.promise(server.stop)
-  }).pipe(Effect.scoped),
-)
-dataDir.remove()
-process.exit(0)
+NodeRuntime.runMain(Effect.scoped(demo))

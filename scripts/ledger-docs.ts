@@ -7,35 +7,23 @@
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Redacted } from "effect"
-import { createAccount } from "../src/account/accounts.ts"
-import { readConfig } from "../src/config/readConfig.ts"
-import { databaseUrl, poolLayer } from "../src/db/database.ts"
-import { migrate } from "../src/db/migrate.ts"
-import { temporaryDataDir } from "./dataDir.ts"
 import { ledgerDocument } from "./ledgerDocument.ts"
-import { startServer } from "./server.ts"
+import { ownInstance } from "./ownInstance.ts"
 
 const PATH = join(import.meta.dirname, "../docs/ledger.md")
-const dataDir = temporaryDataDir("ledger-docs")
-const { DATABASE_URL: _, ...env } = process.env
 
-const document = await Effect.runPromise(
-  Effect.gen(function* () {
-    const url = yield* databaseUrl(yield* readConfig({ ...env, DATA_DIR: dataDir.path }, { development: true }))
-    const pool = poolLayer(url, 2)
-    yield* Effect.provide(migrate, pool)
-    const { account, keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)
-    const server = yield* Effect.promise(() => startServer({ DATA_DIR: dataDir.path }))
-    const of = { origin: server.origin, key: keys.sk_test, account: account.id, url: Redacted.value(url) }
-    const written = yield* Effect.promise(() => ledgerDocument(readFileSync(PATH, "utf8"), of))
-    yield* Effect.promise(server.stop)
-    return written
-  }).pipe(Effect.scoped),
-)
-dataDir.remove()
+const write = Effect.gen(function* () {
+  const { url, origin, key, account } = yield* ownInstance("ledger-docs")
+  const before = readFileSync(PATH, "utf8")
+  const document = yield* Effect.promise(() =>
+    ledgerDocument(before, { origin, key, account, url: Redacted.value(url) }),
+  )
+  if (!process.argv.includes("--check")) return writeFileSync(PATH, document)
+  if (document === before) return
+  process.stdout.write("docs/ledger.md is not as it would be written: npm run docs:ledger\n")
+  process.exitCode = 1
+})
 
-const isSame = document === readFileSync(PATH, "utf8")
-if (!process.argv.includes("--check")) writeFileSync(PATH, document)
-else if (!isSame) process.stdout.write("docs/ledger.md is not as it would be written: npm run docs:ledger\n")
-process.exit(isSame || !process.argv.includes("--check") ? 0 : 1)
+NodeRuntime.runMain(Effect.scoped(write))

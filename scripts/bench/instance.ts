@@ -25,6 +25,8 @@ export const startInstance = async (): Promise<Instance> => {
       Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(text).unprepared),
     )
   process.once("exit", end)
+  // Who is ended by a signal says no `exit`.
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1))
   return {
     database: async (name, template) => {
       await statement(`CREATE DATABASE ${name}${template === undefined ? "" : ` TEMPLATE ${template}`}`)

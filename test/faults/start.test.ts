@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -17,6 +18,7 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { Effect, Redacted } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { temporaryDataDir } from "../../scripts/dataDir.ts"
 import { ENCRYPTION_KEY, ROOT, startServer as startWith } from "../../scripts/server.ts"
 import { createAccount } from "../../src/account/accounts.ts"
 import { demoKey } from "../../src/account/demo.ts"
@@ -261,6 +263,19 @@ describe("npm start with a database of its own", () => {
     const closed = once(npm, "close")
     for await (const chunk of npm.stdout) if (String(chunk).includes("Demo key")) npm.kill("SIGTERM")
     expect(await closed).toEqual([0, null])
+  })
+})
+
+describe("the demo", () => {
+  it("leaves nothing where it is ended early", async () => {
+    const folder = temporaryDataDir("demo")
+    const env = { PATH: process.env.PATH, TMPDIR: folder.path }
+    const demo = spawn(process.execPath, [join(ROOT, "scripts/demo.ts")], { env, stdio: ["ignore", "pipe", "inherit"] })
+    const closed = once(demo, "close")
+    for await (const said of demo.stdout) if (String(said).includes("joins")) demo.kill("SIGTERM")
+    expect(await closed).toEqual([130, null])
+    expect(readdirSync(folder.path)).toEqual([])
+    folder.remove()
   })
 })
 
