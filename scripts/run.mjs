@@ -41,14 +41,13 @@ if (!isInstalled()) {
       "node_modules is a link to a folder without the dependencies of package-lock.json: remove it and run this again.",
     )
   beginInstalling()
-  try {
-    // Somebody else may just have done it.
-    if (!isInstalled()) install()
-  } finally {
-    rmSync(installing, { force: true })
-  }
+  // Somebody else may just have done it.
+  const done = isInstalled() || install()
+  rmSync(installing, { force: true })
+  if (!done) stop("The dependencies could not be installed: see npm's message above.")
 }
 
+/** Returns whether they are installed. */
 function install() {
   process.stderr.write("Installing dependencies …\n")
   const npm = process.env.npm_execpath
@@ -57,9 +56,7 @@ function install() {
   const result = npm
     ? spawnSync(process.execPath, [npm, ...args], { cwd: root, stdio: ["ignore", 2, 2] })
     : spawnSync("npm", args, { cwd: root, stdio: ["ignore", 2, 2] })
-  if (result.status === 0) return
-  rmSync(installing, { force: true })
-  stop("The dependencies could not be installed: see npm's message above.")
+  return result.status === 0
 }
 
 /** One process installs at a time: two would take each other's files away. The others wait for it. */

@@ -25,7 +25,7 @@ export const startInstance = async (): Promise<Instance> => {
       Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(text).unprepared),
     )
   process.once("exit", end)
-  // Who is ended by a signal says no `exit`.
+  // A process that a signal ends emits no `exit` by itself.
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1))
   return {
     database: async (name, template) => {
