@@ -23,7 +23,8 @@ import {
   methodKey,
   newTestMethod,
 } from "../payment_method/paymentMethods.ts"
-import { type PlanRow, plansToBegin } from "../plan/plan.ts"
+import type { PlanRow } from "../plan/plan.ts"
+import { plansToBegin } from "../plan/RememberedPlans.ts"
 import { noSuch } from "../problem.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { commit } from "../runtime/commit.ts"

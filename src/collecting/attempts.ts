@@ -1,6 +1,7 @@
 /** Charges that are about to be sent: committed first, then in the hand of this process, or in the queue of their rail. */
 import { Effect } from "effect"
 import { type ChargeRow, chargeLease, isQueued } from "../charge/charge.ts"
+import type { Check } from "../db/known.ts"
 import { ifItFails } from "../db/pipelining.ts"
 import { refOf } from "../db/tenant.ts"
 import { hold, release } from "../process/lease.ts"
@@ -32,18 +33,18 @@ const noteParents = (outcomes: ReadonlyArray<Outcome>, attempts: ReadonlyArray<C
 
 /**
  * Commits outcomes that bring about charges to attempt. Those that go at once are in hand before their rows say so, the
- * others queue for their turn; `urgent`: somebody waits for them.
+ * others queue for their turn; `urgent`: somebody waits for them. `checks`: what the outcomes go by that was remembered.
  */
 export const commitAttempts = Effect.fnUntraced(function* (
   outcomes: ReadonlyArray<Outcome>,
   attempts: ReadonlyArray<ChargeRow>,
-  urgent = true,
+  { urgent = true, checks = [] }: { readonly urgent?: boolean; readonly checks?: ReadonlyArray<Check> } = {},
 ) {
   const going = attempts.filter((charge) => !isQueued(charge))
   yield* hold(chargeLease, going)
   // Where nobody knows whether they were committed, the recovery looks: it takes what nobody has in hand.
   yield* ifItFails(Effect.provideService(release(chargeLease, going), Runner, yield* Runner))
-  yield* commit(outcomes)
+  yield* commit(outcomes, checks)
   noteParents(outcomes, attempts)
   yield* queueCalls(attempts.flatMap(callOf), urgent)
 })

@@ -3,9 +3,15 @@
  * transaction. A customer is locked, so that none of its payment methods is removed while it is being used; one on a test clock
  * after that clock is.
  */
-import { Effect, type Exit } from "effect"
+import { Effect, Exit } from "effect"
 import { standingTimes } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import {
+  type BuyingCustomer,
+  type KnownCustomer,
+  RememberedCustomers,
+  unchangedCustomers,
+} from "../customer/RememberedCustomers.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
@@ -33,7 +39,7 @@ interface NamedMethod {
 /** Who pays; what is wrong is said by the step that it is wrong in. */
 export interface Buyer {
   /** By its ID, whatever its clock does. */
-  readonly found: Exit.Exit<CustomerRow, Problem>
+  readonly found: Exit.Exit<BuyingCustomer, Problem>
   /** Now, in the customer's clock; of one that stands. */
   readonly now: Exit.Exit<number, Problem>
   /** The method named; undefined: none is. */
@@ -51,6 +57,7 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
       method === undefined ? [] : [{ ...tenantOf(tenant), id: customer, method }],
     )
   const waits = yield* MayWait
+  const remembered = yield* RememberedCustomers
   const mode = waits ? "SHARE" : "SHARE SKIP LOCKED"
   const [onWallClock, before] = yield* Effect.all(
     [customers.lock(refs, mode, "test_clock_id IS NULL"), findPaymentMethods(named(all))],
@@ -101,6 +108,9 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
               : Effect.succeed({ method: attached, isNew: false })
           })
     const byDefault = row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
+    const paysBy = row === undefined || id === undefined ? byDefault : methodOf(row, id)
+    if (row === undefined || paysBy === undefined) remembered.forget({ ...tenantOf(tenant), id: customer })
+    else remembered.note(row, paysBy)
     const found = row === undefined ? missing : isHeld(row) ? HELD : Effect.succeed(row)
     buyers.push({
       found: yield* Effect.exit(found),
@@ -112,9 +122,31 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
   return buyers
 })
 
+/** The same by what this process remembers, with what checks it; undefined where it does not know them all, or a method is to be attached first. */
+export const rememberedBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
+  const remembered = yield* RememberedCustomers
+  const now = Exit.succeed(Date.now())
+  const buyers: Array<Buyer> = []
+  const known: Array<KnownCustomer> = []
+  for (const { customer: id, payment_method: named } of all) {
+    const customer = remembered.find({ ...tenantOf(tenant), id })
+    const method = customer?.method
+    if (customer === undefined || method === undefined) return undefined
+    if (method.id !== (named ?? customer.default_payment_method_id)) return undefined
+    known.push(customer)
+    buyers.push({
+      found: Exit.succeed(customer),
+      now,
+      named: Exit.succeed(named === undefined ? undefined : { method, isNew: false }),
+      byDefault: named === undefined ? method : undefined,
+    })
+  }
+  return { buyers, check: unchangedCustomers(known) }
+})
+
 /** What a customer pays by. */
 export interface Paying extends NamedMethod {
-  readonly customer: CustomerRow
+  readonly customer: BuyingCustomer
   readonly now: number
 }
 
@@ -122,7 +154,7 @@ export interface Paying extends NamedMethod {
 export const payingBy = (
   { byDefault }: Buyer,
   named: NamedMethod | undefined,
-  customer: CustomerRow,
+  customer: BuyingCustomer,
   now: number,
 ): Paying | undefined => {
   const by = named ?? (byDefault === undefined ? undefined : { method: byDefault, isNew: false })
@@ -130,5 +162,9 @@ export const payingBy = (
 }
 
 /** Attaches what is new among these to its customers. */
-export const attachNew = (of: ReadonlyArray<Paying>) =>
-  attachMethods(of.filter(({ isNew }) => isNew).map(({ customer, method, now }) => ({ customer, method, at: now })))
+export const attachNew = Effect.fnUntraced(function* (of: ReadonlyArray<Paying>) {
+  const remembered = yield* RememberedCustomers
+  const added = of.filter(({ isNew }) => isNew)
+  yield* attachMethods(added.map(({ customer, method, now }) => ({ customer, method, at: now })))
+  for (const { customer, method } of added) remembered.note(customer, method)
+})

@@ -6,6 +6,8 @@ import type { ChargeCreate } from "../charge/api.ts"
 import { type ChargeRow, chargeLifecycle, charges, newCharge, renderCharge } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import type { BuyingCustomer } from "../customer/RememberedCustomers.ts"
+import { type Check, rememberedOrRead } from "../db/known.ts"
 import { ofTenant, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import { entriesOf } from "../ledger/ledger.ts"
@@ -25,11 +27,11 @@ import { born } from "../runtime/outcome.ts"
 import { dayOf } from "../time.ts"
 import { commitAttempts } from "./attempts.ts"
 import { aboutCharge } from "./books.ts"
-import { attachNew, type Buyer, payingBy, readBuyers } from "./buyers.ts"
+import { attachNew, type Buyer, payingBy, readBuyers, rememberedBuyers } from "./buyers.ts"
 import type { Answered, ChargeOwner, Settle, Settlement } from "./ChargeOwners.ts"
 
 interface OneOff {
-  readonly customer: CustomerRow
+  readonly customer: BuyingCustomer
   readonly amountKobo: number
   readonly lines: ReadonlyArray<Line>
   readonly description: string | null
@@ -71,10 +73,11 @@ const newOneOff = (tenant: Tenant, made: OneOff, runner: number): ChargeRow =>
     created_at: made.now,
   })
 
-const commitOneOffs = (all: ReadonlyArray<ChargeRow>) =>
+const commitOneOffs = (all: ReadonlyArray<ChargeRow>, checks: ReadonlyArray<Check> = []) =>
   commitAttempts(
     all.map((charge) => born(chargeLifecycle, undefined, charge)),
     all,
+    { checks },
   )
 
 const WITHOUT_METHOD = problem(
@@ -120,11 +123,17 @@ export const createCharges = Effect.fn("charge.create")(function* (
   inputs: ReadonlyArray<ChargeCreate>,
 ) {
   const { id: runner } = yield* Runner
-  const buyers = yield* readBuyers(tenant, inputs)
+  const { buyers, checks } = yield* rememberedOrRead(
+    Effect.map(rememberedBuyers(tenant, inputs), (known) => known && { buyers: known.buyers, checks: [known.check] }),
+    Effect.map(readBuyers(tenant, inputs), (buyers) => ({ buyers })),
+  )
   const decided = yield* Effect.forEach(inputs, (input, at) => Effect.exit(decide(tenant, input, buyers[at]!, runner)))
   const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
   yield* attachNew(made.map(({ paying }) => paying))
-  yield* commitOneOffs(made.map(({ charge }) => charge))
+  yield* commitOneOffs(
+    made.map(({ charge }) => charge),
+    checks,
+  )
   return decided.map(Exit.map(({ charge, now }) => ({ charge, now })))
 })
 

@@ -1,9 +1,7 @@
 /** A plan: its table, and how the API shows it. */
-import { Effect } from "effect"
 import { BILLING_CYCLES } from "../../machines/calendar.ts"
 import * as Kind from "../db/Kind.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
-import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { commonOf } from "../http/response.ts"
 import type { Metadata } from "../metadata.ts"
 import { CURRENCY } from "../money.ts"
@@ -38,18 +36,24 @@ export const plans = table(
 
 export type PlanRow = RowOf<typeof plans>
 
-/**
- * The tenant's plans with these IDs, by ID, for subscriptions that are about to begin: whoever changes their rules waits until those are there,
- * and so has them follow.
- */
-export const plansToBegin = (tenant: Tenant, ids: ReadonlyArray<string>) =>
-  Effect.map(
-    plans.lock(
-      [...new Set(ids)].map((id) => ({ ...tenantOf(tenant), id })),
-      "KEY SHARE",
-    ),
-    (rows): ReadonlyMap<string, PlanRow> => new Map(rows.map((row) => [row.id, row])),
-  )
+/** What subscriptions go by of a plan. */
+export const PLAN_TERMS = [
+  "account_id",
+  "livemode",
+  "id",
+  "amount_kobo",
+  "billing_cycle",
+  "trial_days",
+  "pause_enabled",
+  "pro_rate",
+  "overage_per_unit_kobo",
+  "retry_logic",
+  "reminders",
+  "status",
+  "updated_at",
+] as const satisfies ReadonlyArray<keyof PlanRow>
+
+export type PlanTerms = Pick<PlanRow, (typeof PLAN_TERMS)[number]>
 
 export const renderPlan = (row: PlanRow): typeof Plan.Type => ({
   ...commonOf("plan", row),

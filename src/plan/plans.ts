@@ -73,6 +73,9 @@ export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, in
   return row
 })
 
+/** When a plan changes: each time later than the time before, so that it tells one change from the next (src/plan/RememberedPlans.ts). */
+const changedAt = ({ updated_at }: PlanRow): number => Math.max(Date.now(), updated_at + 1)
+
 /**
  * Changes a plan; its subscriptions follow where its reminders change (decision C3). It is locked whole (FOR UPDATE) before: so it waits for
  * those that are about to go by its rules (FOR KEY SHARE), and they for it.
@@ -94,7 +97,7 @@ export const updatePlan = Effect.fn("plan.update")(function* (tenant: Tenant, id
     retry_logic: yield* mergeRetryLogic(before.retry_logic, patch.retry_logic),
     reminders: merge(before.reminders, patch.reminders, PLAN_DEFAULTS.reminders),
     metadata: yield* mergeMetadata(before.metadata, patch.metadata),
-    updated_at: Date.now(),
+    updated_at: changedAt(before),
   }
   yield* plans.update([{ before, after: row }])
   if (canonical(row.reminders) !== canonical(before.reminders)) yield* (yield* RemindersFollow).reschedule(tenant, id)
@@ -109,7 +112,7 @@ export const setPlanStatus = Effect.fn("plan.setStatus")(function* (
 ) {
   const before = yield* plans.lockOne(tenant, id)
   if (before.status === status) return before
-  const row: PlanRow = { ...before, status, updated_at: Date.now() }
+  const row: PlanRow = { ...before, status, updated_at: changedAt(before) }
   yield* plans.update([{ before, after: row }])
   return row
 })

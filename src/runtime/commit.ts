@@ -4,10 +4,9 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Statement } from "effect/sql/Statement"
+import { type Check, checking, rowsOfChecks, unlessOutdated } from "../db/known.ts"
 import { byItself, inOneGo, type OneStatement, sent } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
-import { sqlStateOf } from "../db/sqlState.ts"
 import { inOneStatement, type Write } from "../db/writes.ts"
 import { appendingEvents } from "../event/events.ts"
 import { postingEntries } from "../ledger/ledger.ts"
@@ -98,6 +97,8 @@ const changing = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Rows>): Readonly
 const creating = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Rows>): ReadonlyArray<Write> =>
   rows.flatMap(({ table, created }) => named(`${table.name}_created`, table.inserting(sql, created)))
 
+const NONE: ReadonlySet<string> = new Set()
+
 /** Inserts rows of which some may be there already; returns the IDs of those. */
 const insertNew = Effect.fnUntraced(function* (rows: ReadonlyArray<Rows>) {
   const refused = new Set<string>()
@@ -115,28 +116,12 @@ const insertNew = Effect.fnUntraced(function* (rows: ReadonlyArray<Rows>) {
  * Whether rows change in a statement before the others, since in one statement neither sees the other: what is over makes room for what
  * is new in its table, for the next attempt at a bill, say.
  */
-const changeFirst = (rows: ReadonlyArray<Rows>): boolean =>
+const changesFirst = (rows: ReadonlyArray<Rows>): boolean =>
   rows.some(({ changed, created }) => changed.length > 0 && created.length > 0)
-
-/** What a write goes by beside its rows: reads that return so many rows if it is as it is known. */
-export interface Check {
-  readonly name: string
-  readonly read: (sql: SqlClient.SqlClient) => Statement<object>
-  readonly rows: number
-}
-
-const OUTDATED = "BK001"
-
-/** Whether what was written as it was known has changed. */
-export const isOutdated = (error: unknown): boolean => sqlStateOf(error) === OUTDATED
-
-/** What fails unless parts of a statement have so many rows. */
-const refusing = (sql: SqlClient.SqlClient, parts: ReadonlyArray<Write>, rows: number) =>
-  sql`refuse_outdated(${sql.join(" + ", false)(parts.map(([name]) => sql`(SELECT count(*) FROM ${sql.literal(name)})`))}, ${rows})`
 
 /**
  * Writes transitions of actors whose rows are not locked, one at least, by one statement that is a transaction by itself: unless all of them,
- * and what is checked, are as they were known, nothing is written, and it fails ({@link isOutdated}). A row that somebody else holds is
+ * and what is checked, are as they were known, nothing is written, and it fails (`isOutdated`). A row that somebody else holds is
  * waited for, `waitsMs` at most. Locks in the order in which everybody does: what is checked, then the tables in the order of their outcomes,
  * each by ID; nothing else is done before all of that has been found unchanged.
  */
@@ -145,44 +130,43 @@ export const commitAsKnown = (outcomes: ReadonlyArray<Outcome>, checks: Readonly
     const changes = rowsOf(outcomes).flatMap(({ table, changed }) =>
       named(`${table.name}_changed`, table.updating(sql, changed, true)),
     )
-    const checking = checks.map(({ name, read }): Write => [name, read(sql)])
-    const waking = wakingTimers(sql, outcomes)
-    const last = [
-      ...checking.map((check, at) => refusing(sql, [check], checks[at]!.rows)),
-      refusing(sql, changes, outcomes.length),
-      ...(waking === undefined ? [] : [sql`(${waking})`]),
-    ]
+    const checked = checking(sql, checks)
+    const rows = rowsOfChecks(checks) + outcomes.length
+    const last = unlessOutdated(sql, [...checked, ...changes], rows, wakingTimers(sql, outcomes))
     return inOneStatement(
       sql,
-      [...checking, ...changes, ...writingParts(sql, outcomes)],
-      sql`SELECT ${sql.csv(last)} FROM (SELECT set_config('lock_timeout', ${String(waitsMs)}, true) OFFSET 0) waiting`,
+      [...checked, ...changes, ...writingParts(sql, outcomes)],
+      sql`${last} FROM (SELECT set_config('lock_timeout', ${String(waitsMs)}, true) OFFSET 0) waiting`,
     )!
   })
 
 /**
  * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events. The
- * rows must be locked. All of it is sent and not waited for, in one statement mostly, unless a row may be there already. Returns what
- * was written, the actors that were brought about among it; a new actor that was there already is left out with all that goes with it.
+ * rows must be locked. All of it is sent and not waited for, in one statement mostly, unless a row may be there already. What was decided by
+ * what is remembered is checked before. Returns what was written, the actors that were brought about among it; a new actor that was there
+ * already is left out with all that goes with it.
  */
-export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
+export const commit = Effect.fnUntraced(function* (
+  outcomes: ReadonlyArray<Outcome>,
+  checks: ReadonlyArray<Check> = [],
+) {
   const sql = yield* SqlClient.SqlClient
   const all = withBorn(outcomes)
   const rows = rowsOf(all)
   const changes = changing(sql, rows)
-  const write = (own: ReadonlyArray<Write>, written: ReadonlyArray<Outcome>) =>
-    sent(inOneStatement(sql, [...own, ...writingParts(sql, written)], wakingTimers(sql, written)))
-  if (!rows.some(({ table, created }) => table.refuses && created.length > 0)) {
-    const creations = creating(sql, rows)
-    if (!changeFirst(rows)) yield* write([...changes, ...creations], all)
-    else {
-      yield* sent(inOneStatement(sql, changes))
-      yield* write(creations, all)
-    }
+  const checked = checking(sql, checks)
+  const checkedFirst = (last: OneStatement): OneStatement =>
+    checks.length === 0 ? last : unlessOutdated(sql, checked, rowsOfChecks(checks), last)
+  const refuses = rows.some(({ table, created }) => table.refuses && created.length > 0)
+  if (!refuses && !changesFirst(rows)) {
+    const parts = [...checked, ...changes, ...creating(sql, rows), ...writingParts(sql, all)]
+    yield* sent(inOneStatement(sql, parts, checkedFirst(wakingTimers(sql, all))))
     return all
   }
-  yield* sent(inOneStatement(sql, changes))
-  const refused = yield* insertNew(rows)
+  yield* sent(inOneStatement(sql, [...checked, ...changes], checkedFirst(undefined)))
+  const refused = refuses ? yield* insertNew(rows) : NONE
   const written = refused.size === 0 ? all : all.filter(({ row }) => !refused.has(row.id))
-  yield* write([], written)
+  const creations = refuses ? [] : creating(sql, rows)
+  yield* sent(inOneStatement(sql, [...creations, ...writingParts(sql, written)], wakingTimers(sql, written)))
   return written
 })

@@ -3,14 +3,16 @@ import { Effect, Exit } from "effect"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
 import { commitAttempts } from "../collecting/attempts.ts"
-import { attachNew, type Buyer, payingBy, readBuyers } from "../collecting/buyers.ts"
+import { attachNew, type Buyer, payingBy, readBuyers, rememberedBuyers } from "../collecting/buyers.ts"
 import type { CustomerRow } from "../customer/customer.ts"
+import { type Known, rememberedOrRead } from "../db/known.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
 import { summaryOf } from "../payment_method/paymentMethods.ts"
-import { type PlanRow, plansToBegin } from "../plan/plan.ts"
+import type { PlanTerms } from "../plan/plan.ts"
+import { plansToBegin, RememberedPlans } from "../plan/RememberedPlans.ts"
 import { invalid, noSuchReference, problem } from "../problem.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { formatInstant, parseInstant, sameForAll } from "../time.ts"
@@ -75,7 +77,7 @@ const decide = Effect.fnUntraced(function* (
   tenant: Tenant,
   input: SubscriptionCreate,
   buyer: Buyer,
-  plan: PlanRow | undefined,
+  plan: PlanTerms | undefined,
 ) {
   const customer = yield* buyer.found
   if (plan === undefined) return yield* noSuchReference("plan", input.plan, "plan")
@@ -113,6 +115,26 @@ const decide = Effect.fnUntraced(function* (
   return { id, transition, terms, now, paying }
 })
 
+/** Who buys, and what. */
+interface Facts {
+  readonly buyers: ReadonlyArray<Buyer>
+  readonly plans: ReadonlyMap<string, PlanTerms>
+}
+
+const readFacts = Effect.fnUntraced(function* (tenant: Tenant, inputs: ReadonlyArray<SubscriptionCreate>) {
+  const ids = inputs.map(({ plan }) => plan)
+  const [buyers, plans] = yield* Effect.all([readBuyers(tenant, inputs), plansToBegin(tenant, ids)], IN_ONE_GO)
+  const facts: Facts = { buyers, plans }
+  return facts
+})
+
+const rememberedFacts = Effect.fnUntraced(function* (tenant: Tenant, inputs: ReadonlyArray<SubscriptionCreate>) {
+  const known = (yield* RememberedPlans).find(inputs.map(({ plan: id }) => ({ ...tenantOf(tenant), id })))
+  const buying = known === undefined ? undefined : yield* rememberedBuyers(tenant, inputs)
+  if (known === undefined || buying === undefined) return undefined
+  return { buyers: buying.buyers, plans: known.plans, checks: [buying.check, known.check] } satisfies Known<Facts>
+})
+
 /**
  * Creates subscriptions for requests that came together, and commits the first charges of those that are due now, to be
  * collected after; for each request what it comes to.
@@ -121,10 +143,10 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   tenant: Tenant,
   inputs: ReadonlyArray<SubscriptionCreate>,
 ) {
-  const planIds = inputs.map(({ plan }) => plan)
-  const [buyers, known] = yield* Effect.all([readBuyers(tenant, inputs), plansToBegin(tenant, planIds)], IN_ONE_GO)
+  const facts = rememberedOrRead(rememberedFacts(tenant, inputs), readFacts(tenant, inputs))
+  const { buyers, plans, checks } = yield* facts
   const decided = yield* Effect.forEach(inputs, (input, at) =>
-    Effect.exit(decide(tenant, input, buyers[at]!, known.get(input.plan))),
+    Effect.exit(decide(tenant, input, buyers[at]!, plans.get(input.plan))),
   )
   const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
   yield* attachNew(made.map(({ paying }) => paying))
@@ -141,6 +163,7 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   yield* commitAttempts(
     outcomes.flatMap((one) => one.outcomes),
     attempts,
+    { checks },
   )
   const byOwner = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
   const rows = new Map(outcomes.flatMap((one) => one.rows.map((row) => [row.id, row])))

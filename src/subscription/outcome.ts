@@ -18,7 +18,7 @@ import { amended, born, moved, type Outcome } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
 import { booksOf } from "./books.ts"
 import { movementsOf } from "./mrr.ts"
-import { movesReminders, nudgesOf, remindersAfter } from "./reminders.ts"
+import { movesReminders, nudgesOf, type Rules, remindersAfter } from "./reminders.ts"
 import {
   renderSubscription,
   type SubscriptionRow,
@@ -26,7 +26,7 @@ import {
   subscriptionLifecycle,
   subscriptions,
 } from "./subscription.ts"
-import type { Rules, Terms } from "./terms.ts"
+import type { Terms } from "./terms.ts"
 
 /** What the merchant writes on a subscription, and the machine never looks at. */
 export type Details = Pick<SubscriptionRow, "metadata" | "payment_method_id">

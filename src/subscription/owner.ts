@@ -4,6 +4,7 @@ import { type ChargeRow, isHostedByLink, isOfCheckout } from "../charge/charge.t
 import type { Answered, ChargeOwner, Settle } from "../collecting/ChargeOwners.ts"
 import { IN_ONE_GO } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
+import { RememberedPlans } from "../plan/RememberedPlans.ts"
 import { problem } from "../problem.ts"
 import { isRetryable } from "../rail/PaymentRail.ts"
 import { advance } from "../runtime/lifecycle.ts"
@@ -11,7 +12,7 @@ import { apply, lockWithMethod } from "./apply.ts"
 import { type MoveServices, outcomesOf, type SubscriptionCommand } from "./move.ts"
 import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "./subscription.ts"
 import { refuseWhileCharging } from "./subscriptions.ts"
-import { policyOf, RememberedRules, type RulesOfPlans, readRulesOf, readTerms, type Terms } from "./terms.ts"
+import { policyOf, type RulesOfPlans, readRulesOf, readTerms, type Terms } from "./terms.ts"
 
 /** The subscription that a charge is for. */
 export const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
@@ -89,8 +90,12 @@ export const retryBill = Effect.fn("subscription.retry")(function* (
   return { charge: attempt!, now }
 })
 
-export const subscriptionOwner = Effect.map(Effect.context<MoveServices>(), (context): ChargeOwner => {
-  const remembered = new RememberedRules()
+const plansOf = (rows: ReadonlyArray<SubscriptionRow>): ReadonlyArray<Ref> =>
+  rows.map(({ account_id, livemode, plan_id: id }) => ({ account_id, livemode, id }))
+
+export const subscriptionOwner = Effect.gen(function* () {
+  const context = yield* Effect.context<MoveServices>()
+  const remembered = yield* RememberedPlans
   const settling =
     (settle: Settle<MoveServices>): Settle =>
     (answered, nowOf) =>
@@ -100,15 +105,15 @@ export const subscriptionOwner = Effect.map(Effect.context<MoveServices>(), (con
     locksAtOnce: true,
     lock: (charges) =>
       Effect.map(lockToSettle(refsOf(charges)), ({ rules, settle }) => {
-        remembered.note(rules)
+        remembered.note(rules.values())
         return settling(settle)
       }),
     known: (charges, parents) => {
       // Only a subscription brings about charges that are for one.
       const rows = parents as ReadonlyArray<SubscriptionRow>
-      const its = rows.length < charges.length ? undefined : remembered.of(rows)
-      return its === undefined ? undefined : { settle: settling(settleWith(rows, its.rules)), checks: [its.check] }
+      const its = rows.length < charges.length ? undefined : remembered.find(plansOf(rows))
+      return its === undefined ? undefined : { settle: settling(settleWith(rows, its.plans)), checks: [its.check] }
     },
     retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
-  }
+  } satisfies ChargeOwner
 })

@@ -9,9 +9,12 @@ import { planLines, resumeLines } from "../../machines/periods.ts"
 import { MAX_LATE_MS, type QuietHours, type Reminder, remindersOf, turnOf } from "../../machines/reminders.ts"
 import { isCharging, nextChargeAt } from "../../machines/status.ts"
 import type { About, NudgeRequest } from "../nudge/create.ts"
+import type { PlanTerms } from "../plan/plan.ts"
 import type { OwnTimers } from "../runtime/outcome.ts"
 import { REMINDER, type SubscriptionRow, type SubscriptionTransition, subscriptions } from "./subscription.ts"
-import type { Rules } from "./terms.ts"
+
+/** What a plan says of reminders, and what a reported unit costs on it. */
+export type Rules = Pick<PlanTerms, "reminders" | "overage_per_unit_kobo">
 
 const scheduleOf = (row: SubscriptionRow, { reminders }: Rules, quiet: QuietHours | null): ReadonlyArray<Reminder> =>
   remindersOf(
@@ -111,7 +114,7 @@ export const aboutOf = (row: SubscriptionRow, facts: PlanFacts): About => ({
 export const nudgesOf = (
   { event, decision }: SubscriptionTransition,
   row: SubscriptionRow,
-  { reminders, unitKobo }: Rules,
+  { reminders, overage_per_unit_kobo: unitKobo }: Rules,
   quiet: QuietHours | null,
   now: number,
 ): ReadonlyArray<NudgeRequest> => {

@@ -3,13 +3,12 @@ import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import type { DunningPolicy } from "../../machines/dunning.ts"
-import type { ReminderRules } from "../../machines/reminders.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { RetryLogic } from "../plan/api.ts"
+import { PLAN_TERMS, type PlanTerms } from "../plan/plan.ts"
 import type { PaymentMethodSummary, PaymentMethodType } from "../rail/PaymentRail.ts"
 import type { RailName } from "../rail/Rail.ts"
-import type { Check } from "../runtime/commit.ts"
 import type { SubscriptionRow } from "./subscription.ts"
 
 /** Rules of the plan, and the method to charge. */
@@ -81,27 +80,20 @@ export const policyOf = ({ retry_logic: rules }: Terms): DunningPolicy => ({
   cancelAfterDays: rules.cancel_after_days_unpaid,
 })
 
-/** What a plan says of reminders, and what a reported unit costs on it. */
-export interface Rules {
-  readonly reminders: ReminderRules
-  readonly unitKobo: number | null
-}
-
 /** By plan ID. */
-export type RulesOfPlans = ReadonlyMap<string, Rules>
+export type RulesOfPlans = ReadonlyMap<string, PlanTerms>
 
 const NO_RULES: RulesOfPlans = new Map()
+
+const TERMS_OF_PLAN = PLAN_TERMS.map((name) => `p.${name}`).join(", ")
 
 /** The rules of the plans that `keys` says (a table expression with their keys). */
 const rulesOf = (sql: SqlClient.SqlClient, keys: Fragment): Effect.Effect<RulesOfPlans, SqlError.SqlError> =>
   Effect.map(
-    sql<{ id: string; reminders: ReminderRules; overage_per_unit_kobo: number | null }>`
-      SELECT p.id, p.reminders, p.overage_per_unit_kobo FROM ${keys} k
+    sql<PlanTerms>`
+      SELECT ${sql.literal(TERMS_OF_PLAN)} FROM ${keys} k
       CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (k.account_id, k.livemode, k.id) OFFSET 0) p`,
-    (found) =>
-      new Map(
-        found.map(({ id, reminders, overage_per_unit_kobo: unitKobo }) => [id, { reminders, unitKobo }] as const),
-      ),
+    (found) => new Map(found.map((plan) => [plan.id, plan])),
   )
 
 /** The rules of these subscriptions' plans. */
@@ -111,56 +103,6 @@ export const readRules = Effect.fnUntraced(function* (rows: ReadonlyArray<Subscr
   const sql = yield* SqlClient.SqlClient
   return yield* rulesOf(sql, records([...plans.values()], REF_COLUMNS))
 })
-
-/** Plans of which a process remembers the rules. */
-const MAX_REMEMBERED = 1_000
-
-const CHECKED = { ...REF_COLUMNS, reminders: "jsonb", overage_per_unit_kobo: "bigint" } as const
-
-/** Rules of plans as they were read last, for decisions that notice what has changed since when they are written. */
-export class RememberedRules {
-  readonly #plans = new Map<string, Rules>()
-
-  note(rules: RulesOfPlans): void {
-    for (const [id, its] of rules) {
-      this.#plans.delete(id)
-      this.#plans.set(id, its)
-    }
-    for (const id of this.#plans.keys()) {
-      if (this.#plans.size <= MAX_REMEMBERED) return
-      this.#plans.delete(id)
-    }
-  }
-
-  /** Those of these subscriptions' plans, and what checks them; undefined where one is not known. */
-  of(rows: ReadonlyArray<SubscriptionRow>): { readonly rules: RulesOfPlans; readonly check: Check } | undefined {
-    const rules = new Map<string, Rules>()
-    const checked = new Map<string, object>()
-    for (const { account_id, livemode, plan_id: id } of rows) {
-      const its = this.#plans.get(id)
-      if (its === undefined) return undefined
-      rules.set(id, its)
-      checked.set(id, { account_id, livemode, id, reminders: its.reminders, overage_per_unit_kobo: its.unitKobo })
-    }
-    return {
-      rules,
-      check: { name: "plans_known", read: (sql) => unchanged(sql, [...checked.values()]), rows: checked.size },
-    }
-  }
-}
-
-/**
- * Plans whose rules are still these. Whoever changes them waits until what was decided by them is written, so that its subscriptions follow;
- * of one that is being changed nobody knows. That holds since plans are locked FOR UPDATE before they change (src/plan/plans.ts).
- */
-const unchanged = (sql: SqlClient.SqlClient, rows: ReadonlyArray<object>) => sql`
-  SELECT p.id FROM ${records(rows, CHECKED)} r
-  CROSS JOIN LATERAL (
-    SELECT id FROM plan
-    WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id)
-      AND reminders = r.reminders AND overage_per_unit_kobo IS NOT DISTINCT FROM r.overage_per_unit_kobo
-    FOR KEY SHARE SKIP LOCKED
-  ) p`
 
 /** The same of subscriptions whose rows are not known yet. */
 export const readRulesOf = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {

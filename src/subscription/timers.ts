@@ -51,7 +51,7 @@ export const subscriptionTimers = timerHandler(
     })
     const transitions = advance(subscriptionLifecycle, [...commands, ...reminders.commands])
     const { outcomes, attempts } = yield* outcomesOf(transitions, { nowOf, terms })
-    yield* commitAttempts([...outcomes, ...reminders.rescheduled], attempts, false)
+    yield* commitAttempts([...outcomes, ...reminders.rescheduled], attempts, { urgent: false })
     return collect(attempts, nowOf)
   }),
 )

@@ -148,8 +148,8 @@ it("take as many statements and round trips as this table says", async () => {
     "POST /customers, live: 5 in 2",
     "POST /customers, with an Idempotency-Key: 6 in 3",
     "POST /plans: 4 in 1",
-    "POST /charges: 8 in 4",
-    "POST /subscriptions: 9 in 4",
+    "POST /charges: 6 in 3",
+    "POST /subscriptions: 6 in 3",
     "POST /subscriptions/{id}/unit-records: 7 in 2",
     "POST /subscriptions/{id}/pause: 7 in 3",
     // With a charge for what was used before.
