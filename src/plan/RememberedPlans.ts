@@ -25,7 +25,7 @@ const unchanged = (known: ReadonlyArray<PlanTerms>): Check => ({
     SELECT p.id FROM ${records(known, CHECKED)} r
     CROSS JOIN LATERAL (
       SELECT id FROM plan
-      WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) AND updated_at = r.updated_at
+      WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) AND date_trunc('milliseconds', updated_at) = r.updated_at
       FOR KEY SHARE SKIP LOCKED
     ) p`,
 })
