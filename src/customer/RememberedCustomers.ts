@@ -16,14 +16,26 @@ export interface KnownCustomer extends BuyingCustomer {
 
 const MAX_CUSTOMERS = 10_000
 
-const CHECKED = { ...REF_COLUMNS, default_payment_method_id: "text", method_id: "text" } as const
+const CHECKED = {
+  ...REF_COLUMNS,
+  default_payment_method_id: "text",
+  method_id: "text",
+  exp_month: "integer",
+  exp_year: "integer",
+} as const
 
 /**
- * What finds customers whose default payment methods have not changed, with the methods that they are known by. Customers are locked, so that no method of
- * theirs is removed meanwhile, and methods are, since one may have been between the statement's beginning and that lock.
+ * What finds customers whose default payment methods have not changed, with the methods that they are known by as these are known: what changes
+ * of one is when it expires (src/collecting/saving.ts). Customers are locked, so that no method of theirs is removed meanwhile, and methods are,
+ * since one may have been between the statement's beginning and that lock.
  */
 export const unchangedCustomers = (known: ReadonlyArray<KnownCustomer>): Check => {
-  const rows = new Map(known.map(({ method, ...customer }) => [customer.id, { ...customer, method_id: method.id }]))
+  const rows = new Map(
+    known.map(({ method: { id: method_id, exp_month, exp_year }, ...customer }) => [
+      customer.id,
+      { ...customer, method_id, exp_month, exp_year },
+    ]),
+  )
   return {
     name: "customers_known",
     rows: rows.size,
@@ -38,6 +50,8 @@ export const unchangedCustomers = (known: ReadonlyArray<KnownCustomer>): Check =
       CROSS JOIN LATERAL (
         SELECT id FROM payment_method
         WHERE (account_id, livemode, customer_id, id) = (r.account_id, r.livemode, r.id, r.method_id)
+          AND exp_month IS NOT DISTINCT FROM r.exp_month AND exp_year IS NOT DISTINCT FROM r.exp_year
+          
         FOR KEY SHARE SKIP LOCKED
       ) m`,
   }

@@ -17,7 +17,7 @@ import type { PaymentMethod } from "./api.ts"
 
 const TEST_PREFIX = "pm_test_"
 
-const { fixed } = columnsOf()
+const { fixed, moving } = columnsOf()
 
 /** Sandbox methods keep their `pm_test_` IDs, so an ID is unique for its customer only. */
 export const paymentMethods = table(
@@ -29,8 +29,8 @@ export const paymentMethods = table(
     brand: fixed(Kind.nullable(Kind.text)),
     last4: fixed(Kind.nullable(Kind.text)),
     bank_name: fixed(Kind.nullable(Kind.text)),
-    exp_month: fixed(Kind.nullable(Kind.integer)),
-    exp_year: fixed(Kind.nullable(Kind.integer)),
+    exp_month: moving(Kind.nullable(Kind.integer)),
+    exp_year: moving(Kind.nullable(Kind.integer)),
     /** The rail that saved it: charges with it go through that one (decision P4). */
     rail: fixed(Kind.oneOf(RAILS)),
     created_at: fixed(Kind.instant),

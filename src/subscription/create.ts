@@ -155,7 +155,7 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   const outcomes = yield* Effect.forEach(groups, ([now, its]) =>
     outcomesOf(
       its.map(({ transition }) => transition),
-      { nowOf: sameForAll(now), terms: new Map(its.map(({ id, terms }) => [id, terms])) },
+      { nowOf: sameForAll(now), terms: new Map(its.map(({ id, terms }) => [id, terms])), rules: plans },
       true,
     ),
   )

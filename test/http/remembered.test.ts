@@ -99,6 +99,19 @@ describe("a customer", () => {
     expect(data(await api.get(`/customers/${customer}/payment-methods`))).toMatchObject([{ id: "pm_test_success" }])
   })
 
+  it("pays by a card that expires when it was last said to", async () => {
+    const customer = await payingCustomer()
+    const renewed = (year: number) =>
+      database.run(
+        (sql) => sql`UPDATE payment_method SET exp_month = 1, exp_year = ${year} WHERE customer_id = ${customer}`,
+      )
+    for (const year of [2040, 2041]) {
+      await renewed(year)
+      const { payment_method } = data(await api.post("/charges", { ...SALE, customer }), 201)
+      expect(payment_method).toMatchObject({ exp_month: 1, exp_year: year })
+    }
+  })
+
   it("is waited for while somebody holds it, and keeps nobody else", async () => {
     const [held, free] = [await payingCustomer(), await payingCustomer()]
     const holding = await hold(database, (sql) => sql`SELECT 1 FROM customer WHERE id = ${held} FOR UPDATE`)
