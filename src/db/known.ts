@@ -40,9 +40,6 @@ export class RememberedRows<A extends Ref> {
   }
 }
 
-/** Whether a request may go by what is remembered: who lets it does it again without where that was outdated. */
-export const MayRemember = Context.Reference<boolean>("billing/db/MayRemember", { defaultValue: () => false })
-
 /** What a write goes by beside its rows: a read that returns so many rows if all is as it is known, else fewer. It waits for nobody. */
 export interface Check {
   readonly name: string
@@ -78,6 +75,13 @@ export const unlessOutdated = (
 
 /** Facts as they are remembered, with what checks them. */
 export type Known<F> = F & { readonly checks: ReadonlyArray<Check> }
+
+/** Whether the running transaction may go by what is remembered. */
+const MayRemember = Context.Reference<boolean>("billing/db/MayRemember", { defaultValue: () => false })
+
+/** Carries a transaction out by what is remembered, and, where that was outdated, once more by what is read. */
+export const rememberingFirst = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.catchIf(Effect.provideService(transaction, MayRemember, true), isOutdated, () => transaction)
 
 /** Facts as they are remembered, where they are and may be gone by; else as they are read, of which nothing is to be checked. */
 export const rememberedOrRead = Effect.fnUntraced(function* <F extends object, E1, R1, E2, R2>(

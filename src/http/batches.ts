@@ -7,7 +7,7 @@
  */
 import { Cause, Context, Effect, Exit, Layer, Tracer } from "effect"
 import { MayWait } from "../db/held.ts"
-import { isOutdated, MayRemember } from "../db/known.ts"
+import { rememberingFirst } from "../db/known.ts"
 import { Places } from "../db/Places.ts"
 import { hasDoneNothing } from "../db/pipelining.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
@@ -75,9 +75,8 @@ const byNo = <A>(all: ReadonlyArray<{ readonly no: number }>, told: ReadonlyArra
   new Map(all.map(({ no }, at) => [String(no), told[at]!]))
 
 /** Begins those that wait for nobody: by what is remembered of what they need, and where that was outdated by what is read. */
-const beginAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) => {
-  const begun = Effect.catchIf(Effect.provideService(beginIn(all), MayRemember, true), isOutdated, () => beginIn(all))
-  return Effect.matchCause(Effect.provideService(begun, MayWait, false), {
+const beginAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
+  Effect.matchCause(Effect.provideService(rememberingFirst(beginIn(all)), MayWait, false), {
     onSuccess: (outcomes) =>
       byNo<A>(
         all,
@@ -85,7 +84,6 @@ const beginAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) => {
       ),
     onFailure: (cause) => byNo(all, failed<A>(all, cause)),
   })
-}
 
 /**
  * Begins those that wait for one object, which they have then, or nobody has. Where it was another that they waited for in vain,
