@@ -141,7 +141,7 @@ export const rememberedBuyers = Effect.fnUntraced(function* (tenant: Tenant, all
       byDefault: named === undefined ? method : undefined,
     })
   }
-  return { buyers, check: unchangedCustomers(known) }
+  return { buyers, checks: [unchangedCustomers(known)] }
 })
 
 /** What a customer pays by. */

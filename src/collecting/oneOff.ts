@@ -124,7 +124,7 @@ export const createCharges = Effect.fn("charge.create")(function* (
 ) {
   const { id: runner } = yield* Runner
   const { buyers, checks } = yield* rememberedOrRead(
-    Effect.map(rememberedBuyers(tenant, inputs), (known) => known && { buyers: known.buyers, checks: [known.check] }),
+    rememberedBuyers(tenant, inputs),
     Effect.map(readBuyers(tenant, inputs), (buyers) => ({ buyers })),
   )
   const decided = yield* Effect.forEach(inputs, (input, at) => Effect.exit(decide(tenant, input, buyers[at]!, runner)))

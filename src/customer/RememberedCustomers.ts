@@ -51,7 +51,6 @@ export const unchangedCustomers = (known: ReadonlyArray<KnownCustomer>): Check =
         SELECT id FROM payment_method
         WHERE (account_id, livemode, customer_id, id) = (r.account_id, r.livemode, r.id, r.method_id)
           AND exp_month IS NOT DISTINCT FROM r.exp_month AND exp_year IS NOT DISTINCT FROM r.exp_year
-          
         FOR KEY SHARE SKIP LOCKED
       ) m`,
   }

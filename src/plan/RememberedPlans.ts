@@ -1,5 +1,5 @@
 /** What a process remembers of plans, for decisions on subscriptions (src/db/known.ts). */
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Struct } from "effect"
 import { type Check, RememberedRows } from "../db/known.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
@@ -8,8 +8,7 @@ import { PLAN_TERMS, type PlanRow, type PlanTerms, plans } from "./plan.ts"
 const MAX_PLANS = 10_000
 
 /** The terms alone: what else a plan has may be large. */
-const termsOf = (plan: PlanTerms): PlanTerms =>
-  Object.fromEntries(PLAN_TERMS.map((name) => [name, plan[name]])) as object as PlanTerms
+const termsOf = (plan: PlanTerms): PlanTerms => Struct.pick(plan, PLAN_TERMS)
 
 const CHECKED = { ...REF_COLUMNS, updated_at: "timestamptz" } as const
 

@@ -132,7 +132,7 @@ const rememberedFacts = Effect.fnUntraced(function* (tenant: Tenant, inputs: Rea
   const known = (yield* RememberedPlans).find(inputs.map(({ plan: id }) => ({ ...tenantOf(tenant), id })))
   const buying = known === undefined ? undefined : yield* rememberedBuyers(tenant, inputs)
   if (known === undefined || buying === undefined) return undefined
-  return { buyers: buying.buyers, plans: known.plans, checks: [buying.check, known.check] } satisfies Known<Facts>
+  return { buyers: buying.buyers, plans: known.plans, checks: [...buying.checks, known.check] } satisfies Known<Facts>
 })
 
 /**
@@ -143,8 +143,7 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   tenant: Tenant,
   inputs: ReadonlyArray<SubscriptionCreate>,
 ) {
-  const facts = rememberedOrRead(rememberedFacts(tenant, inputs), readFacts(tenant, inputs))
-  const { buyers, plans, checks } = yield* facts
+  const { buyers, plans, checks } = yield* rememberedOrRead(rememberedFacts(tenant, inputs), readFacts(tenant, inputs))
   const decided = yield* Effect.forEach(inputs, (input, at) =>
     Effect.exit(decide(tenant, input, buyers[at]!, plans.get(input.plan))),
   )
