@@ -63,7 +63,7 @@ export const rowsOfChecks = (checks: ReadonlyArray<Check>): number => checks.red
  * What a statement ends with that does nothing if its parts have fewer rows than they should, together; else it carries out `last`, a SELECT
  * of one value, too.
  */
-export const unlessOutdated = (
+export const refusingOutdated = (
   sql: SqlClient.SqlClient,
   parts: ReadonlyArray<Write>,
   rows: number,

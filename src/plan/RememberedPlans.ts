@@ -5,6 +5,7 @@ import { REF_COLUMNS, records } from "../db/records.ts"
 import { type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { PLAN_TERMS, type PlanRow, type PlanTerms, plans } from "./plan.ts"
 
+/** A kilobyte each, mostly less: ten megabytes. */
 const MAX_PLANS = 10_000
 
 /** The terms alone: what else a plan has may be large. */

@@ -4,7 +4,7 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { type Check, checking, rowsOfChecks, unlessOutdated } from "../db/known.ts"
+import { type Check, checking, refusingOutdated, rowsOfChecks } from "../db/known.ts"
 import { byItself, inOneGo, type OneStatement, sent } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
 import { inOneStatement, type Write } from "../db/writes.ts"
@@ -132,7 +132,7 @@ export const commitAsKnown = (outcomes: ReadonlyArray<Outcome>, checks: Readonly
     )
     const checked = checking(sql, checks)
     const rows = rowsOfChecks(checks) + outcomes.length
-    const last = unlessOutdated(sql, [...checked, ...changes], rows, wakingTimers(sql, outcomes))
+    const last = refusingOutdated(sql, [...checked, ...changes], rows, wakingTimers(sql, outcomes))
     return inOneStatement(
       sql,
       [...checked, ...changes, ...writingParts(sql, outcomes)],
@@ -156,7 +156,7 @@ export const commit = Effect.fnUntraced(function* (
   const changes = changing(sql, rows)
   const checked = checking(sql, checks)
   const checkedFirst = (last: OneStatement): OneStatement =>
-    checks.length === 0 ? last : unlessOutdated(sql, checked, rowsOfChecks(checks), last)
+    checks.length === 0 ? last : refusingOutdated(sql, checked, rowsOfChecks(checks), last)
   const refuses = rows.some(({ table, created }) => table.refuses && created.length > 0)
   if (!refuses && !changesFirst(rows)) {
     const parts = [...checked, ...changes, ...creating(sql, rows), ...writingParts(sql, all)]
