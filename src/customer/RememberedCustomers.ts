@@ -14,7 +14,7 @@ export interface KnownCustomer extends BuyingCustomer {
   readonly method: AttachedMethod
 }
 
-/** Half a kilobyte each: five megabytes,. */
+/** Half a kilobyte each: five megabytes. */
 const MAX_CUSTOMERS = 10_000
 
 const CHECKED = {
