@@ -1,9 +1,8 @@
 /** Customers: the verbs of the API (decisions C4 to C6). */
 import { Effect, Exit } from "effect"
-import { SqlClient } from "effect/sql"
 import { joinClocks, standingTime } from "../clock/clocks.ts"
-import { sent } from "../db/pipelining.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
+import { sentWrite } from "../db/writes.ts"
 import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
@@ -45,7 +44,7 @@ export const createCustomers = Effect.fn("customer.create")(function* (
     )
   })
   const created = made.filter(Exit.isSuccess).map(({ value }) => value)
-  yield* sent(customers.inserting(yield* SqlClient.SqlClient, created))
+  yield* sentWrite((sql) => customers.inserting(sql, created))
   return made.map(Exit.map((row) => renderCustomer(row, undefined)))
 })
 

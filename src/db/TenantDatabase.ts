@@ -37,6 +37,8 @@ const WRITE_LIMIT_MS = 15_000
 /** A connection is of this role from its first moment: one that was lost and opened again is no other. */
 const REQUEST = { role: "billing_request" }
 const READING = { ...REQUEST, statement_timeout: String(READ_LIMIT_MS) }
+/** Nobody's: whoever plans a statement that enters its tenant itself may ask what policies compare with before it has. */
+const NOBODYS = { "billing.account_id": "", "billing.livemode": "false" }
 const WRITING = {
   lock_timeout: String(LOCK_LIMIT_MS),
   statement_timeout: String(WRITE_LIMIT_MS),
@@ -109,15 +111,15 @@ const CurrentTenant = Context.Reference<Tenant | undefined>("billing/db/CurrentT
 })
 
 /**
- * Transactions on the writer's connections, to which all statements of `sql` in them go. Their first statements go out with those
- * that begin them: were a transaction not to begin, the role would find nothing and write nothing.
+ * Transactions on the writer's connections, to which all statements of `sql` in them go. Their first statements go out with what
+ * begins them: were a transaction not to enter its tenant, the role would find nothing and write nothing.
  */
 const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, places: Places) => {
-  const opening = Effect.map(CurrentTenant, (tenant) => {
+  const entering = Effect.map(CurrentTenant, (tenant) => {
     const { account_id, livemode } = tenant!
-    return [["SELECT enter_tenant($1, $2)::text", [account_id, livemode]]] as const
+    return sql`enter_tenant(${account_id}, ${livemode})::text`
   })
-  const transaction = transactionsOn(sql, take, opening)
+  const transaction = transactionsOn(sql, take, entering)
   return <A, E, R>(
     tenant: Tenant,
     work: Effect.Effect<A, E, R>,
@@ -167,7 +169,9 @@ export class TenantDatabase extends Context.Service<
           Reactivity.layer,
         )
         const readers = yield* Effect.all(Array.from({ length: READING_SESSIONS }, () => reader))
-        const writer = yield* makePipeliningPool(poolConfig(url, WRITING_CONNECTIONS, { ...WRITING, ...REQUEST }))
+        const writer = yield* makePipeliningPool(
+          poolConfig(url, WRITING_CONNECTIONS, { ...WRITING, ...REQUEST, ...NOBODYS }),
+        )
         const keeper = yield* makePipeliningPool(poolConfig(url, KEEPING_CONNECTIONS, WRITING))
         return TenantDatabase.of({
           reading: createReading(new Sessions(readers)),

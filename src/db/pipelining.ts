@@ -4,15 +4,36 @@
  * that are shared; on those that it reserves for a transaction each waits for the one before.)
  */
 import { PgClient, type PgConnection, PgPool } from "@effect/sql-pg"
-import { Cause, Context, Effect, Exit, Fiber, type Scope, Stream } from "effect"
+import { Cause, Context, Effect, Exit, Fiber, Option, type Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
-import type { Statement } from "effect/sql/Statement"
+import type { Fragment, Statement } from "effect/sql/Statement"
 import { isAway, sqlStateOf } from "./sqlState.ts"
+
+/** One statement, which is not sent yet; undefined where there is nothing to be done. What builds one is named `…ing`. */
+export type OneStatement = Statement<object> | undefined
+
+/**
+ * A statement that may be all that its transaction does. Where it is, it carries out what the transaction begins with, `first`, an expression
+ * in SQL, before all else; where it is not, that has been done.
+ */
+export type Whole = (first: Fragment | undefined) => OneStatement
+
+/** A transaction of which nothing has been sent yet. */
+interface Unbegun {
+  /** What it begins with. */
+  readonly first: Fragment
+  /** Sends BEGIN, that, and a statement, if any. */
+  readonly begin: (statement: OneStatement) => Effect.Effect<void>
+  /** What was to be sent, which may be all of it. */
+  held: Whole | undefined
+}
 
 class PipeliningConnection implements Connection {
   readonly #connection: PgConnection.PgConnection
+  /** Its transaction, until anything of that is sent. */
+  #unbegun: Unbegun | undefined
   /** Whether its transaction's end has been sent: whatever comes behind that is refused. */
   #ended = false
 
@@ -20,8 +41,24 @@ class PipeliningConnection implements Connection {
     this.#connection = connection
   }
 
+  /** Begins a transaction with its first statement. */
+  beginWith(first: Fragment, begin: Unbegun["begin"]): void {
+    this.#unbegun = { first, begin, held: undefined }
+  }
+
+  /** Keeps a statement until it is known whether its transaction does anything else; returns whether it can be kept. */
+  hold(whole: Whole): boolean {
+    if (this.#unbegun === undefined || this.#unbegun.held !== undefined) return false
+    this.#unbegun.held = whole
+    return true
+  }
+
   #open<A>(statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, SqlError.SqlError> {
-    return this.#ended ? Effect.die(new Error("A statement comes after the end of its transaction.")) : statement
+    if (this.#ended) return Effect.die(new Error("A statement comes after the end of its transaction."))
+    const unbegun = this.#unbegun
+    if (unbegun === undefined) return statement
+    this.#unbegun = undefined
+    return Effect.andThen(unbegun.begin(unbegun.held?.(undefined)), statement)
   }
 
   #rows(
@@ -39,10 +76,27 @@ class PipeliningConnection implements Connection {
     this.#rows(text, params, false, transform)
   readonly executeRaw: Connection["executeRaw"] = (text, params) => this.#open(this.#connection.query(text, params))
 
-  /** Sends what ends its transaction. */
-  end(how: "COMMIT" | "ROLLBACK"): Effect.Effect<PgConnection.Result, SqlError.SqlError> {
+  /** Ends its transaction, with what was kept of it; returns whether that was committed. */
+  end(how: "COMMIT" | "ROLLBACK"): Effect.Effect<boolean, SqlError.SqlError> {
+    const unbegun = this.#unbegun
+    this.#unbegun = undefined
     this.#ended = true
-    return this.#connection.query(how, [])
+    if (unbegun === undefined) return Effect.map(this.#connection.query(how, []), ({ command }) => command === "COMMIT")
+    const whole = how === "COMMIT" ? unbegun.held?.(unbegun.first) : undefined
+    return whole === undefined ? Effect.succeed(true) : Effect.as(this.#alone(whole), true)
+  }
+
+  #alone(whole: Statement<object>): Effect.Effect<unknown, SqlError.SqlError> {
+    return Effect.catchIf(
+      this.#connection.query(...whole.compile()),
+      (error) => sqlStateOf(error) === undefined,
+      // Of a statement that Postgres has said nothing of, on a connection that goes on, it never heard.
+      (error) =>
+        Effect.andThen(
+          Effect.mapError(this.#connection.query("ROLLBACK", []), () => error),
+          takenBack(error),
+        ),
+    )
   }
 
   readonly executeValues: Connection["executeValues"] = (text, params) =>
@@ -86,16 +140,12 @@ const CurrentUndoing = Context.Reference<Array<Effect.Effect<void>> | undefined>
 export const ifItFails = (undo: Effect.Effect<void>): Effect.Effect<void> =>
   Effect.map(CurrentUndoing, (undoing) => void undoing?.push(undo))
 
-const dispatch = (statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<void, SqlError.SqlError> =>
-  Effect.flatMap(CurrentTail, (tail) =>
-    tail === undefined
-      ? Effect.asVoid(statement)
-      : // Of the transaction, not of the fiber that happens to send it.
-        Effect.map(Effect.forkDetach(statement, { startImmediately: true }), (fiber) => void tail.push(fiber)),
-  )
+const dispatchTo = (tail: Tail, statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<void> =>
+  // Of the transaction, not of the fiber that happens to send it.
+  Effect.map(Effect.forkDetach(statement, { startImmediately: true }), (fiber) => void tail.push(fiber))
 
-/** One statement, which is not sent yet; undefined where there is nothing to be done. What builds one is named `…ing`. */
-export type OneStatement = Statement<object> | undefined
+const dispatch = (statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<void, SqlError.SqlError> =>
+  Effect.flatMap(CurrentTail, (tail) => (tail === undefined ? Effect.asVoid(statement) : dispatchTo(tail, statement)))
 
 /**
  * Sends statements of the running transaction whose answers nobody needs: what comes next goes out behind them at once, and their
@@ -106,6 +156,16 @@ export const sent = (...statements: ReadonlyArray<OneStatement>): Effect.Effect<
   Effect.forEach(statements, (statement) => (statement === undefined ? Effect.void : dispatch(statement)), {
     discard: true,
   })
+
+/** {@link sent}, for a statement that may be all that the running transaction does: then it is a transaction by itself, without BEGIN and COMMIT. */
+export const sentWhole = (whole: Whole): Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient> =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.flatMap(Effect.serviceOption(sql.transactionService), (running) => {
+      const connection = Option.isSome(running) ? running.value[0] : undefined
+      const isHeld = connection instanceof PipeliningConnection && connection.hold(whole)
+      return isHeld ? Effect.void : sent(whole(undefined))
+    }),
+  )
 
 /** Carries a statement out and waits for its answer. */
 export const carriedOut = (
@@ -151,7 +211,7 @@ const commitOn = (connection: Connection): Effect.Effect<void, SqlError.SqlError
     // Behind all that was sent, without waiting for it.
     const ended = yield* Effect.exit((connection as PipeliningConnection).end(isFailed ? "ROLLBACK" : "COMMIT"))
     const answers = yield* Effect.exit(settled(tail))
-    if (Exit.isSuccess(ended) && ended.value.command === "COMMIT")
+    if (Exit.isSuccess(ended) && ended.value)
       return yield* Effect.catchCause(answers, (cause) => unknownError("read what was committed", cause))
     // What Postgres said of a statement says enough; of one that it never had, that nothing came of it.
     yield* Effect.catchIf(answers, (error) => Exit.isSuccess(ended) && sqlStateOf(error) === undefined, takenBack)
@@ -215,11 +275,6 @@ export const makeStatements = Effect.fnUntraced(function* (config: PgPool.Config
   })
 })
 
-/** Text and parameters. */
-type Opening = readonly [text: string, params: ReadonlyArray<unknown>]
-
-const BEGIN: Opening = ["BEGIN", []]
-
 /**
  * How a transaction begins: by a BEGIN that is waited for, since what went out behind one that failed would be written by itself; by a
  * BEGIN and reads that go out with it; or not at all, being one statement.
@@ -229,28 +284,34 @@ type Beginning = "BEGIN" | "BEGIN and reads" | "one statement"
 const CurrentBeginning = Context.Reference<Beginning>("billing/db/Beginning", { defaultValue: () => "BEGIN" })
 
 /**
- * Transactions of the client `sql`, in which all its statements go to a connection of `take`. With `opening`, statements without which
- * nothing can be written, each begins by BEGIN and those, which go out together.
+ * Transactions of the client `sql`, in which all its statements go to a connection of `take`. With `entering`, an expression in SQL without
+ * which nothing can be written, each begins with its first statement: BEGIN, that, and the statement go out together, or the statement alone,
+ * with that in it, where it is the only one.
  */
 export const transactionsOn = (
   sql: SqlClient.SqlClient,
   take: PipeliningPool["take"],
-  opening?: Effect.Effect<ReadonlyArray<Opening>>,
+  entering?: Effect.Effect<Fragment>,
 ) => {
-  const open = (connection: Connection, statements: ReadonlyArray<Opening>) =>
-    Effect.forEach(statements, ([text, params]) => dispatch(connection.execute(text, params, undefined)), {
-      discard: true,
-    })
   const begin = (connection: Connection) =>
-    opening !== undefined
-      ? Effect.flatMap(opening, (statements) => open(connection, [BEGIN, ...statements]))
+    entering !== undefined
+      ? Effect.zipWith(entering, CurrentTail, (first, tail) => {
+          const send = (statement: Statement<object>) =>
+            dispatchTo(tail!, connection.execute(...statement.compile(), undefined))
+          const pipelining = connection as PipeliningConnection
+          pipelining.beginWith(first, (held) =>
+            Effect.forEach([sql`BEGIN`, sql`SELECT ${first}`, ...(held === undefined ? [] : [held])], send, {
+              discard: true,
+            }),
+          )
+        })
       : Effect.flatMap(CurrentBeginning, (beginning) => {
           if (beginning === "one statement") return Effect.void
-          return beginning === "BEGIN" ? run("BEGIN")(connection) : open(connection, [BEGIN])
+          return beginning === "BEGIN" ? run("BEGIN")(connection) : dispatch(run("BEGIN")(connection))
         })
   const unlessOneStatement = <E>(end: Effect.Effect<void, E>) =>
     Effect.flatMap(CurrentBeginning, (beginning) =>
-      opening === undefined && beginning === "one statement" ? Effect.void : end,
+      entering === undefined && beginning === "one statement" ? Effect.void : end,
     )
   const transaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,

@@ -1,8 +1,7 @@
 /** Plans: the verbs of the API (decisions C1 to C3). */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
-import { sent } from "../db/pipelining.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { sentWrite } from "../db/writes.ts"
 import { newId } from "../ids.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
@@ -69,7 +68,7 @@ export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, in
     created_at: now,
     updated_at: now,
   }
-  yield* sent(plans.inserting(yield* SqlClient.SqlClient, [row]))
+  yield* sentWrite((sql) => plans.inserting(sql, [row]))
   return row
 })
 

@@ -5,7 +5,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type Check, checking, refusingOutdated, rowsOfChecks } from "../db/known.ts"
-import { byItself, inOneGo, type OneStatement, sent } from "../db/pipelining.ts"
+import { byItself, inOneGo, type OneStatement, sent, sentWhole } from "../db/pipelining.ts"
 import { names, records } from "../db/records.ts"
 import { inOneStatement, type Write } from "../db/writes.ts"
 import { appendingEvents } from "../event/events.ts"
@@ -133,11 +133,8 @@ export const commitAsKnown = (outcomes: ReadonlyArray<Outcome>, checks: Readonly
     const checked = checking(sql, checks)
     const rows = rowsOfChecks(checks) + outcomes.length
     const last = refusingOutdated(sql, [...checked, ...changes], rows, wakingTimers(sql, outcomes))
-    return inOneStatement(
-      sql,
-      [...checked, ...changes, ...writingParts(sql, outcomes)],
-      sql`${last} FROM (SELECT set_config('lock_timeout', ${String(waitsMs)}, true) OFFSET 0) waiting`,
-    )!
+    const limit = sql`set_config('lock_timeout', ${String(waitsMs)}, true)`
+    return inOneStatement(sql, [...checked, ...changes, ...writingParts(sql, outcomes)], last, limit)!
   })
 
 /**
@@ -160,7 +157,7 @@ export const commit = Effect.fnUntraced(function* (
   const refuses = rows.some(({ table, created }) => table.refuses && created.length > 0)
   if (!refuses && !changesFirst(rows)) {
     const parts = [...checked, ...changes, ...creating(sql, rows), ...writingParts(sql, all)]
-    yield* sent(inOneStatement(sql, parts, checkedFirst(wakingTimers(sql, all))))
+    yield* sentWhole((first) => inOneStatement(sql, parts, checkedFirst(wakingTimers(sql, all)), first))
     return all
   }
   yield* sent(inOneStatement(sql, [...checked, ...changes], checkedFirst(undefined)))

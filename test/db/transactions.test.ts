@@ -8,6 +8,7 @@ import { poolLayer, serviceLayer } from "../../src/db/database.ts"
 import { isOutdated } from "../../src/db/known.ts"
 import { byItself, hasDoneNothing, ifItFails, inOneGo, sent } from "../../src/db/pipelining.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
+import { sentWrite } from "../../src/db/writes.ts"
 import { useDatabase } from "../support/database.ts"
 import { hold } from "../support/hold.ts"
 
@@ -131,6 +132,81 @@ describe("a statement that is sent and not waited for", () => {
         yield* Effect.promise(() => database.run((other) => other`SELECT pg_sleep(0.05)`))
       }),
     ))
+})
+
+describe("a write that may be all that its transaction does", () => {
+  const customerRow = (id: string, account_id = LARGEST.account_id): CustomerRow => ({
+    account_id,
+    livemode: false,
+    id,
+    name: "Ada",
+    email: null,
+    phone: null,
+    default_payment_method_id: null,
+    test_clock_id: null,
+    metadata: {},
+    created_at: 0,
+  })
+  const creating = (row: CustomerRow) => sentWrite((sql) => customers.inserting(sql, [row]))
+  const exitOf = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
+    runtime.runPromise(Effect.exit(Effect.flatMap(TenantDatabase, ({ writing }) => writing(LARGEST, work))))
+  const found = (...ids: ReadonlyArray<string>) => database.run((sql) => names(sql, ids))
+  const failing = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 / 0`)
+
+  it("is a transaction by itself", async () => {
+    await writing(creating(customerRow("cus_alone")))
+    expect(await found("cus_alone")).toEqual(["Ada"])
+  })
+
+  it("is its tenant's, or nobody's", async () => {
+    expect(Exit.isFailure(await exitOf(creating(customerRow("cus_others", "acct_others"))))).toBe(true)
+    expect(await database.run((sql) => sql`SELECT FROM customer WHERE id = 'cus_others'`)).toEqual([])
+  })
+
+  it("is undone in memory where it is refused", async () => {
+    let undone = 0
+    const undoing = ifItFails(Effect.sync(() => void undone++))
+    expect(Exit.isFailure(await exitOf(Effect.andThen(undoing, creating(customerRow("cus_alone")))))).toBe(true)
+    expect(undone).toBe(1)
+  })
+
+  it("has done nothing where it never went out", async () => {
+    // No timestamptz holds it.
+    const exit = await exitOf(creating({ ...customerRow("cus_unsent"), created_at: Number.NaN }))
+    expect(Exit.isFailure(exit) && hasDoneNothing(exit.cause)).toBe(true)
+    expect(await found("cus_unsent")).toEqual([])
+  })
+
+  it("is seen by what comes behind it, and is taken back with that", async () => {
+    const seen = await writing(
+      Effect.gen(function* () {
+        yield* creating(customerRow("cus_first"))
+        yield* creating(customerRow("cus_second"))
+        return yield* names(yield* SqlClient.SqlClient, ["cus_first", "cus_second"])
+      }),
+    )
+    expect(seen).toEqual(["Ada", "Ada"])
+    expect(Exit.isFailure(await exitOf(Effect.andThen(creating(customerRow("cus_third")), failing)))).toBe(true)
+    expect(await found("cus_first", "cus_second", "cus_third")).toEqual(["Ada", "Ada"])
+  })
+
+  it("stays, where a savepoint behind it is taken back", async () => {
+    await writing(
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* creating(customerRow("cus_before"))
+        yield* Effect.exit(sql.withTransaction(Effect.andThen(creating(customerRow("cus_within")), failing)))
+      }),
+    )
+    expect(await found("cus_before", "cus_within")).toEqual(["Ada"])
+  })
+
+  it("is not sent where its work fails", async () => {
+    expect(Exit.isFailure(await exitOf(Effect.andThen(creating(customerRow("cus_never")), Effect.fail("no"))))).toBe(
+      true,
+    )
+    expect(await found("cus_never")).toEqual([])
+  })
 })
 
 describe("a lock", () => {
