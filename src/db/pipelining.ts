@@ -253,7 +253,7 @@ export const makePipeliningPool = Effect.fnUntraced(function* (config: PgPool.Co
  * whose connections have a user each can be left with users that wait and nobody who connects, once its database was away: effect 4.1.0.)
  */
 export const makeStatements = Effect.fnUntraced(function* (config: PgPool.Config, connections: number) {
-  const one = PgPool.make({ ...config, minConnections: 1, maxConnections: 1, multiplex: true })
+  const one = PgPool.make({ ...config, maxConnections: 1, multiplex: true })
   const slots = (yield* Effect.all(Array.from({ length: connections }, () => one))).map((pool) => ({ pool, users: 0 }))
   const take = Effect.sync(() => {
     // Of those with as few the first, which is the warmest.

@@ -2,7 +2,7 @@
  * Background work, all of one kind: it runs for as long as its scope is open, is interrupted when that closes, goes on after
  * a failure, which is logged and counted, and says how often and how long it ran.
  */
-import { Cause, Effect, Metric, Queue } from "effect"
+import { Cause, Effect, Metric, Queue, Semaphore } from "effect"
 import { SECOND_MS } from "../time.ts"
 
 /** After a failure: the database is away, say. */
@@ -45,7 +45,23 @@ const observed = (name: string) => {
     })
 }
 
-/** Does `work` now and, each time it is over, again after a pause: so many milliseconds, or until that effect ends. */
+/** First runs begin one after the other, each so long after the one before it at most. */
+const TURN_MS = 50
+const turns = Semaphore.makeUnsafe(1)
+
+/** Begins work when it is its turn: that of a process which starts does not all ask at once, then or ever after. */
+const inTurn = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.gen(function* () {
+    yield* turns.take(1)
+    const leave = yield* Effect.cached(turns.release(1))
+    yield* Effect.forkDetach(Effect.delay(leave, TURN_MS))
+    return yield* Effect.ensuring(work, leave)
+  })
+
+/**
+ * Does `work` as soon as it is its turn and, each time it is over, again after a pause: so many milliseconds, or until that effect
+ * ends.
+ */
 export const every = <A, E, R, B, R2 = never>(
   name: string,
   pause: number | Effect.Effect<B, never, R2>,
@@ -54,7 +70,8 @@ export const every = <A, E, R, B, R2 = never>(
   const pausing = typeof pause === "number" ? Effect.sleep(pause) : Effect.asVoid(pause)
   const afterFailure = Effect.all([pausing, Effect.sleep(AFTER_FAILURE_MS)], { concurrency: 2 })
   const wait = (ok: boolean): Effect.Effect<unknown, never, R2> => (ok ? pausing : afterFailure)
-  return Effect.forkScoped(Effect.forever(Effect.flatMap(observed(name)(work), wait)))
+  const run = Effect.flatMap(observed(name)(work), wait)
+  return Effect.forkScoped(Effect.andThen(Effect.flatMap(inTurn(observed(name)(work)), wait), Effect.forever(run)))
 }
 
 /** Does `work` now and each time it is woken. What wakes it while it is under way is one more run. */
