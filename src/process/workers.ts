@@ -45,18 +45,23 @@ const observed = (name: string) => {
     })
 }
 
-/** First runs begin one after the other, each so long after the one before it at most. */
+/** For how long a first run keeps the next one from beginning. */
 const TURN_MS = 50
 const turns = Semaphore.makeUnsafe(1)
 
-/** Begins work when it is its turn: that of a process which starts does not all ask at once, then or ever after. */
-const inTurn = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.gen(function* () {
-    yield* turns.take(1)
-    const leave = yield* Effect.cached(turns.release(1))
-    yield* Effect.forkDetach(Effect.delay(leave, TURN_MS))
-    return yield* Effect.ensuring(work, leave)
-  })
+/**
+ * First runs begin one after the other: else the work of a process that starts would ask the database all at once, then and each time
+ * that it is repeated.
+ */
+const inTurn = <A, E, R>(first: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      yield* restore(turns.take(1))
+      const leave = yield* Effect.cached(turns.release(1))
+      yield* Effect.forkDetach(Effect.delay(leave, TURN_MS))
+      return yield* Effect.ensuring(restore(first), leave)
+    }),
+  )
 
 /**
  * Does `work` as soon as it is its turn and, each time it is over, again after a pause: so many milliseconds, or until that effect
@@ -70,8 +75,9 @@ export const every = <A, E, R, B, R2 = never>(
   const pausing = typeof pause === "number" ? Effect.sleep(pause) : Effect.asVoid(pause)
   const afterFailure = Effect.all([pausing, Effect.sleep(AFTER_FAILURE_MS)], { concurrency: 2 })
   const wait = (ok: boolean): Effect.Effect<unknown, never, R2> => (ok ? pausing : afterFailure)
-  const run = Effect.flatMap(observed(name)(work), wait)
-  return Effect.forkScoped(Effect.andThen(Effect.flatMap(inTurn(observed(name)(work)), wait), Effect.forever(run)))
+  const run = observed(name)(work)
+  const again = Effect.flatMap(run, wait)
+  return Effect.forkScoped(Effect.andThen(Effect.flatMap(inTurn(run), wait), Effect.forever(again)))
 }
 
 /** Does `work` now and each time it is woken. What wakes it while it is under way is one more run. */

@@ -27,7 +27,7 @@ const SETTINGS = {
   synchronous_commit: "off",
   full_page_writes: "off",
   autovacuum_naptime: "1s",
-  // Three workers, each with some servers at a time.
+  // Four workers, each with some servers at a time.
   max_connections: "400",
 }
 
