@@ -37,7 +37,7 @@ const WRITE_LIMIT_MS = 15_000
 /** A connection is of this role from its first moment: one that was lost and opened again is no other. */
 const REQUEST = { role: "billing_request" }
 const READING = { ...REQUEST, statement_timeout: String(READ_LIMIT_MS) }
-/** Nobody's: whoever plans a statement that enters its tenant itself may ask what policies compare with before it has. */
+/** Nobody's. A statement that enters its tenant itself is planned before it has, and planning may evaluate what policies compare with. */
 const NOBODYS = { "billing.account_id": "", "billing.livemode": "false" }
 const WRITING = {
   lock_timeout: String(LOCK_LIMIT_MS),
@@ -146,8 +146,8 @@ export class TenantDatabase extends Context.Service<
       work: Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError | Problem, R>
     /**
-     * Runs one transaction as the tenant. Fails with `lock_timeout` where something that it needs stays locked; where the tenant
-     * takes nothing just now, with `reset_in_progress` or `account_moving`.
+     * Runs one transaction as the tenant. Fails with `lock_timeout` where something that it needs stays locked; where it does
+     * anything, and the tenant takes nothing just now, with `reset_in_progress` or `account_moving`.
      */
     readonly writing: <A, E, R>(
       tenant: Tenant,

@@ -4,7 +4,7 @@
  * that are shared; on those that it reserves for a transaction each waits for the one before.)
  */
 import { PgClient, type PgConnection, PgPool } from "@effect/sql-pg"
-import { Cause, Context, Effect, Exit, Fiber, Option, type Scope, Stream } from "effect"
+import { Cause, Context, Effect, Exit, Fiber, Option, Scheduler, type Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
@@ -22,13 +22,17 @@ export type Whole = (first: Fragment | undefined) => OneStatement
 
 /** A transaction of which nothing has been sent yet. */
 interface Unbegun {
+  readonly sql: SqlClient.SqlClient
   /** What it begins with. */
   readonly first: Fragment
-  /** Sends BEGIN, that, and a statement, if any. */
-  readonly begin: (statement: OneStatement) => Effect.Effect<void>
+  readonly tail: Tail
   /** What was to be sent, which may be all of it. */
   held: Whole | undefined
 }
+
+/** Nothing comes between its steps. */
+const atOnce = <A, E, R>(steps: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.uninterruptible(Effect.provideService(steps, Scheduler.PreventSchedulerYield, true))
 
 class PipeliningConnection implements Connection {
   readonly #connection: PgConnection.PgConnection
@@ -41,9 +45,9 @@ class PipeliningConnection implements Connection {
     this.#connection = connection
   }
 
-  /** Begins a transaction with its first statement. */
-  beginWith(first: Fragment, begin: Unbegun["begin"]): void {
-    this.#unbegun = { first, begin, held: undefined }
+  /** Lets a transaction begin with its first statement. */
+  beginLater(sql: SqlClient.SqlClient, first: Fragment, tail: Tail): void {
+    this.#unbegun = { sql, first, tail, held: undefined }
   }
 
   /** Keeps a statement until it is known whether its transaction does anything else; returns whether it can be kept. */
@@ -53,12 +57,28 @@ class PipeliningConnection implements Connection {
     return true
   }
 
+  /** Sends what the transaction begins with, and what was kept. */
+  #begin(): Effect.Effect<void> {
+    const begin = Effect.suspend(() => {
+      const unbegun = this.#unbegun
+      if (unbegun === undefined) return Effect.void
+      this.#unbegun = undefined
+      const { sql, first, tail, held } = unbegun
+      const whole = held?.(undefined)
+      const opening = [sql`BEGIN`, sql`SELECT ${first}`].map((one) => this.#connection.query(...one.compile()))
+      const sending = whole === undefined ? opening : [...opening, this.#carryOut(sql, whole)]
+      return Effect.forEach(sending, (statement) => dispatchTo(tail, statement), { discard: true })
+    })
+    return atOnce(begin)
+  }
+
+  #carryOut(sql: SqlClient.SqlClient, statement: Statement<object>): Effect.Effect<unknown, SqlError.SqlError> {
+    return Effect.provideService(statement, sql.transactionService, [new PipeliningConnection(this.#connection), 0])
+  }
+
   #open<A>(statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, SqlError.SqlError> {
     if (this.#ended) return Effect.die(new Error("A statement comes after the end of its transaction."))
-    const unbegun = this.#unbegun
-    if (unbegun === undefined) return statement
-    this.#unbegun = undefined
-    return Effect.andThen(unbegun.begin(unbegun.held?.(undefined)), statement)
+    return this.#unbegun === undefined ? statement : Effect.andThen(this.#begin(), statement)
   }
 
   #rows(
@@ -83,12 +103,14 @@ class PipeliningConnection implements Connection {
     this.#ended = true
     if (unbegun === undefined) return Effect.map(this.#connection.query(how, []), ({ command }) => command === "COMMIT")
     const whole = how === "COMMIT" ? unbegun.held?.(unbegun.first) : undefined
-    return whole === undefined ? Effect.succeed(true) : Effect.as(this.#alone(whole), true)
+    return whole === undefined
+      ? Effect.succeed(how === "COMMIT")
+      : Effect.as(this.#alone(this.#carryOut(unbegun.sql, whole)), true)
   }
 
-  #alone(whole: Statement<object>): Effect.Effect<unknown, SqlError.SqlError> {
+  #alone(whole: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<unknown, SqlError.SqlError> {
     return Effect.catchIf(
-      this.#connection.query(...whole.compile()),
+      whole,
       (error) => sqlStateOf(error) === undefined,
       // Of a statement that Postgres has said nothing of, on a connection that goes on, it never heard.
       (error) =>
@@ -295,16 +317,9 @@ export const transactionsOn = (
 ) => {
   const begin = (connection: Connection) =>
     entering !== undefined
-      ? Effect.zipWith(entering, CurrentTail, (first, tail) => {
-          const send = (statement: Statement<object>) =>
-            dispatchTo(tail!, connection.execute(...statement.compile(), undefined))
-          const pipelining = connection as PipeliningConnection
-          pipelining.beginWith(first, (held) =>
-            Effect.forEach([sql`BEGIN`, sql`SELECT ${first}`, ...(held === undefined ? [] : [held])], send, {
-              discard: true,
-            }),
-          )
-        })
+      ? Effect.zipWith(entering, CurrentTail, (first, tail) =>
+          (connection as PipeliningConnection).beginLater(sql, first, tail!),
+        )
       : Effect.flatMap(CurrentBeginning, (beginning) => {
           if (beginning === "one statement") return Effect.void
           return beginning === "BEGIN" ? run("BEGIN")(connection) : dispatch(run("BEGIN")(connection))

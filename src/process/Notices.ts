@@ -132,7 +132,7 @@ export class Notices extends Context.Service<
     )
 }
 
-/** Does `work` now, whenever the channel is notified, and every `fallbackMs` in case a notice was lost; by `fibers` at once. */
+/** Does `work` as soon as it is its turn, whenever the channel is notified, and every `fallbackMs` in case a notice was lost; by `fibers` at once. */
 export const onNotify = Effect.fnUntraced(function* <A, E, R>(
   name: string,
   channel: string,

@@ -80,6 +80,6 @@ export const every = <A, E, R, B, R2 = never>(
   return Effect.forkScoped(Effect.andThen(Effect.flatMap(inTurn(run), wait), Effect.forever(again)))
 }
 
-/** Does `work` now and each time it is woken. What wakes it while it is under way is one more run. */
+/** Does `work` as soon as it is its turn and each time it is woken. What wakes it while it is under way is one more run. */
 export const whenWoken = <A, E, R>(name: string, wake: Queue.Dequeue<void>, work: Effect.Effect<A, E, R>) =>
   every(name, Queue.take(wake), work)

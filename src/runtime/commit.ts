@@ -139,7 +139,7 @@ export const commitAsKnown = (outcomes: ReadonlyArray<Outcome>, checks: Readonly
 
 /**
  * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events. The
- * rows must be locked. All of it is sent and not waited for, in one statement mostly, unless a row may be there already. What was decided by
+ * rows must be locked. All of it is sent and not waited for, in one statement mostly, which may be kept until the end (`sentWhole`), unless a row may be there already. What was decided by
  * what is remembered is checked before. Returns what was written, the actors that were brought about among it; a new actor that was there
  * already is left out with all that goes with it.
  */
