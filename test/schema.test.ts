@@ -183,12 +183,13 @@ const checked = async () => {
       FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY(k.conkey)
       WHERE k.contype = 'c' AND k.connamespace = 'public'::regnamespace`,
   )
-  const compared = /\(?(\w+) (?:= ANY|<@) \(?ARRAY\[([^\]]*)\]|\((\w+) = ('[^']*')::text\)/g
+  const compared =
+    /\(?(\w+) (?:(?:= ANY|<@) \(?ARRAY\[([^\]]*)\]|= ANY \('\{([^}]*)\}'::text\[\]\))|\((\w+) = ('[^']*')::text\)/g
   const literals = new Map<string, ReadonlyArray<string>>()
   for (const { column, definition } of rows)
-    for (const [, several, list, one, only] of definition.matchAll(compared)) {
+    for (const [, several, list, whole, one, only] of definition.matchAll(compared)) {
       if (!column.endsWith(`.${several ?? one}`)) continue
-      const found = [...(list ?? only)!.matchAll(/'([^']*)'/g)].map(([, literal]) => literal!)
+      const found = whole?.split(",") ?? [...(list ?? only)!.matchAll(/'([^']*)'/g)].map(([, literal]) => literal!)
       // Of several checks the one that names all: others are about some of the values.
       if (found.length > (literals.get(column)?.length ?? 0)) literals.set(column, found)
     }

@@ -1,4 +1,6 @@
 /** Billing cycles over several years: every renewal on its grid, through month ends and leap years (decision D2). */
+
+import { Effect } from "effect"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { boundary } from "../../machines/calendar.ts"
@@ -127,6 +129,18 @@ describe.concurrent("the grid in the database", () => {
       (sql) => sql`UPDATE subscription SET period_end_at = period_end_at + interval '1 day' WHERE id = ${id}`,
     )
     await expect(moved).rejects.toMatchObject({ reason: { cause: { constraint: "subscription_period_on_grid" } } })
+    // Nor where rows are copied, which has no search_path.
+    const copied = (days: number) =>
+      database.run((sql) =>
+        sql.withTransaction(
+          Effect.andThen(
+            sql`SET LOCAL search_path = ''`,
+            sql`UPDATE public.subscription SET period_end_at = period_end_at + ${days} * interval '1 day' WHERE id = ${id}`,
+          ),
+        ),
+      )
+    await copied(0)
+    await expect(copied(1)).rejects.toMatchObject({ reason: { cause: { constraint: "subscription_period_on_grid" } } })
   })
 })
 
