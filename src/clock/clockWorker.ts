@@ -4,7 +4,7 @@
  */
 import { type Cause, Effect, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
-import { hasDoneNothing } from "../db/pipelining.ts"
+import { hasDoneNothing } from "../db/takenBack.ts"
 import { isRef, staysHere } from "../db/tenant.ts"
 import { closeWindow } from "../ids.ts"
 import { releasing, take, takingOf } from "../process/lease.ts"

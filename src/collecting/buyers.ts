@@ -13,7 +13,7 @@ import {
   unchangedCustomers,
 } from "../customer/RememberedCustomers.ts"
 import { HELD, MayWait } from "../db/held.ts"
-import { IN_ONE_GO } from "../db/pipelining.ts"
+import { IN_ONE_GO } from "../db/sending.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import {
   type AttachedMethod,

@@ -14,10 +14,11 @@ import { type Problem, problem } from "../problem.ts"
 import { PLANNED_ONCE, poolConfig } from "./database.ts"
 import { HELD } from "./held.ts"
 import { Places } from "./Places.ts"
-import { makePipeliningPool, type PipeliningPool, transactionsOn } from "./pipelining.ts"
+import { makePipeliningPool, type PipeliningPool } from "./pools.ts"
 import { Sessions, type Taken } from "./Sessions.ts"
 import { sqlStateOf } from "./sqlState.ts"
 import { ACCOUNT_MOVING, FENCED, type Tenant, tenantName } from "./tenant.ts"
+import { transactionsOn } from "./transactions.ts"
 
 /** Tenants whose reads are under way at once; the others wait their turn. */
 const READING_SESSIONS = 8

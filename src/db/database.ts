@@ -5,9 +5,10 @@ import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type Config, ConfigProblem } from "../config/Config.ts"
 import { useEmbeddedServer } from "./embedded.ts"
-import { makePipeliningPool, makeStatements, transactionsOn } from "./pipelining.ts"
+import { makePipeliningPool, makeStatements } from "./pools.ts"
 import { socketsTo } from "./sockets.ts"
 import { sqlStateOf } from "./sqlState.ts"
+import { transactionsOn } from "./transactions.ts"
 import { types } from "./types.ts"
 
 /** For single statements. */

@@ -2,7 +2,7 @@
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { problem } from "../problem.ts"
-import { sent } from "./pipelining.ts"
+import { sent } from "./sending.ts"
 import { sqlStateOf } from "./sqlState.ts"
 
 /**

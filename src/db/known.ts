@@ -5,7 +5,7 @@
 import { Context, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Statement } from "effect/sql/Statement"
-import type { OneStatement } from "./pipelining.ts"
+import type { OneStatement } from "./sending.ts"
 import { sqlStateOf } from "./sqlState.ts"
 import type { Ref } from "./tenant.ts"
 import type { Write } from "./writes.ts"

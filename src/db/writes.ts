@@ -2,7 +2,8 @@
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment, Statement } from "effect/sql/Statement"
-import { type OneStatement, sentWhole } from "./pipelining.ts"
+import { sentWhole } from "./PipeliningConnection.ts"
+import type { OneStatement } from "./sending.ts"
 
 /** A part of a statement, by whose name those behind it may refer to it. */
 export type Write = readonly [name: string, statement: Statement<object>]

@@ -1,6 +1,6 @@
 /** Runs an endpoint's handler as its tenant: in which transaction, what is stored for replays, what is counted. */
 import { Effect, Exit } from "effect"
-import { IN_ONE_GO } from "../db/pipelining.ts"
+import { IN_ONE_GO } from "../db/sending.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"

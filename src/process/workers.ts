@@ -47,7 +47,7 @@ const observed = (name: string) => {
 
 /** For how long a first run keeps the next one from beginning. */
 const TURN_MS = 50
-const turns = Semaphore.makeUnsafe(1)
+const firstRuns = Semaphore.makeUnsafe(1)
 
 /**
  * First runs begin one after the other: else the work of a process that starts would ask the database all at once, then and each time
@@ -56,8 +56,8 @@ const turns = Semaphore.makeUnsafe(1)
 const inTurn = <A, E, R>(first: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
-      yield* restore(turns.take(1))
-      const leave = yield* Effect.cached(turns.release(1))
+      yield* restore(firstRuns.take(1))
+      const leave = yield* Effect.cached(firstRuns.release(1))
       yield* Effect.forkDetach(Effect.delay(leave, TURN_MS))
       return yield* Effect.ensuring(restore(first), leave)
     }),

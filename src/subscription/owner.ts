@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { type ChargeRow, isHostedByLink, isOfCheckout } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settle } from "../collecting/ChargeOwners.ts"
-import { IN_ONE_GO } from "../db/pipelining.ts"
+import { IN_ONE_GO } from "../db/sending.ts"
 import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import { RememberedPlans } from "../plan/RememberedPlans.ts"
 import { problem } from "../problem.ts"

@@ -5,7 +5,7 @@ import { type ChargeRow, chargeLifecycle, charges, newCharge } from "../../src/c
 import { chargeAfter } from "../../src/collecting/answers.ts"
 import { isLockTimeout } from "../../src/db/held.ts"
 import { type Check, isOutdated } from "../../src/db/known.ts"
-import { withoutAsking } from "../../src/db/pipelining.ts"
+import { withoutAsking } from "../../src/db/withoutAsking.ts"
 import { commit, commitAsKnown } from "../../src/runtime/commit.ts"
 import { advance } from "../../src/runtime/lifecycle.ts"
 import { amended, born, moved } from "../../src/runtime/outcome.ts"
