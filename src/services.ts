@@ -9,7 +9,6 @@ import { oneOffOwner } from "./collecting/oneOff.ts"
 import { Payments } from "./collecting/Payments.ts"
 import type { Config, EncryptionKey } from "./config/Config.ts"
 import { RailCredentials } from "./credential/RailCredentials.ts"
-import { RememberedCustomers } from "./customer/RememberedCustomers.ts"
 import { serviceLayer } from "./db/database.ts"
 import { closeWhenSilent } from "./db/silence.ts"
 import { RecordKeys } from "./http/RecordKeys.ts"
@@ -18,7 +17,6 @@ import { Keys } from "./key/Keys.ts"
 import { VatRate } from "./ledger/VatRate.ts"
 import { Nudging } from "./nudge/Nudging.ts"
 import { paymentLinkOwner } from "./payment_link/owner.ts"
-import { RememberedPlans } from "./plan/RememberedPlans.ts"
 import { Lookout } from "./process/Lookout.ts"
 import { Notices } from "./process/Notices.ts"
 import { Runner } from "./process/Runner.ts"
@@ -33,8 +31,6 @@ import { nudgeSubjectsLayer } from "./subscription/nudgeSubjects.ts"
 import { subscriptionOwner } from "./subscription/owner.ts"
 import { remindersFollowLayer } from "./subscription/reschedule.ts"
 import { meteringLayer } from "./usage/metering.ts"
-
-const remembered = Layer.mergeAll(RememberedCustomers.layer, RememberedPlans.layer)
 
 /** What the nouns ask of each other against the direction of their imports. */
 const ports = methodUsersLayer.pipe(
@@ -85,7 +81,6 @@ export const servicesLayer = (
         RecordKeys.layer,
         Runner.layer,
         simulatorLayer.pipe(Layer.provide(attemptsLayer)),
-        remembered,
         Wakeups.layer(url),
       ),
     ),

@@ -3,15 +3,15 @@
  * payments that are to be attempted.
  */
 import { Effect, Exit } from "effect"
-import { SqlClient } from "effect/sql"
 import type { CheckoutEvent } from "../../machines/checkout.ts"
 import { type ChargeRow, chargeLifecycle } from "../charge/charge.ts"
 import { commitAttempts } from "../collecting/attempts.ts"
 import type { Codes } from "../collecting/collect.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
-import { IN_ONE_GO, sent } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { countTries, newVerification } from "../paying/hosted.ts"
@@ -24,7 +24,7 @@ import {
   newTestMethod,
 } from "../payment_method/paymentMethods.ts"
 import type { PlanRow } from "../plan/plan.ts"
-import { plansToBegin } from "../plan/RememberedPlans.ts"
+import { plansToBegin } from "../plan/plans.ts"
 import { noSuch } from "../problem.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { commit } from "../runtime/commit.ts"
@@ -142,7 +142,7 @@ const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArra
       plansToBegin(tenant, planIds),
       countTries(onRail.map(({ session }) => session)),
     ],
-    IN_ONE_GO,
+    PIPELINED,
   )
   return { subscriptions: new Map(rows.map((row) => [row.id, row])), methods, plans: known, tries } satisfies Facts
 })
@@ -190,13 +190,15 @@ type Decided = Effect.Success<ReturnType<typeof decide>>
 
 /** Writes customers who are new or corrected, their new payment methods, and the subscriptions that wait for sessions from now on. */
 const writeBuyers = Effect.fnUntraced(function* (all: ReadonlyArray<Decided>, nowOf: NowOf) {
-  const sql = yield* SqlClient.SqlClient
+  const unit = yield* unitOfWork
   const created = all.flatMap(({ known, customer }) => (known === undefined ? [customer] : []))
   const changed = all.flatMap(({ known, customer }) =>
     known === undefined || known === customer ? [] : [{ before: known, after: customer }],
   )
-  yield* sent(customers.inserting(sql, created), customers.updating(sql, changed))
-  yield* attachMethods(
+  unit.update(customers, changed)
+  unit.insert(customers, created)
+  attachMethods(
+    unit,
     all.flatMap(({ customer, newMethod: method, now: at }) => (method === undefined ? [] : [{ customer, method, at }])),
   )
   const made = all.flatMap(({ made }): ReadonlyArray<SubscriptionTransition> => (made === undefined ? [] : [made]))

@@ -8,7 +8,7 @@ import { standingTimes } from "../clock/clocks.ts"
 import { customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { IN_ONE_GO } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { noSuch, type Problem } from "../problem.ts"
 import { findBillable } from "../subscription/methodUsers.ts"
@@ -77,7 +77,7 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
   const offered = [...offering].map((id): Ref => ({ ...tenantOf(tenant), id }))
   const [{ rows, left }, billable, earlierOf] = yield* Effect.all(
     [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(offered), findEarlier(claims)],
-    IN_ONE_GO,
+    PIPELINED,
   )
   const billableOf = Map.groupBy(billable, ({ customer_id }) => customer_id)
   const holdsSome = new Set(left.map(({ customer_id }) => customer_id))

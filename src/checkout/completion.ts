@@ -8,9 +8,10 @@ import { SqlClient } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { IN_ONE_GO, sent } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import type { LockMode } from "../db/statementTexts.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { findPaymentMethods, methodKey } from "../payment_method/paymentMethods.ts"
 import { tryMethods } from "../subscription/methodUsers.ts"
 import { type SessionRow, sessions } from "./checkout.ts"
@@ -67,7 +68,7 @@ const setDefaults = Effect.fnUntraced(function* (all: ReadonlyArray<Saved>) {
   const refs = all.map(({ session, customerId: id, methodId: method }) => ({ ...refOf(session), id, method }))
   const [rows, attached] = yield* Effect.all(
     [customers.lock(refs, "NO KEY UPDATE"), findPaymentMethods(refs)],
-    IN_ONE_GO,
+    PIPELINED,
   )
   const known = new Map(rows.map((row) => [row.id, row]))
   const named = all.flatMap(({ customerId, methodId, now }) => {
@@ -80,12 +81,11 @@ const setDefaults = Effect.fnUntraced(function* (all: ReadonlyArray<Saved>) {
   const set = named.filter(
     ({ customer: { id, default_payment_method_id } }) => default_payment_method_id === null || overdue.has(id),
   )
-  const sql = yield* SqlClient.SqlClient
   const changes = set.map(({ customer, methodId }) => ({
     before: customer,
     after: { ...customer, default_payment_method_id: methodId },
   }))
-  yield* sent(customers.updating(sql, changes))
+  ;(yield* unitOfWork).update(customers, changes)
   return yield* tryMethods(set)
 })
 

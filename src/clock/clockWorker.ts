@@ -4,7 +4,7 @@
  */
 import { type Cause, Effect, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
-import { hasDoneNothing } from "../db/takenBack.ts"
+import { isCertainlyRolledBack } from "../db/takenBack.ts"
 import { isRef, staysHere } from "../db/tenant.ts"
 import { closeWindow } from "../ids.ts"
 import { releasing, take, takingOf } from "../process/lease.ts"
@@ -124,7 +124,7 @@ const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(
   })
   // Nothing is wrong with a step whose database went away.
   const failed = (cause: Cause.Cause<unknown>) =>
-    hasDoneNothing(cause) || ++lost > MAX_LOST
+    isCertainlyRolledBack(cause) || ++lost > MAX_LOST
       ? Effect.logError("clock step failed", { clock: clock.id }, cause).pipe(
           Effect.andThen(stepFailed(clock)),
           Effect.tap(() => Effect.sleep(RETRY_AFTER_MS)),

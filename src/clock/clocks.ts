@@ -6,6 +6,7 @@ import type { ClockEvent } from "../../machines/clock.ts"
 import { allParamsOf } from "../../machines/decide.ts"
 import { HELD, MayWait } from "../db/held.ts"
 import { ofTenant, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { previousAttributes } from "../event/events.ts"
 import { newId } from "../ids.ts"
 import { invalid, noSuchReference, type Problem, problem } from "../problem.ts"
@@ -42,7 +43,7 @@ export const createClock = Effect.fn("clock.create")(function* (
     deletes_at: now + LIFETIME_DAYS * DAY_MS,
     ...clocks.snapshotColumns("ready", { targetAt: null, failedSteps: 0 }),
   }
-  yield* clocks.insert([row])
+  ;(yield* unitOfWork).insert(clocks, [row])
   return row
 })
 
@@ -144,7 +145,10 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
       }),
     ),
   )
-  yield* clocks.update([...changed.values()].map((after) => ({ before: known.get(after.id)!, after })))
+  ;(yield* unitOfWork).update(
+    clocks,
+    [...changed.values()].map((after) => ({ before: known.get(after.id)!, after })),
+  )
   return joined
 })
 

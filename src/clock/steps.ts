@@ -6,6 +6,7 @@ import { Effect, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { LockMode } from "../db/statementTexts.ts"
 import { ofTenant, type Ref, refOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { closeWindow, opensAt, openWindow } from "../ids.ts"
 import { Runner } from "../process/Runner.ts"
 import type { After, TimerHandler } from "../runtime/fire.ts"
@@ -139,7 +140,7 @@ export const step = Effect.fnUntraced(function* <R, E, R2, R3>(
     const window = windowAt(row, first.due_at)
     if (row.failed_steps > 0) yield* moveClock(row, { type: "step.recovered", at: window.frozen_at }, window)
     else if (window.window_opened_at !== row.window_opened_at)
-      yield* clocks.update([{ before: row, after: { ...row, ...window } }])
+      (yield* unitOfWork).update(clocks, [{ before: row, after: { ...row, ...window } }])
     numberByClock(clock, window)
     const within = next.filter(({ due_at }) => due_at <= window.window_to_at)
     return lanes > 1 && within.length >= MANY && row.failed_steps === 0

@@ -5,12 +5,10 @@
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
-import type { Check } from "../db/known.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { VatRate } from "../ledger/VatRate.ts"
 import type { Problem } from "../problem.ts"
 import type { Runner } from "../process/Runner.ts"
-import type { ActorRow } from "../runtime/lifecycle.ts"
 import type { Outcome, Parts } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
 
@@ -46,14 +44,6 @@ export type Settle<R = never> = (
   nowOf: NowOf,
 ) => Effect.Effect<Settlement, SqlError.SqlError, SqlClient.SqlClient | R>
 
-/** What answers mean by what this process knows already. */
-export interface Known {
-  /** Decides without locks; what comes of it may be written if all the rows that it goes by are still as they were known. */
-  readonly settle: Settle
-  /** What it goes by beside the actors' rows. */
-  readonly checks: ReadonlyArray<Check>
-}
-
 /** A charge that is committed, to be attempted now (by the customer's clock). */
 export interface Attempt {
   readonly charge: ChargeRow
@@ -69,11 +59,6 @@ export interface ChargeOwner {
   readonly locksAtOnce: boolean
   /** Locks what the charges are for, before they are locked themselves: so does everybody. */
   readonly lock: (charges: ReadonlyArray<ChargeRow>) => Effect.Effect<Settle, SqlError.SqlError, SqlClient.SqlClient>
-  /**
-   * What settling the charges takes, known without the database: `parents` are the actors that brought them about, as they were committed
-   * with them. Undefined where not all of it is known.
-   */
-  readonly known?: (charges: ReadonlyArray<ChargeRow>, parents: ReadonlyArray<ActorRow>) => Known | undefined
   /** Commits a further attempt at what a failed charge is for, with a payment method named for it or not. */
   readonly retry: (
     tenant: Tenant,

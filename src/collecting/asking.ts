@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import type { ChargeEvent } from "../../machines/charge.ts"
 import { type ChargeRow, chargeLifecycle, charges } from "../charge/charge.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
+import { type UnitOfWork, unitOfWork } from "../db/UnitOfWork.ts"
 import { isOutside } from "../rail/Rail.ts"
 import { queueCalls } from "../rail_call/queue.ts"
 import { commit } from "../runtime/commit.ts"
@@ -10,9 +11,10 @@ import { advance } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
 import { chargeAfter } from "./answers.ts"
 
-/** Queues the questions about locked charges, in the running transaction. */
-export const queueAsks = (of: ReadonlyArray<ChargeRow>, urgent: boolean) =>
+/** Queues the questions about locked charges. */
+export const queueAsks = (unit: UnitOfWork, of: ReadonlyArray<ChargeRow>, urgent: boolean): void =>
   queueCalls(
+    unit,
     of.flatMap((charge) =>
       isOutside(charge.rail) ? [{ ...refOf(charge), rail: charge.rail, kind: "ask" as const }] : [],
     ),
@@ -34,7 +36,10 @@ const moveAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, type:
 
 /** What an event does to locked charges: those that it moves are asked about, and so are those that are being asked about. */
 const askAbout = (of: ReadonlyArray<ChargeRow>, type: Asking, urgent: boolean) =>
-  Effect.andThen(moveAll(of, type), queueAsks(of, urgent))
+  Effect.andThen(
+    moveAll(of, type),
+    Effect.map(unitOfWork, (unit) => queueAsks(unit, of, urgent)),
+  )
 
 /** Whether a charge is a verification that was paid after all: it is sent back, so its refund is what there is to ask about. */
 const isSentBack = ({ purpose, state }: ChargeRow): boolean => purpose === "verification" && state === "contradicted"
@@ -61,7 +66,7 @@ export const askWhetherPaid = Effect.fnUntraced(function* (refs: ReadonlyArray<R
   const paid = rows.filter(
     ({ rail, status, purpose }) => isOutside(rail) && status === "succeeded" && purpose !== "verification",
   )
-  yield* queueAsks(yield* moveAll(paid, "rail.ask"), false)
+  queueAsks(yield* unitOfWork, yield* moveAll(paid, "rail.ask"), false)
 })
 
 /** The buyer has come back from the rail's page, or looks again how things stand. */

@@ -6,15 +6,10 @@
 import { Effect, Exit } from "effect"
 import { standingTimes } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
-import {
-  type BuyingCustomer,
-  type KnownCustomer,
-  RememberedCustomers,
-  unchangedCustomers,
-} from "../customer/RememberedCustomers.ts"
 import { HELD, MayWait } from "../db/held.ts"
-import { IN_ONE_GO } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import {
   type AttachedMethod,
   attachMethods,
@@ -39,7 +34,7 @@ interface NamedMethod {
 /** Who pays; what is wrong is said by the step that it is wrong in. */
 export interface Buyer {
   /** By its ID, whatever its clock does. */
-  readonly found: Exit.Exit<BuyingCustomer, Problem>
+  readonly found: Exit.Exit<CustomerRow, Problem>
   /** Now, in the customer's clock; of one that stands. */
   readonly now: Exit.Exit<number, Problem>
   /** The method named; undefined: none is. */
@@ -57,11 +52,10 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
       method === undefined ? [] : [{ ...tenantOf(tenant), id: customer, method }],
     )
   const waits = yield* MayWait
-  const remembered = yield* RememberedCustomers
   const mode = waits ? "SHARE" : "SHARE SKIP LOCKED"
   const [onWallClock, before] = yield* Effect.all(
     [customers.lock(refs, mode, "test_clock_id IS NULL"), findPaymentMethods(named(all))],
-    IN_ONE_GO,
+    PIPELINED,
   )
   const locked = new Map(onWallClock.map((row) => [row.id, row]))
   const others = ids.filter((id) => !locked.has(id))
@@ -108,9 +102,6 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
               : Effect.succeed({ method: attached, isNew: false })
           })
     const byDefault = row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
-    const paysBy = row === undefined || id === undefined ? byDefault : methodOf(row, id)
-    if (row === undefined || paysBy === undefined) remembered.forget({ ...tenantOf(tenant), id: customer })
-    else remembered.note(row, paysBy)
     const found = row === undefined ? missing : isHeld(row) ? HELD : Effect.succeed(row)
     buyers.push({
       found: yield* Effect.exit(found),
@@ -122,31 +113,9 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
   return buyers
 })
 
-/** The same by what this process remembers, with what checks it; undefined where it does not know them all, or a method is to be attached first. */
-export const rememberedBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
-  const remembered = yield* RememberedCustomers
-  const now = Exit.succeed(Date.now())
-  const buyers: Array<Buyer> = []
-  const known: Array<KnownCustomer> = []
-  for (const { customer: id, payment_method: named } of all) {
-    const customer = remembered.find({ ...tenantOf(tenant), id })
-    const method = customer?.method
-    if (customer === undefined || method === undefined) return undefined
-    if (method.id !== (named ?? customer.default_payment_method_id)) return undefined
-    known.push(customer)
-    buyers.push({
-      found: Exit.succeed(customer),
-      now,
-      named: Exit.succeed(named === undefined ? undefined : { method, isNew: false }),
-      byDefault: named === undefined ? method : undefined,
-    })
-  }
-  return { buyers, checks: [unchangedCustomers(known)] }
-})
-
 /** What a customer pays by. */
 export interface Paying extends NamedMethod {
-  readonly customer: BuyingCustomer
+  readonly customer: CustomerRow
   readonly now: number
 }
 
@@ -154,7 +123,7 @@ export interface Paying extends NamedMethod {
 export const payingBy = (
   { byDefault }: Buyer,
   named: NamedMethod | undefined,
-  customer: BuyingCustomer,
+  customer: CustomerRow,
   now: number,
 ): Paying | undefined => {
   const by = named ?? (byDefault === undefined ? undefined : { method: byDefault, isNew: false })
@@ -162,9 +131,8 @@ export const payingBy = (
 }
 
 /** Attaches what is new among these to its customers. */
-export const attachNew = Effect.fnUntraced(function* (of: ReadonlyArray<Paying>) {
-  const remembered = yield* RememberedCustomers
-  const added = of.filter(({ isNew }) => isNew)
-  yield* attachMethods(added.map(({ customer, method, now }) => ({ customer, method, at: now })))
-  for (const { customer, method } of added) remembered.note(customer, method)
-})
+export const attachNew = (unit: UnitOfWork, of: ReadonlyArray<Paying>): void =>
+  attachMethods(
+    unit,
+    of.flatMap(({ isNew, customer, method, now }) => (isNew ? [{ customer, method, at: now }] : [])),
+  )

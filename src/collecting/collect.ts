@@ -10,6 +10,7 @@ import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charg
 import { movesElsewhere, standingAt } from "../clock/clocks.ts"
 import { isLockTimeout, MayWait, PATIENCE_MS } from "../db/held.ts"
 import { staysHere } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { releasing, takeDropped } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../rail/PaymentRail.ts"
@@ -279,7 +280,7 @@ export const chargeTimers = timerHandler(
       transitions.map((transition, index) => moved(chargeLifecycle, transition, asking[index]!)),
       atOnce,
     )
-    yield* queueAsks(asking.filter(isQueued), false)
+    queueAsks(yield* unitOfWork, asking.filter(isQueued), false)
     return ask(atOnce, nowOf)
   }),
 )

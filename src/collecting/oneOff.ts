@@ -6,9 +6,8 @@ import type { ChargeCreate } from "../charge/api.ts"
 import { type ChargeRow, chargeLifecycle, charges, newCharge, renderCharge } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
-import type { BuyingCustomer } from "../customer/RememberedCustomers.ts"
-import { type Check, rememberedOrRead } from "../db/known.ts"
 import { ofTenant, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { type NewEvent, previousAttributes } from "../event/events.ts"
 import { entriesOf } from "../ledger/ledger.ts"
 import { VatRate } from "../ledger/VatRate.ts"
@@ -27,11 +26,11 @@ import { born } from "../runtime/outcome.ts"
 import { dayOf } from "../time.ts"
 import { commitAttempts } from "./attempts.ts"
 import { aboutCharge } from "./books.ts"
-import { attachNew, type Buyer, payingBy, readBuyers, rememberedBuyers } from "./buyers.ts"
+import { attachNew, type Buyer, payingBy, readBuyers } from "./buyers.ts"
 import type { Answered, ChargeOwner, Settle, Settlement } from "./ChargeOwners.ts"
 
 interface OneOff {
-  readonly customer: BuyingCustomer
+  readonly customer: CustomerRow
   readonly amountKobo: number
   readonly lines: ReadonlyArray<Line>
   readonly description: string | null
@@ -73,11 +72,10 @@ const newOneOff = (tenant: Tenant, made: OneOff, runner: number): ChargeRow =>
     created_at: made.now,
   })
 
-const commitOneOffs = (all: ReadonlyArray<ChargeRow>, checks: ReadonlyArray<Check> = []) =>
+const commitOneOffs = (all: ReadonlyArray<ChargeRow>) =>
   commitAttempts(
     all.map((charge) => born(chargeLifecycle, undefined, charge)),
     all,
-    { checks },
   )
 
 const WITHOUT_METHOD = problem(
@@ -123,17 +121,14 @@ export const createCharges = Effect.fn("charge.create")(function* (
   inputs: ReadonlyArray<ChargeCreate>,
 ) {
   const { id: runner } = yield* Runner
-  const { buyers, checks } = yield* rememberedOrRead(
-    rememberedBuyers(tenant, inputs),
-    Effect.map(readBuyers(tenant, inputs), (buyers) => ({ buyers })),
-  )
+  const buyers = yield* readBuyers(tenant, inputs)
   const decided = yield* Effect.forEach(inputs, (input, at) => Effect.exit(decide(tenant, input, buyers[at]!, runner)))
   const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
-  yield* attachNew(made.map(({ paying }) => paying))
-  yield* commitOneOffs(
-    made.map(({ charge }) => charge),
-    checks,
+  attachNew(
+    yield* unitOfWork,
+    made.map(({ paying }) => paying),
   )
+  yield* commitOneOffs(made.map(({ charge }) => charge))
   return decided.map(Exit.map(({ charge, now }) => ({ charge, now })))
 })
 
@@ -224,7 +219,6 @@ export const oneOffOwner = Effect.map(
     owns: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",
     locksAtOnce: true,
     lock: () => Effect.succeed(settling(vatBps)),
-    known: () => ({ settle: settling(vatBps), checks: [] }),
     retry: retryOneOff,
   }),
 )

@@ -9,15 +9,13 @@ import { customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { limitWaiting } from "../db/held.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
-import { IN_ONE_GO } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import { refOf } from "../db/tenant.ts"
-import { readingFirst } from "../db/transactions.ts"
 import { newId } from "../ids.ts"
 import { newRefund, requestRefunds } from "../refund/refund.ts"
 import type { Outcome } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
 import { type Answer, decide, type Standing } from "./answers.ts"
-import { settleAsKnown } from "./asKnown.ts"
 import { commitAttempts } from "./attempts.ts"
 import { type Answered, ChargeOwners } from "./ChargeOwners.ts"
 import type { HeardException } from "./heard.ts"
@@ -40,8 +38,8 @@ const lockAnswered = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>
     owning.flatMap(({ locksAtOnce, locking }) => (locksAtOnce === atOnce ? [locking] : []))
   const before = yield* Effect.all(lockings(false))
   const [owners, rows] = yield* Effect.all(
-    [Effect.all(lockings(true), IN_ONE_GO), charges.lock(of.map(refOf))],
-    IN_ONE_GO,
+    [Effect.all(lockings(true), PIPELINED), charges.lock(of.map(refOf))],
+    PIPELINED,
   )
   return { rows, owners: [...before, ...owners] } satisfies Standing
 })
@@ -119,14 +117,10 @@ const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: Readonly
 export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf))
 
-/**
- * Applies answers in a transaction of their own, which waits for `waitsMs` at most for each thing that somebody else holds, where that is said:
- * by what this process knows where that does, else behind locks.
- */
+/** Applies answers in a transaction of its own. `waitsMs`: the longest wait for a lock. */
 export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, waitsMs?: number) {
-  const outcomes = yield* settleAsKnown(answers, nowOf, waitsMs)
-  if (outcomes !== undefined) return { outcomes, attempts: [], following: [] } satisfies Settled
-  const locking = lockAnswered(answers)
-  const reads = waitsMs === undefined ? locking : Effect.andThen(limitWaiting(waitsMs), locking)
-  return yield* retryingDeadlocks(readingFirst(reads, (locked) => applyTo(locked, answers, nowOf)))
+  const sql = yield* SqlClient.SqlClient
+  const work = applyAnswers(answers, nowOf)
+  const limited = waitsMs === undefined ? work : Effect.andThen(limitWaiting(waitsMs), work)
+  return yield* retryingDeadlocks(sql.withTransaction(limited))
 })

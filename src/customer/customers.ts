@@ -2,7 +2,7 @@
 import { Effect, Exit } from "effect"
 import { joinClocks, standingTime } from "../clock/clocks.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
-import { sentWrite } from "../db/writes.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
@@ -44,7 +44,7 @@ export const createCustomers = Effect.fn("customer.create")(function* (
     )
   })
   const created = made.filter(Exit.isSuccess).map(({ value }) => value)
-  yield* sentWrite((sql) => customers.inserting(sql, created))
+  ;(yield* unitOfWork).insert(customers, created)
   return made.map(Exit.map((row) => renderCustomer(row, undefined)))
 })
 
@@ -77,7 +77,7 @@ export const updateCustomer = Effect.fn("customer.update")(function* (
     default_payment_method_id: method === undefined ? before.default_payment_method_id : method,
     metadata,
   }
-  yield* customers.update([{ before, after: customer }])
+  ;(yield* unitOfWork).update(customers, [{ before, after: customer }])
   const newMethod = method == null || method === before.default_payment_method_id ? undefined : method
   return { customer, now, newMethod }
 })

@@ -18,7 +18,8 @@ import { makePipeliningPool, type PipeliningPool } from "./pools.ts"
 import { Sessions, type Taken } from "./Sessions.ts"
 import { sqlStateOf } from "./sqlState.ts"
 import { ACCOUNT_MOVING, FENCED, type Tenant, tenantName } from "./tenant.ts"
-import { transactionsOn } from "./transactions.ts"
+import { transactionsOn } from "./transaction.ts"
+import { isConflict, UnitOfWork } from "./UnitOfWork.ts"
 
 /** Tenants whose reads are under way at once; the others wait their turn. */
 const READING_SESSIONS = 8
@@ -106,28 +107,24 @@ const CLOSED = new Map([
 
 const orClosed = <E>(error: E): E | Problem => CLOSED.get(sqlStateOf(error) ?? "") ?? error
 
-/** Whose transaction begins. */
-const CurrentTenant = Context.Reference<Tenant | undefined>("billing/db/CurrentTenant", {
-  defaultValue: () => undefined,
-})
-
 /**
  * Transactions on the writer's connections, to which all statements of `sql` in them go. Their first statements go out with what
  * begins them: were a transaction not to enter its tenant, the role would find nothing and write nothing.
  */
 const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, places: Places) => {
-  const entering = Effect.map(CurrentTenant, (tenant) => {
-    const { account_id, livemode } = tenant!
-    return sql`enter_tenant(${account_id}, ${livemode})::text`
-  })
-  const transaction = transactionsOn(sql, take, entering)
+  const inTransaction = transactionsOn(sql, take, { begin: "BEGIN", pending: (client) => new UnitOfWork(client) })
   return <A, E, R>(
     tenant: Tenant,
     work: Effect.Effect<A, E, R>,
-  ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> =>
-    places
-      .within(tenantName(tenant), Effect.provideService(transaction(work), CurrentTenant, tenant))
+  ): Effect.Effect<A, E | SqlError.SqlError | Problem, R> => {
+    const opening = sql`enter_tenant(${tenant.account_id}, ${tenant.livemode})::text`
+    const transaction = (isRetry: boolean) => inTransaction(work, { opening, isRetry })
+    // Nothing was written because something had changed: the second try reads it.
+    const twice = Effect.catchIf(transaction(false), isConflict, () => transaction(true))
+    return places
+      .within(tenantName(tenant), twice)
       .pipe(Effect.mapError((error) => orClosed(orRefuse("LockTimeoutError", HELD)(error))))
+  }
 }
 
 /** Statements of the service's own on a tenant's behalf: as the owner of the tables, in one of the tenant's places. */

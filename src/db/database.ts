@@ -8,8 +8,9 @@ import { useEmbeddedServer } from "./embedded.ts"
 import { makePipeliningPool, makeStatements } from "./pools.ts"
 import { socketsTo } from "./sockets.ts"
 import { sqlStateOf } from "./sqlState.ts"
-import { transactionsOn } from "./transactions.ts"
+import { transactionsOn } from "./transaction.ts"
 import { types } from "./types.ts"
+import { UnitOfWork } from "./UnitOfWork.ts"
 
 /** For single statements. */
 const STATEMENT_CONNECTIONS = 8
@@ -47,16 +48,39 @@ export const poolConfig = (
   types,
 })
 
+/** Outside a transaction that says otherwise nothing is written: a statement that follows a BEGIN which failed is refused. */
+const READ_ONLY = { default_transaction_read_only: "on" } as const
+
+/** Gives a client transactions that collect what they write, on connections of their own. */
+const withUnitsOfWork = <Client extends SqlClient.SqlClient>(sql: Client, config: ReturnType<typeof poolConfig>) =>
+  Effect.gen(function* () {
+    const startupParameters = { ...config.startupParameters, ...READ_ONLY }
+    const { take } = yield* makePipeliningPool({ ...config, startupParameters })
+    const inTransaction = transactionsOn(sql, take, {
+      begin: "BEGIN READ WRITE",
+      pending: (client) => new UnitOfWork(client),
+    })
+    return Object.assign(sql, {
+      withTransaction: <A, E, R>(work: Effect.Effect<A, E, R>) => inTransaction(work),
+    })
+  })
+
 /**
- * A pool on `url`, with `settings` of its sessions, as SqlClient. Transactions have a connection; single
- * statements of many fibers share connections, pipelined.
+ * A pool on `url`, with `settings` of its sessions, as SqlClient: so many connections for transactions, and as many for single statements,
+ * which are pipelined.
  */
 export const poolLayer = (
   url: Redacted.Redacted<string>,
   maxConnections: number,
   settings: Readonly<Record<string, string>> = {},
-): Layer.Layer<SqlClient.SqlClient, SqlError.SqlError> =>
-  PgClient.layer({ ...poolConfig(url, maxConnections, settings), multiplex: true })
+): Layer.Layer<SqlClient.SqlClient, SqlError.SqlError> => {
+  const config = poolConfig(url, maxConnections, settings)
+  const client = Effect.provide(PgClient.make({ ...config, multiplex: true }), Reactivity.layer)
+  return Layer.effect(
+    SqlClient.SqlClient,
+    Effect.flatMap(client, (sql) => withUnitsOfWork(sql, config)),
+  )
+}
 
 /**
  * For transactions that go by key: a statement's plan is made once, whatever its values. Planning took a third of Postgres's
@@ -67,19 +91,16 @@ export const PLANNED_ONCE = { plan_cache_mode: "force_generic_plan" } as const
 /** Transactions of the service's own that are under way at once. */
 const MAX_TRANSACTIONS = 10
 
-/**
- * The service's own connections: for single statements, and for transactions, whose statements are planned once and may go out in one go.
- * Who reserves one has one of its own.
- */
+/** The service's own connections: for single statements, and for transactions, whose statements are planned once. `reserve` opens a new one. */
 export const serviceLayer = (url: Redacted.Redacted<string>): Layer.Layer<SqlClient.SqlClient, SqlError.SqlError> =>
   Layer.effect(
     SqlClient.SqlClient,
     Effect.gen(function* () {
       const sql = yield* makeStatements(poolConfig(url, 1, {}), STATEMENT_CONNECTIONS)
-      const { take } = yield* makePipeliningPool(poolConfig(url, MAX_TRANSACTIONS, PLANNED_ONCE))
       const alone = Effect.provide(PgClient.makeClient(poolConfig(url, 1, {})), Reactivity.layer)
       const reserve = Effect.flatMap(alone, (client) => client.reserve)
-      return Object.assign(sql, { reserve, withTransaction: transactionsOn(sql, take) })
+      const client = Object.assign(sql, { reserve })
+      return yield* withUnitsOfWork(client, poolConfig(url, MAX_TRANSACTIONS, PLANNED_ONCE))
     }),
   )
 

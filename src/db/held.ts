@@ -2,7 +2,7 @@
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { problem } from "../problem.ts"
-import { sent } from "./sending.ts"
+import { enqueue } from "./transaction.ts"
 import { sqlStateOf } from "./sqlState.ts"
 
 /**
@@ -22,7 +22,7 @@ export const MayWait = Context.Reference<boolean>("billing/db/MayWait", { defaul
 
 /** The running transaction waits for so long at most for each thing that somebody else holds. */
 export const limitWaiting = (waitsMs: number) =>
-  Effect.flatMap(SqlClient.SqlClient, (sql) => sent(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`))
+  Effect.flatMap(SqlClient.SqlClient, (sql) => enqueue(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`))
 
 /** For how long what somebody else holds is waited for where others wait along. */
 export const PATIENCE_MS = 500

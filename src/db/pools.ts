@@ -8,7 +8,7 @@ import { Effect, type Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Connection } from "effect/sql/SqlConnection"
-import { PipeliningConnection } from "./PipeliningConnection.ts"
+import { PipeliningConnection } from "./connection.ts"
 
 export interface PipeliningPool {
   /** A connection that nobody else has until the scope closes. */

@@ -10,9 +10,8 @@ export type Around = readonly [before: string, behind: string]
 export interface StatementTexts {
   /** Of some columns. */
   readonly insert: (columns: Typed) => Around
-  /** Of some columns: of locked rows, and of rows as they are known. */
+  /** Of some columns, of locked rows. */
   readonly update: (columns: Typed) => Around
-  readonly updateAsKnown: (columns: Typed) => Around
   /** Of one ID, which is planned once, and of several. */
   readonly findOne: string
   readonly find: string
@@ -29,12 +28,6 @@ const updateText = (table: string, columns: Typed): Around => {
     `UPDATE ${table} t SET ${set} FROM `,
     " r WHERE (t.account_id, t.livemode, t.id) = (r.account_id, r.livemode, r.id)",
   ]
-}
-
-/** The rows come with the number of the transition that moves them. */
-const updateAsKnownText = (table: string, columns: Typed): Around => {
-  const [before, behind] = updateText(table, columns)
-  return [before, `${behind} AND t.version = r.version - 1 RETURNING t.id`]
 }
 
 const KEYS_GIVEN = "unnest($1, $2, $3) AS u (account_id, livemode, id)"
@@ -65,7 +58,6 @@ export const textsOf = (table: string, all: Typed, once: string | undefined): St
       ` r${unless}`,
     ],
     update: (columns) => updateText(table, columns),
-    updateAsKnown: (columns) => updateAsKnownText(table, columns),
     findOne: `${found} AND id = $3`,
     find: `${found} AND id = ANY($3::text[])`,
     lockOne: (mode, only) => `${found} AND id = $3 AND ${only} FOR ${mode}`,

@@ -10,7 +10,6 @@ import { noSuch, type Problem } from "../problem.ts"
 import * as Kind from "./Kind.ts"
 import { cellOf, columnParameter, given, type Typed } from "./records.ts"
 import { CurrentLookUps } from "./SharedLookUps.ts"
-import { carriedOut, type OneStatement } from "./sending.ts"
 import { KEY_COLUMNS, type LockMode, type Shape, selected, shapesOf, textsOf } from "./statementTexts.ts"
 import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
 
@@ -86,19 +85,14 @@ export interface Change<Row> {
 export interface Table<Row extends Ref> {
   readonly name: string
   readonly columns: Readonly<Record<string, AnyColumn>>
-  /** Whether it leaves a row that is there already alone. */
-  readonly refuses: boolean
-  /** What inserts rows. */
-  inserting(sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): OneStatement
-  /** Inserts rows; returns the IDs of those that were not there already, where the table says what that is. */
-  insert(rows: ReadonlyArray<Row>): Sql<ReadonlySet<string>>
-  /**
-   * What writes the moving columns that differ, of locked rows. `asKnown`: of rows that are not locked, each of them a transition further;
-   * those that something else has moved since are left out, and the others returned.
-   */
-  updating(sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>, asKnown?: boolean): OneStatement
-  /** Writes the moving columns that differ. */
-  update(changes: ReadonlyArray<Change<Row>>): Sql<void>
+  /** Whether a row that is inserted may exist already: then it is left as it is. */
+  readonly mayExist: boolean
+  /** The statement that inserts rows, at least one. */
+  inserting(sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): Statement<object>
+  /** The statement that writes the mutable columns that differ, of locked rows; undefined where none do. */
+  updating(sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>): Statement<object> | undefined
+  /** Inserts rows now, of a table with `once`; returns the IDs of those that were not there already. */
+  insertNew(rows: ReadonlyArray<Row>): Sql<ReadonlySet<string>>
   /** Rows that a statement of one's own finds: it selects `columns`, which are those of `alias`. */
   read(
     alias: string,
@@ -169,7 +163,6 @@ const statements = <Row extends Ref>(
   const insertOf = shapesOf(all, texts.insert)
   const moving = typed(columns, "moving")
   const updateOf = shapesOf(moving, texts.update, KEY_COLUMNS)
-  const updateAsKnownOf = shapesOf(moving, texts.updateAsKnown, KEY_COLUMNS)
   const names = Object.keys(columns)
   const emptyRow = emptyOf(names)
   /** The rows of a result that has the columns in the order in which they are declared. */
@@ -210,25 +203,19 @@ const statements = <Row extends Ref>(
       ),
     )
   }
-  const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): Statement<{ id: string }> | undefined => {
-    if (rows.length === 0) return undefined
-    // What is null in all of them is so by itself.
-    return writing(
+  // A column that is null in all rows is left out: it is null by default.
+  const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Row>): Statement<{ id: string }> =>
+    writing(
       sql,
       insertOf((column) => rows.some((row) => cellOf(row, column) !== null)),
       rows,
     )
-  }
-  const updating = (sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>, asKnown = false): OneStatement => {
-    if (changes.length === 0) return undefined
-    // What is not locked is locked by its update, in the order in which everybody locks.
-    const ordered = asKnown ? [...changes].sort((a, b) => (a.after.id < b.after.id ? -1 : 1)) : changes
-    const rows = ordered.map(({ after }) => after)
+  const updating = (sql: SqlClient.SqlClient, changes: ReadonlyArray<Change<Row>>): Statement<object> | undefined => {
+    const rows = changes.map(({ after }) => after)
     // Of two changes of one row Postgres would write either.
     if (new Set(rows.map(({ account_id, livemode, id }) => `${account_id} ${livemode} ${id}`)).size < rows.length)
       throw new Error(`${name}: a row changes twice`)
-    const shapes = asKnown ? updateAsKnownOf : updateOf
-    const shape = shapes((column) =>
+    const shape = updateOf((column) =>
       changes.some(({ before, after }) => cellOf(before, column) !== cellOf(after, column)),
     )
     return shape.given.length === KEY_COLUMNS.length ? undefined : writing(sql, shape, rows)
@@ -238,17 +225,15 @@ const statements = <Row extends Ref>(
   return {
     name,
     columns,
-    refuses: once !== undefined,
+    mayExist: once !== undefined,
     inserting,
-    insert: (rows) =>
-      Effect.flatMap(SqlClient.SqlClient, (sql) =>
-        Effect.map(
-          inserting(sql, rows) ?? Effect.succeed([]),
-          (inserted) => new Set((once === undefined ? rows : inserted).map(({ id }) => id)),
-        ),
-      ),
     updating,
-    update: (changes) => carriedOut((sql) => updating(sql, changes)),
+    insertNew: (rows) =>
+      rows.length === 0
+        ? Effect.succeed(new Set())
+        : Effect.flatMap(SqlClient.SqlClient, (sql) =>
+            Effect.map(inserting(sql, rows), (inserted) => new Set(inserted.map(({ id }) => id))),
+          ),
     read: (alias, statement) =>
       Effect.flatMap(SqlClient.SqlClient, (sql) => rowsOf(statement(sql, sql.literal(selected(all, alias))))),
     find,

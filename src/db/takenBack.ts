@@ -6,25 +6,25 @@ import { isAway, sqlStateOf } from "./sqlState.ts"
 export const unknownError = (operation: string, cause: unknown) =>
   new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause, operation }) })
 
-/** What the end of a transaction fails with that was taken back. */
-const TAKEN_BACK = "take back"
+/** The operation that the error of a rolled back transaction names. */
+const ROLLED_BACK = "roll back"
 
-export const takenBack = (cause: unknown) => unknownError(TAKEN_BACK, cause)
+export const rolledBack = (cause: unknown) => unknownError(ROLLED_BACK, cause)
 
-/** Whether a transaction's end failed because it was taken back. */
-export const isTakenBack = ({ reason }: SqlError.SqlError): boolean =>
-  reason._tag === "UnknownError" && reason.operation === TAKEN_BACK
+/** Whether a transaction's end failed because it was rolled back. */
+export const isRolledBack = ({ reason }: SqlError.SqlError): boolean =>
+  reason._tag === "UnknownError" && reason.operation === ROLLED_BACK
 
 /**
  * Whether a transaction that failed so has certainly done nothing: it was given up before its end, or the database itself has said
  * why. Of one whose connection was lost nobody knows.
  */
-export const hasDoneNothing = (cause: Cause.Cause<unknown>): boolean => {
+export const isCertainlyRolledBack = (cause: Cause.Cause<unknown>): boolean => {
   // The sandbox's rail, which answers whatever happens, dies of its database.
   const errors = cause.reasons.flatMap((reason) =>
     Cause.isFailReason(reason) ? [reason.error] : Cause.isDieReason(reason) ? [reason.defect] : [],
   )
   const error = errors.find(SqlError.isSqlError)
   if (error === undefined) return true
-  return isTakenBack(error) || (sqlStateOf(error) !== undefined && !isAway(error))
+  return isRolledBack(error) || (sqlStateOf(error) !== undefined && !isAway(error))
 }

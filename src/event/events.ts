@@ -1,12 +1,9 @@
 /** Events: written in the transaction of the change, read by GET /events and the webhooks. */
-import { Effect } from "effect"
-import type { SqlClient } from "effect/sql"
 import * as Kind from "../db/Kind.ts"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
-import { carriedOut } from "../db/sending.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
-import { inOneStatement, type Write } from "../db/writes.ts"
+import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import type { Json } from "../json.ts"
 import { formatInstant } from "../time.ts"
@@ -71,54 +68,38 @@ const rowOf = (event: NewEvent<string>): EventRow => ({
   created_at: event.at,
 })
 
-const inserting = (sql: SqlClient.SqlClient, rows: ReadonlyArray<EventRow>, deliver: boolean): ReadonlyArray<Write> =>
-  rows.length === 0
-    ? []
-    : [
-        [
-          "events",
-          sql`
-            INSERT INTO event (${names(INSERTED)}) SELECT * FROM ${records(rows, INSERTED)} r
-            RETURNING account_id, livemode, id, type, object_id`,
-        ],
-        [
-          "deliveries",
-          sql`
-            INSERT INTO webhook_delivery (account_id, livemode, id, event_id, webhook_endpoint_id, object_id)
-            SELECT m.account_id, m.livemode, 'dlv' || substr(m.id, 4) || substr(w.id, 3), m.id, w.id, m.object_id
-            FROM events m CROSS JOIN LATERAL (
-              SELECT e.id FROM webhook_endpoint e
-              WHERE e.account_id = m.account_id AND e.livemode = m.livemode AND e.state = 'enabled' AND e.enabled_events && event_patterns(m.type)
-              -- An account has few endpoints, and all accounts together many: always looked up by account.
-              OFFSET 0
-            ) w
-            WHERE ${deliver} ORDER BY m.id, w.id`,
-        ],
-      ]
-
-/**
- * Appends events in the given order. With each goes a delivery to every endpoint that wants it; its ID follows from both, so that
- * there is one.
- */
-export const appendingEvents = (sql: SqlClient.SqlClient, appended: ReadonlyArray<NewEvent>): ReadonlyArray<Write> =>
-  inserting(sql, appended.map(rowOf), true)
-
-const append = (appended: ReadonlyArray<NewEvent<string>>, deliver: boolean) => {
+/** Appends events in the given order, with a delivery to every endpoint that wants them; returns their rows. */
+const append = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent<string>>, deliver: boolean) => {
   const rows = appended.map(rowOf)
-  return Effect.as(
-    carriedOut((sql) => inOneStatement(sql, inserting(sql, rows, deliver))),
-    rows,
-  )
+  if (rows.length === 0) return rows
+  const { sql } = unit
+  const events = sql`
+    INSERT INTO event (${names(INSERTED)}) SELECT * FROM ${records(rows, INSERTED)} r
+    RETURNING account_id, livemode, id, type, object_id`
+  // The ID of a delivery follows from the event's and the endpoint's, so there is one. An account has few endpoints and all accounts
+  // together many: OFFSET makes Postgres look them up by account.
+  const deliveries = sql`
+    INSERT INTO webhook_delivery (account_id, livemode, id, event_id, webhook_endpoint_id, object_id)
+    SELECT m.account_id, m.livemode, 'dlv' || substr(m.id, 4) || substr(w.id, 3), m.id, w.id, m.object_id
+    FROM events m CROSS JOIN LATERAL (
+      SELECT e.id FROM webhook_endpoint e
+      WHERE e.account_id = m.account_id AND e.livemode = m.livemode AND e.state = 'enabled' AND e.enabled_events && event_patterns(m.type)
+      OFFSET 0
+    ) w
+    ORDER BY m.id, w.id`
+  unit.add([["events", events], ...(deliver ? [["deliveries", deliveries] as const] : [])])
+  return rows
 }
 
-/** Appends events like {@link appendingEvents}; returns their rows. */
-export const appendEvents = (appended: ReadonlyArray<NewEvent>) => append(appended, true)
+/** Appends events in the given order, each with a delivery to every endpoint that wants it. */
+export const appendEvents = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent>): void =>
+  void append(unit, appended, true)
 
-/** Appends an event that no endpoint is sent, other than by whoever asked for it; returns its row. */
-export const appendUndelivered = (event: NewEvent) => Effect.map(append([event], false), ([row]) => row!)
+/** Appends an event that is sent only to the endpoints that its caller names; returns its row. */
+export const appendUndelivered = (unit: UnitOfWork, event: NewEvent): EventRow => append(unit, [event], false)[0]!
 
 /** Appends an event of any type for a merchant's own tests (decision I9), delivered like any other; returns its row. */
-export const appendTestEvent = (event: NewEvent<string>) => Effect.map(append([event], true), ([row]) => row!)
+export const appendTestEvent = (unit: UnitOfWork, event: NewEvent<string>): EventRow => append(unit, [event], true)[0]!
 
 /** What changed between two renderings of an object: the former values of the fields that differ now, however large. */
 export const previousAttributes = (before: Json, after: Json): Json => {

@@ -7,10 +7,9 @@
  */
 import { Cause, Context, Effect, Exit, Layer, Tracer } from "effect"
 import { MayWait } from "../db/held.ts"
-import { rememberingFirst } from "../db/known.ts"
 import { Places } from "../db/Places.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { hasDoneNothing } from "../db/takenBack.ts"
+import { isCertainlyRolledBack } from "../db/takenBack.ts"
 import { type Tenant, tenantName } from "../db/tenant.ts"
 import type { Problem } from "../problem.ts"
 import { Together } from "../Together.ts"
@@ -69,14 +68,14 @@ type Told<A> = Outcome<A> | Next
 
 /** What each comes to of whom a batch says nothing: it failed as a whole. */
 const failed = <A>(all: ReadonlyArray<unknown>, cause: Cause.Cause<Failure>): ReadonlyArray<Told<A>> =>
-  all.map(() => (all.length > 1 && hasDoneNothing(cause) ? "alone" : Exit.failCause(cause)))
+  all.map(() => (all.length > 1 && isCertainlyRolledBack(cause) ? "alone" : Exit.failCause(cause)))
 
 const byNo = <A>(all: ReadonlyArray<{ readonly no: number }>, told: ReadonlyArray<Told<A>>) =>
   new Map(all.map(({ no }, at) => [String(no), told[at]!]))
 
-/** Begins those that wait for nobody: by what is remembered of what they need, and where that was outdated by what is read. */
+/** Begins those that wait for no lock. */
 const beginAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
-  Effect.matchCause(Effect.provideService(rememberingFirst(beginIn(all)), MayWait, false), {
+  Effect.matchCause(Effect.provideService(beginIn(all), MayWait, false), {
     onSuccess: (outcomes) =>
       byNo<A>(
         all,

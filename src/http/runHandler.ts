@@ -1,6 +1,6 @@
 /** Runs an endpoint's handler as its tenant: in which transaction, what is stored for replays, what is counted. */
 import { Effect, Exit } from "effect"
-import { IN_ONE_GO } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
@@ -164,7 +164,7 @@ const finishAll = Effect.fnUntraced(function* <R, A, B, R2>(
     const exit = decided[at]!
     return Exit.isSuccess(exit) ? [{ run, done: exit.value }] : []
   })
-  const finished = yield* Effect.forEach(succeeded, ({ run, done }) => finish(run, done), IN_ONE_GO)
+  const finished = yield* Effect.forEach(succeeded, ({ run, done }) => finish(run, done), PIPELINED)
   const headers = yield* count(succeeded.map(({ run }) => run))
   let place = 0
   return decided.map(Exit.map((): Counted<B> => ({ ...finished[place]!, headers: headers[place++]! })))

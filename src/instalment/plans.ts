@@ -5,6 +5,7 @@ import { dueKobo, MIN_PAYMENT_KOBO } from "../../machines/instalment_schedule.ts
 import { joinClocks, standingTime } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { newId, newPlanCode } from "../ids.ts"
 import { formatKobo } from "../money.ts"
 import { settingOf } from "../paying/setting.ts"
@@ -112,7 +113,7 @@ export const createPlan = Effect.fn("instalment.create")(function* (
     metadata: {},
     created_at: now,
   }
-  yield* customers.insert([customer])
+  ;(yield* unitOfWork).insert(customers, [customer])
   const id = yield* freshCode(tenant)
   const ref = { ...tenantOf(tenant), id }
   const links = yield* InstalmentLinks

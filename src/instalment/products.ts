@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { KOBO_OF_NAIRA } from "../../machines/instalment_schedule.ts"
 import { LOCKS } from "../db/locks.ts"
 import { ofTenant, type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import { invalid, problem } from "../problem.ts"
 import { formatInstant } from "../time.ts"
@@ -83,7 +84,7 @@ export const createProduct = Effect.fn("instalment.createProduct")(function* (te
       "savings_product_limit_reached",
       `There are ${MAX_PRODUCTS} products: change one that is not offered any more.`,
     )
-  yield* products.insert([row])
+  ;(yield* unitOfWork).insert(products, [row])
   return row
 })
 
@@ -99,7 +100,7 @@ export const updateProduct = Effect.fn("instalment.updateProduct")(function* (
   yield* checkFrequencies(row)
   if (row.slots_total !== null && row.slots_total < row.slots_used)
     return yield* problem("slots_in_use", `slots must be at least ${row.slots_used}: so many plans have one.`, "slots")
-  yield* products.update([{ before, after: row }])
+  ;(yield* unitOfWork).update(products, [{ before, after: row }])
   return row
 })
 

@@ -3,10 +3,9 @@ import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
-import { carriedOut } from "../db/sending.ts"
 import { livesHere, ofTenant, type Tenant } from "../db/tenant.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
-import { inOneStatement, type Write } from "../db/writes.ts"
+import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import { CURRENCY } from "../money.ts"
 import type { ExportedLine } from "./export.ts"
@@ -89,9 +88,10 @@ const assertBalanced = (entries: ReadonlyArray<NewEntry>): void => {
  * happened in a month that is closed stands in the first open day's books, as a correction of the newest closed entry about
  * the same bill, charge or plan.
  */
-export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<NewEntry>): ReadonlyArray<Write> => {
-  if (entries.length === 0) return []
+export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>): void => {
+  if (entries.length === 0) return
   assertBalanced(entries)
+  const { sql } = unit
   const withIds = entries.map((entry) => ({ ...entry, id: newId("ledger_entry"), occurred_on: formatDay(entry.day) }))
   const entryRows = withIds.map((entry) => ({
     account_id: entry.account_id,
@@ -143,16 +143,12 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
         .join(", "),
     )}, greatest(l.occurred_on, b.open_from)
     FROM ${records(lineRows, DATED_LINE)} l CROSS JOIN books b`
-  return [
+  unit.add([
     ["books", sql`SELECT ledger_open_from() AS open_from`],
     ["entries", posting],
     ["lines", postingLines],
-  ]
+  ])
 }
-
-/** Posts entries. */
-export const postEntries = (entries: ReadonlyArray<NewEntry>) =>
-  carriedOut((sql) => inOneStatement(sql, postingEntries(sql, entries)))
 
 /** The entry that was posted under a key, for one that reverses it. */
 export const reverseOf = Effect.fnUntraced(function* (tenant: Tenant, idempotencyKey: string) {

@@ -1,8 +1,7 @@
 /** Movements of monthly recurring revenue, as they are kept; src/subscription/mrr.ts says what moves. */
-import type { SqlClient } from "effect/sql"
 import { names, records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
-import type { Write } from "../db/writes.ts"
+import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { formatDay } from "./schedule.ts"
 
 const MRR_KINDS = ["new", "expansion", "contraction", "churn", "reactivation"] as const
@@ -34,11 +33,9 @@ const MOVEMENT = {
 } as const
 
 /** Writes movements. */
-export const writingMovements = (
-  sql: SqlClient.SqlClient,
-  movements: ReadonlyArray<MrrMovement>,
-): ReadonlyArray<Write> => {
-  if (movements.length === 0) return []
+export const writeMovements = (unit: UnitOfWork, movements: ReadonlyArray<MrrMovement>): void => {
+  if (movements.length === 0) return
+  const { sql } = unit
   const rows = movements.map((movement) => ({ ...movement, moved_on: formatDay(movement.day) }))
-  return [["movements", sql`INSERT INTO mrr_movement (${names(MOVEMENT)}) SELECT * FROM ${records(rows, MOVEMENT)} m`]]
+  unit.add([["movements", sql`INSERT INTO mrr_movement (${names(MOVEMENT)}) SELECT * FROM ${records(rows, MOVEMENT)} m`]])
 }

@@ -6,6 +6,7 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { DAY_MS, dayOf, HOUR_MS } from "../time.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { formatDay } from "./schedule.ts"
@@ -87,7 +88,10 @@ const postDays = Effect.fnUntraced(function* (ref: Ref) {
   const book = yield* lockBook(ref)
   if (book === undefined || book.posted_day >= book.closed_day) return false
   const { parts, through } = yield* readParts(book)
-  yield* postEntries(parts.flatMap((part) => entryOf(book, part)))
+  postEntries(
+    yield* unitOfWork,
+    parts.flatMap((part) => entryOf(book, part)),
+  )
   yield* sql`UPDATE revenue_book SET posted_on = ${formatDay(through)}::date WHERE ${isRef(sql, ref)}`
   return through < book.closed_day
 })

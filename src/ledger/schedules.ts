@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
-import type { Write } from "../db/writes.ts"
+import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { formatDay, type NewSchedule, type Schedule } from "./schedule.ts"
 
 /** What becomes of a schedule. */
@@ -38,12 +38,10 @@ const GIVEN = { ...BEGUN, posted_on: "date" } as const
 const CHANGED = { ...KEY, until_on: "date", adjusted_kobo: "bigint", moved_kobo: "bigint", state: "text" } as const
 
 /** Begins the schedules that are new. */
-export const beginningSchedules = (
-  sql: SqlClient.SqlClient,
-  changes: ReadonlyArray<ScheduleChange>,
-): ReadonlyArray<Write> => {
+export const beginSchedules = (unit: UnitOfWork, changes: ReadonlyArray<ScheduleChange>): void => {
   const schedules = changes.flatMap((one) => (one.type === "begin" ? [one.schedule] : []))
-  if (schedules.length === 0) return []
+  if (schedules.length === 0) return
+  const { sql } = unit
   const rows = schedules.map((schedule) => ({
     ...schedule,
     start_on: formatDay(schedule.start_day),
@@ -62,23 +60,21 @@ export const beginningSchedules = (
         FROM ${records(rows, GIVEN)} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
       ) s WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
     ) s`
-  return [["schedules_begun", beginning]]
+  unit.add([["schedules_begun", beginning]])
 }
 
 /** Writes how schedules change that are there. */
-export const changingSchedules = (
-  sql: SqlClient.SqlClient,
-  changes: ReadonlyArray<ScheduleChange>,
-): ReadonlyArray<Write> => {
+export const changeSchedules = (unit: UnitOfWork, changes: ReadonlyArray<ScheduleChange>): void => {
   const schedules = changes.flatMap((one) => (one.type === "change" ? [one.schedule] : []))
-  if (schedules.length === 0) return []
+  if (schedules.length === 0) return
+  const { sql } = unit
   const rows = schedules.map((schedule) => ({ ...schedule, until_on: formatDay(schedule.until_day) }))
   const changing = sql`
     UPDATE revenue_schedule SET until_on = c.until_on, adjusted_kobo = c.adjusted_kobo, moved_kobo = c.moved_kobo, state = c.state
     FROM ${records(rows, CHANGED)} c
     WHERE (revenue_schedule.account_id, revenue_schedule.livemode, revenue_schedule.subscription_id, revenue_schedule.bill_no, revenue_schedule.part)
       = (c.account_id, c.livemode, c.subscription_id, c.bill_no, c.part)`
-  return [["schedules_changed", changing]]
+  unit.add([["schedules_changed", changing]])
 }
 
 /** The newest schedule of a subscription, and the day from which on it can be changed: it stays so until the transaction ends. */

@@ -9,6 +9,7 @@ import { LOCKS } from "../db/locks.ts"
 import { records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import type { RailName } from "../rail/Rail.ts"
 import { DAY_MS, dayOf, formatDayOf, HOUR_MS } from "../time.ts"
 import type { LedgerAccount } from "./chart.ts"
@@ -230,7 +231,7 @@ export class Settling {
         entries.push(...this.#match(row, taken, booked))
       }
     }
-    yield* postEntries(entries)
+    postEntries(yield* unitOfWork, entries)
     this.booked += entries.length
   })
 

@@ -9,7 +9,7 @@ import { askForBuyer } from "../collecting/asking.ts"
 import { commitAttempts } from "../collecting/attempts.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { sent } from "../db/sending.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { VERIFICATION_KOBO } from "../money.ts"
@@ -83,7 +83,7 @@ export const countTries = Effect.fnUntraced(function* (pages: ReadonlyArray<Ref>
 export const withEmail = Effect.fnUntraced(function* (customer: CustomerRow, email: string | null) {
   if (email === null || customer.email !== null) return customer
   const told = { ...customer, email }
-  yield* sent(customers.updating(yield* SqlClient.SqlClient, [{ before: customer, after: told }]))
+  ;(yield* unitOfWork).update(customers, [{ before: customer, after: told }])
   return told
 })
 

@@ -1,5 +1,6 @@
 /** What a payment method that is saved by a link means to its customer (decision F8). */
 import { Effect } from "effect"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { apply } from "../subscription/apply.ts"
 import { tryMethods } from "../subscription/methodUsers.ts"
@@ -27,6 +28,6 @@ export const goOnWith = Effect.fnUntraced(function* ({ own, customer, methodId, 
   }
   const becomesDefault = becomesDefaultBySaving(own, customer) && customer.default_payment_method_id !== methodId
   if (!becomesDefault) return []
-  yield* customers.update([{ before: customer, after: { ...customer, default_payment_method_id: methodId } }])
+  ;(yield* unitOfWork).update(customers, [{ before: customer, after: { ...customer, default_payment_method_id: methodId } }])
   return yield* tryMethods([{ customer, methodId, now }])
 })

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Kind from "../db/Kind.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { sent } from "../db/sending.ts"
+import { type UnitOfWork, unitOfWork } from "../db/UnitOfWork.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import { isRef, ofTenant, type Ref, refOf, type Tenant } from "../db/tenant.ts"
 import { commonOf } from "../http/response.ts"
@@ -140,8 +140,9 @@ export const newTestMethod = (
 
 /** Attaches methods to customers; those that are attached stay as they are. */
 export const attachMethods = (
+  unit: UnitOfWork,
   of: ReadonlyArray<{ readonly customer: Ref; readonly method: AttachedMethod; readonly at: number }>,
-) => {
+): void => {
   const rows = of.map(({ customer: { account_id, livemode, id }, method, at }) => ({
     account_id,
     livemode,
@@ -152,7 +153,7 @@ export const attachMethods = (
   const once = new Map(rows.map((row) => [methodKey(row.customer_id, row.id), row]))
   // In the order of their keys, so that no two who attach the same wait for each other.
   const ordered = [...once].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row)
-  return Effect.flatMap(SqlClient.SqlClient, (sql) => sent(paymentMethods.inserting(sql, ordered)))
+  unit.insert(paymentMethods, ordered)
 }
 
 /** The method that a body names: attached to the customer already, or one that naming attaches. */
@@ -176,6 +177,6 @@ export const nameMethod = Effect.fnUntraced(function* (
   simulated = !customer.livemode,
 ) {
   const { method, isNew } = yield* findNamed(customer, id, param, simulated)
-  if (isNew) yield* attachMethods([{ customer, method, at }])
+  if (isNew) attachMethods(yield* unitOfWork, [{ customer, method, at }])
   return method
 })

@@ -1,7 +1,7 @@
 /** Plans: the verbs of the API (decisions C1 to C3). */
 import { Effect } from "effect"
-import type { Tenant } from "../db/tenant.ts"
-import { sentWrite } from "../db/writes.ts"
+import { type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
@@ -68,12 +68,9 @@ export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, in
     created_at: now,
     updated_at: now,
   }
-  yield* sentWrite((sql) => plans.inserting(sql, [row]))
+  ;(yield* unitOfWork).insert(plans, [row])
   return row
 })
-
-/** When a plan changes: each time later than the time before, so that it tells one change from the next (src/plan/RememberedPlans.ts). */
-const changedAt = ({ updated_at }: PlanRow): number => Math.max(Date.now(), updated_at + 1)
 
 /**
  * Changes a plan; its subscriptions follow where its reminders change (decision C3). It is locked whole (FOR UPDATE) before: so it waits for
@@ -96,9 +93,9 @@ export const updatePlan = Effect.fn("plan.update")(function* (tenant: Tenant, id
     retry_logic: yield* mergeRetryLogic(before.retry_logic, patch.retry_logic),
     reminders: merge(before.reminders, patch.reminders, PLAN_DEFAULTS.reminders),
     metadata: yield* mergeMetadata(before.metadata, patch.metadata),
-    updated_at: changedAt(before),
+    updated_at: Date.now(),
   }
-  yield* plans.update([{ before, after: row }])
+  ;(yield* unitOfWork).update(plans, [{ before, after: row }])
   if (canonical(row.reminders) !== canonical(before.reminders)) yield* (yield* RemindersFollow).reschedule(tenant, id)
   return row
 })
@@ -111,7 +108,17 @@ export const setPlanStatus = Effect.fn("plan.setStatus")(function* (
 ) {
   const before = yield* plans.lockOne(tenant, id)
   if (before.status === status) return before
-  const row: PlanRow = { ...before, status, updated_at: changedAt(before) }
-  yield* plans.update([{ before, after: row }])
+  const row: PlanRow = { ...before, status, updated_at: Date.now() }
+  ;(yield* unitOfWork).update(plans, [{ before, after: row }])
   return row
+})
+
+/**
+ * The tenant's plans with these IDs, by ID, for subscriptions that are about to be created. A request that changes the rules of a plan waits
+ * until they exist, so they follow the change.
+ */
+export const plansToBegin = Effect.fnUntraced(function* (tenant: Tenant, ids: ReadonlyArray<string>) {
+  const wanted = [...new Set(ids)].map((id): Ref => ({ ...tenantOf(tenant), id }))
+  const found = yield* plans.lock(wanted, "KEY SHARE")
+  return new Map(found.map((row): [string, PlanRow] => [row.id, row]))
 })

@@ -7,6 +7,7 @@ import { VERTICALS, type Vertical } from "../account/verticals.ts"
 import * as Kind from "../db/Kind.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { commonOf } from "../http/response.ts"
 import { newId } from "../ids.ts"
 import { noSuch, problem } from "../problem.ts"
@@ -80,7 +81,7 @@ export const changeVertical = Effect.fn("provider.changeVertical")(function* (
 ) {
   const account = (yield* lockAccount(tenant.account_id)) ?? (yield* noSuch("provider", tenant.account_id))
   if (account.vertical === input.vertical) return renderProvider(account, tenant.livemode)
-  yield* providerChanges.insert([
+  ;(yield* unitOfWork).insert(providerChanges, [
     {
       ...historyOf(tenant),
       id: newId("provider_change"),

@@ -9,6 +9,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import { type Ref, staysHere } from "../db/tenant.ts"
+import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { type Lease, take } from "../process/lease.ts"
 import { Runner } from "../process/Runner.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
@@ -39,19 +40,20 @@ export const callLease: Lease = { name: "rail_call" }
 const NEW_CALL = { ...REF_COLUMNS, rail: "text", kind: "text", rank: "smallint" } as const
 
 /**
- * Queues calls, in the running transaction. Of one about something that has a call under way, that one is noted to be
- * followed by a question. `urgent`: somebody waits for the outcome.
+ * Queues calls. A call that is under way about the same object is noted to be followed by a question. `urgent`: a request waits for the
+ * outcome.
  */
-export const queueCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Call>, urgent: boolean) {
+export const queueCalls = (unit: UnitOfWork, calls: ReadonlyArray<Call>, urgent: boolean): void => {
   if (calls.length === 0) return
-  const sql = yield* SqlClient.SqlClient
+  const { sql } = unit
   const rows = calls.map((call) => ({ ...call, rank: urgent ? 0 : 1 }))
-  yield* sql`
+  const queueing = sql`
     INSERT INTO rail_call (${names(NEW_CALL)}) SELECT * FROM ${records(rows, NEW_CALL)} r ORDER BY id
     ON CONFLICT (account_id, livemode, id) DO UPDATE SET
       again = rail_call.again OR rail_call.runner IS NOT NULL, rank = least(rail_call.rank, excluded.rank),
       queued_at = least(rail_call.queued_at, excluded.queued_at)`
-})
+  unit.add([["rail_calls", queueing]])
+}
 
 /** An account, and how many calls this process has under way for it. */
 export interface Busy {

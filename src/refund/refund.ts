@@ -5,6 +5,7 @@ import type { ChargeRow } from "../charge/charge.ts"
 import * as Kind from "../db/Kind.ts"
 import { actorTable, columnsOf, type RowOf } from "../db/table.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
+import { type UnitOfWork, unitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import { isOutside, RAILS } from "../rail/Rail.ts"
 import { type CallKind, queueCalls } from "../rail_call/queue.ts"
@@ -66,9 +67,14 @@ export const newRefund = (charge: ChargeRow, takenKobo: number, now: number): Re
   }),
 })
 
-/** Queues calls about refunds, in the running transaction. */
-export const queueRefundCalls = (of: ReadonlyArray<Ref & Pick<RefundRow, "rail">>, kind: CallKind) =>
+/** Queues calls about refunds. */
+export const queueRefundCalls = (
+  unit: UnitOfWork,
+  of: ReadonlyArray<Ref & Pick<RefundRow, "rail">>,
+  kind: CallKind,
+): void =>
   queueCalls(
+    unit,
     of.flatMap((refund) => (isOutside(refund.rail) ? [{ ...refOf(refund), rail: refund.rail, kind }] : [])),
     false,
   )
@@ -76,5 +82,5 @@ export const queueRefundCalls = (of: ReadonlyArray<Ref & Pick<RefundRow, "rail">
 /** Begins refunds, in the running transaction. */
 export const requestRefunds = Effect.fnUntraced(function* (of: ReadonlyArray<RefundRow>) {
   yield* commit(of.map((refund) => born(refundLifecycle, undefined, refund)))
-  yield* queueRefundCalls(of, "refund")
+  queueRefundCalls(yield* unitOfWork, of, "refund")
 })

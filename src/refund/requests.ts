@@ -9,6 +9,7 @@ import type { RefundEvent, refundMachine } from "../../machines/refund.ts"
 import { RailCredentials, railAccountKey } from "../credential/RailCredentials.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { entriesOf, type NewEntry } from "../ledger/ledger.ts"
 import type { Heard } from "../rail/Rail.ts"
 import { Rails } from "../rail/Rails.ts"
@@ -110,8 +111,8 @@ const carryOut = Effect.fnUntraced(function* (transitions: ReadonlyArray<RefundT
   yield* commit(transitions.map(outcomeOf))
   const asking = (effect: "request" | "ask") =>
     transitions.filter(({ decision }) => hasEffect(decision, effect)).map(({ row }) => row)
-  yield* queueRefundCalls(asking("request"), "refund")
-  yield* queueRefundCalls(asking("ask"), "ask_refund")
+  queueRefundCalls(yield* unitOfWork, asking("request"), "refund")
+  queueRefundCalls(yield* unitOfWork, asking("ask"), "ask_refund")
 })
 
 const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {

@@ -5,10 +5,9 @@
  */
 import type { Redacted } from "effect"
 import { Context, Effect, Layer, Redacted as Secret } from "effect"
-import type { SqlClient } from "effect/sql"
 import { PgBoss } from "pg-boss"
 import { columnParameter } from "../db/records.ts"
-import type { OneStatement } from "../db/sending.ts"
+import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { MINUTE_MS, SECOND_MS } from "../time.ts"
 
 export const TIMERS_DUE = "timers.due"
@@ -24,12 +23,12 @@ const nearSeconds = (instants: ReadonlyArray<number>, now: number): ReadonlyArra
   return [...new Set(near.map((at) => (at <= now ? Math.floor(now / SECOND_MS) : Math.ceil(at / SECOND_MS))))]
 }
 
-/** Has the sweep woken at these instants (ms since the epoch, wall clock), once the running transaction is committed. */
-export const waking = (sql: SqlClient.SqlClient, instants: ReadonlyArray<number>): OneStatement => {
+/** Wakes the sweep at these instants (ms since the epoch, wall clock), once the running transaction is committed. */
+export const wakeAt = (unit: UnitOfWork, instants: ReadonlyArray<number>): void => {
   const seconds = nearSeconds(instants, Date.now())
-  if (seconds.length === 0) return undefined
+  if (seconds.length === 0) return
   const starts = seconds.map((second) => ({ at: second * SECOND_MS }))
-  return sql`SELECT add_wakeups(${TIMERS_DUE}, ${columnParameter(starts, "at", "timestamptz")})`
+  unit.call(unit.sql`add_wakeups(${TIMERS_DUE}, ${columnParameter(starts, "at", "timestamptz")})`)
 }
 
 export class Wakeups extends Context.Service<

@@ -1,22 +1,15 @@
-/**
- * Writes what transitions leave behind, of any actors: in the running transaction, by one statement mostly, or by a statement that is a
- * transaction by itself.
- */
+/** Writes what transitions leave behind, of any actors, into the unit of work of the running transaction. */
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
-import { type Check, checking, refusingOutdated, rowsOfChecks } from "../db/known.ts"
-import { sentWhole } from "../db/PipeliningConnection.ts"
 import { names, records } from "../db/records.ts"
-import { inOneGo, type OneStatement, sent } from "../db/sending.ts"
-import { byItself } from "../db/transactions.ts"
-import { inOneStatement, type Write } from "../db/writes.ts"
-import { appendingEvents } from "../event/events.ts"
-import { postingEntries } from "../ledger/ledger.ts"
-import { writingMovements } from "../ledger/mrr.ts"
-import { beginningSchedules, changingSchedules } from "../ledger/schedules.ts"
+import { pipelined } from "../db/pipelining.ts"
+import { type UnitOfWork, unitOfWork } from "../db/UnitOfWork.ts"
+import { appendEvents } from "../event/events.ts"
+import { postEntries } from "../ledger/ledger.ts"
+import { writeMovements } from "../ledger/mrr.ts"
+import { beginSchedules, changeSchedules } from "../ledger/schedules.ts"
 import type { JournalRow, Outcome } from "./outcome.ts"
-import { clearingTimers, settingTimers } from "./timers.ts"
-import { waking } from "./Wakeups.ts"
+import { clearTimers, setTimers } from "./timers.ts"
+import { wakeAt } from "./Wakeups.ts"
 
 const JOURNAL = {
   account_id: "text",
@@ -32,140 +25,93 @@ const JOURNAL = {
   machine_version: "integer",
 } as const
 
-const writingJournal = (sql: SqlClient.SqlClient, rows: ReadonlyArray<JournalRow>): ReadonlyArray<Write> =>
-  rows.length === 0
-    ? []
-    : [["journal", sql`INSERT INTO lifecycle_journal (${names(JOURNAL)}) SELECT * FROM ${records(rows, JOURNAL)} r`]]
-
-/** The outcomes with those of the actors they bring about, parents first. */
-const withBorn = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Outcome> => {
-  const born = outcomes.flatMap((outcome) => outcome.born)
-  return born.length === 0 ? outcomes : [...outcomes, ...withBorn(born)]
+const writeJournal = (unit: UnitOfWork, rows: ReadonlyArray<JournalRow>): void => {
+  if (rows.length === 0) return
+  const { sql } = unit
+  unit.add([["journal", sql`INSERT INTO lifecycle_journal (${names(JOURNAL)}) SELECT * FROM ${records(rows, JOURNAL)} r`]])
 }
 
-/** Outcomes of one table. */
-interface Rows {
-  readonly table: Outcome["table"]
-  readonly changed: ReadonlyArray<{ readonly before: Outcome["row"]; readonly after: Outcome["row"] }>
-  readonly created: ReadonlyArray<Outcome["row"]>
+/** The outcomes with those of the actors that they create, parents first. */
+const withCreated = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Outcome> => {
+  const created = outcomes.flatMap((outcome) => outcome.born)
+  return created.length === 0 ? outcomes : [...outcomes, ...withCreated(created)]
 }
 
-const rowsOf = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Rows> =>
-  [...Map.groupBy(outcomes, ({ table }) => table)].map(([table, of]) => ({
-    table,
-    changed: of.flatMap(({ before, row }) => (before === undefined || before === row ? [] : [{ before, after: row }])),
-    created: of.filter(({ before }) => before === undefined).map(({ row }) => row),
-  }))
+/** Inserts the rows of tables where a row may exist already; returns the IDs of those that did. */
+const insertNew = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
+  const existing = new Set<string>()
+  yield* pipelined(
+    [...Map.groupBy(outcomes, ({ table }) => table)].map(([table, of]) =>
+      Effect.map(table.insertNew(of.map(({ row }) => row)), (inserted) => {
+        for (const { row } of of) if (!inserted.has(row.id)) existing.add(row.id)
+      }),
+    ),
+  )
+  return existing
+})
 
-/** All that goes with the rows: timers, ledger entries, events and so on, each in tables of its own. */
-const writingParts = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Write> => {
+const NONE: ReadonlySet<string> = new Set()
+
+/** Sets and clears timers. On the wall clock a timer has a job that wakes the sweep. */
+const writeTimers = (unit: UnitOfWork, outcomes: ReadonlyArray<Outcome>): void => {
   const set = outcomes.flatMap(({ timers }) => timers.set)
   const isSet = new Set(set.map(({ actor_id, name }) => `${actor_id} ${name}`))
   // A new actor has none.
   const clear = outcomes.flatMap(({ before, timers }) => (before === undefined ? [] : timers.clear))
-  const schedules = outcomes.flatMap((outcome) => outcome.schedules)
-  const journal = outcomes.flatMap((outcome) => (outcome.journal === undefined ? [] : [outcome.journal]))
-  const entries = outcomes.flatMap((outcome) => outcome.entries)
-  const movements = outcomes.flatMap((outcome) => outcome.movements)
-  const events = outcomes.flatMap((outcome) => outcome.events)
-  const unset = clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`))
-  return [
-    ...writingJournal(sql, journal),
-    ...clearingTimers(sql, unset),
-    ...settingTimers(sql, set),
-    ...postingEntries(sql, entries),
-    ...changingSchedules(sql, schedules),
-    ...beginningSchedules(sql, schedules),
-    ...writingMovements(sql, movements),
-    ...appendingEvents(sql, events),
-  ]
+  clearTimers(
+    unit,
+    clear.filter(({ actor_id, name }) => !isSet.has(`${actor_id} ${name}`)),
+  )
+  setTimers(unit, set)
+  wakeAt(
+    unit,
+    set.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : [])),
+  )
 }
 
-/** On the wall clock, timers have jobs that wake them. */
-const wakingTimers = (sql: SqlClient.SqlClient, outcomes: ReadonlyArray<Outcome>): OneStatement =>
-  waking(
-    sql,
-    outcomes.flatMap(({ timers }) =>
-      timers.set.flatMap(({ test_clock_id, due_at }) => (test_clock_id === null ? [due_at] : [])),
-    ),
-  )
-
-const named = (name: string, statement: OneStatement): ReadonlyArray<Write> =>
-  statement === undefined ? [] : [[name, statement]]
-
-const changing = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Rows>): ReadonlyArray<Write> =>
-  rows.flatMap(({ table, changed }) => named(`${table.name}_changed`, table.updating(sql, changed)))
-
-const creating = (sql: SqlClient.SqlClient, rows: ReadonlyArray<Rows>): ReadonlyArray<Write> =>
-  rows.flatMap(({ table, created }) => named(`${table.name}_created`, table.inserting(sql, created)))
-
-const NONE: ReadonlySet<string> = new Set()
-
-/** Inserts rows of which some may be there already; returns the IDs of those. */
-const insertNew = Effect.fnUntraced(function* (rows: ReadonlyArray<Rows>) {
-  const refused = new Set<string>()
-  yield* inOneGo(
-    rows.map(({ table, created }) =>
-      Effect.map(table.insert(created), (inserted) => {
-        for (const { id } of created) if (!inserted.has(id)) refused.add(id)
-      }),
-    ),
-  )
-  return refused
-})
-
 /**
- * Whether rows change in a statement before the others, since in one statement neither sees the other: what is over makes room for what
- * is new in its table, for the next attempt at a bill, say.
+ * Writes outcomes: rows, journal, timers, ledger entries, schedules and movements of revenue, events. The rows must be locked. Returns what
+ * is written, the created actors included; a created actor that exists already is left out with all that belongs to it.
  */
-const changesFirst = (rows: ReadonlyArray<Rows>): boolean =>
-  rows.some(({ changed, created }) => changed.length > 0 && created.length > 0)
-
-/**
- * Writes transitions of actors whose rows are not locked, one at least, by one statement that is a transaction by itself: unless all of them,
- * and what is checked, are as they were known, nothing is written, and it fails (`isOutdated`). A row that somebody else holds is
- * waited for, `waitsMs` at most. Locks in the order in which everybody does: what is checked, then the tables in the order of their outcomes,
- * each by ID; nothing else is done before all of that has been found unchanged.
- */
-export const commitAsKnown = (outcomes: ReadonlyArray<Outcome>, checks: ReadonlyArray<Check>, waitsMs: number) =>
-  byItself((sql) => {
-    const changes = rowsOf(outcomes).flatMap(({ table, changed }) =>
-      named(`${table.name}_changed`, table.updating(sql, changed, true)),
+export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outcome>) {
+  const unit = yield* unitOfWork
+  const all = withCreated(outcomes)
+  for (const [table, of] of Map.groupBy(all, (outcome) => outcome.table))
+    unit.update(
+      table,
+      of.flatMap(({ before, row }) => (before === undefined ? [] : [{ before, after: row }])),
     )
-    const checked = checking(sql, checks)
-    const rows = rowsOfChecks(checks) + outcomes.length
-    const last = refusingOutdated(sql, [...checked, ...changes], rows, wakingTimers(sql, outcomes))
-    const limit = sql`set_config('lock_timeout', ${String(waitsMs)}, true)`
-    return inOneStatement(sql, [...checked, ...changes, ...writingParts(sql, outcomes)], last, limit)!
-  })
-
-/**
- * Writes outcomes: rows, journal, timers with the jobs that wake them, ledger entries, schedules and movements of revenue, events. The
- * rows must be locked. All of it is sent and not waited for, in one statement mostly, which may be kept until the end (`sentWhole`), unless a row may be there already. What was decided by
- * what is remembered is checked before. Returns what was written, the actors that were brought about among it; a new actor that was there
- * already is left out with all that goes with it.
- */
-export const commit = Effect.fnUntraced(function* (
-  outcomes: ReadonlyArray<Outcome>,
-  checks: ReadonlyArray<Check> = [],
-) {
-  const sql = yield* SqlClient.SqlClient
-  const all = withBorn(outcomes)
-  const rows = rowsOf(all)
-  const changes = changing(sql, rows)
-  const checked = checking(sql, checks)
-  const checkedFirst = (last: OneStatement): OneStatement =>
-    checks.length === 0 ? last : refusingOutdated(sql, checked, rowsOfChecks(checks), last)
-  const refuses = rows.some(({ table, created }) => table.refuses && created.length > 0)
-  if (!refuses && !changesFirst(rows)) {
-    const parts = [...checked, ...changes, ...creating(sql, rows), ...writingParts(sql, all)]
-    yield* sentWhole((first) => inOneStatement(sql, parts, checkedFirst(wakingTimers(sql, all)), first))
-    return all
-  }
-  yield* sent(inOneStatement(sql, [...checked, ...changes], checkedFirst(undefined)))
-  const refused = refuses ? yield* insertNew(rows) : NONE
-  const written = refused.size === 0 ? all : all.filter(({ row }) => !refused.has(row.id))
-  const creations = refuses ? [] : creating(sql, rows)
-  yield* sent(inOneStatement(sql, [...creations, ...writingParts(sql, written)], wakingTimers(sql, written)))
+  const created = Map.groupBy(
+    all.filter(({ before }) => before === undefined),
+    ({ table }) => table.mayExist,
+  )
+  for (const [table, of] of Map.groupBy(created.get(false) ?? [], (outcome) => outcome.table))
+    unit.insert(
+      table,
+      of.map(({ row }) => row),
+    )
+  const uncertain = created.get(true)
+  const existing = uncertain === undefined ? NONE : yield* insertNew(uncertain)
+  const written = existing.size === 0 ? all : all.filter(({ row }) => !existing.has(row.id))
+  writeJournal(
+    unit,
+    written.flatMap(({ journal }) => (journal === undefined ? [] : [journal])),
+  )
+  writeTimers(unit, written)
+  postEntries(
+    unit,
+    written.flatMap(({ entries }) => entries),
+  )
+  const schedules = written.flatMap((outcome) => outcome.schedules)
+  changeSchedules(unit, schedules)
+  beginSchedules(unit, schedules)
+  writeMovements(
+    unit,
+    written.flatMap(({ movements }) => movements),
+  )
+  appendEvents(
+    unit,
+    written.flatMap(({ events }) => events),
+  )
   return written
 })

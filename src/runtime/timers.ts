@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
-import type { Write } from "../db/writes.ts"
+import type { UnitOfWork } from "../db/UnitOfWork.ts"
 
 export interface TimerRow extends Tenant {
   readonly actor_id: string
@@ -35,32 +35,26 @@ const TIMER = {
   customer_id: "text",
 } as const
 
-/** Sets timers; one that an actor already has under the name is replaced. */
-export const settingTimers = (sql: SqlClient.SqlClient, timers: ReadonlyArray<TimerRow>): ReadonlyArray<Write> =>
-  timers.length === 0
-    ? []
-    : [
-        [
-          "timers_set",
-          sql`
-            INSERT INTO timer (${names(TIMER)}) SELECT * FROM ${records(timers, TIMER)} r
-            ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
-              SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`,
-        ],
-      ]
+/** Sets timers; a timer that the actor has under the same name is replaced. */
+export const setTimers = (unit: UnitOfWork, timers: ReadonlyArray<TimerRow>): void => {
+  if (timers.length === 0) return
+  const { sql } = unit
+  const setting = sql`
+    INSERT INTO timer (${names(TIMER)}) SELECT * FROM ${records(timers, TIMER)} r
+    ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
+      SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`
+  unit.add([["timers_set", setting]])
+}
 
-/** Removes timers; ones that are not there are no matter. */
-export const clearingTimers = (sql: SqlClient.SqlClient, timers: ReadonlyArray<TimerKey>): ReadonlyArray<Write> =>
-  timers.length === 0
-    ? []
-    : [
-        [
-          "timers_cleared",
-          sql`
-            DELETE FROM timer t USING ${records(timers, KEY)} r
-            WHERE (t.account_id, t.livemode, t.actor_id, t.name) = (r.account_id, r.livemode, r.actor_id, r.name)`,
-        ],
-      ]
+/** Removes timers where they exist. */
+export const clearTimers = (unit: UnitOfWork, timers: ReadonlyArray<TimerKey>): void => {
+  if (timers.length === 0) return
+  const { sql } = unit
+  const clearing = sql`
+    DELETE FROM timer t USING ${records(timers, KEY)} r
+    WHERE (t.account_id, t.livemode, t.actor_id, t.name) = (r.account_id, r.livemode, r.actor_id, r.name)`
+  unit.add([["timers_cleared", clearing]])
+}
 
 /**
  * Takes the first timer of each of these actors that is due by `until`: what fires next. A timer is gone once it fires,

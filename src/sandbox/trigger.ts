@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { knownClocks } from "../clock/clock.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { leastBytes, MAX_DATA_BYTES } from "../event/data.ts"
 import { appendTestEvent } from "../event/events.ts"
 import type { Json } from "../json.ts"
@@ -44,5 +45,5 @@ export const triggerEvent = Effect.fn("sandbox.trigger")(function* (
       "overrides",
       `overrides must leave the event's data at most ${MAX_DATA_BYTES} bytes as JSON in UTF-8; merged into the object they make it ${bytes} bytes.`,
     )
-  return yield* appendTestEvent({ ...tenantOf(tenant), type, object, previous: {}, at, test_clock_id: testClockId })
+  return appendTestEvent(yield* unitOfWork, { ...tenantOf(tenant), type, object, previous: {}, at, test_clock_id: testClockId })
 })

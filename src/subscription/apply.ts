@@ -7,8 +7,9 @@ import { standingTime, standingTimes } from "../clock/clocks.ts"
 import { attachNew, type Paying } from "../collecting/buyers.ts"
 import { customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"
-import { IN_ONE_GO } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
 import { beforeState, noSuch, type Problem } from "../problem.ts"
 import { sameForAll } from "../time.ts"
@@ -36,7 +37,7 @@ type LockBefore<R> = (
 const lockWithTerms = <R>(before: LockBefore<R>, refs: ReadonlyArray<Ref>, waits: boolean, only = "true") => {
   const mode = waits ? "UPDATE" : "UPDATE SKIP LOCKED"
   const locking = [before(refs, mode, only), subscriptions.lock(refs, mode, only), readTerms(refs)] as const
-  return Effect.map(Effect.all(locking, IN_ONE_GO), ([, rows, terms]) =>
+  return Effect.map(Effect.all(locking, PIPELINED), ([, rows, terms]) =>
     rows.map((row) => ({ row, terms: terms.get(row.id)! })),
   )
 }
@@ -121,7 +122,10 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
   const accepted = decided.filter(Exit.isSuccess).map(({ value }) => value)
   // A customer has one clock.
   const nows = new Map(accepted.map(({ found: { row, now } }) => [row.customer_id, now]))
-  yield* attachNew(accepted.flatMap(({ verdict: { paying } }) => (paying === undefined ? [] : [paying])))
+  attachNew(
+    yield* unitOfWork,
+    accepted.flatMap(({ verdict: { paying } }) => (paying === undefined ? [] : [paying])),
+  )
   const { rows, attempts } = yield* moveRows(
     accepted.flatMap(({ found: { row }, verdict: { event } }) => (event === undefined ? [] : [{ row, event }])),
     {

@@ -3,16 +3,16 @@ import { Effect, Exit } from "effect"
 import type { BillingCycle } from "../../machines/calendar.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
 import { commitAttempts } from "../collecting/attempts.ts"
-import { attachNew, type Buyer, payingBy, readBuyers, rememberedBuyers } from "../collecting/buyers.ts"
+import { attachNew, type Buyer, payingBy, readBuyers } from "../collecting/buyers.ts"
 import type { CustomerRow } from "../customer/customer.ts"
-import { type Known, rememberedOrRead } from "../db/known.ts"
-import { IN_ONE_GO } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import { type Metadata, mergeMetadata } from "../metadata.ts"
 import { summaryOf } from "../payment_method/paymentMethods.ts"
 import type { PlanTerms } from "../plan/plan.ts"
-import { plansToBegin, RememberedPlans } from "../plan/RememberedPlans.ts"
+import { plansToBegin } from "../plan/plans.ts"
 import { invalid, noSuchReference, problem } from "../problem.ts"
 import { beginLife } from "../runtime/lifecycle.ts"
 import { formatInstant, parseInstant, sameForAll } from "../time.ts"
@@ -115,26 +115,6 @@ const decide = Effect.fnUntraced(function* (
   return { id, transition, terms, now, paying }
 })
 
-/** Who buys, and what. */
-interface Facts {
-  readonly buyers: ReadonlyArray<Buyer>
-  readonly plans: ReadonlyMap<string, PlanTerms>
-}
-
-const readFacts = Effect.fnUntraced(function* (tenant: Tenant, inputs: ReadonlyArray<SubscriptionCreate>) {
-  const ids = inputs.map(({ plan }) => plan)
-  const [buyers, plans] = yield* Effect.all([readBuyers(tenant, inputs), plansToBegin(tenant, ids)], IN_ONE_GO)
-  const facts: Facts = { buyers, plans }
-  return facts
-})
-
-const rememberedFacts = Effect.fnUntraced(function* (tenant: Tenant, inputs: ReadonlyArray<SubscriptionCreate>) {
-  const known = (yield* RememberedPlans).find(inputs.map(({ plan: id }) => ({ ...tenantOf(tenant), id })))
-  const buying = known === undefined ? undefined : yield* rememberedBuyers(tenant, inputs)
-  if (known === undefined || buying === undefined) return undefined
-  return { buyers: buying.buyers, plans: known.plans, checks: [...buying.checks, known.check] } satisfies Known<Facts>
-})
-
 /**
  * Creates subscriptions for requests that came together, and commits the first charges of those that are due now, to be
  * collected after; for each request what it comes to.
@@ -143,12 +123,16 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   tenant: Tenant,
   inputs: ReadonlyArray<SubscriptionCreate>,
 ) {
-  const { buyers, plans, checks } = yield* rememberedOrRead(rememberedFacts(tenant, inputs), readFacts(tenant, inputs))
+  const ids = inputs.map(({ plan }) => plan)
+  const [buyers, plans] = yield* Effect.all([readBuyers(tenant, inputs), plansToBegin(tenant, ids)], PIPELINED)
   const decided = yield* Effect.forEach(inputs, (input, at) =>
     Effect.exit(decide(tenant, input, buyers[at]!, plans.get(input.plan))),
   )
   const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
-  yield* attachNew(made.map(({ paying }) => paying))
+  attachNew(
+    yield* unitOfWork,
+    made.map(({ paying }) => paying),
+  )
   // Those of one clock have one now.
   const groups = [...Map.groupBy(made, ({ now }) => now)]
   const outcomes = yield* Effect.forEach(groups, ([now, its]) =>
@@ -162,7 +146,6 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   yield* commitAttempts(
     outcomes.flatMap((one) => one.outcomes),
     attempts,
-    { checks },
   )
   const byOwner = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
   const rows = new Map(outcomes.flatMap((one) => one.rows.map((row) => [row.id, row])))

@@ -6,7 +6,7 @@ import type { subscriptionMachine } from "../../machines/subscription.ts"
 import { closePaidPeriods } from "../charge/paidPeriods.ts"
 import { commitAttempts } from "../collecting/attempts.ts"
 import type { Answered } from "../collecting/ChargeOwners.ts"
-import { IN_ONE_GO } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import { refOf } from "../db/tenant.ts"
 import { readSchedules } from "../ledger/schedules.ts"
 import { VatRate } from "../ledger/VatRate.ts"
@@ -82,7 +82,7 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
       given.rules === undefined ? readRules(withRules(transitions)) : Effect.succeed(given.rules),
       readAddressees(asking.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id }))),
     ],
-    IN_ONE_GO,
+    PIPELINED,
   )
   const { quietOf, token } = yield* Nudging
   return {

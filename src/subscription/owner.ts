@@ -2,9 +2,8 @@
 import { Effect } from "effect"
 import { type ChargeRow, isHostedByLink, isOfCheckout } from "../charge/charge.ts"
 import type { Answered, ChargeOwner, Settle } from "../collecting/ChargeOwners.ts"
-import { IN_ONE_GO } from "../db/sending.ts"
+import { PIPELINED } from "../db/pipelining.ts"
 import { type Ref, refOf, type Tenant } from "../db/tenant.ts"
-import { RememberedPlans } from "../plan/RememberedPlans.ts"
 import { problem } from "../problem.ts"
 import { isRetryable } from "../rail/PaymentRail.ts"
 import { advance } from "../runtime/lifecycle.ts"
@@ -61,7 +60,7 @@ const settleWith = (locked: ReadonlyArray<SubscriptionRow>, rules: RulesOfPlans)
 
 /** Locks subscriptions, by one statement, and reads behind it in one go what settling their charges takes. */
 export const lockToSettle = (refs: ReadonlyArray<Ref>) =>
-  Effect.map(Effect.all([subscriptions.lock(refs), readRulesOf(refs)], IN_ONE_GO), ([rows, rules]) => ({
+  Effect.map(Effect.all([subscriptions.lock(refs), readRulesOf(refs)], PIPELINED), ([rows, rules]) => ({
     rows,
     rules,
     settle: settleWith(rows, rules),
@@ -90,30 +89,18 @@ export const retryBill = Effect.fn("subscription.retry")(function* (
   return { charge: attempt!, now }
 })
 
-const plansOf = (rows: ReadonlyArray<SubscriptionRow>): ReadonlyArray<Ref> =>
-  rows.map(({ account_id, livemode, plan_id: id }) => ({ account_id, livemode, id }))
-
 export const subscriptionOwner = Effect.gen(function* () {
   const context = yield* Effect.context<MoveServices>()
-  const remembered = yield* RememberedPlans
-  const settling =
-    (settle: Settle<MoveServices>): Settle =>
-    (answered, nowOf) =>
-      Effect.provideContext(settle(answered, nowOf), context)
   return {
     owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge) && !isHostedByLink(charge),
     locksAtOnce: true,
     lock: (charges) =>
-      Effect.map(lockToSettle(refsOf(charges)), ({ rules, settle }) => {
-        remembered.note(rules.values())
-        return settling(settle)
-      }),
-    known: (charges, parents) => {
-      // Only a subscription brings about charges that are for one.
-      const rows = parents as ReadonlyArray<SubscriptionRow>
-      const its = rows.length < charges.length ? undefined : remembered.find(plansOf(rows))
-      return its === undefined ? undefined : { settle: settling(settleWith(rows, its.plans)), checks: [its.check] }
-    },
+      Effect.map(
+        lockToSettle(refsOf(charges)),
+        ({ settle }): Settle =>
+          (answered, nowOf) =>
+            Effect.provideContext(settle(answered, nowOf), context),
+      ),
     retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
   } satisfies ChargeOwner
 })

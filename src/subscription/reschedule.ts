@@ -5,11 +5,11 @@ import type { Fragment } from "effect/sql/Statement"
 import { standingAt } from "../clock/clocks.ts"
 import { isLockTimeout, patiently } from "../db/held.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
-import { sent } from "../db/sending.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { isRef, ofTenant, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
 import { RemindersFollow } from "../plan/RemindersFollow.ts"
 import { every } from "../process/workers.ts"
-import { waking } from "../runtime/Wakeups.ts"
+import { wakeAt } from "../runtime/Wakeups.ts"
 import { SECOND_MS } from "../time.ts"
 import { takeTurns } from "../turns.ts"
 import { REMINDER, subscriptionLifecycle } from "./subscription.ts"
@@ -85,7 +85,7 @@ export const rescheduleNext = (maxBatch = MAX_BATCH) => {
     const to = rescheduled.length < maxBatch ? null : rescheduled.at(-1)!
     yield* sql`
       UPDATE plan SET reminders_rescheduled_to = ${to}, reminders_turn_at = clock_timestamp() WHERE ${isRef(sql, plan)}`
-    yield* sent(waking(sql, [Date.now()]))
+    wakeAt(yield* unitOfWork, [Date.now()])
     return true
   })
   // Where somebody holds a subscription, the next account has its turn.

@@ -3,13 +3,12 @@
  * is billed by deliveries, each report a renewal.
  */
 import { Effect, Exit } from "effect"
-import { SqlClient } from "effect/sql"
 import { type SubscriptionEvent, UNIT_ACTIONS, type UnitAction } from "../../machines/events.ts"
 import type { SubscriptionStatus } from "../../machines/status.ts"
 import { recoverCharges } from "../collecting/collect.ts"
 import { pay } from "../collecting/pay.ts"
 import * as Kind from "../db/Kind.ts"
-import { sent } from "../db/sending.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { columnsOf, type RowOf, table } from "../db/table.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { commonOf } from "../http/response.ts"
@@ -155,6 +154,6 @@ export const reportAllUnits = Effect.fn("subscription.reportUnits")(function* (
 ) {
   const taken = yield* applyAll(tenant, reports, take)
   const records = taken.filter(Exit.isSuccess).map(({ value }) => value.record)
-  yield* sent(unitRecords.inserting(yield* SqlClient.SqlClient, records))
+  ;(yield* unitOfWork).insert(unitRecords, records)
   return taken.map(Exit.map(({ record, after }) => ({ id: record.id, after: Effect.map(after, renderUnitRecord) })))
 })

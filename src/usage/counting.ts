@@ -2,6 +2,7 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { emailOwner } from "../account/ownerEmail.ts"
 import type { ApiPlan } from "../apiPlans.ts"
 import { appendEvents } from "../event/events.ts"
@@ -25,7 +26,8 @@ const announce = Effect.fnUntraced(function* (
 ) {
   const at = Date.now()
   const what = metric === "nudges" ? "nudges" : "write requests"
-  yield* appendEvents(
+  appendEvents(
+    yield* unitOfWork,
     reached.map((threshold) => ({
       account_id: account,
       livemode: true,

@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { ofTenant, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { appendUndelivered, type EventRow, events } from "../event/events.ts"
 import { newId } from "../ids.ts"
 import { asReference, problem } from "../problem.ts"
@@ -53,13 +54,13 @@ export const resend = Effect.fn("event.resend")(function* (
   if (to.some(({ state }) => state === "disabled"))
     return yield* problem("webhook_endpoint_disabled", "The webhook endpoint is disabled: enable it first.")
   const rows = to.map((endpoint) => newDelivery(tenant, event, endpoint, false))
-  yield* deliveries.insert(rows)
+  ;(yield* unitOfWork).insert(deliveries, rows)
   return rows
 })
 
 /** A test event for one endpoint, to be sent once by whoever asks for it; other endpoints hear nothing of it. */
 export const beginTest = Effect.fn("webhookEndpoint.test")(function* (endpoint: EndpointRow) {
-  const event = yield* appendUndelivered({
+  const event = appendUndelivered(yield* unitOfWork, {
     ...tenantOf(endpoint),
     type: "webhook_endpoint.test",
     object: renderEndpoint(endpoint),
@@ -68,6 +69,6 @@ export const beginTest = Effect.fn("webhookEndpoint.test")(function* (endpoint: 
     at: Date.now(),
   })
   const delivery = newDelivery(endpoint, event, endpoint, true)
-  yield* deliveries.insert([delivery])
+  ;(yield* unitOfWork).insert(deliveries, [delivery])
   return delivery.id
 })
