@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises"
 import { Effect, Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { unitOfWork } from "../../src/db/UnitOfWork.ts"
 import { appendEvents } from "../../src/event/events.ts"
 import { generateKey } from "../../src/key/key.ts"
 import { startServer } from "../server.ts"
@@ -118,8 +119,11 @@ const append = (account_id: string, count: number, bytes: number) => {
   const event = { account_id, livemode: false, type: "charge.failed", previous: {}, test_clock_id: null } as const
   return Effect.flatMap(SqlClient.SqlClient, (sql) =>
     sql.withTransaction(
-      Effect.forEach(range(count), (n) =>
-        appendEvents([{ ...event, object: { id: `chg_${n}`, ...filler(bytes) }, at: Date.now() }]),
+      Effect.map(unitOfWork, (unit) =>
+        appendEvents(
+          unit,
+          range(count).map((n) => ({ ...event, object: { id: `chg_${n}`, ...filler(bytes) }, at: Date.now() })),
+        ),
       ),
     ),
   )

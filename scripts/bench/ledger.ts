@@ -10,6 +10,7 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import pg from "pg"
 import { poolLayer } from "../../src/db/database.ts"
+import { unitOfWork } from "../../src/db/UnitOfWork.ts"
 import { closeThrough } from "../../src/ledger/closing.ts"
 import { type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
 import { recogniseThrough } from "../../src/ledger/recognition.ts"
@@ -83,7 +84,11 @@ const throughOurs = (url: Redacted.Redacted<string>) =>
   run(
     url,
     Effect.flatMap(SqlClient.SqlClient, (sql) =>
-      Effect.forEach(batches(made), (batch) => sql.withTransaction(postEntries(batch)), { discard: true }),
+      Effect.forEach(
+        batches(made),
+        (batch) => sql.withTransaction(Effect.map(unitOfWork, (unit) => postEntries(unit, batch))),
+        { discard: true },
+      ),
     ),
   )
 

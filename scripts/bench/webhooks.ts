@@ -8,8 +8,9 @@ import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Agent, request } from "undici"
 import { createAccount } from "../../src/account/accounts.ts"
+import { unitOfWork } from "../../src/db/UnitOfWork.ts"
 import { Deletions } from "../../src/deletion/Deletions.ts"
-import { appendEvents, renderEvent } from "../../src/event/events.ts"
+import { appendEvents, type NewEvent, renderEvent } from "../../src/event/events.ts"
 import { servicesLayer } from "../../src/services.ts"
 import { deliveryWorker } from "../../src/webhook/deliveryWorker.ts"
 import { createEndpoint } from "../../src/webhook/endpoints.ts"
@@ -54,8 +55,13 @@ const addEndpoint = (path: string) =>
     return tenant
   })
 
+const writeEvents = (events: ReadonlyArray<NewEvent>) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    sql.withTransaction(Effect.map(unitOfWork, (unit) => appendEvents(unit, events))),
+  )
+
 const append = (tenant: { account_id: string; livemode: boolean }, from: number, count: number) =>
-  appendEvents(
+  writeEvents(
     Array.from({ length: count }, (_, n) => ({
       ...tenant,
       type: "charge.failed",

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { bind } from "../http/Endpoint.ts"
+import { bind, each } from "../http/Endpoint.ts"
 import { equals, listOf } from "../http/lists.ts"
 import { checkoutApi } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
@@ -14,7 +14,7 @@ export const checkoutEndpoints = [
     kind: "write",
     check: checkCreate,
     missing: missingOfCreate,
-    run: (request) => Effect.flatMap(createSession(request, request.body), render),
+    run: each((request) => Effect.flatMap(createSession(request, request.body), render)),
   }),
   bind(checkoutApi.list, {
     kind: "read",
@@ -32,6 +32,6 @@ export const checkoutEndpoints = [
   }),
   bind(checkoutApi.expire, {
     kind: "write",
-    run: (request) => Effect.flatMap(expireSession(request, request.id), render),
+    run: each((request) => Effect.flatMap(expireSession(request, request.id), render)),
   }),
 ]

@@ -1,6 +1,7 @@
 /** `vertical …`: a merchant's business type. */
 import { Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
+import { SqlClient } from "effect/sql"
 import { findAccount } from "../account/accounts.ts"
 import { VERTICALS } from "../account/verticals.ts"
 import { reason } from "../provider/api.ts"
@@ -20,9 +21,9 @@ const set = Command.make(
   { accountId: accountArgument, vertical: oneOfArgument("VERTICAL", VERTICALS, "V"), reason: reasonOption },
   Effect.fn("vertical.set")(function* ({ accountId, vertical, reason }) {
     const { id } = yield* Effect.flatMap(findAccount(accountId), found("account", accountId))
-    yield* show(
-      yield* changeVertical({ account_id: id, livemode: false }, { vertical, reason, administrator: OPERATOR }),
-    )
+    const sql = yield* SqlClient.SqlClient
+    const change = changeVertical({ account_id: id, livemode: false }, { vertical, reason, administrator: OPERATOR })
+    yield* show(yield* sql.withTransaction(change))
   }),
 )
 

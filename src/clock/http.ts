@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { bind } from "../http/Endpoint.ts"
+import { bind, each } from "../http/Endpoint.ts"
 import { type Filter, listOf } from "../http/lists.ts"
 import { deleted } from "../http/response.ts"
 import { clockApi } from "./api.ts"
@@ -13,17 +13,17 @@ const known: Filter = (sql) => sql`state <> 'deleting'`
 export const clockEndpoints = [
   bind(clockApi.create, {
     kind: "write",
-    run: (request) => Effect.map(createClock(request, request.body), renderClock),
+    run: each((request) => Effect.map(createClock(request, request.body), renderClock)),
   }),
   bind(clockApi.list, { kind: "read", run: (request) => listOf(clocks, request, renderClock, [known]) }),
   bind(clockApi.get, { kind: "read", run: (request) => Effect.map(knownClocks.get(request, request.id), renderClock) }),
   bind(clockApi.advance, {
     kind: "write",
-    run: (request) => Effect.map(advanceClock(request, request.id, request.body), renderClock),
+    run: each((request) => Effect.map(advanceClock(request, request.id, request.body), renderClock)),
   }),
   bind(clockApi.delete, {
-    kind: "staged",
-    begin: (request) => deleteClock(request, request.id),
+    kind: "two-phase",
+    begin: each((request) => deleteClock(request, request.id)),
     finish: ({ account_id, livemode }, id) => whenDeleted({ account_id, livemode, id }),
     reply: ({ livemode }, id) => Effect.succeed(deleted("test_clock", { livemode, id })),
   }),

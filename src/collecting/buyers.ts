@@ -3,7 +3,7 @@
  * transaction. A customer is locked, so that none of its payment methods is removed while it is being used; one on a test clock
  * after that clock is.
  */
-import { Effect, Exit } from "effect"
+import { Effect, type Exit } from "effect"
 import { standingTimes } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { HELD, MayWait } from "../db/held.ts"

@@ -2,7 +2,7 @@ import { Effect, Exit } from "effect"
 import { chargeApi } from "../charge/api.ts"
 import { charges, getCharge, renderCharge } from "../charge/charge.ts"
 import type { Tenant } from "../db/tenant.ts"
-import { bind } from "../http/Endpoint.ts"
+import { bind, each } from "../http/Endpoint.ts"
 import { checkMethod } from "../payment_method/paymentMethods.ts"
 import { type Attempt, ChargeOwners } from "./ChargeOwners.ts"
 import { recoverCharges } from "./collect.ts"
@@ -11,7 +11,7 @@ import { pay } from "./pay.ts"
 
 /** How a request that attempts a charge is finished after a crash, and what is returned. */
 const staged = {
-  kind: "staged",
+  kind: "two-phase",
   finish: (_: Tenant, id: string) => recoverCharges({ chargeId: id }),
   reply: (tenant: Tenant, id: string) => Effect.map(charges.get(tenant, id), renderCharge),
 } as const
@@ -28,8 +28,8 @@ export const collectingEndpoints = [
   bind(chargeApi.create, {
     ...staged,
     check: checkMethod("payment_method"),
-    needed: ({ body }) => body.customer,
-    beginAll: (tenant, requests) =>
+    lockKey: ({ body }) => body.customer,
+    begin: (tenant, requests) =>
       Effect.map(
         createCharges(
           tenant,
@@ -41,11 +41,13 @@ export const collectingEndpoints = [
   bind(chargeApi.retry, {
     ...staged,
     check: checkMethod("payment_method"),
-    begin: Effect.fnUntraced(function* (request) {
-      const charge = yield* getCharge(request, request.id)
-      const owner = (yield* ChargeOwners).find(({ owns }) => owns(charge))
-      if (owner === undefined) return yield* Effect.die(new Error(`Nobody owns the charge ${charge.id}.`))
-      return begun(yield* owner.retry(request, charge, request.body.payment_method))
-    }),
+    begin: each(
+      Effect.fnUntraced(function* (request) {
+        const charge = yield* getCharge(request, request.id)
+        const owner = (yield* ChargeOwners).find(({ owns }) => owns(charge))
+        if (owner === undefined) return yield* Effect.die(new Error(`Nobody owns the charge ${charge.id}.`))
+        return begun(yield* owner.retry(request, charge, request.body.payment_method))
+      }),
+    ),
   }),
 ]

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { bind } from "../http/Endpoint.ts"
+import { bind, each } from "../http/Endpoint.ts"
 import { equals, type Finder, holds, listOf, page } from "../http/lists.ts"
 import { deleted } from "../http/response.ts"
 import {
@@ -30,8 +30,8 @@ export const customerEndpoints = [
   bind(customerApi.create, {
     kind: "write",
     // A clock, which has one more customer then; otherwise nothing that there is.
-    needed: ({ body }) => body.test_clock ?? "",
-    runAll: (tenant, requests) =>
+    lockKey: ({ body }) => body.test_clock ?? "",
+    run: (tenant, requests) =>
       createCustomers(
         tenant,
         requests.map(({ body }) => body),
@@ -58,14 +58,16 @@ export const customerEndpoints = [
   }),
   bind(customerApi.get, { kind: "read", run: (request) => Effect.flatMap(customers.get(request, request.id), one) }),
   bind(customerApi.update, {
-    kind: "staged",
+    kind: "two-phase",
     check: checkMethod("default_payment_method"),
-    begin: Effect.fnUntraced(function* (request) {
-      const { customer, now, newMethod } = yield* updateCustomer(request, request.id, request.body)
-      const users = yield* MethodUsers
-      const after = newMethod === undefined ? Effect.void : yield* users.methodSet(customer, newMethod, now)
-      return { id: customer.id, after: Effect.as(after, undefined) }
-    }),
+    begin: each(
+      Effect.fnUntraced(function* (request) {
+        const { customer, now, newMethod } = yield* updateCustomer(request, request.id, request.body)
+        const users = yield* MethodUsers
+        const after = newMethod === undefined ? Effect.void : yield* users.methodSet(customer, newMethod, now)
+        return { id: customer.id, after: Effect.as(after, undefined) }
+      }),
+    ),
     finish: (_, id) => Effect.flatMap(MethodUsers, (users) => users.recover(id)),
     reply: (tenant, id) => Effect.flatMap(customers.get(tenant, id), one),
   }),
@@ -81,14 +83,16 @@ export const customerEndpoints = [
   }),
   bind(customerApi.deleteMethod, {
     kind: "write",
-    run: Effect.fnUntraced(function* (request) {
-      const id = request.params.payment_method!
-      const judged = getPaymentMethod(request, id)
-      const { customer, now } = yield* beforeState(judged, lockForChange(request, request.id))
-      yield* judged
-      yield* (yield* MethodUsers).methodRemoved(customer, id, now)
-      yield* detach(customer, id)
-      return deleted("payment_method", { livemode: request.livemode, id })
-    }),
+    run: each(
+      Effect.fnUntraced(function* (request) {
+        const id = request.params.payment_method!
+        const judged = getPaymentMethod(request, id)
+        const { customer, now } = yield* beforeState(judged, lockForChange(request, request.id))
+        yield* judged
+        yield* (yield* MethodUsers).methodRemoved(customer, id, now)
+        yield* detach(customer, id)
+        return deleted("payment_method", { livemode: request.livemode, id })
+      }),
+    ),
   }),
 ]

@@ -71,20 +71,21 @@ const build = (
   { updates, inserts, parts, received, calls, expectations }: Batch,
   opening: Fragment | undefined,
 ): Statement<object> | undefined => {
-  const written: Array<CtePart> = expectations.map(({ name, statement }) => [name, statement])
+  const written: Array<CtePart> = []
   for (const [table, changes] of updates) {
     const statement = table.updating(sql, changes)
     if (statement !== undefined) written.push([`${table.name}_updated`, statement])
   }
-  for (const [table, rows] of inserts)
-    written.push([`${table.name}_inserted`, table.inserting(sql, rows)!])
-  written.push(...parts)
+  for (const [table, rows] of inserts) written.push([`${table.name}_inserted`, table.inserting(sql, rows)!])
+  written.push(...parts, ...expectations.map(({ name, statement }): CtePart => [name, statement]))
   const columns = [
     ...expectations.map(
       ({ name, rows }) => sql`expect_rows(${name}, (SELECT count(*) FROM ${sql.literal(name)}), ${rows})`,
     ),
     ...calls,
-    ...[...received.keys()].map((name) => sql`(SELECT json_agg(r) FROM ${sql.literal(name)} r) AS ${sql.literal(name)}`),
+    ...[...received.keys()].map(
+      (name) => sql`(SELECT json_agg(r) FROM ${sql.literal(name)} r) AS ${sql.literal(name)}`,
+    ),
   ]
   const withAll = (all: ReadonlyArray<CtePart>, last: Statement<object>) =>
     all.length === 0
@@ -131,14 +132,16 @@ export class UnitOfWork implements PendingWrites {
   /** Writes the mutable columns that differ. The rows must be locked. */
   update<Row extends Ref>(table: Table<Row>, changes: ReadonlyArray<Change<Row>>): void {
     const differing = changes.filter(({ before, after }) => before !== after)
-    if (differing.length > 0)
-      this.#batch((batch) => batch.takesUpdates(table, differing)).update(table, differing)
+    if (differing.length > 0) this.#batch((batch) => batch.takesUpdates(table, differing)).update(table, differing)
   }
 
   /**
    * Adds parts, which may refer to each other by name and to no other part. `received` is given the rows that the part returns, by name.
    */
-  add(parts: ReadonlyArray<CtePart>, received: { readonly [name: string]: (rows: ReadonlyArray<object>) => void } = {}): void {
+  add(
+    parts: ReadonlyArray<CtePart>,
+    received: { readonly [name: string]: (rows: ReadonlyArray<object>) => void } = {},
+  ): void {
     if (parts.length === 0) return
     const batch = this.#batch((newest) => parts.every(([name]) => !newest.parts.has(name)))
     for (const [name, statement] of parts) batch.parts.set(name, statement)

@@ -87,8 +87,7 @@ export class PipeliningConnection implements Connection {
   #before<A>(statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, SqlError.SqlError> {
     const transaction = this.#transaction
     if (transaction === undefined) return statement
-    if (this.#state === "ended")
-      return Effect.die(new Error("A statement follows the end of its transaction."))
+    if (this.#state === "ended") return Effect.die(new Error("A statement follows the end of its transaction."))
     return this.#state === "begun" && transaction.pending.size === 0
       ? statement
       : Effect.andThen(this.#flush(transaction), statement)

@@ -2,8 +2,8 @@
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { problem } from "../problem.ts"
-import { enqueue } from "./transaction.ts"
 import { sqlStateOf } from "./sqlState.ts"
+import { enqueue } from "./transaction.ts"
 
 /**
  * What a request comes to that cannot have what it needs. Row-level security shows it its own account's rows only, so nobody else's
@@ -22,7 +22,9 @@ export const MayWait = Context.Reference<boolean>("billing/db/MayWait", { defaul
 
 /** The running transaction waits for so long at most for each thing that somebody else holds. */
 export const limitWaiting = (waitsMs: number) =>
-  Effect.flatMap(SqlClient.SqlClient, (sql) => enqueue(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`))
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    enqueue(sql`SELECT set_config('lock_timeout', ${String(waitsMs)}, true)`),
+  )
 
 /** For how long what somebody else holds is waited for where others wait along. */
 export const PATIENCE_MS = 500

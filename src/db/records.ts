@@ -16,6 +16,7 @@ export type ColumnType =
   | "timestamptz"
   | "jsonb"
   | "date"
+  | "bytea"
   | "text[]"
 
 /** How a column travels: the type of its elements, and one cell by itself. jsonb, dates and arrays go as text and are read by the server. */
@@ -35,6 +36,7 @@ const TRAVELS: Readonly<Record<ColumnType, Travel>> = {
   timestamptz: { oid: OID.timestamptz, cell: (value) => PgTypes.timestamptz(value as number | null) },
   jsonb: AS_TEXT,
   date: AS_TEXT,
+  bytea: { oid: OID.bytea, cell: (value) => PgTypes.bytea(value as Uint8Array | null) },
   "text[]": AS_TEXT,
 }
 

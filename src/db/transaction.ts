@@ -34,7 +34,9 @@ const commitOn = (connection: PipeliningConnection): Effect.Effect<void, SqlErro
     const committed = yield* Effect.exit(connection.commit())
     const answers = yield* Effect.exit(settled(tail))
     if (Exit.isSuccess(committed) && committed.value)
-      return yield* Effect.catchCause(answers, (cause) => unknownError("read the answers of a committed transaction", cause))
+      return yield* Effect.catchCause(answers, (cause) =>
+        unknownError("read the answers of a committed transaction", cause),
+      )
     // A statement that Postgres refused says why. One that it never received has changed nothing.
     yield* Effect.catchIf(answers, (error) => Exit.isSuccess(committed) && sqlStateOf(error) === undefined, rolledBack)
     yield* committed

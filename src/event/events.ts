@@ -68,7 +68,6 @@ const rowOf = (event: NewEvent<string>): EventRow => ({
   created_at: event.at,
 })
 
-/** Appends events in the given order, with a delivery to every endpoint that wants them; returns their rows. */
 const append = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent<string>>, deliver: boolean) => {
   const rows = appended.map(rowOf)
   if (rows.length === 0) return rows
@@ -91,9 +90,9 @@ const append = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent<string>>, del
   return rows
 }
 
-/** Appends events in the given order, each with a delivery to every endpoint that wants it. */
-export const appendEvents = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent>): void =>
-  void append(unit, appended, true)
+/** Appends events in the given order, each with a delivery to every endpoint that wants it; returns their rows. */
+export const appendEvents = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent>): ReadonlyArray<EventRow> =>
+  append(unit, appended, true)
 
 /** Appends an event that is sent only to the endpoints that its caller names; returns its row. */
 export const appendUndelivered = (unit: UnitOfWork, event: NewEvent): EventRow => append(unit, [event], false)[0]!

@@ -2,7 +2,7 @@
  * What an endpoint is: one declaration drives routing, access, validation, the type of what is returned, and the OpenAPI
  * document. Nouns declare theirs in `<noun>/api.ts` and bind the verbs in `<noun>/http.ts`.
  */
-import type { Effect, Exit, Schema } from "effect"
+import { Effect, type Exit, type Schema } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Tenant } from "../db/tenant.ts"
 import type { Json } from "../json.ts"
@@ -38,13 +38,10 @@ export interface Page<T> {
   cursorOf?(last: T): string
 }
 
-/** A request's object, as far as it may have to wait for it: those that need another do not wait with it. */
-type Needed<Body, Query> = { readonly needed: (request: Request<Body, Query>) => string }
-
 type Result<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
 
-/** What each of several requests comes to, in their order. */
-type Each<A, R> = Result<ReadonlyArray<Exit.Exit<A, Problem>>, R>
+/** The result of each of several requests, in their order. */
+type Each<A, R> = Result<ReadonlyArray<Exit.Exit<A, Problem | SqlError.SqlError>>, R>
 
 /**
  * What the schema has no word for, of one parameter of the body: asked in the order of the body together with what the schema
@@ -59,38 +56,42 @@ export interface Checks<Body, R> {
 /** `A` is what is returned, `R` the services that it takes. */
 export type Handler<Body, Query, A, R> = Checks<Body, R> & Kinds<Body, Query, A, R>
 
+/**
+ * What a handler does with requests of one tenant. Requests that write and arrive together share a transaction where the handler names the
+ * object that each may have to wait for (`lockKey`): those that need another object do not wait with it. Otherwise each has its own.
+ */
 type Kinds<Body, Query, A, R> =
   | { readonly kind: "read"; readonly run: (request: Request<Body, Query>) => Result<A, R> }
-  /** Runs in one transaction, in which the response is stored for replays too. What refuses whatever the body says is asked `before` it. */
+  /** Runs in one transaction, in which the response is stored for replays too. `before` refuses whatever the body says. */
   | {
       readonly kind: "write"
       readonly before?: (request: Request<Body, Query>) => Result<void, R>
-      readonly run: (request: Request<Body, Query>) => Result<A, R>
+      readonly lockKey?: (request: Request<Body, Query>) => string
+      readonly run: (tenant: Tenant, requests: ReadonlyArray<Request<Body, Query>>) => Each<A, R>
     }
-  /** The same for requests of one tenant that come together, in one transaction: for each what it comes to. */
-  | ({
-      readonly kind: "write"
-      readonly runAll: (tenant: Tenant, requests: ReadonlyArray<Request<Body, Query>>) => Each<A, R>
-    } & Needed<Body, Query>)
   /**
-   * Work that has to leave the transaction in the middle: `begin` commits what is decided, names it and says what is left
-   * to do; `reply` reads what is returned, where what was left to do has not said it. A try that a crash cut short in between is ended by `finish`.
+   * Two phases: `begin` commits what is decided and returns an ID; `after` runs outside the transaction; `reply` reads what is returned
+   * where `after` does not return it. `finish` completes the second phase after a crash.
    */
-  | ({ readonly kind: "staged" } & (
-      | { readonly begin: (request: Request<Body, Query>) => Result<Begun<A, R>, R> }
-      | ({
-          readonly beginAll: (tenant: Tenant, requests: ReadonlyArray<Request<Body, Query>>) => Each<Begun<A, R>, R>
-        } & Needed<Body, Query>)
-    ) & {
-        readonly finish: (tenant: Tenant, id: string) => Result<void, R>
-        readonly reply: (tenant: Tenant, id: string) => Result<A, R>
-      })
+  | {
+      readonly kind: "two-phase"
+      readonly lockKey?: (request: Request<Body, Query>) => string
+      readonly begin: (tenant: Tenant, requests: ReadonlyArray<Request<Body, Query>>) => Each<Started<A, R>, R>
+      readonly finish: (tenant: Tenant, id: string) => Result<void, R>
+      readonly reply: (tenant: Tenant, id: string) => Result<A, R>
+    }
 
-/** What the first stage made, by ID, and what is to be done once it is committed; that says what is returned, where it knows. */
-export interface Begun<A, R> {
+/** What the first phase made, by ID, and the second phase, which runs once that is committed. */
+export interface Started<A, R> {
   readonly id: string
   readonly after: Result<A | undefined, R>
 }
+
+/** A verb of one request as one of many. */
+export const each =
+  <Q, A, E, R>(verb: (request: Q) => Effect.Effect<A, E, R>) =>
+  (_: Tenant, requests: ReadonlyArray<Q>): Effect.Effect<ReadonlyArray<Exit.Exit<A, E>>, never, R> =>
+    Effect.forEach(requests, (request) => Effect.exit(verb(request)))
 
 export interface Declaration<
   Body = unknown,

@@ -8,11 +8,11 @@ type Headers = Readonly<Record<string, string>>
 export class Metering extends Context.Service<
   Metering,
   {
-    /** Counts live writes in the running transaction; returns for each the headers that say so. */
+    /** Counts live writes in the running transaction; returns what makes the headers of each once that is committed. */
     readonly count: (
       key: AccountKey,
       writes: number,
-    ) => Effect.Effect<ReadonlyArray<Headers>, SqlError.SqlError, SqlClient.SqlClient>
+    ) => Effect.Effect<() => ReadonlyArray<Headers>, SqlError.SqlError, SqlClient.SqlClient>
     /** The headers of a write that does not count: refused, replayed, or in the sandbox. */
     readonly standing: (key: KnownKey | undefined) => Effect.Effect<Headers>
     readonly noteRead: (key: AccountKey) => void

@@ -5,9 +5,11 @@
 import { randomUUID } from "node:crypto"
 import { PgTypes } from "@effect/sql-pg"
 import { Effect, Exit, Option } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
+import { records } from "../db/records.ts"
 import { ofTenant, staysHere, type Tenant } from "../db/tenant.ts"
-import { problem } from "../problem.ts"
+import { isConflictOf, type UnitOfWork } from "../db/UnitOfWork.ts"
+import { type Problem, problem } from "../problem.ts"
 import { hold, isInHand, type Lease, release, takingOf } from "../process/lease.ts"
 import { SECOND_MS } from "../time.ts"
 import { type Claimed, keyBefore, type RecordKey, RecordKeys } from "./RecordKeys.ts"
@@ -182,37 +184,73 @@ const inProgress = problem(
 const isHeld = (sql: SqlClient.SqlClient, tenant: Tenant, { key, held }: Claim) =>
   sql`${ofTenant(sql, tenant)} AND key = ${key.name} AND token = ${held.id}`
 
-/** Writes to the record of a claim that still holds; one that was taken over fails, and its transaction with it. */
-const write = Effect.fnUntraced(function* (
-  tenant: Tenant,
-  claim: Claim,
-  columns: { readonly [name: string]: string | number | Uint8Array | ReadonlyArray<string> | null },
-  isFirst = false,
-) {
-  const sql = yield* SqlClient.SqlClient
-  const written = yield* sql`
-    UPDATE idempotency_record SET ${sql.update(columns)}
-    WHERE ${isHeld(sql, tenant, claim)} AND ${isFirst ? sql`resource_id IS NULL` : sql`true`} RETURNING 1`
-  if (written.length === 0) return yield* inProgress
+/** The name of what a transaction expects of the records that it writes. */
+const RECORDS = "idempotency_records"
+
+const RECORD = { account_id: "text", livemode: "boolean", key: "text", token: "text", resource_id: "text" } as const
+
+const RESPONSE = {
+  ...RECORD,
+  response_status: "integer",
+  response_body: "bytea",
+  expanded_fields: "text[]",
+  expanded_body: "bytea",
+} as const
+
+const recordOf = ({ account_id, livemode }: Tenant, { key, held }: Claim, resource_id: string | null) => ({
+  account_id,
+  livemode,
+  key: key.name,
+  token: held.id,
+  resource_id,
 })
 
-/** Notes in the running transaction what the request has made so far; a claim that has made something makes nothing else. */
-export const noteResource = (tenant: Tenant, claim: Claim, resourceId: string) =>
-  write(tenant, claim, { resource_id: resourceId }, true)
+const IS_RECORD = "(r.account_id, r.livemode, r.key, r.token) = (n.account_id, n.livemode, n.key, n.token)"
 
-/** Stores the response, in the transaction of the work where there is one. */
-export const store = (tenant: Tenant, claim: Claim, { status, body, expanded, id }: Storing) => {
-  const isKept = (text: string) => Buffer.byteLength(text) <= MAX_STORED_BYTES
-  const whole = isKept(body)
-  return write(tenant, claim, {
-    response_status: status,
-    response_body: claim.key.seal(whole ? body : NOT_KEPT),
-    ...(whole ? {} : { resource_id: id }),
-    ...(whole && expanded !== null && isKept(expanded.body)
-      ? { expanded_fields: expanded.fields, expanded_body: claim.key.seal(expanded.body) }
-      : {}),
-  })
+/** What requests have made so far. */
+export type Noted = readonly [claim: Claim, resourceId: string]
+
+/** Notes what requests have made so far. A claim that has made something makes nothing else: one that was taken over fails (`orInProgress`). */
+export const noteResources = (unit: UnitOfWork, tenant: Tenant, noted: ReadonlyArray<Noted>): void => {
+  if (noted.length === 0) return
+  const { sql } = unit
+  const rows = noted.map(([claim, id]) => recordOf(tenant, claim, id))
+  const statement = sql`
+    UPDATE idempotency_record r SET resource_id = n.resource_id FROM ${records(rows, RECORD)} n
+    WHERE ${sql.literal(IS_RECORD)} AND r.resource_id IS NULL RETURNING 1`
+  unit.expect({ name: RECORDS, statement, rows: rows.length })
 }
+
+/** Stores responses in the transaction of their work; one whose claim was taken over fails (`orInProgress`). */
+export const store = (
+  unit: UnitOfWork,
+  tenant: Tenant,
+  stored: ReadonlyArray<readonly [claim: Claim, response: Storing]>,
+): void => {
+  if (stored.length === 0) return
+  const { sql } = unit
+  const isKept = (text: string) => Buffer.byteLength(text) <= MAX_STORED_BYTES
+  const rows = stored.map(([claim, { status, body, expanded, id }]) => {
+    const whole = isKept(body)
+    const keeps = whole && expanded !== null && isKept(expanded.body)
+    return {
+      ...recordOf(tenant, claim, whole ? null : id),
+      response_status: status,
+      response_body: claim.key.seal(whole ? body : NOT_KEPT),
+      expanded_fields: keeps ? expanded.fields : null,
+      expanded_body: keeps ? claim.key.seal(expanded.body) : null,
+    }
+  })
+  const statement = sql`
+    UPDATE idempotency_record r SET response_status = n.response_status, response_body = n.response_body,
+      expanded_fields = n.expanded_fields, expanded_body = n.expanded_body, resource_id = coalesce(n.resource_id, r.resource_id)
+    FROM ${records(rows, RESPONSE)} n WHERE ${sql.literal(IS_RECORD)} RETURNING 1`
+  unit.expect({ name: RECORDS, statement, rows: rows.length })
+}
+
+/** A transaction that found a claim taken over has done nothing: the request that took it over goes on. */
+export const orInProgress = <E>(error: E): E | Problem =>
+  SqlError.isSqlError(error) && isConflictOf(error, RECORDS) ? inProgress : error
 
 /** Says that this process is through with a claim, however it went. */
 export const drop = ({ held }: Claim) => release(claimLease, [held])

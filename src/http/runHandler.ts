@@ -3,16 +3,16 @@ import { Effect, Exit } from "effect"
 import { PIPELINED } from "../db/pipelining.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
-import type { Problem } from "../problem.ts"
 import { Batches, type BeginAll } from "./batches.ts"
-import type { Begun, Endpoint, Handler, Page, Request } from "./Endpoint.ts"
+import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import type { Failure } from "./failures.ts"
 import { type Unsettled, unsettled, untilCommitted, upTo, writersOf } from "./followed.ts"
-import { type Claim, noteResource, type Stored, store } from "./idempotency.ts"
+import { type Claim, noteResources, orInProgress, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
 
@@ -56,19 +56,25 @@ const render = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) 
 })
 
 /**
- * Renders what was returned, and stores the response where the request is claimed: as it is, and with nothing expanded, since whoever
- * asks again may read less.
+ * Renders what was returned, and stores the response where the request is claimed: as it is, and with nothing expanded, since a
+ * repeated request may read less.
  */
-const reply = Effect.fnUntraced(function* <R>(run: Run<R>, work: Effect.Effect<Returned, Failure, R>) {
-  const returned = yield* work
+const reply = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
   const response = yield* render(run, returned)
   if (run.held !== undefined) {
     const { fields } = run
     const plain = fields.length === 0 ? response : yield* render({ ...run, fields: [] }, returned)
     const expanded = fields.length === 0 ? null : { fields, body: response.body }
     const id = "id" in returned && typeof returned.id === "string" ? returned.id : null
-    yield* store(run.request, run.held, { ...plain, expanded, id })
+    return { response, stored: [run.held, { ...plain, expanded, id }] as const }
   }
+  return { response, stored: undefined }
+})
+
+/** The same in the running transaction. */
+const replyAndStore = Effect.fnUntraced(function* <R>(run: Run<R>, returned: Returned) {
+  const { response, stored } = yield* reply(run, returned)
+  if (stored !== undefined) store(yield* unitOfWork, run.request, [stored])
   return response
 })
 
@@ -106,11 +112,11 @@ const writing = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
 const reading = <R, A, R2>(run: Run<R>, work: Effect.Effect<A, Failure, R2>) =>
   Effect.flatMap(TenantDatabase, (database) => database.reading(tenantInDatabase(run), work))
 
-/** Counts live writes of one tenant; for each the headers that say so, in their order. */
+/** Counts live writes of one tenant; returns what makes the headers of each, in their order, once that is committed. */
 const count = Effect.fnUntraced(function* (runs: ReadonlyArray<AsTenant>) {
   const [first] = runs
   if (first === undefined || !first.request.livemode || first.asker.kind !== "account")
-    return runs.map((): Headers => ({}))
+    return (): ReadonlyArray<Headers> => runs.map(() => ({}))
   return yield* (yield* Metering).count(first.asker, runs.length)
 })
 
@@ -135,97 +141,117 @@ const runRead = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Read<R>) {
 
 type Kind<R, K> = Extract<Handler<unknown, unknown, Returned, R>, { readonly kind: K }>
 type Read<R> = Kind<R, "read">
-type Write<R> = Extract<Kind<R, "write">, { readonly run: unknown }>
-type Writes<R> = Extract<Kind<R, "write">, { readonly runAll: unknown }>
-type Stages<R> = Extract<Kind<R, "staged">, { readonly beginAll: unknown }>
-type Counted<A> = A & { readonly headers: Headers }
-
-const runWrite = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Write<R>) {
-  if (handler.before !== undefined) yield* handler.before(run.request)
-  const work = Effect.gen(function* () {
-    const response = yield* reply(run, handler.run(run.request))
-    // Last in its transaction, so that others who count for the account wait no longer than for the commit.
-    const [headers] = yield* count([run])
-    return { ...response, headers: headers! }
-  })
-  return yield* writing(run, work)
-})
+type Counted<A> = A & { readonly headers: () => Headers }
 
 /**
- * What each of several requests comes to that were run together: `finish` does what is left of those that succeeded, on whose
- * success the whole batch rests; then they are counted.
+ * Decides requests of one tenant in the running transaction. `finish` does what is left of those that succeed, on whose success the whole
+ * batch depends; then they are counted.
  */
-const finishAll = Effect.fnUntraced(function* <R, A, B, R2>(
+const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
   runs: ReadonlyArray<Run<R>>,
-  decided: ReadonlyArray<Exit.Exit<A, Problem>>,
-  finish: (run: Run<R>, done: A) => Effect.Effect<B, Failure, R2>,
+  decide: Effect.Effect<ReadonlyArray<Exit.Exit<A, Failure>>, Failure, R2>,
+  finish: (
+    succeeded: ReadonlyArray<{ readonly run: Run<R>; readonly done: A }>,
+  ) => Effect.Effect<ReadonlyArray<B>, Failure, R3>,
 ) {
+  const decided = yield* decide
   const succeeded = runs.flatMap((run, at) => {
     const exit = decided[at]!
     return Exit.isSuccess(exit) ? [{ run, done: exit.value }] : []
   })
-  const finished = yield* Effect.forEach(succeeded, ({ run, done }) => finish(run, done), PIPELINED)
+  const finished = yield* finish(succeeded)
   const headers = yield* count(succeeded.map(({ run }) => run))
   let place = 0
-  return decided.map(Exit.map((): Counted<B> => ({ ...finished[place]!, headers: headers[place++]! })))
+  return decided.map(
+    Exit.map((): Counted<B> => {
+      const at = place++
+      return { ...finished[at]!, headers: () => headers()[at]! }
+    }),
+  )
 })
 
-const writeAll =
-  <R>({ runAll }: Writes<R>) =>
-  (tenant: Tenant, runs: ReadonlyArray<Run<R>>) =>
-    Effect.flatMap(
-      runAll(
-        tenant,
-        runs.map(({ request }) => request),
-      ),
-      (decided) => finishAll(runs, decided, (run, returned) => reply(run, Effect.succeed(returned))),
-    )
-
-/** Notes what a request has begun, so that another try finishes it. */
-const note = <R, A extends Begun<Returned, R>>({ request, held }: Run<R>, begun: A) =>
-  Effect.as(held === undefined ? Effect.void : noteResource(request, held, begun.id), begun)
-
-const beginAll =
-  <R>({ beginAll }: Stages<R>) =>
-  (tenant: Tenant, runs: ReadonlyArray<Run<R>>) =>
-    Effect.flatMap(
-      beginAll(
-        tenant,
-        runs.map(({ request }) => request),
-      ),
-      (decided) =>
-        // What charges is counted before it does: a write that cannot be counted takes no money.
-        finishAll(runs, decided, note<R, Begun<Returned, R>>),
-    )
-
-/** Begins a run with those of its endpoint that come with it. */
-const withOthers = <R, A, R2>(run: Run<R>, needed: string, work: BeginAll<Run<R>, A, R2>) =>
-  Effect.flatMap(Batches, (batches) => batches.begin(run.endpoint, run.request, needed, run, work))
-
-const begin = <R>(run: Run<R>, handler: Kind<R, "staged">) => {
-  if ("beginAll" in handler) return withOthers(run, handler.needed(run.request), beginAll(handler))
-  const work = Effect.gen(function* () {
-    const begun = yield* note(run, yield* handler.begin(run.request))
-    const [headers] = yield* count([run])
-    return { ...begun, headers: headers! }
-  })
-  return writing(run, work)
+/** Runs requests in a transaction: with the others that arrive with it where the handler allows that, else alone. */
+const inTransaction = <R, A, R2>(
+  run: Run<R>,
+  lockKey: ((request: Request<unknown, unknown>) => string) | undefined,
+  work: BeginAll<Run<R>, A, R2>,
+) => {
+  const done =
+    lockKey === undefined
+      ? writing(
+          run,
+          Effect.flatMap(work(run.request, [run]), ([only]) => only!),
+        )
+      : Effect.flatMap(Batches, (batches) => batches.begin(run.endpoint, run.request, lockKey(run.request), run, work))
+  return Effect.mapError(done, orInProgress)
 }
 
-const runStaged = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "staged">) {
+const runWrite = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "write">) {
+  if (handler.before !== undefined) yield* handler.before(run.request)
+  const { headers, ...response } = yield* inTransaction(run, handler.lockKey, (tenant, runs: ReadonlyArray<Run<R>>) =>
+    decideAll(
+      runs,
+      handler.run(
+        tenant,
+        runs.map(({ request }) => request),
+      ),
+      Effect.fnUntraced(function* (succeeded) {
+        const replies = yield* Effect.forEach(succeeded, ({ run, done }) => reply(run, done), PIPELINED)
+        store(
+          yield* unitOfWork,
+          tenant,
+          replies.flatMap(({ stored }) => (stored === undefined ? [] : [stored])),
+        )
+        return replies.map(({ response }) => response)
+      }),
+    ),
+  )
+  return { ...response, headers: headers() } satisfies Reply
+})
+
+const begin = <R>(run: Run<R>, handler: Kind<R, "two-phase">) =>
+  inTransaction(run, handler.lockKey, (tenant, runs: ReadonlyArray<Run<R>>) =>
+    decideAll(
+      runs,
+      handler.begin(
+        tenant,
+        runs.map(({ request }) => request),
+      ),
+      Effect.fnUntraced(function* (succeeded) {
+        // What requests have begun is noted, so that another try finishes it.
+        noteResources(
+          yield* unitOfWork,
+          tenant,
+          succeeded.flatMap(({ run: { held }, done }) => (held === undefined ? [] : [[held, done.id] as const])),
+        )
+        return succeeded.map(({ done }) => done)
+      }),
+    ),
+  )
+
+const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "two-phase">) {
   const { request, held, fields } = run
   const respond = (id: string, returned?: Returned) => {
-    const work = reply(run, returned === undefined ? handler.reply(request, id) : Effect.succeed(returned))
-    if (held !== undefined) return writing(run, work)
-    // What is known already, and shows nothing else, takes no look at the database.
+    const found = returned === undefined ? handler.reply(request, id) : Effect.succeed(returned)
+    if (held !== undefined)
+      return Effect.mapError(
+        writing(
+          run,
+          Effect.flatMap(found, (one) => replyAndStore(run, one)),
+        ),
+        orInProgress,
+      )
+    const work = Effect.flatMap(found, (one) => render(run, one))
+    // An object that is known and shows no other one takes no query.
     return returned !== undefined && fields.length === 0 ? work : reading(run, work)
   }
   if (held?.resourceId != null) {
     yield* handler.finish(request, held.resourceId)
     return yield* respond(held.resourceId)
   }
+  // A write that charges is counted before it does: one that cannot be counted takes no money.
   const { id, after, headers } = yield* begin(run, handler)
-  return { ...(yield* respond(id, yield* after)), headers }
+  return { ...(yield* respond(id, yield* after)), headers: headers() }
 })
 
 /** Runs the handler; returns its response. */
@@ -235,10 +261,8 @@ export const runHandler = <R>(run: Run<R>) => {
     case "read":
       return runRead(run, handler)
     case "write":
-      return "runAll" in handler
-        ? withOthers(run, handler.needed(run.request), writeAll(handler))
-        : runWrite(run, handler)
-    case "staged":
-      return runStaged(run, handler)
+      return runWrite(run, handler)
+    case "two-phase":
+      return runTwoPhase(run, handler)
   }
 }

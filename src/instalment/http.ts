@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { bind, bindPublic } from "../http/Endpoint.ts"
+import { bind, bindPublic, each } from "../http/Endpoint.ts"
 import { DEFAULT_PERIOD, instalmentApi } from "./api.ts"
 import { Creations } from "./Creations.ts"
 import { findPlan, whoseProduct, whoseToken } from "./find.ts"
@@ -36,7 +36,7 @@ export const instalmentEndpoints = [
   bind(instalmentApi.createProduct, {
     kind: "write",
     check: checkCreate,
-    run: (request) => Effect.flatMap(createProduct(request, request.body), shown),
+    run: each((request) => Effect.flatMap(createProduct(request, request.body), shown)),
   }),
   bind(instalmentApi.listProducts, {
     kind: "read",
@@ -48,7 +48,7 @@ export const instalmentEndpoints = [
   }),
   bind(instalmentApi.updateProduct, {
     kind: "write",
-    run: (request) => Effect.flatMap(updateProduct(request, request.id, request.body), shown),
+    run: each((request) => Effect.flatMap(updateProduct(request, request.id, request.body), shown)),
   }),
   bind(instalmentApi.list, { kind: "read", run: (request) => listPlans(request, request.query) }),
   bind(instalmentApi.summary, {
@@ -63,15 +63,15 @@ export const instalmentEndpoints = [
     kind: "write",
     check: checkExtension,
     missing: missingOfExtension,
-    run: (request) => Effect.map(extendPlan(request, request.id, request.body), renderInstalmentPlan),
+    run: each((request) => Effect.map(extendPlan(request, request.id, request.body), renderInstalmentPlan)),
   }),
   bind(instalmentApi.ship, {
     kind: "write",
-    run: (request) => Effect.map(shipPlan(request, request.id), renderInstalmentPlan),
+    run: each((request) => Effect.map(shipPlan(request, request.id), renderInstalmentPlan)),
   }),
   bind(instalmentApi.deliver, {
     kind: "write",
-    run: (request) => Effect.map(deliverPlan(request, request.id), renderInstalmentPlan),
+    run: each((request) => Effect.map(deliverPlan(request, request.id), renderInstalmentPlan)),
   }),
   bindPublic(instalmentApi.getOffer, whoseProduct, {
     kind: "read",
@@ -86,10 +86,11 @@ export const instalmentEndpoints = [
     check: checkBuyer,
     before: (request) => Effect.flatMap(Creations, ({ look }) => look(request.caller.name)),
     // What is refused for another reason counts for nothing.
-    run: (request) =>
+    run: each((request) =>
       Effect.tap(createPlan(request, request.params.productId!, request.body), () =>
         Effect.flatMap(Creations, ({ take }) => take(request.caller.name)),
       ),
+    ),
   }),
   bindPublic(instalmentApi.getByToken, whoseToken, {
     kind: "read",
@@ -97,10 +98,11 @@ export const instalmentEndpoints = [
   }),
   bindPublic(instalmentApi.cancel, whoseToken, {
     kind: "write",
-    run: (request) =>
+    run: each((request) =>
       Effect.map(cancelPlan(request.params.token!), ({ plan, product }) => ({
         plan: renderInstalmentPlan(plan),
         slot: { productId: product.id, ...slotsOf(product) },
       })),
+    ),
   }),
 ]

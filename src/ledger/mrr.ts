@@ -37,5 +37,7 @@ export const writeMovements = (unit: UnitOfWork, movements: ReadonlyArray<MrrMov
   if (movements.length === 0) return
   const { sql } = unit
   const rows = movements.map((movement) => ({ ...movement, moved_on: formatDay(movement.day) }))
-  unit.add([["movements", sql`INSERT INTO mrr_movement (${names(MOVEMENT)}) SELECT * FROM ${records(rows, MOVEMENT)} m`]])
+  unit.add([
+    ["movements", sql`INSERT INTO mrr_movement (${names(MOVEMENT)}) SELECT * FROM ${records(rows, MOVEMENT)} m`],
+  ])
 }

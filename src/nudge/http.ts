@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { bind } from "../http/Endpoint.ts"
+import { bind, each } from "../http/Endpoint.ts"
 import { equals, listOf, page } from "../http/lists.ts"
 import { publicRoute } from "../http/publicRoutes.ts"
 import { Messengers } from "../messenger/layer.ts"
@@ -28,7 +28,7 @@ export const nudgeEndpoints = [
     kind: "write",
     check: checkCreate,
     missing: missingOfCreate,
-    run: (request) => Effect.map(createNudge(request, request.body), renderNudge),
+    run: each((request) => Effect.map(createNudge(request, request.body), renderNudge)),
   }),
   bind(nudgeApi.list, {
     kind: "read",

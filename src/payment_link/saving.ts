@@ -1,7 +1,7 @@
 /** What a payment method that is saved by a link means to its customer (decision F8). */
 import { Effect } from "effect"
-import { unitOfWork } from "../db/UnitOfWork.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { apply } from "../subscription/apply.ts"
 import { tryMethods } from "../subscription/methodUsers.ts"
 import type { SubscriptionRow } from "../subscription/subscription.ts"
@@ -28,6 +28,8 @@ export const goOnWith = Effect.fnUntraced(function* ({ own, customer, methodId, 
   }
   const becomesDefault = becomesDefaultBySaving(own, customer) && customer.default_payment_method_id !== methodId
   if (!becomesDefault) return []
-  ;(yield* unitOfWork).update(customers, [{ before: customer, after: { ...customer, default_payment_method_id: methodId } }])
+  ;(yield* unitOfWork).update(customers, [
+    { before: customer, after: { ...customer, default_payment_method_id: methodId } },
+  ])
   return yield* tryMethods([{ customer, methodId, now }])
 })

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { bind } from "../http/Endpoint.ts"
+import { bind, each } from "../http/Endpoint.ts"
 import { equals, listOf } from "../http/lists.ts"
 import { planApi } from "./api.ts"
 import { plans, renderPlan } from "./plan.ts"
@@ -9,7 +9,7 @@ export const planEndpoints = [
   bind(planApi.create, {
     kind: "write",
     check: checkCreate,
-    run: (request) => Effect.map(createPlan(request, request.body), renderPlan),
+    run: each((request) => Effect.map(createPlan(request, request.body), renderPlan)),
   }),
   bind(planApi.list, {
     kind: "read",
@@ -18,14 +18,14 @@ export const planEndpoints = [
   bind(planApi.get, { kind: "read", run: (request) => Effect.map(plans.get(request, request.id), renderPlan) }),
   bind(planApi.update, {
     kind: "write",
-    run: (request) => Effect.map(updatePlan(request, request.id, request.body), renderPlan),
+    run: each((request) => Effect.map(updatePlan(request, request.id, request.body), renderPlan)),
   }),
   bind(planApi.archive, {
     kind: "write",
-    run: (request) => Effect.map(setPlanStatus(request, request.id, "archived"), renderPlan),
+    run: each((request) => Effect.map(setPlanStatus(request, request.id, "archived"), renderPlan)),
   }),
   bind(planApi.unarchive, {
     kind: "write",
-    run: (request) => Effect.map(setPlanStatus(request, request.id, "active"), renderPlan),
+    run: each((request) => Effect.map(setPlanStatus(request, request.id, "active"), renderPlan)),
   }),
 ]

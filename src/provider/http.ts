@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { bind } from "../http/Endpoint.ts"
+import { bind, each } from "../http/Endpoint.ts"
 import { mapPage, page } from "../http/lists.ts"
 import { providerApi } from "./api.ts"
 import {
@@ -12,10 +12,10 @@ import {
 } from "./providers.ts"
 
 export const providerEndpoints = [
-  bind(providerApi.choose, { kind: "write", run: (request) => chooseVertical(request, request.body.vertical) }),
+  bind(providerApi.choose, { kind: "write", run: each((request) => chooseVertical(request, request.body.vertical)) }),
   bind(providerApi.change, {
     kind: "write",
-    run: (request) => changeVertical(request, { ...request.body, administrator: request.caller.name }),
+    run: each((request) => changeVertical(request, { ...request.body, administrator: request.caller.name })),
   }),
   bind(providerApi.history, {
     kind: "read",

@@ -1,7 +1,7 @@
 /** Writes what transitions leave behind, of any actors, into the unit of work of the running transaction. */
 import { Effect } from "effect"
-import { names, records } from "../db/records.ts"
 import { pipelined } from "../db/pipelining.ts"
+import { names, records } from "../db/records.ts"
 import { type UnitOfWork, unitOfWork } from "../db/UnitOfWork.ts"
 import { appendEvents } from "../event/events.ts"
 import { postEntries } from "../ledger/ledger.ts"
@@ -28,7 +28,9 @@ const JOURNAL = {
 const writeJournal = (unit: UnitOfWork, rows: ReadonlyArray<JournalRow>): void => {
   if (rows.length === 0) return
   const { sql } = unit
-  unit.add([["journal", sql`INSERT INTO lifecycle_journal (${names(JOURNAL)}) SELECT * FROM ${records(rows, JOURNAL)} r`]])
+  unit.add([
+    ["journal", sql`INSERT INTO lifecycle_journal (${names(JOURNAL)}) SELECT * FROM ${records(rows, JOURNAL)} r`],
+  ])
 }
 
 /** The outcomes with those of the actors that they create, parents first. */

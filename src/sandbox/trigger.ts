@@ -45,5 +45,12 @@ export const triggerEvent = Effect.fn("sandbox.trigger")(function* (
       "overrides",
       `overrides must leave the event's data at most ${MAX_DATA_BYTES} bytes as JSON in UTF-8; merged into the object they make it ${bytes} bytes.`,
     )
-  return appendTestEvent(yield* unitOfWork, { ...tenantOf(tenant), type, object, previous: {}, at, test_clock_id: testClockId })
+  return appendTestEvent(yield* unitOfWork, {
+    ...tenantOf(tenant),
+    type,
+    object,
+    previous: {},
+    at,
+    test_clock_id: testClockId,
+  })
 })

@@ -12,20 +12,20 @@ import { finishReport, renderUnitRecord, reportAllUnits, unitRecords } from "./u
 
 /** How a request that charges a subscription is finished after a crash, and what is returned. */
 const staged = {
-  kind: "staged",
+  kind: "two-phase",
   finish: (_: Tenant, id: string) => recoverCharges({ subscriptionId: id }),
   reply: (tenant: Tenant, id: string) => Effect.map(subscriptions.get(tenant, id), renderSubscription),
 } as const
 
 /** Of those that are about a subscription. */
-const byId = { needed: ({ id }: { readonly id: string }) => id }
+const byId = { lockKey: ({ id }: { readonly id: string }) => id }
 
 export const subscriptionEndpoints = [
   bind(subscriptionApi.create, {
     ...staged,
     check: checkMethod("payment_method"),
-    needed: ({ body }) => body.customer,
-    beginAll: (tenant, requests) =>
+    lockKey: ({ body }) => body.customer,
+    begin: (tenant, requests) =>
       createSubscriptions(
         tenant,
         requests.map(({ body }) => body),
@@ -50,29 +50,29 @@ export const subscriptionEndpoints = [
     ...staged,
     ...byId,
     check: checkMethod("payment_method"),
-    beginAll: updateSubscriptions,
+    begin: updateSubscriptions,
   }),
   bind(subscriptionApi.pause, {
     kind: "write",
     ...byId,
-    runAll: (tenant, requests) =>
+    run: (tenant, requests) =>
       Effect.map(pauseSubscriptions(tenant, requests), (all) => all.map(Exit.map(renderSubscription))),
   }),
   bind(subscriptionApi.resume, {
     ...staged,
     ...byId,
-    beginAll: resumeSubscriptions,
+    begin: resumeSubscriptions,
   }),
   bind(subscriptionApi.cancel, {
     kind: "write",
     ...byId,
-    runAll: (tenant, requests) =>
+    run: (tenant, requests) =>
       Effect.map(cancelSubscriptions(tenant, requests), (all) => all.map(Exit.map(renderSubscription))),
   }),
   bind(subscriptionApi.reportUnits, {
-    kind: "staged",
+    kind: "two-phase",
     ...byId,
-    beginAll: reportAllUnits,
+    begin: reportAllUnits,
     finish: finishReport,
     reply: (tenant, id) => Effect.map(unitRecords.get(tenant, id), renderUnitRecord),
   }),

@@ -2,11 +2,12 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { unitOfWork } from "../db/UnitOfWork.ts"
 import { emailOwner } from "../account/ownerEmail.ts"
 import type { ApiPlan } from "../apiPlans.ts"
+import { CurrentTransaction } from "../db/transaction.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { appendEvents } from "../event/events.ts"
-import { ALLOWANCES, monthOf, type Threshold, thresholdsReached } from "./allowances.ts"
+import { ALLOWANCES, monthOf, THRESHOLDS, type Threshold, thresholdsReached } from "./allowances.ts"
 import type { UsageThreshold } from "./api.ts"
 
 type Used = typeof UsageThreshold.Type
@@ -47,9 +48,32 @@ const announce = Effect.fnUntraced(function* (
   }
 })
 
+interface Counted {
+  readonly used: number
+  readonly announced: number
+  readonly plan: ApiPlan
+}
+
+const counting = (
+  sql: SqlClient.SqlClient,
+  account: string,
+  metric: Used["metric"],
+  by: number,
+  plan: ApiPlan | undefined,
+) => {
+  const columns = COUNTED[metric]
+  const [count, announced] = [sql(columns.count), sql(columns.announced)]
+  const start = PgTypes.timestamptz(monthOf(Date.now()).start)
+  const planned = plan === undefined ? sql`(SELECT api_plan FROM account WHERE id = ${account})` : sql`${plan}::text`
+  return sql<Counted>`
+    INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, ${count}) VALUES (${account}, true, ${start}, ${by})
+    ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET ${count} = u.${count} + excluded.${count}, updated_at = now()
+    RETURNING ${count} AS used, ${announced} AS announced, ${planned} AS plan`
+}
+
 /**
  * Counts so many of this month's, in the running transaction; returns what is used by then, and when the month ends. The month is that of
- * the wall clock: only what is live is counted. `plan`: the account's, where it is known.
+ * the wall clock: only what is live is counted. `plan`: the account's, where the caller has it.
  */
 export const countTowards = Effect.fnUntraced(function* (
   account: string,
@@ -59,21 +83,52 @@ export const countTowards = Effect.fnUntraced(function* (
 ) {
   const sql = yield* SqlClient.SqlClient
   const { start, end } = monthOf(Date.now())
-  const columns = COUNTED[metric]
-  const [count, announced] = [sql(columns.count), sql(columns.announced)]
-  const planned = plan === undefined ? sql`(SELECT api_plan FROM account WHERE id = ${account})` : sql`${plan}::text`
-  const [counted] = yield* sql<{ used: number; announced: number; plan: ApiPlan }>`
-    INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, ${count}) VALUES (${account}, true, ${PgTypes.timestamptz(start)}, ${by})
-    ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET ${count} = u.${count} + excluded.${count}, updated_at = now()
-    RETURNING ${count} AS used, ${announced} AS announced, ${planned} AS plan`
+  const [counted] = yield* counting(sql, account, metric, by, plan)
   const { used } = counted!
-  const included = ALLOWANCES[counted!.plan][columns.included]
+  const included = ALLOWANCES[counted!.plan][COUNTED[metric].included]
   const reached = thresholdsReached(used, included, counted!.announced)
   if (included !== null && reached.length > 0) {
     yield* sql`
-      UPDATE usage_counter SET ${announced} = ${reached.at(-1)!}
+      UPDATE usage_counter SET ${sql(COUNTED[metric].announced)} = ${reached.at(-1)!}
       WHERE account_id = ${account} AND livemode AND period_start_at = ${PgTypes.timestamptz(start)}`
     yield* announce(account, metric, reached, { used, included })
   }
   return { used, included, end }
+})
+
+/**
+ * The same with the last statement of the transaction, on condition that it reaches no threshold; returns what says how many are used, once
+ * that is committed. A transaction that does reach one is run again, and counts before it ends.
+ */
+export const countLast = Effect.fnUntraced(function* (
+  account: string,
+  metric: Used["metric"],
+  by: number,
+  plan: ApiPlan,
+) {
+  const { end } = monthOf(Date.now())
+  if ((yield* CurrentTransaction)?.isRetry === true) {
+    const { used } = yield* countTowards(account, metric, by, plan)
+    return () => ({ used, end })
+  }
+  const unit = yield* unitOfWork
+  const { sql } = unit
+  let used = 0
+  unit.add([["usage", counting(sql, account, metric, by, plan)]], {
+    usage: ([counted]) => {
+      used = (counted as Counted).used
+    },
+  })
+  const included = ALLOWANCES[plan][COUNTED[metric].included]
+  if (included !== null) {
+    const reaches = THRESHOLDS.map(
+      (percent) => sql`(announced < ${percent} AND used * 100 >= ${included * percent}::bigint)`,
+    )
+    unit.expect({
+      name: "usage_below_threshold",
+      statement: sql`SELECT FROM usage WHERE NOT (${sql.or(reaches)})`,
+      rows: 1,
+    })
+  }
+  return () => ({ used, end })
 })

@@ -12,7 +12,7 @@ import type { AccountKey, KnownKey } from "../key/Keys.ts"
 import { every } from "../process/workers.ts"
 import { formatInstant } from "../time.ts"
 import { ALLOWANCES, monthOf } from "./allowances.ts"
-import { countTowards } from "./counting.ts"
+import { countLast } from "./counting.ts"
 
 type Headers = Readonly<Record<string, string>>
 
@@ -87,8 +87,11 @@ const writeReads = Effect.fnUntraced(function* (reads: Reads) {
 })
 
 const count = Effect.fnUntraced(function* (key: AccountKey, writes: number) {
-  const { used, end } = yield* countTowards(key.account_id, "write_requests", writes, key.api_plan)
-  return Array.from({ length: writes }, (_, at) => headers(key, true, used - writes + 1 + at, end))
+  const counted = yield* countLast(key.account_id, "write_requests", writes, key.api_plan)
+  return () => {
+    const { used, end } = counted()
+    return Array.from({ length: writes }, (_, at) => headers(key, true, used - writes + 1 + at, end))
+  }
 })
 
 const standing = Effect.fnUntraced(function* (key: KnownKey) {

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { Tenant } from "../db/tenant.ts"
 import { events } from "../event/events.ts"
-import { bind } from "../http/Endpoint.ts"
+import { bind, each } from "../http/Endpoint.ts"
 import { equals, listOf } from "../http/lists.ts"
 import { formatInstant } from "../time.ts"
 import { type EndpointPatch, webhookApi } from "./api.ts"
@@ -26,8 +26,9 @@ export const webhookEndpoints = [
   bind(webhookApi.create, {
     kind: "write",
     check,
-    run: (request) =>
+    run: each((request) =>
       Effect.map(createEndpoint(request, request.body), ({ row, secret }) => ({ ...renderEndpoint(row), secret })),
+    ),
   }),
   bind(webhookApi.list, { kind: "read", run: (request) => listOf(endpoints, request, renderEndpoint) }),
   bind(webhookApi.get, {
@@ -37,24 +38,27 @@ export const webhookEndpoints = [
   bind(webhookApi.update, {
     kind: "write",
     check,
-    run: (request) => Effect.map(updateEndpoint(request, request.id, request.body), renderEndpoint),
+    run: each((request) => Effect.map(updateEndpoint(request, request.id, request.body), renderEndpoint)),
   }),
-  bind(webhookApi.remove, { kind: "write", run: (request) => deleteEndpoint(request, request.id) }),
+  bind(webhookApi.remove, { kind: "write", run: each((request) => deleteEndpoint(request, request.id)) }),
   bind(webhookApi.rollSecret, {
     kind: "write",
-    run: (request) =>
+    run: each((request) =>
       Effect.map(rollSecret(request, request.id), ({ row, secret, previousExpiresAt }) => ({
         ...renderEndpoint(row),
         secret,
         previous_secret_expires_at: formatInstant(previousExpiresAt),
       })),
+    ),
   }),
   bind(webhookApi.test, {
-    kind: "staged",
-    begin: Effect.fnUntraced(function* (request) {
-      const id = yield* beginTest(yield* endpoints.get(request, request.id))
-      return { id, after: Effect.as(sendTest(request, id), undefined) }
-    }),
+    kind: "two-phase",
+    begin: each(
+      Effect.fnUntraced(function* (request) {
+        const id = yield* beginTest(yield* endpoints.get(request, request.id))
+        return { id, after: Effect.as(sendTest(request, id), undefined) }
+      }),
+    ),
     finish: sendTest,
     reply: (tenant, id) =>
       Effect.map(deliveries.get(tenant, id), ({ event_id, response_status, duration_ms, status }) => ({
@@ -74,11 +78,12 @@ export const webhookEndpoints = [
   }),
   bind(webhookApi.resend, {
     kind: "write",
-    run: (request) =>
+    run: each((request) =>
       Effect.map(resend(request, request.id, request.body.webhook_endpoint), (rows) => ({
         data: rows.map(renderDelivery),
         hasMore: false,
         limit: Math.max(1, rows.length),
       })),
+    ),
   }),
 ]

@@ -27,7 +27,7 @@ describe("an account", () => {
     const { account } = await createMerchant("Moves with its books")
     const sale = (year: number, month: number) =>
       bookEntry(account.id, { livemode: true, day: dayOf(Date.UTC(year, month, 1)) })
-    await databases[0].run(() => postEntries([sale(2025, 0), sale(2025, 1), sale(2025, 2)]))
+    await databases[0].write((unit) => postEntries(unit, [sale(2025, 0), sale(2025, 1), sale(2025, 2)]))
     await databases[0].run((sql) => sql`UPDATE account SET created_at = '2025-01-01' WHERE id = ${account.id}`)
     const [invoice] = await run(0, "invoice", "run", "--account", account.id, "--period", "2025-03")
     const owed = invoice.total
@@ -61,7 +61,7 @@ describe("an account", () => {
       closed_through: "2025-02",
     })
     expect(await checks()).toMatchObject([SOUND, SOUND])
-    await databases[1].run(() => postEntries([sale(2025, 2)]))
+    await databases[1].write((unit) => postEntries(unit, [sale(2025, 2)]))
     expect(await run(1, "ledger", "close", "--through", "2025-03")).toMatchObject({ closed_through: "2025-03" })
     expect(await checks()).toMatchObject([SOUND, SOUND])
     const months = await databases[1].run(

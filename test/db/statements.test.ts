@@ -114,7 +114,7 @@ it("are fewer where requests that come together look for objects of one kind", a
   expect(statements).toBeLessThan(asked.length / 2)
 })
 
-it("take as many statements and round trips as this table says", async () => {
+it("take at most as many statements and round trips as this table says", async () => {
   const customer = await createCustomer(sandbox)
   // So little that nothing of it is used up while the test runs, which would be an entry more.
   const plan = await createPlan(sandbox, { amount: 5_000, pause_enabled: true, overage_per_unit: 100 })
@@ -129,6 +129,9 @@ it("take as many statements and round trips as this table says", async () => {
     "POST /customers, live": await costOf(() => live.post("/customers", { name: "Ada" })),
     "POST /customers, with an Idempotency-Key": await costOf((n) =>
       sandbox.post("/customers", { name: "Ada" }, { "idempotency-key": `k${n}` }),
+    ),
+    "POST /customers, live, with an Idempotency-Key": await costOf((n) =>
+      live.post("/customers", { name: "Ada" }, { "idempotency-key": `k${n}` }),
     ),
     "POST /plans": await costOf(() => createPlan(sandbox)),
     "POST /charges": await costOf(() => sandbox.post("/charges", sale)),
@@ -145,21 +148,26 @@ it("take as many statements and round trips as this table says", async () => {
     "PATCH /subscriptions/{id}": await costOf((n) => sandbox.patch(`/subscriptions/${ids[n]}`, { quantity: 2 })),
     "POST /subscriptions/{id}/cancel": await costOf((n) => sandbox.post(`/subscriptions/${ids[n]}/cancel`, {})),
   }
-  const table = Object.entries(costs).map(([what, { statements, trips }]) => `${what}: ${statements} in ${trips}`)
-  expect(table).toEqual([
-    "GET /customers/{id}: 1 in 1",
-    "POST /customers: 1 in 1",
-    "POST /customers, live: 5 in 2",
-    "POST /customers, with an Idempotency-Key: 6 in 3",
-    "POST /plans: 1 in 1",
-    "POST /charges: 3 in 3",
-    "POST /subscriptions: 3 in 3",
-    "POST /subscriptions, with a trial: 1 in 1",
-    "POST /subscriptions/{id}/unit-records: 7 in 2",
-    "POST /subscriptions/{id}/pause: 7 in 3",
-    // With a charge for what was used before.
-    "POST /subscriptions/{id}/resume: 17 in 7",
-    "PATCH /subscriptions/{id}: 6 in 2",
-    "POST /subscriptions/{id}/cancel: 8 in 3",
-  ])
+  const most: Readonly<Record<keyof typeof costs, Cost>> = {
+    "GET /customers/{id}": { statements: 1, trips: 1 },
+    "POST /customers": { statements: 1, trips: 1 },
+    "POST /customers, live": { statements: 1, trips: 1 },
+    "POST /customers, with an Idempotency-Key": { statements: 2, trips: 2 },
+    "POST /customers, live, with an Idempotency-Key": { statements: 2, trips: 2 },
+    "POST /plans": { statements: 1, trips: 1 },
+    "POST /charges": { statements: 12, trips: 5 },
+    "POST /subscriptions": { statements: 15, trips: 5 },
+    "POST /subscriptions, with a trial": { statements: 7, trips: 2 },
+    "POST /subscriptions/{id}/unit-records": { statements: 6, trips: 2 },
+    "POST /subscriptions/{id}/pause": { statements: 7, trips: 3 },
+    // With a charge for the units that were reported before.
+    "POST /subscriptions/{id}/resume": { statements: 17, trips: 7 },
+    "PATCH /subscriptions/{id}": { statements: 6, trips: 2 },
+    "POST /subscriptions/{id}/cancel": { statements: 8, trips: 3 },
+  }
+  const tooMany = Object.entries(costs).filter(([what, { statements, trips }]) => {
+    const limit = most[what as keyof typeof costs]
+    return statements > limit.statements || trips > limit.trips
+  })
+  expect(tooMany).toEqual([])
 })

@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 describe("an insert", () => {
   it("keeps what is there and what is not, in more combinations than have a statement of their own", async () => {
-    await database.run(() => customers.insert([customer("cus_payer")]))
+    await database.write((unit) => unit.insert(customers, [customer("cus_payer")]))
     const optional = { brand: "visa", last4: "4081", bank_name: "Bank", exp_month: 12, exp_year: 2030 }
     const empty = { brand: null, last4: null, bank_name: null, exp_month: null, exp_year: null }
     const names = Object.keys(optional) as ReadonlyArray<keyof typeof optional>
@@ -49,7 +49,7 @@ describe("an insert", () => {
       rail: "simulator" as const,
       created_at: Date.UTC(2026, 0, 31),
     }))
-    await database.run(() => Effect.forEach(rows, (row) => paymentMethods.insert([row])))
+    await database.run(() => Effect.forEach(rows, (row) => paymentMethods.insertNew([row])))
     const found = await database.run(() =>
       paymentMethods.find(
         TENANT,
@@ -61,7 +61,7 @@ describe("an insert", () => {
 
   it("writes a column that one row of several has", async () => {
     const rows = [customer("cus_none"), customer("cus_one", { email: "grace@example.com" })]
-    await database.run(() => customers.insert(rows))
+    await database.write((unit) => unit.insert(customers, rows))
     expect(await kept(["cus_none", "cus_one"])).toEqual(rows)
   })
 })
@@ -69,11 +69,11 @@ describe("an insert", () => {
 describe("an update", () => {
   it("writes what differs in one of the rows, and leaves alone what differs in none", async () => {
     const rows = [customer("cus_a", { email: "a@example.com" }), customer("cus_b", { phone: "+2348012345678" })]
-    await database.run(() => customers.insert(rows))
+    await database.write((unit) => unit.insert(customers, rows))
     await database.run((sql) => sql`UPDATE customer SET phone = NULL, name = 'Changed' WHERE id IN ('cus_a', 'cus_b')`)
     const [a, b] = rows as [CustomerRow, CustomerRow]
-    await database.run(() =>
-      customers.update([
+    await database.write((unit) =>
+      unit.update(customers, [
         { before: a, after: { ...a, email: null } },
         { before: b, after: { ...b, metadata: { tier: "gold" } } },
       ]),
@@ -86,11 +86,11 @@ describe("an update", () => {
 
   it("writes nothing where nothing differs", async () => {
     const row = customer("cus_same")
-    await database.run(() => customers.insert([row]))
+    await database.write((unit) => unit.insert(customers, [row]))
     const versions = () =>
       database.run((sql) => sql<{ xmin: string }>`SELECT xmin::text FROM customer WHERE id = 'cus_same'`)
     const before = await versions()
-    await database.run(() => customers.update([{ before: row, after: { ...row } }]))
+    await database.write((unit) => unit.update(customers, [{ before: row, after: { ...row } }]))
     expect(await versions()).toEqual(before)
   })
 })

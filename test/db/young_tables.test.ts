@@ -3,8 +3,9 @@ import { Effect, ManagedRuntime } from "effect"
 import { SqlClient } from "effect/sql"
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { PLANNED_ONCE, poolLayer } from "../../src/db/database.ts"
+import { unitOfWork } from "../../src/db/UnitOfWork.ts"
 import { closeThrough } from "../../src/ledger/closing.ts"
-import { postEntries } from "../../src/ledger/ledger.ts"
+import { type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
 import { subscriptions } from "../../src/subscription/subscription.ts"
 import { readRules, readTerms } from "../../src/subscription/terms.ts"
 import { bookEntry } from "../support/books.ts"
@@ -105,12 +106,16 @@ it("finds the entry that a correction corrects by the bill or the charge", async
   const ofBill = (n: number) => bookEntry("acct_books", { subscriptionId: `sub_${n}`, billNo: 1 })
   const ofCharge = (n: number) => bookEntry("acct_books", { chargeId: `chg_${n}` })
   const both = (...of: ReadonlyArray<number>) => [...of.map(ofBill), ...of.map(ofCharge)]
-  await runtime.runPromise(postEntries(both(1, 2)))
-  await database.run(() => postEntries(both(...Array.from({ length: LATER }, (_, n) => n + BEGINNING))))
+  const posting = (entries: ReadonlyArray<NewEntry>) =>
+    Effect.flatMap(SqlClient.SqlClient, (sql) =>
+      sql.withTransaction(Effect.map(unitOfWork, (unit) => postEntries(unit, entries))),
+    )
+  await runtime.runPromise(posting(both(1, 2)))
+  await database.write((unit) => postEntries(unit, both(...Array.from({ length: LATER }, (_, n) => n + BEGINNING))))
   await database.run(() => closeThrough("2025-01"))
 
   const some = Array.from({ length: 20 }, (_, n) => 3_000 + n)
-  const { rows } = await runtime.runPromise(readBy(postEntries(both(...some))))
+  const { rows } = await runtime.runPromise(readBy(Effect.map(unitOfWork, (unit) => postEntries(unit, both(...some)))))
   const corrections = await database.run(
     (sql) => sql<{ same: boolean }>`
       SELECT (c.subscription_id, c.charge_id) IS NOT DISTINCT FROM (e.subscription_id, e.charge_id) AS same

@@ -317,8 +317,9 @@ describe("large events", () => {
     const paths = ["/a", "/b", "/c"]
     for (const path of paths)
       data(await api.post("/webhook-endpoints", { url: receiver.url(path), enabled_events: ["*"] }), 201)
-    const events = await database.run(() =>
+    const events = await database.write((unit) =>
       appendEvents(
+        unit,
         Array.from({ length: 40 }, (_, n) => ({
           account_id: account.id,
           livemode: false,

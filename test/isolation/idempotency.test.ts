@@ -1,9 +1,11 @@
 /** Idempotency records: how large they get, how they go, and what became of those from before names had a secret. */
 import { createCipheriv, createHash, hkdfSync, randomBytes } from "node:crypto"
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import type { Tenant } from "../../src/db/tenant.ts"
+import { unitOfWork } from "../../src/db/UnitOfWork.ts"
 import { claim, drop, purge, store } from "../../src/http/idempotency.ts"
 import { useDatabase } from "../support/database.ts"
 import { useServices } from "../support/services.ts"
@@ -28,7 +30,10 @@ const work = (tenant: Tenant, key: string, response: { body: string; id: string 
     Effect.gen(function* () {
       const held = yield* claim(tenant, key, REQUEST)
       if ("status" in held) throw new Error("It was done before.")
-      yield* store(tenant, held, { status: 201, expanded: null, ...response })
+      const sql = yield* SqlClient.SqlClient
+      yield* sql.withTransaction(
+        Effect.map(unitOfWork, (unit) => store(unit, tenant, [[held, { status: 201, expanded: null, ...response }]])),
+      )
       yield* drop(held)
     }),
   )

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Effect, Layer, Logger, Redacted } from "effect"
-import type { SqlClient } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { Webhook } from "standardwebhooks"
 import { afterAll, describe, expect, it } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
@@ -291,7 +291,9 @@ describe("an endpoint whose secret no key opens", () => {
     const { account } = await idle.run(() => createAccount({ businessName: "Nobody delivers" }))
     const tenant = { account_id: account.id, livemode: false }
     const hook = { url: "https://93.184.215.14/hook", enabled_events: ["*"] as [string] }
-    const { row, secret } = await idleServices(createEndpoint(tenant, hook))
+    const { row, secret } = await idleServices(
+      Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(createEndpoint(tenant, hook))),
+    )
     const event = {
       type: "charge.failed" as const,
       object: { id: "chg_1" },
@@ -299,7 +301,7 @@ describe("an endpoint whose secret no key opens", () => {
       test_clock_id: null,
       at: Date.now(),
     }
-    await idle.run(() => appendEvents([{ ...tenant, ...event }]))
+    await idle.write((unit) => appendEvents(unit, [{ ...tenant, ...event }]))
     const taken = async (key: EncryptionKey) => {
       const { seal } = await sealing(idle)([key], Vault)
       const sealed = seal(["webhook_secret", account.id, false, row.id], Redacted.make(secret))

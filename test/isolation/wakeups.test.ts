@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { nextDue, pauseMs } from "../../src/runtime/timerWorker.ts"
-import { TIMERS_DUE, waking } from "../../src/runtime/Wakeups.ts"
+import { TIMERS_DUE, wakeAt } from "../../src/runtime/Wakeups.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { rewind } from "../support/rewind.ts"
@@ -35,8 +35,8 @@ describe("jobs", () => {
   it("are one for each second of the next minutes, and none for what is later", async () => {
     const now = Math.floor(Date.now() / SECOND_MS) * SECOND_MS
     const [soon, later] = [now + MINUTE_MS, now + 10 * MINUTE_MS]
-    await database.run((sql) => waking(sql, [soon - 1, soon, soon - 400, later, now + HOUR_MS])!)
-    await database.run((sql) => waking(sql, [soon - 700])!)
+    await database.write((unit) => wakeAt(unit, [soon - 1, soon, soon - 400, later, now + HOUR_MS]))
+    await database.write((unit) => wakeAt(unit, [soon - 700]))
     expect((await jobs()).map(({ start_after }) => start_after)).toEqual([soon])
     const [job] = await database.run(
       (sql) => sql`SELECT retry_limit, policy FROM pgboss.job WHERE name = ${TIMERS_DUE}`,

@@ -58,8 +58,8 @@ describe("a month", () => {
           { account: "one_off_revenue", detail: null, amountKobo: -kobo },
         ],
       })
-    await database.run(() =>
-      postEntries([live(on(2025, 1, 31), 100), live(on(2025, 2, 1), 20), live(on(2025, 3, 15), 3)]),
+    await database.write((unit) =>
+      postEntries(unit, [live(on(2025, 1, 31), 100), live(on(2025, 2, 1), 20), live(on(2025, 3, 15), 3)]),
     )
     const before = await Promise.all(["2025-01-31", "2025-02-15", "2025-03-31"].map((day) => trialBalance(id, day)))
     expect(before.map((one) => one.clearing)).toEqual([100, 120, 123])
@@ -109,7 +109,7 @@ describe("a month", () => {
         { action: "close", month: "2025-02", reason: null },
       ],
     })
-    await database.run(() => postEntries([live(on(2025, 2, 28), 5)]))
+    await database.write((unit) => postEntries(unit, [live(on(2025, 2, 28), 5)]))
     expect((await cli("close", "--through", "2025-02")).document.closed_through).toBe("2025-02")
     expect((await trialBalance(id, "2025-02-28")).clearing).toBe(125)
     expect(
@@ -153,8 +153,8 @@ describe("a month", () => {
     const id = await account()
     const posted = Promise.all(
       Array.from({ length: 40 }, (_, n) =>
-        database.run(() =>
-          postEntries([bookEntry(id, { day: on(2025, 4, 1 + (n % 28)), idempotencyKey: `many:${n}` })]),
+        database.write((unit) =>
+          postEntries(unit, [bookEntry(id, { day: on(2025, 4, 1 + (n % 28)), idempotencyKey: `many:${n}` })]),
         ),
       ),
     )

@@ -90,7 +90,9 @@ describe("a day", () => {
     const { id, api } = await open()
     const { clock } = await subscribeOnClock(api, "2025-01-31T09:00:00Z", "pm_test_success")
     const arrivesAt = (at: string) =>
-      database.run(() => recogniseOnClock({ account_id: id, livemode: false, id: clock }, Date.parse(at)))
+      database.run((sql) =>
+        sql.withTransaction(recogniseOnClock({ account_id: id, livemode: false, id: clock }, Date.parse(at))),
+      )
     // The first day's part is due once the day is over; before, all days since 1969 are to be closed.
     expect(await arrivesAt("2025-01-31T10:00:00Z")).toBe(false)
     expect(await entries(id)).toEqual([])

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
+import { unitOfWork } from "../../src/db/UnitOfWork.ts"
 import { checkLedger, type NewEntry, postEntries } from "../../src/ledger/ledger.ts"
 import { bookEntry } from "../support/books.ts"
 import { constraintOf } from "../support/constraints.ts"
@@ -37,7 +38,7 @@ describe("the ledger refuses", () => {
       { account: "clearing", detail: null, amountKobo: 500 },
       { account: "deferred_revenue", detail: null, amountKobo: -499 },
     ] as const
-    const asked = (wrong: NewEntry) => database.run(() => postEntries([bookEntry(id), wrong]))
+    const asked = (wrong: NewEntry) => database.write((unit) => postEntries(unit, [bookEntry(id), wrong]))
     await expect(asked(bookEntry(id, { idempotencyKey: "off", lines }))).rejects.toThrow(
       "The entry off has 2 lines that sum to 1 kobo.",
     )
@@ -75,7 +76,7 @@ describe("the ledger refuses", () => {
 
   it("lines that come later, alone or in balanced pairs", async () => {
     const id = await account()
-    await database.run(() => postEntries([bookEntry(id)]))
+    await database.write((unit) => postEntries(unit, [bookEntry(id)]))
     const later = (first: number) =>
       refusal(
         (sql) => sql`
@@ -106,7 +107,7 @@ describe("the ledger refuses", () => {
 
   it("changes, deletions and truncation", async () => {
     const id = await account()
-    await database.run(() => postEntries([bookEntry(id)]))
+    await database.write((unit) => postEntries(unit, [bookEntry(id)]))
     for (const statement of [
       "UPDATE ledger_line SET amount_kobo = amount_kobo * 2",
       "UPDATE ledger_entry SET event = 'other'",
@@ -123,15 +124,17 @@ describe("the ledger refuses", () => {
   it("the same fact twice", async () => {
     const id = await account()
     const twice = bookEntry(id, { idempotencyKey: "once" })
-    await database.run(() => postEntries([twice]))
-    expect(await refusal(() => postEntries([twice]))).toBe("ledger_entry_posted_once")
+    await database.write((unit) => postEntries(unit, [twice]))
+    expect(
+      await refusal((sql) => sql.withTransaction(Effect.map(unitOfWork, (unit) => postEntries(unit, [twice])))),
+    ).toBe("ledger_entry_posted_once")
   })
 })
 
 describe("finance.trial_balance", () => {
   it("sums to zero for each account and environment", async () => {
     const id = await account()
-    await database.run(() => postEntries([bookEntry(id), bookEntry(id, { livemode: true })]))
+    await database.write((unit) => postEntries(unit, [bookEntry(id), bookEntry(id, { livemode: true })]))
     const rows = await database.run(
       (sql) => sql<{ livemode: boolean; ledger_account: string; balance_kobo: number }>`
         SELECT livemode, ledger_account, balance_kobo FROM finance.trial_balance WHERE account_id = ${id} ORDER BY 1, 2`,

@@ -85,9 +85,9 @@ describe("an export of the books", () => {
 
   it("is CSV with every line, by the command line, and adds up to the trial balance", async () => {
     const id = await account()
-    await database.run(() => postEntries([bookEntry(id), bookEntry(id), bookEntry(id)]))
+    await database.write((unit) => postEntries(unit, [bookEntry(id), bookEntry(id), bookEntry(id)]))
     const other = await account()
-    await database.run(() => postEntries([bookEntry(other)]))
+    await database.write((unit) => postEntries(unit, [bookEntry(other)]))
     const env = { DATABASE_URL: Redacted.value(database.url()) }
     const { output, code } = await runToEnd("src/cli.ts", ["ledger", "export", "--account", id, "--format", "csv"], env)
     const [names, ...rows] = output.trim().split("\n")

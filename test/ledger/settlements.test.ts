@@ -197,7 +197,7 @@ const pay = (account: string, rail: RailName, payments: Payments, at: number) =>
         { account: "one_off_revenue", detail: null, amountKobo: -kobo },
       ],
     })
-  return database.run(() => postEntries(Object.entries(payments).map(entry)))
+  return database.write((unit) => postEntries(unit, Object.entries(payments).map(entry)))
 }
 
 /** An account with payments at a rail, all of 31 January 2026. */
@@ -296,7 +296,7 @@ describe("cli ledger settle", () => {
           { account: "clearing", detail: "paystack", amountKobo: -kobo },
         ],
       })
-    await database.run(() => postEntries([refund("chg_d2", 5_000)]))
+    await database.write((unit) => postEntries(unit, [refund("chg_d2", 5_000)]))
     const names = "Reference,Amount,Fees,Amount Due,Settlement Date,Payout ID"
     const first = fileOf(
       [
@@ -311,7 +311,7 @@ describe("cli ledger settle", () => {
     expect(document).toMatchObject({ matched: 3, booked: 3, fees: 12_075, payouts: 787_925 })
     expect(document.unmatched).toMatchObject([{ reference: "chg_d1", reason: "duplicate", row: 3 }])
     // It went back after it was paid out.
-    await database.run(() => postEntries([refund("chg_d3", 300_000)]))
+    await database.write((unit) => postEntries(unit, [refund("chg_d3", 300_000)]))
     const again = await cli("settle", "--rail", "paystack", "--file", first)
     expect([again.code, again.document.booked]).toEqual([0, 0])
     expect(again.document.unmatched).toMatchObject([

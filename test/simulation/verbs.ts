@@ -12,7 +12,6 @@ import { pay } from "../../src/collecting/pay.ts"
 import { lockForChange, updateCustomer } from "../../src/customer/customers.ts"
 import { MethodUsers } from "../../src/customer/MethodUsers.ts"
 import { retryingDeadlocks } from "../../src/db/deadlock.ts"
-import { rememberingFirst } from "../../src/db/known.ts"
 import { TenantDatabase } from "../../src/db/TenantDatabase.ts"
 import { type Ref, type Tenant, tenantOf } from "../../src/db/tenant.ts"
 import type { Submission } from "../../src/paying/submission.ts"
@@ -33,7 +32,7 @@ interface Begun {
 const asked = (begin: Effect.Effect<Begun, Problem | SqlError.SqlError, Services>): Request =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const { after } = yield* retryingDeadlocks(rememberingFirst(sql.withTransaction(begin)))
+    const { after } = yield* retryingDeadlocks(sql.withTransaction(begin))
     if (after !== undefined) yield* Effect.forkDetach(Effect.ignore(after))
     return undefined
   }).pipe(Effect.catchTag("Problem", ({ code }) => Effect.succeed<string | undefined>(code)))

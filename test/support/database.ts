@@ -5,6 +5,7 @@ import { Effect, ManagedRuntime, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { afterAll, beforeAll, inject } from "vitest"
 import { onDatabase, poolLayer } from "../../src/db/database.ts"
+import { type UnitOfWork, unitOfWork } from "../../src/db/UnitOfWork.ts"
 import { TEMPLATE } from "./postgres.ts"
 
 export type Sql = SqlClient.SqlClient
@@ -23,6 +24,8 @@ export interface TestDatabase {
   readonly url: () => Redacted.Redacted<string>
   /** Runs a program on a small pool, which is kept: a connection costs more than most statements. */
   readonly run: <A, E>(program: (sql: Sql) => Effect.Effect<A, E, SqlClient.SqlClient>) => Promise<A>
+  /** Writes in one transaction. */
+  readonly write: <A>(writes: (unit: UnitOfWork) => A) => Promise<A>
 }
 
 export interface OwnDatabase extends TestDatabase {
@@ -34,12 +37,14 @@ export const createDatabase = (template = TEMPLATE): OwnDatabase => {
   const name = `test_${randomBytes(6).toString("hex")}`
   const url = () => onDatabase(Redacted.make(inject("postgres")), name)
   let pool: ManagedRuntime.ManagedRuntime<SqlClient.SqlClient, unknown> | undefined
+  const run: TestDatabase["run"] = (program) => {
+    pool ??= ManagedRuntime.make(poolLayer(url(), CONNECTIONS))
+    return pool.runPromise(Effect.flatMap(SqlClient.SqlClient, program))
+  }
   return {
     url,
-    run: (program) => {
-      pool ??= ManagedRuntime.make(poolLayer(url(), CONNECTIONS))
-      return pool.runPromise(Effect.flatMap(SqlClient.SqlClient, program))
-    },
+    run,
+    write: (writes) => run((sql) => sql.withTransaction(Effect.map(unitOfWork, writes))),
     create: () => statement(`CREATE DATABASE ${name} TEMPLATE ${template}`),
     drop: async () => {
       await pool?.dispose()

@@ -75,7 +75,11 @@ const instanceOf = (startOne: () => Promise<Running>): Instance => {
     }
   }
   return {
-    database: { url: () => running.database.url(), run: (program) => running.database.run(program) },
+    database: {
+      url: () => running.database.url(),
+      run: (program) => running.database.run(program),
+      write: (writes) => running.database.write(writes),
+    },
     server: () => running.server,
     api: late(() => account.keys.sk_test),
     live: late(() => account.keys.sk_live, "live"),

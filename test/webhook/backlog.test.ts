@@ -19,8 +19,9 @@ const SETTINGS = { ALLOW_LOOPBACK_WEBHOOKS: "true" }
 const EVENTS = 1_500
 
 const append = (tenant: { account_id: string; livemode: boolean }, count: number) =>
-  database.run(() =>
+  database.write((unit) =>
     appendEvents(
+      unit,
       Array.from({ length: count }, (_, n) => ({
         ...tenant,
         type: "charge.failed",
