@@ -13,8 +13,9 @@ const SELECT = "SELECT * FROM customer WHERE account_id = $1 AND NOT livemode AN
 
 const server = createServer((request, response) => {
   const answer = (status: number, row: object) => {
-    response.writeHead(status, { "content-type": "application/json" })
-    response.end(JSON.stringify({ success: true, data: row }))
+    const text = JSON.stringify({ success: true, data: row })
+    response.writeHead(status, { "content-type": "application/json", "content-length": Buffer.byteLength(text) })
+    response.end(text)
   }
   if (request.method === "GET") {
     const id = request.url!.split("/").at(-1)
