@@ -71,32 +71,37 @@ export interface NewAccount {
   readonly liveAccess?: "approved"
 }
 
-/** An account with a secret and a publishable key for the sandbox, and for live where its access is approved. */
-export const createAccount = Effect.fn("account.create")(function* (input: NewAccount) {
+/**
+ * Inserts an account with a secret and a publishable key for the sandbox, and for live where its access is approved, in the running
+ * transaction.
+ */
+export const insertAccount = Effect.fn("account.insert")(function* (input: NewAccount) {
   const sql = yield* SqlClient.SqlClient
   const id = newId("account")
-  return yield* sql.withTransaction(
-    Effect.gen(function* () {
-      const [row] = yield* sql<AccountRow>`
-        INSERT INTO account ${sql.insert({
-          id,
-          business_name: input.businessName,
-          email: input.email ?? null,
-          vertical: input.vertical ?? null,
-          api_plan: input.apiPlan ?? "starter",
-          live_access: input.liveAccess ?? "not_requested",
-          created_at: new Date(),
-        })} RETURNING *`
-      const key = (livemode: boolean, type: KeyType) =>
-        Effect.map(createKey({ account_id: id, livemode }, type), ({ key }) => key)
-      const sandbox = { sk_test: yield* key(false, "secret"), pk_test: yield* key(false, "publishable") }
-      const live =
-        input.liveAccess === "approved"
-          ? { sk_live: yield* key(true, "secret"), pk_live: yield* key(true, "publishable") }
-          : {}
-      return { account: row!, keys: { ...sandbox, ...live } }
-    }),
-  )
+  const [row] = yield* sql<AccountRow>`
+    INSERT INTO account ${sql.insert({
+      id,
+      business_name: input.businessName,
+      email: input.email ?? null,
+      vertical: input.vertical ?? null,
+      api_plan: input.apiPlan ?? "starter",
+      live_access: input.liveAccess ?? "not_requested",
+      created_at: new Date(),
+    })} RETURNING *`
+  const key = (livemode: boolean, type: KeyType) =>
+    Effect.map(createKey({ account_id: id, livemode }, type), ({ key }) => key)
+  const sandbox = { sk_test: yield* key(false, "secret"), pk_test: yield* key(false, "publishable") }
+  const live =
+    input.liveAccess === "approved"
+      ? { sk_live: yield* key(true, "secret"), pk_live: yield* key(true, "publishable") }
+      : {}
+  return { account: row!, keys: { ...sandbox, ...live } }
+})
+
+/** The same in a transaction of its own. */
+export const createAccount = Effect.fn("account.create")(function* (input: NewAccount) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql.withTransaction(insertAccount(input))
 })
 
 /** Moves an account's access to live (decision J4). Undefined: no such account; "refused": not from where it stands. */

@@ -7,7 +7,7 @@ import { ConfigProblem } from "../config/Config.ts"
 import { LOCKS } from "../db/locks.ts"
 import { createKey } from "../key/apiKeys.ts"
 import { hashKey } from "../key/key.ts"
-import { createAccount, listAccounts } from "./accounts.ts"
+import { insertAccount, listAccounts } from "./accounts.ts"
 
 const DEMO_NAME = "Demo merchant"
 /** Keys looked at: of the databases that were used last. */
@@ -45,7 +45,7 @@ const findKnown = Effect.fnUntraced(function* (keys: ReadonlyArray<string>) {
 /** A key of the demo account, which is created where there is no account at all; undefined where there are others only. */
 const createDemoKey = Effect.gen(function* () {
   const accounts = yield* listAccounts
-  if (accounts.length === 0) return (yield* createAccount({ businessName: DEMO_NAME })).keys.sk_test
+  if (accounts.length === 0) return (yield* insertAccount({ businessName: DEMO_NAME })).keys.sk_test
   const demo = accounts.find(({ business_name }) => business_name === DEMO_NAME)
   if (demo === undefined) return undefined
   return (yield* createKey({ account_id: demo.id, livemode: false }, "secret")).key
