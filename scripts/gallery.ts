@@ -20,7 +20,7 @@ import type {
   SavedMethod,
   Upcoming,
 } from "../src/pages/views.ts"
-import { halt, tooLate, upcoming } from "../src/pages/words.ts"
+import { tooLate, upcoming } from "../src/pages/words.ts"
 import { type Declined, declineInWords } from "../src/paying/declines.ts"
 import { noSuchPage } from "../src/paying/site.ts"
 import { type Problem, problem } from "../src/problem.ts"
@@ -166,8 +166,9 @@ const NO_CARD: Partial<PaymentForm> = {
 
 const link = (rest: Partial<PaymentLinkView> = {}): string => paymentLinkPage({ ...LINK, ...rest })
 
-/** What its `Accept: application/json` is answered, the gallery's server knows. */
-export const PENDING_PATH = "/checkout/7Jx0m4Qe/return"
+const PENDING_PATH = "/checkout/7Jx0m4Qe/return"
+/** Where a pending page looks by itself: what that is answered, the gallery's server knows. */
+export const LOOK_PATH = `${PENDING_PATH}?look`
 
 const PENDING: PendingView = {
   ...SHOP,
@@ -324,6 +325,7 @@ export const gallery = (): ReadonlyMap<string, string> =>
       "link-two-halted",
       link({
         ...TWO_BILLS,
+        consequences: TWO_BILLS.consequences!.filter(({ what }) => what === "cancel"),
         halts: [
           { ...PAUSED, what: "restrict" },
           { ...PAUSED, plan: "Gas refill", what: "hold" },
@@ -400,7 +402,6 @@ export const gallery = (): ReadonlyMap<string, string> =>
         title: "Thank you: this is paid",
         paragraphs: [
           "You paid Mama Chidi Kitchen ₦5,000.00 on 3 March 2027 with Visa •••• 4242.",
-          halt({ ...PAUSED, ends: { at: NOW + 7 * DAY_MS } }, SHOP.business),
           upcoming(RENEWS),
           "Nothing is left to do. If something is owed again, the newest message has a link of its own.",
         ],

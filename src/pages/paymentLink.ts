@@ -33,7 +33,7 @@ const nothingOwed = ({ about, upcoming: next }: PaymentLinkView): Html =>
 
 const halted = ({ halts, business }: PaymentLinkView): Html | false =>
   halts.length > 0 &&
-  html`<div class="notice warning">${halts.map((one) => html`<p>${halt(one, business)}</p>`)}</div>
+  html`<div class="notice warning stack">${halts.map((one) => html`<p>${halt(one, business)}</p>`)}</div>
 `
 
 export const paymentLinkPage = (view: PaymentLinkView): string => {

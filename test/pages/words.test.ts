@@ -152,7 +152,9 @@ describe("other sentences", () => {
   it("say what comes next", () => {
     const gym = { plan: "Gym", at: START }
     expect(upcoming({ ...gym, what: "charge" })).toBe("The next charge for Gym comes on 3 March 2027.")
-    expect(upcoming({ ...gym, what: "charge", at: null })).toBe("The next charge for Gym comes with your next delivery.")
+    expect(upcoming({ ...gym, what: "charge", at: null })).toBe(
+      "The next charge for Gym comes with your next delivery.",
+    )
     expect(upcoming({ ...gym, what: "end", billsUnits: false })).toBe(
       "Gym ends on 3 March 2027, and nothing more is charged for it.",
     )
