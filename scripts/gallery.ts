@@ -167,7 +167,7 @@ const NO_CARD: Partial<PaymentForm> = {
 const link = (rest: Partial<PaymentLinkView> = {}): string => paymentLinkPage({ ...LINK, ...rest })
 
 const PENDING_PATH = "/checkout/7Jx0m4Qe/return"
-/** Where a pending page looks by itself: what that is answered, the gallery's server knows. */
+/** The address that a pending page asks again and again; the gallery's server answers it. */
 export const LOOK_PATH = `${PENDING_PATH}?look`
 
 const PENDING: PendingView = {

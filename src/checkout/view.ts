@@ -90,7 +90,8 @@ const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession)
     cycle,
     priceKobo: session.price_kobo!,
     quantity: subscription?.quantity ?? session.quantity!,
-    unitKobo: cycle === "per_delivery" || isEnding ? null : plan.overage_per_unit_kobo,
+    // Units of the last period are billed when it ends (decision E34); those of a trial are free.
+    unitKobo: cycle === "per_delivery" || (isEnding && trialEndsAt !== null) ? null : plan.overage_per_unit_kobo,
     startsAt: now,
     trialEndsAt,
     isEnding,

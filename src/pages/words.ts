@@ -47,12 +47,14 @@ export const terms = (offer: Offer): string => {
 export const units = (unitKobo: number): string => `plus ${formatKobo(unitKobo)} for each unit used`
 
 /** What is charged later, without anybody doing anything. */
-const later = ({ cycle, trialEndsAt, nextChargeAt, isEnding }: Offer): string => {
+const later = ({ cycle, trialEndsAt, nextChargeAt, isEnding, unitKobo }: Offer): string => {
   const often = every(cycle)
-  if (isEnding)
-    return nextChargeAt === null
-      ? "It ends by itself, and nothing more is charged."
-      : `It ends by itself on ${day(nextChargeAt)}, and nothing more is charged.`
+  if (isEnding) {
+    const when = nextChargeAt === null ? "" : ` on ${day(nextChargeAt)}`
+    return unitKobo === null
+      ? `It ends by itself${when}, and nothing more is charged.`
+      : `It ends by itself${when}: only what you have used by then is still charged.`
+  }
   if (trialEndsAt === null)
     return nextChargeAt === null
       ? `You are charged again ${often}, until it is cancelled.`
@@ -164,7 +166,7 @@ export const halt = ({ what, plan, since, ends }: Halt, business: string): strin
   if (ends === "by_paying") return `${sentence}. ${paying}`
   return ends.at === null
     ? `${sentence}: to resume it, contact ${business}.`
-    : `${sentence}, and resumes by itself on ${day(ends.at)}.`
+    : `${sentence}, and resumes on ${day(ends.at)}.`
 }
 
 /** When a subscription is charged next, or how it ends. */

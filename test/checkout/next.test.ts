@@ -60,7 +60,7 @@ describe("the page of a payment link", () => {
     data(await api.post(`/subscriptions/${id}/resume`))
     data(await api.post(`/subscriptions/${id}/pause`, { resumes_at: "2025-01-20T00:00:00Z" }))
     const resumes = await says(link)
-    expect(resumes).toContain("Gym has been paused since 1 January 2025, and resumes by itself on 20 January 2025.")
+    expect(resumes).toContain("Gym has been paused since 1 January 2025, and resumes on 20 January 2025.")
     expect(resumes).toContain(`${NOTHING} The next charge for Gym comes on 20 January 2025. ${SAVE}`)
     await advance(api, clock, "2025-01-20T00:00:00Z")
     expect(await says(link)).toContain(`${NOTHING} The next charge for Gym comes on 20 February 2025. ${SAVE}`)

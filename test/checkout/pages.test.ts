@@ -148,6 +148,18 @@ describe("what a page says of a payment method that is saved", () => {
     expect(page).toMatch(/It ends by itself on \d+ \w+ \d+, and nothing more is charged\./)
     expect(page).not.toContain("It renews by itself")
   })
+
+  it("is that the units of the last period are still charged where it is to end (E34)", async () => {
+    const { subscription, url } = await checkout(api, { plan: { overage_per_unit: 100 } })
+    data(await api.patch(`/subscriptions/${subscription}`, { cancel_at_period_end: true }))
+    const page = markup(await open(url))
+    expect(page).toMatch(/It ends by itself on \d+ \w+ \d+: only what you have used by then is still charged\./)
+    expect(page).toContain("plus ₦1.00 for each unit used")
+    data(await pay(url, "pm_test_visa"))
+    expect(markup(await open(url))).toMatch(
+      /Gym ends on \d+ \w+ \d+: only what you have used by then is still charged\./,
+    )
+  })
 })
 
 describe("a payment that is declined", () => {

@@ -76,6 +76,9 @@ describe("an offer", () => {
     expect(renewal("Iron Gym", { ...OFFER, isEnding: true })).toBe(
       `It ends by itself on 3 April 2027, and nothing more is charged. ${END}`,
     )
+    expect(renewal("Iron Gym", { ...OFFER, isEnding: true, unitKobo: 5_000 })).toBe(
+      `It ends by itself on 3 April 2027: only what you have used by then is still charged. ${END}`,
+    )
     expect(terms({ ...OFFER, isEnding: true })).toBe("₦5,000.00, from 3 March 2027 to 3 April 2027")
     expect(terms({ ...TRIAL, isEnding: true })).toBe("Free until 17 March 2027 (14 days).")
     expect(renewal("Iron Gym", DELIVERY)).toBe(`You are charged again for each delivery, until it is cancelled. ${END}`)
@@ -144,7 +147,7 @@ describe("other sentences", () => {
     ])
     const asked = (at: number | null) => halt({ plan: "Gym", what: "pause", since: START, ends: { at } }, "Iron Gym")
     expect([asked(START + DAY_MS), asked(null)]).toEqual([
-      "Gym has been paused since 3 March 2027, and resumes by itself on 4 March 2027.",
+      "Gym has been paused since 3 March 2027, and resumes on 4 March 2027.",
       "Gym has been paused since 3 March 2027: to resume it, contact Iron Gym.",
     ])
   })
