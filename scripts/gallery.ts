@@ -9,6 +9,7 @@ import { startPage } from "../src/pages/start.ts"
 import type {
   CancelInstalmentsView,
   CheckoutView,
+  Halt,
   InstalmentPaymentView,
   InstalmentView,
   MessageView,
@@ -16,19 +17,20 @@ import type {
   PaymentForm,
   PaymentLinkView,
   PendingView,
+  SavedMethod,
+  Upcoming,
 } from "../src/pages/views.ts"
-import { tooLate } from "../src/pages/words.ts"
+import { tooLate, upcoming } from "../src/pages/words.ts"
 import { type Declined, declineInWords } from "../src/paying/declines.ts"
 import { noSuchPage } from "../src/paying/site.ts"
 import { type Problem, problem } from "../src/problem.ts"
-import type { PaymentMethodSummary } from "../src/rail/PaymentRail.ts"
 import { DAY_MS, HOUR_MS } from "../src/time.ts"
 
 /** 10:00 in Lagos. */
 const NOW = Date.UTC(2027, 2, 3, 9)
 const SHOP = { business: "Mama Chidi Kitchen", simulated: true, now: NOW, onTestClock: false }
 
-const VISA: PaymentMethodSummary = {
+const VISA: SavedMethod = {
   id: "pm_01m7yyp0a6e08v7r97jkyz1pj0",
   type: "card",
   brand: "visa",
@@ -36,8 +38,9 @@ const VISA: PaymentMethodSummary = {
   bank_name: null,
   exp_month: 12,
   exp_year: 2034,
+  declinedAt: null,
 }
-const BANK: PaymentMethodSummary = {
+const BANK: SavedMethod = {
   id: "pm_01m7yyp0a6e08v7r97jkyz1pj1",
   type: "bank_account",
   brand: null,
@@ -45,6 +48,7 @@ const BANK: PaymentMethodSummary = {
   bank_name: "Test Bank",
   exp_month: null,
   exp_year: null,
+  declinedAt: null,
 }
 
 const FORM: PaymentForm = {
@@ -124,8 +128,14 @@ const LINK: PaymentLinkView = {
     { at: NOW + 3 * DAY_MS, what: "restrict", plan: "Lunch box" },
     { at: NOW + 10 * DAY_MS, what: "cancel", plan: "Lunch box" },
   ],
+  halts: [],
+  upcoming: null,
   remark: null,
-  form: { ...FORM, action: "/pay/7Jx0m4Qe/complete", saved: [VISA], chosen: VISA.id },
+  form: {
+    ...FORM,
+    action: "/pay/7Jx0m4Qe/complete",
+    saved: [BANK, { ...VISA, declinedAt: NOW - 4 * DAY_MS }],
+  },
 }
 
 const TWO_BILLS: Partial<PaymentLinkView> = {
@@ -137,12 +147,28 @@ const TWO_BILLS: Partial<PaymentLinkView> = {
   ],
   form: { ...LINK.form, amountKobo: 1_750_000 },
 }
-const NOTHING_OWED: Partial<PaymentLinkView> = { owed: [], consequences: [], form: { ...LINK.form, ...SAVING } }
+const RENEWS: Upcoming = { plan: "Lunch box", what: "charge", at: Date.UTC(2027, 3, 2, 9) }
+const NOTHING_OWED: Partial<PaymentLinkView> = {
+  owed: [],
+  consequences: [],
+  upcoming: RENEWS,
+  form: { ...LINK.form, ...SAVING },
+}
+const PAUSED: Halt = { plan: "Lunch box", what: "pause", since: NOW - DAY_MS, ends: "by_paying" }
+/** What a form says that was sent without a card. */
+const NO_CARD: Partial<PaymentForm> = {
+  errors: [
+    { field: "card_number", message: "Enter the card number." },
+    { field: "card_expiry", message: "Enter the expiry date." },
+    { field: "card_cvc", message: "Enter the security code." },
+  ],
+}
 
 const link = (rest: Partial<PaymentLinkView> = {}): string => paymentLinkPage({ ...LINK, ...rest })
 
-/** What its `Accept: application/json` is answered, the gallery's server knows. */
-export const PENDING_PATH = "/checkout/7Jx0m4Qe/return"
+const PENDING_PATH = "/checkout/7Jx0m4Qe/return"
+/** The address that a pending page asks again and again; the gallery's server answers it. */
+export const LOOK_PATH = `${PENDING_PATH}?look`
 
 const PENDING: PendingView = {
   ...SHOP,
@@ -263,6 +289,8 @@ export const gallery = (): ReadonlyMap<string, string> =>
         { customerName: null },
       ),
     ],
+    ["checkout-empty", checkout(NO_CARD)],
+    ["checkout-empty-saved", checkout({ ...NO_CARD, saved: [BANK] })],
     ["checkout-declined", checkout({ refusal: declineInWords(DECLINED) })],
     ["checkout-otp", checkout({ asksOtp: true, chosen: "pm_test_requires_otp", details: NOBODY })],
     [
@@ -290,6 +318,21 @@ export const gallery = (): ReadonlyMap<string, string> =>
       ),
     ],
     ["link-one", link()],
+    ["link-live", link({ ...LIVE, form: { ...LINK.form, ...HOSTED } })],
+    ["link-declined", link({ form: { ...LINK.form, saved: [BANK], refusal: declineInWords(DECLINED) } })],
+    ["link-paused", link({ halts: [PAUSED], consequences: LINK.consequences.slice(2) })],
+    [
+      "link-two-halted",
+      link({
+        ...TWO_BILLS,
+        consequences: TWO_BILLS.consequences!.filter(({ what }) => what === "cancel"),
+        halts: [
+          { ...PAUSED, what: "restrict" },
+          { ...PAUSED, plan: "Gas refill", what: "hold" },
+        ],
+      }),
+    ],
+    ["link-paused-by-request", link({ ...NOTHING_OWED, upcoming: null, halts: [{ ...PAUSED, ends: { at: null } }] })],
     ["link-two", link(TWO_BILLS)],
     ["link-nothing", link(NOTHING_OWED)],
     ["link-remark", link({ ...NOTHING_OWED, remark: "Lunch box was paid on 2 March 2027 with Visa •••• 4242." })],
@@ -309,6 +352,7 @@ export const gallery = (): ReadonlyMap<string, string> =>
         paragraphs: [
           "You paid ₦5,000.00 on 3 March 2027 with Visa •••• 4242.",
           "Nothing more is charged on this page.",
+          upcoming(RENEWS),
         ],
         action: { ...BACK, label: "Continue to Mama Chidi Kitchen" },
       }),
@@ -358,6 +402,7 @@ export const gallery = (): ReadonlyMap<string, string> =>
         title: "Thank you: this is paid",
         paragraphs: [
           "You paid Mama Chidi Kitchen ₦5,000.00 on 3 March 2027 with Visa •••• 4242.",
+          upcoming(RENEWS),
           "Nothing is left to do. If something is owed again, the newest message has a link of its own.",
         ],
       }),
@@ -396,7 +441,11 @@ export const gallery = (): ReadonlyMap<string, string> =>
     [
       "savings-pay-wrong",
       savingsPayment({
-        errors: [{ field: "amount", message: "amount must be at most what is outstanding: ₦160,000.00." }],
+        errors: [
+          { field: "amount", message: "Enter how much you want to pay, in whole naira, such as 5000." },
+          ...NO_CARD.errors!,
+        ],
+        chooses: { ...SAVINGS_FORM.chooses!, value: "" },
       }),
     ],
     ["savings-pay-otp", savingsPayment({ asksOtp: true, chosen: "pm_test_requires_otp" })],

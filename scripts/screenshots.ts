@@ -10,7 +10,7 @@ import { join } from "node:path"
 import type { BrowserContext, Page } from "playwright-core"
 import { pageHeaders } from "../src/pages/headers.ts"
 import { launchBrowser } from "./browser.ts"
-import { gallery, PENDING_PATH } from "./gallery.ts"
+import { gallery, LOOK_PATH } from "./gallery.ts"
 
 const ROOT = join(import.meta.dirname, "..")
 const FOLDER = process.argv[2] ?? join(ROOT, ".data", "screenshots")
@@ -30,7 +30,7 @@ let pictures = 0
 /** The pages with the headers that they have in earnest. */
 const server = createServer(({ url }, response) => {
   const page = PAGES.get((url ?? "").slice(1))
-  if (url === PENDING_PATH) {
+  if (url === LOOK_PATH) {
     response.writeHead(200, { "content-type": "application/json" })
     response.end(JSON.stringify({ success: true, data: { status: "pending", redirect_url: null } }))
   } else if (page === undefined) response.writeHead(404).end()
@@ -45,7 +45,7 @@ const watch = (page: Page, name: string, origin: string): void => {
   page.on("pageerror", (error) => faults.push(`${name}: ${error.message}`))
   page.on("request", (request) => {
     const url = request.url()
-    if (!request.isNavigationRequest() && url !== origin + PENDING_PATH && url !== "data:,")
+    if (!request.isNavigationRequest() && url !== origin + LOOK_PATH && url !== "data:,")
       faults.push(`${name} asks for ${url}.`)
   })
 }

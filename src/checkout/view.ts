@@ -8,10 +8,12 @@ import { ofTenant } from "../db/tenant.ts"
 import { checkoutPage } from "../pages/checkout.ts"
 import { messagePage } from "../pages/says.ts"
 import type { MessageView, Offer, Setting } from "../pages/views.ts"
-import { cameAfterAll, day, paidBy, tooLate, verified } from "../pages/words.ts"
+import { cameAfterAll, day, paidBy, tooLate, upcoming, verified } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
 import { atRest, owedOf, readOwing } from "../paying/owing.ts"
-import { savedMethods, settingOf } from "../paying/setting.ts"
+import { savedMethods } from "../paying/saved.ts"
+import { settingOf } from "../paying/setting.ts"
+import { upcomingOf } from "../paying/upcoming.ts"
 import { plans } from "../plan/plan.ts"
 import { subscriptions } from "../subscription/subscription.ts"
 import { DAY_MS } from "../time.ts"
@@ -65,7 +67,7 @@ export const readSession = Effect.fnUntraced(function* (basics: Basics) {
   const subscription =
     session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
   const charge = session.charge_id === null ? undefined : yield* charges.get(session, session.charge_id)
-  const saved = isKnown && session.status === "open" ? yield* savedMethods(customer!) : []
+  const saved = isKnown && session.status === "open" ? yield* savedMethods(customer!, basics.setting.now) : []
   const owing = isKnown && session.status === "open" ? yield* readOwing(customer!) : []
   const owingPlans = yield* plans.find(
     session,
@@ -88,7 +90,8 @@ const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession)
     cycle,
     priceKobo: session.price_kobo!,
     quantity: subscription?.quantity ?? session.quantity!,
-    unitKobo: cycle === "per_delivery" || isEnding ? null : plan.overage_per_unit_kobo,
+    // Units of the last period are billed when it ends (decision E34); those of a trial are free.
+    unitKobo: cycle === "per_delivery" || (isEnding && trialEndsAt !== null) ? null : plan.overage_per_unit_kobo,
     startsAt: now,
     trialEndsAt,
     isEnding,
@@ -124,7 +127,7 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
 
 /** The page of a session that is over. */
 export const overPage = (read: ReadSession): string => {
-  const { session, setting, charge } = read
+  const { session, setting, charge, plan, subscription } = read
   const message = (
     tone: MessageView["tone"],
     title: string,
@@ -136,6 +139,7 @@ export const overPage = (read: ReadSession): string => {
     const isSale = charge?.purpose === "sale"
     const paid = isSale && charge.status === "succeeded" ? `You paid ${paidBy(charge)}.` : undefined
     const check = charge === undefined || isSale ? null : verified(charge)
+    const next = subscription === undefined || plan === undefined ? undefined : upcomingOf(subscription, plan)
     const done = session.mode === "setup" ? "Your payment method is saved" : "You are subscribed already"
     return message(
       "success",
@@ -144,6 +148,7 @@ export const overPage = (read: ReadSession): string => {
         paid ?? `This was completed on ${day(session.completed_at!)}.`,
         ...(check === null ? [] : [check]),
         "Nothing more is charged on this page.",
+        ...(next === undefined ? [] : [upcoming(next)]),
       ],
       { label: `Continue to ${setting.business}`, href: successUrl(session.success_url, session.id) },
     )

@@ -4,7 +4,8 @@ import { charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { tenantOf } from "../db/tenant.ts"
-import { savedMethods, settingOf } from "../paying/setting.ts"
+import { savedMethods } from "../paying/saved.ts"
+import { settingOf } from "../paying/setting.ts"
 import { findPlan } from "./find.ts"
 import { instalmentPlans } from "./plan.ts"
 
@@ -18,13 +19,14 @@ export const readPlan = Effect.fnUntraced(function* (token: string) {
     Effect.gen(function* () {
       const plan = yield* instalmentPlans.get(tenant, id)
       const customer = yield* customers.get(tenant, plan.customer_id)
+      const setting = yield* settingOf(tenant, plan.test_clock_id)
       return {
         token,
         plan,
         customer,
         path: `/save/${encodeURIComponent(token)}`,
-        setting: yield* settingOf(tenant, plan.test_clock_id),
-        saved: yield* savedMethods(customer),
+        setting,
+        saved: yield* savedMethods(customer, setting.now),
         /** The payment that is under way, else the newest that was tried. */
         charge: plan.charge_id === null ? undefined : yield* charges.get(tenant, plan.charge_id),
       }

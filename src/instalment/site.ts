@@ -51,14 +51,14 @@ const endOf = Effect.fnUntraced(function* ({ path, token }: ReadPlan, paid: Paid
 /** What is due now, in words. */
 const dueInWords = ({ plan }: ReadPlan): string => {
   const savings = instalmentPlans.contextOf(plan)
-  const late = missedKobo(savings)
+  const least = dueKobo(plan.mode, savings)
   const next = nextOf(savings)
   const fees = plan.pending_fee_kobo > 0 ? `, ${formatKobo(plan.pending_fee_kobo)} of it late fees` : ""
-  const more = mostKobo(savings) > dueKobo(plan.mode, savings) ? " You can pay more, up to the rest." : ""
-  if (late > 0) return `${formatKobo(late + plan.pending_fee_kobo)} is late${fees}.${more}`
+  const more = mostKobo(savings) > least ? " You can pay more, up to the rest." : ""
+  if (missedKobo(savings) > 0) return `${formatKobo(least)} is late${fees}.${more}`
   if (plan.mode === "flexible" || next === undefined)
     return `Pay as much as you like, until ${day(plan.deadline_at)}: ${formatKobo(payableKobo(savings))} is left${fees}.`
-  return `${formatKobo(dueKobo("fixed", savings))} is due on ${day(next.dueAt)}${fees}.${more}`
+  return `${formatKobo(least)} is due on ${day(next.dueAt)}${fees}.${more}`
 }
 
 const formPage = (read: ReadPlan, state: FormState): string => {

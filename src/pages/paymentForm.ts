@@ -1,10 +1,9 @@
 /** The form that a payment method is given with, on checkout and payment pages. It posts what decision G8 says. */
 import { formatKobo, VERIFICATION_KOBO } from "../money.ts"
-import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { type Errors, errorId, hidden, invalid, textField, wrong } from "./fields.ts"
 import { type Html, html } from "./html.ts"
-import type { AmountChoice, FieldError, FormField, PaymentForm, TypedDetails } from "./views.ts"
-import { expiry, paymentMethod } from "./words.ts"
+import type { AmountChoice, FieldError, FormField, PaymentForm, SavedMethod, TypedDetails } from "./views.ts"
+import { declinedOn, expiry, paymentMethod } from "./words.ts"
 
 export interface FormPage {
   readonly form: PaymentForm
@@ -54,8 +53,8 @@ ${textField({ name: "email", label: "E-mail", type: "email", inputmode: "email",
 const hiddenDetails = ({ name, email, phone }: TypedDetails): Html =>
   html`${hidden("name", name)}${hidden("email", email)}${hidden("phone", phone)}`
 
-const choice = (method: PaymentMethodSummary, first: boolean, { chosen }: PaymentForm): Html =>
-  html`<label class="choice"><input type="radio" class="saved" name="payment_method" id="${first && "payment_method"}" value="${method.id}" checked="${method.id === chosen}"><span>${paymentMethod(method)} <small>${expiry(method)}</small></span></label>
+const choice = (method: SavedMethod, first: boolean, { chosen }: PaymentForm): Html =>
+  html`<label class="choice"><input type="radio" class="saved" name="payment_method" id="${first && "payment_method"}" value="${method.id}" checked="${method.id === chosen}"><span>${paymentMethod(method)} <small>${[expiry(method), declinedOn(method.declinedAt)].filter((word) => word !== null).join(", ")}</small></span></label>
 `
 
 const choices = (

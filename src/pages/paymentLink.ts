@@ -5,7 +5,7 @@ import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
 import type { Consequence, Owed, PaymentLinkView } from "./views.ts"
-import { alsoCharged as alsoInWords, consequence, day, dayAndHour, kept, saving } from "./words.ts"
+import { alsoCharged as alsoInWords, consequence, day, dayAndHour, halt, kept, saving, upcoming } from "./words.ts"
 
 const bill = ({ plan, amountKobo, since }: Owed): Html =>
   html`<div><dt>${plan}<small>not paid since ${day(since)}</small></dt><dd>${formatKobo(amountKobo)}</dd></div>
@@ -27,8 +27,17 @@ const ifNothing = (consequences: ReadonlyArray<Consequence>): Html | false =>
 ${consequences.map(step)}</ol>
 `
 
+/** That nothing is owed, and what comes next. */
+const nothingOwed = ({ about, upcoming: next }: PaymentLinkView): Html =>
+  html`<p>${about === null ? "Nothing is owed." : `Nothing is owed for ${about}.`} ${next !== null && `${upcoming(next)} `}You can save a payment method for what is to come.</p>`
+
+const halted = ({ halts, business }: PaymentLinkView): Html | false =>
+  halts.length > 0 &&
+  html`<div class="notice warning stack">${halts.map((one) => html`<p>${halt(one, business)}</p>`)}</div>
+`
+
 export const paymentLinkPage = (view: PaymentLinkView): string => {
-  const { business, simulated, form, owed, customerName, remark, about, alsoCharged, saves } = view
+  const { business, simulated, form, owed, customerName, remark, alsoCharged, saves } = view
   const total = owed.reduce((sum, { amountKobo }) => sum + amountKobo, 0)
   const offersTests = simulated && form.takesCards && !form.asksOtp
   const title = owed.length === 0 ? "Nothing to pay" : `${formatKobo(total)} to pay`
@@ -41,7 +50,7 @@ export const paymentLinkPage = (view: PaymentLinkView): string => {
 <section class="stack" aria-labelledby="title">
 <h1 id="title" class="${owed.length > 0 && "amount"}">${title}</h1>
 <p class="quiet">For ${customerName}</p>
-${owed.length === 0 ? html`<p>${about === null ? "Nothing is owed." : `Nothing is owed for ${about}.`} You can save a payment method for what is to come.</p>` : bills(owed, total)}${alsoCharged.length > 0 && html`<p class="notice">${alsoInWords(alsoCharged)}</p>`}${ifNothing(view.consequences)}</section>
+${halted(view)}${owed.length === 0 ? nothingOwed(view) : bills(owed, total)}${alsoCharged.length > 0 && html`<p class="notice">${alsoInWords(alsoCharged)}</p>`}${ifNothing(view.consequences)}</section>
 ${paymentForm({ form, business, simulated, terms: below, cancelUrl: null })}
 ${offersTests && testCards(form)}</div>`,
   )

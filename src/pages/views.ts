@@ -1,5 +1,6 @@
 /** What the pages that buyers see are made from: plain data. Each page is a pure function of its view. */
 import type { BillingCycle } from "../../machines/calendar.ts"
+import type { EscalationAction } from "../../machines/dunning.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 
 /** Whose page it is, and in which world. */
@@ -11,6 +12,12 @@ export interface Setting {
   readonly now: number
   /** The customer's time stands still: nothing counts down. */
   readonly onTestClock: boolean
+}
+
+/** A payment method that a buyer may choose. */
+export interface SavedMethod extends PaymentMethodSummary {
+  /** When the newest payment with it was declined; null: it was not. */
+  readonly declinedAt: number | null
 }
 
 /** The fields of the form, by the names that it posts (decision G8). */
@@ -65,7 +72,7 @@ export interface PaymentForm {
   /** The e-mail address of a known customer, asked for where the rail needs one; null: it is not asked for. */
   readonly email: string | null
   /** Payment methods to choose from beside a new one, `chosen` among them. */
-  readonly saved: ReadonlyArray<PaymentMethodSummary>
+  readonly saved: ReadonlyArray<SavedMethod>
   /** The ID of the one that is ticked; null: a new card. */
   readonly chosen: string | null
   /** The chosen method wants a one-time code: that is the one field asked for. */
@@ -126,6 +133,23 @@ export interface Consequence {
   readonly plan: string
 }
 
+/** A subscription that is not served in full. */
+export interface Halt {
+  readonly plan: string
+  readonly what: Exclude<EscalationAction, "none">
+  readonly since: number
+  /** What ends it: paying what is owed, or time (`at` null: the merchant, when it is asked). */
+  readonly ends: "by_paying" | { readonly at: number | null }
+}
+
+/** What comes next of a subscription that owes nothing. */
+export type Upcoming = { readonly plan: string } /** `at` null: with the next delivery. */ & (
+  | { readonly what: "charge"; readonly at: number | null }
+  /** It ends by then, or with the next delivery. `billsUnits`: what is used until then is charged then. */
+  | { readonly what: "end"; readonly at: number | null; readonly billsUnits: boolean }
+  | { readonly what: "cancelled"; readonly at: number }
+)
+
 /** `owed` empty: nothing is, and a payment method can be saved. */
 export interface PaymentLinkView extends Setting {
   readonly customerName: string
@@ -135,6 +159,9 @@ export interface PaymentLinkView extends Setting {
   /** What the customer owes for other plans, which is charged to a method that is saved. */
   readonly alsoCharged: ReadonlyArray<Owed>
   readonly consequences: ReadonlyArray<Consequence>
+  readonly halts: ReadonlyArray<Halt>
+  /** Where nothing is owed: what comes next. */
+  readonly upcoming: Upcoming | null
   readonly saves: Saves
   /** What was said in its place, such as that it was paid otherwise; null: nothing. */
   readonly remark: string | null

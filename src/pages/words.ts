@@ -3,7 +3,7 @@ import type { BillingCycle } from "../../machines/calendar.ts"
 import { formatKobo } from "../money.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { DAY_MS } from "../time.ts"
-import type { Consequence, Offer, Owed, Saves } from "./views.ts"
+import type { Consequence, Halt, Offer, Owed, Saves, Upcoming } from "./views.ts"
 
 const LAGOS = { timeZone: "Africa/Lagos" } as const
 const days = new Intl.DateTimeFormat("en-GB", { ...LAGOS, day: "numeric", month: "long", year: "numeric" })
@@ -47,12 +47,14 @@ export const terms = (offer: Offer): string => {
 export const units = (unitKobo: number): string => `plus ${formatKobo(unitKobo)} for each unit used`
 
 /** What is charged later, without anybody doing anything. */
-const later = ({ cycle, trialEndsAt, nextChargeAt, isEnding }: Offer): string => {
+const later = ({ cycle, trialEndsAt, nextChargeAt, isEnding, unitKobo }: Offer): string => {
   const often = every(cycle)
-  if (isEnding)
-    return nextChargeAt === null
-      ? "It ends by itself, and nothing more is charged."
-      : `It ends by itself on ${day(nextChargeAt)}, and nothing more is charged.`
+  if (isEnding) {
+    const when = nextChargeAt === null ? "" : ` on ${day(nextChargeAt)}`
+    return unitKobo === null
+      ? `It ends by itself${when}, and nothing more is charged.`
+      : `It ends by itself${when}: only what you have used by then is still charged.`
+  }
   if (trialEndsAt === null)
     return nextChargeAt === null
       ? `You are charged again ${often}, until it is cancelled.`
@@ -94,6 +96,9 @@ export const paymentMethod = ({ type, brand, last4, bank_name }: PaymentMethodSu
 /** Until when a card is good, such as "expires 12/2034"; null where it says nothing of it. */
 export const expiry = ({ exp_month, exp_year }: PaymentMethodSummary): string | null =>
   exp_month === null || exp_year === null ? null : `expires ${String(exp_month).padStart(2, "0")}/${exp_year}`
+
+/** When a payment method was declined, such as "declined on 3 March 2027"; null where it was not. */
+export const declinedOn = (at: number | null): string | null => (at === null ? null : `declined on ${day(at)}`)
 
 /** What was paid, when and with what, such as "₦5,000.00 on 3 March 2027 with Visa •••• 4242". */
 export const paidBy = (charge: {
@@ -146,6 +151,33 @@ const list = (names: ReadonlyArray<string>): string =>
 export const alsoCharged = (owed: ReadonlyArray<Owed>): string => {
   const total = owed.reduce((sum, { amountKobo }) => sum + amountKobo, 0)
   return `${formatKobo(total)} that you owe for ${list(owed.map(({ plan }) => plan))} is charged to this payment method now as well.`
+}
+
+const HALTED: Readonly<Record<Halt["what"], (plan: string) => readonly [halted: string, paying: string]>> = {
+  pause: (plan) => [`${plan} has been paused`, "Paying resumes it."],
+  restrict: (plan) => [`Access to ${plan} has been restricted`, "Paying restores it."],
+  hold: (plan) => [`Deliveries of ${plan} have been held`, "Paying starts them again."],
+}
+
+/** Why a subscription is not served in full, since when, and what ends that. */
+export const halt = ({ what, plan, since, ends }: Halt, business: string): string => {
+  const [halted, paying] = HALTED[what](plan)
+  const sentence = `${halted} since ${day(since)}`
+  if (ends === "by_paying") return `${sentence}. ${paying}`
+  return ends.at === null
+    ? `${sentence}: to resume it, contact ${business}.`
+    : `${sentence}, and resumes on ${day(ends.at)}.`
+}
+
+/** When a subscription is charged next, or how it ends. */
+export const upcoming = (next: Upcoming): string => {
+  const { plan, what, at } = next
+  if (what === "cancelled") return `${plan} was cancelled on ${day(at)}: nothing more is charged for it.`
+  const when = at === null ? "with your next delivery" : `on ${day(at)}`
+  if (what === "charge") return `The next charge for ${plan} comes ${when}.`
+  return next.billsUnits
+    ? `${plan} ends ${when}: only what you have used by then is still charged.`
+    : `${plan} ends ${when}, and nothing more is charged for it.`
 }
 
 /** What happens by itself where nothing is done. */

@@ -52,6 +52,21 @@ export const lateOf = (charges: ReadonlyArray<Declinable>): Required<Pick<Declin
   return { returnedKobo: sum(true), lateKobo: sum(false) }
 }
 
+/** What is said of a payment method that no later payment can be made with. */
+const OF_NO_USE: ReadonlySet<string> = new Set<FailureCode>([
+  "expired_card",
+  "lost_card",
+  "stolen_card",
+  "pick_up_card",
+  "account_closed",
+  "invalid_card",
+  "authorization_revoked",
+  "payment_method_inactive",
+])
+
+/** Whether a payment method that was declined so cannot pay later either. */
+export const isOfNoUse = (code: string | null): boolean => OF_NO_USE.has(code ?? "")
+
 const ASKS_FOR_CODE: ReadonlySet<string> = new Set(["authentication_required", "authentication_failed"])
 
 /** Whether the same method is worth another try, with its one-time code. */

@@ -33,7 +33,7 @@ export const formOf = (
   state: FormState,
 ): PaymentForm => ({
   ...given,
-  chooses: chooses === null ? null : { ...chooses, value: state.typed?.amount || chooses.value },
+  chooses: chooses === null ? null : { ...chooses, value: state.typed?.amount ?? chooses.value },
   email: asksEmail ? (state.typed?.email ?? "") : null,
   action: `${path}/complete`,
   submission: newSubmissionNumber(),
@@ -53,7 +53,7 @@ export const faultsShown = (faults: ReadonlyArray<Fault>): Pick<FormState, "erro
 export const tickedOf = ({ payment_method: ticked }: Fields): Pick<FormState, "chosen"> =>
   ticked === undefined ? {} : { chosen: ticked }
 
-/** After a decline: a one-time code is asked for with everything else kept. */
+/** After a decline: a one-time code is asked for with everything else kept; else no method stays ticked, as another way to pay is wanted. */
 export const declineShown = (declined: Declined, methodId: string | null): FormState =>
   asksForCode(declined.code) && methodId !== null
     ? {

@@ -2,14 +2,10 @@
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { findAccount } from "../account/accounts.ts"
-import { isRef, ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
+import { isRef, type Tenant } from "../db/tenant.ts"
 import type { Setting } from "../pages/views.ts"
 import { type Problem, problem } from "../problem.ts"
-import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { isOutside, type OutsideRail } from "../rail/Rail.ts"
-
-/** Methods to choose from: a buyer has one or two, a sandbox customer many. */
-const MAX_SAVED = 6
 
 /** Whether simulated payments may stand in for real ones in live: in development only. */
 export class LiveSimulation extends Context.Service<LiveSimulation, { readonly allowed: boolean }>()(
@@ -47,12 +43,4 @@ export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: s
     onTestClock: clock !== undefined,
     refusal: tenant.livemode && account!.live_access !== "approved" ? SUSPENDED : isSetUp ? null : NOT_SET_UP,
   } satisfies PaymentSetting
-})
-
-/** The customer's payment methods, the newest first. */
-export const savedMethods = Effect.fnUntraced(function* (customer: Ref) {
-  const sql = yield* SqlClient.SqlClient
-  return yield* sql<PaymentMethodSummary>`
-    SELECT id, type, brand, last4, bank_name, exp_month, exp_year FROM payment_method
-    WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} ORDER BY attached_no DESC LIMIT ${MAX_SAVED}`
 })

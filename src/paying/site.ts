@@ -184,12 +184,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     if (ended.kind === "busy") return seeOther(`${pathOf(request)}/return`)
     const now = yield* find(request)
     if (ended.kind === "too_late") return yield* shown(request, now, {}, 422)
-    return yield* shown(
-      request,
-      now,
-      { ...tickedOf(fields), ...declineShown(ended, methodId), typed: typedFields(fields) },
-      402,
-    )
+    return yield* shown(request, now, { ...declineShown(ended, methodId), typed: typedFields(fields) }, 402)
   })
 
   /** The form again, where a refusal is one that the buyer can mend in it. */
@@ -201,17 +196,17 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
   ) {
     const typed = typedFields(fields)
     const again = (state: FormState) =>
-      Effect.flatMap(find(request), (now) =>
-        shown(request, now, { ...tickedOf(fields), ...state, typed }, refusal.status),
-      )
+      Effect.flatMap(find(request), (now) => shown(request, now, { ...state, typed }, refusal.status))
     if (refusal.code === "card_declined") {
       const nothing = { paidKobo: 0, pendingKobo: 0, failedKobo: 0 }
       return yield* again(declineShown({ code: refusal.failureCode ?? "", ...nothing }, methodId))
     }
-    if (refusal.code === "amount_changed") return yield* again({ refusal: refusal.message })
+    const ticked = tickedOf(fields)
+    if (refusal.code === "amount_changed") return yield* again({ ...ticked, refusal: refusal.message })
     if (refusal.param === "payment_method")
       return yield* again({ errors: [{ field: "payment_method", message: CHOOSE }] })
-    if (refusal.param === "amount") return yield* again({ errors: [{ field: "amount", message: refusal.message }] })
+    if (refusal.param === "amount")
+      return yield* again({ ...ticked, errors: [{ field: "amount", message: refusal.message }] })
     return yield* refusal
   })
 
@@ -225,6 +220,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
       hosted: hostedBy !== null,
       simulated,
       amountsIn,
+      inForm: !wantsJson(request.headers),
       now,
     })
     if ("faults" in submitted) return yield* faulty(request, found, submitted.faults, fields)

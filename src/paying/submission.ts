@@ -50,13 +50,15 @@ export interface Submission {
 
 /** What a form shows again. */
 export interface TypedFields extends TypedDetails {
-  /** How much is to be paid, where that is the buyer's choice. */
-  readonly amount: string
+  /** How much is to be paid, where that is the buyer's choice; null: there was no such field. */
+  readonly amount: string | null
 }
 
 const MAX_FIELD = 500
 const MAX_NAME = 120
 const MAX_ID = 64
+/** Fields whose being empty says something: what is asked for was not typed. Others that are empty are as good as not sent. */
+const KEPT_EMPTY: ReadonlySet<Field> = new Set(["otp", "amount"])
 
 const wrong = (field: Field, message: string): Problem => problem("parameter_invalid", message, field)
 
@@ -66,7 +68,7 @@ export const formFields = (text: string): Fields => {
   const fields: Partial<Record<Field, string>> = {}
   for (const field of FIELDS) {
     const values = form.getAll(field)
-    const value = values.findLast((one) => one.trim() !== "") ?? (field === "otp" ? values[0] : undefined)
+    const value = values.findLast((one) => one.trim() !== "") ?? (KEPT_EMPTY.has(field) ? values[0] : undefined)
     // What was pasted with a tab or a line break in it is taken as one line; what is too long to be right, its field says.
     if (value !== undefined) fields[field] = value.slice(0, MAX_FIELD).replaceAll(/\p{Cc}/gu, " ")
   }
@@ -168,7 +170,7 @@ const cardFaults = (fields: Fields, now: number, simulated: boolean): ReadonlyAr
 /** The payment method that is meant, and what is wrong with how it is named. */
 const readMethod = (
   fields: Fields,
-  { now, simulated, hosted }: Asked,
+  { now, simulated, hosted, inForm }: Asked,
 ): { readonly methodId: string | null; readonly faults: ReadonlyArray<Problem> } => {
   const named = fields.payment_method?.trim()
   if (named !== undefined) {
@@ -178,7 +180,8 @@ const readMethod = (
   }
   // Whatever else was sent is not looked at: cards are the rail's.
   if (hosted) return { methodId: null, faults: [] }
-  if (fields.card_number === undefined && fields.card_expiry === undefined && fields.card_cvc === undefined)
+  const hasCard = fields.card_number !== undefined || fields.card_expiry !== undefined || fields.card_cvc !== undefined
+  if (!hasCard && !inForm)
     return {
       methodId: "",
       faults: [problem("parameter_missing", "Enter a card, or choose a payment method.", "payment_method")],
@@ -194,6 +197,10 @@ const digits = (text: string): boolean => /^\d{1,11}$/.test(text)
 /** What was shown to the buyer, or is chosen; one that it cannot be is a fault. */
 const readAmount = ({ amount }: Fields, unit: Asked["amountsIn"]): number | null | Problem => {
   if (amount === undefined) return null
+  if (amount.trim() === "")
+    return unit === "kobo"
+      ? null
+      : problem("parameter_missing", "Enter how much you want to pay, in whole naira, such as 5000.", "amount")
   // People write thousands apart.
   const typed = unit === "naira" ? amount.replaceAll(/[\s,₦]/g, "") : amount
   if (digits(typed)) return Number(typed) * KOBO_IN[unit]
@@ -211,11 +218,11 @@ const readCode = ({ otp }: Fields): string | null | Problem => {
 }
 
 /** As they were typed, for the form to show again. */
-export const typedFields = ({ name = "", email = "", phone = "", amount = "" }: Fields): TypedFields => ({
+export const typedFields = ({ name = "", email = "", phone = "", amount }: Fields): TypedFields => ({
   name,
   email,
   phone,
-  amount,
+  amount: amount ?? null,
 })
 
 const NO_EMAIL = problem(
@@ -235,6 +242,8 @@ export interface Asked {
   readonly simulated: boolean
   /** What amounts are in. */
   readonly amountsIn: "kobo" | "naira"
+  /** It is answered with the form, which says at each field what is missing; a program names a payment method instead of a card. */
+  readonly inForm: boolean
   readonly now: number
 }
 
@@ -251,9 +260,10 @@ export const readSubmission = (
   const [name, mail, phone] = [readName(fields), needsEmail && typed === null ? NO_EMAIL : typed, readPhone(fields)]
   const [code, amountKobo] = [readCode(fields), readAmount(fields, asked.amountsIn)]
   const problems = [
+    ...[amountKobo].filter(isFault),
     ...(asksDetails ? [name, mail, phone] : needsEmail ? [mail] : []).filter(isFault),
     ...faults,
-    ...[code, amountKobo].filter(isFault),
+    ...[code].filter(isFault),
   ]
   if (problems.length > 0)
     // Each names the field that it is about.

@@ -7,12 +7,13 @@ import { ofTenant } from "../db/tenant.ts"
 import { type NudgeRow, nudges } from "../nudge/nudge.ts"
 import { MAX_ATTEMPTS } from "../paying/checks.ts"
 import { MAX_BILLS, readOwing } from "../paying/owing.ts"
-import { savedMethods, settingOf } from "../paying/setting.ts"
+import { savedMethods } from "../paying/saved.ts"
+import { settingOf } from "../paying/setting.ts"
 import { plans } from "../plan/plan.ts"
 import { problem } from "../problem.ts"
 import { findByToken } from "../secret/linkTokens.ts"
-import { subscriptions } from "../subscription/subscription.ts"
-import { standingOf } from "./standing.ts"
+import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
+import { type Standing, standingOf } from "./standing.ts"
 
 const NO_LINK = problem(
   "resource_missing",
@@ -36,6 +37,17 @@ export const readTries = Effect.fnUntraced(function* (nudge: NudgeRow) {
     SELECT * FROM charge WHERE ${ofTenant(sql, nudge)} AND page_id = ${nudge.id} ORDER BY id LIMIT ${MAX_TRIES}`
 })
 
+/** The subscriptions that the pages of a link speak of: its own, or those that were paid by it, or are to be. */
+const readSpokenOf = Effect.fnUntraced(function* (
+  nudge: NudgeRow,
+  standing: Standing,
+  its: ReadonlyArray<SubscriptionRow>,
+) {
+  if (nudge.subscription_id !== null || standing.kind !== "used") return its
+  const ids = new Set(standing.charges.flatMap(({ subscription_id }) => subscription_id ?? []))
+  return [...(yield* subscriptions.find(nudge, [...ids])).values()]
+})
+
 /** Everything that the pages of a link are made from. */
 export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const setting = yield* settingOf(nudge, nudge.test_clock_id)
@@ -43,15 +55,16 @@ export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const owing = yield* readOwing(customer)
   const its = nudge.subscription_id === null ? owing : [yield* subscriptions.get(nudge, nudge.subscription_id)]
   const tries = yield* readTries(nudge)
+  const standing = standingOf(nudge, its, tries, setting.now)
+  const spokenOf = yield* readSpokenOf(nudge, standing, its)
   const planRows = yield* plans.find(
     nudge,
-    [...its, ...owing].map(({ plan_id }) => plan_id),
+    [...spokenOf, ...owing].map(({ plan_id }) => plan_id),
   )
-  const saved = yield* savedMethods(customer)
-  const standing = standingOf(nudge, its, tries, setting.now)
+  const saved = yield* savedMethods(customer, setting.now)
   const latestId = standing.kind === "under_way" ? standing.chargeId : its[0]?.latest_charge_id
   const latest = latestId == null ? undefined : yield* charges.get(nudge, latestId)
-  return { nudge, setting, customer, subscriptions: its, owing, plans: planRows, saved, standing, tries, latest }
+  return { nudge, setting, customer, subscriptions: spokenOf, owing, plans: planRows, saved, standing, tries, latest }
 })
 
 export type ReadLink = Effect.Success<ReturnType<typeof readLink>>

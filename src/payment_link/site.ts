@@ -51,9 +51,11 @@ const declineOf = (charges: ReadonlyArray<ChargeRow>): Declined | null => {
   }
 }
 
-/** The payments of the newest submission: those that were made at one instant. */
-const newest = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> =>
-  tries.filter(({ created_at }) => created_at === tries.at(-1)!.created_at)
+/** The payments of the newest submission: those of one form that were made at one instant. A test clock stands still between forms. */
+const newest = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> => {
+  const last = tries.at(-1)
+  return tries.filter(({ created_at, submission }) => created_at === last?.created_at && submission === last.submission)
+}
 
 /** Whether the newest payment by the link saved a method, and nothing came after it. */
 const isSaved = ({ standing, tries }: Found): boolean => {
@@ -130,7 +132,7 @@ export const paymentLinkRoutes = payingRoutes({
   refusal: ({ standing }) => Effect.succeed(problem("payment_link_closed", closedBecause(standing)!)),
   // Of bills that were paid in another way since, nothing is said any more.
   lastDecline: ({ standing, tries }) => {
-    const last = tries.length === 0 ? [] : newest(tries)
+    const last = newest(tries)
     const counts = standing.kind === "owing" || last.some(({ purpose }) => purpose === "verification")
     return Effect.succeed(counts ? declineOf(last) : null)
   },

@@ -3,10 +3,11 @@ import type { ChargeRow } from "../charge/charge.ts"
 import { formatKobo } from "../money.ts"
 import { paymentLinkPage } from "../pages/paymentLink.ts"
 import { messagePage } from "../pages/says.ts"
-import type { MessageView, Saves } from "../pages/views.ts"
-import { day, paidBy, tooLate } from "../pages/words.ts"
+import type { Halt, MessageView, Saves, Upcoming } from "../pages/views.ts"
+import { day, halt, paidBy, tooLate, upcoming } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
 import { atRest, owedOf } from "../paying/owing.ts"
+import { haltOf, upcomingOf } from "../paying/upcoming.ts"
 import { becomesDefaultBySaving } from "./defaults.ts"
 import type { ReadLink } from "./read.ts"
 import { consequencesOf, type Standing } from "./standing.ts"
@@ -36,6 +37,13 @@ const remarkOf = ({ nudge, standing, latest, owing }: ReadLink, saved: boolean):
   return staysHere && latest?.status === "succeeded" ? `You paid ${paidBy(latest)}.` : null
 }
 
+const haltsOf = ({ subscriptions, plans }: ReadLink): ReadonlyArray<Halt> =>
+  subscriptions.flatMap((row) => haltOf(row, plans.get(row.plan_id)!.name) ?? [])
+
+/** What comes next of the subscriptions on which nothing is owed. */
+const upcomingIn = ({ subscriptions, plans }: ReadLink): ReadonlyArray<Upcoming> =>
+  subscriptions.flatMap((row) => upcomingOf(row, plans.get(row.plan_id)!) ?? [])
+
 /** The page that takes a payment, or, where nothing is owed, a payment method. */
 export const formPage = (read: ReadLink, path: string, state: FormState, saved: boolean): string => {
   const { nudge, setting, customer, standing, plans, subscriptions } = read
@@ -60,6 +68,8 @@ export const formPage = (read: ReadLink, path: string, state: FormState, saved: 
     consequences: owing
       .flatMap((row) => consequencesOf(row, customer, planOf(row.plan_id)))
       .toSorted((a, b) => a.at - b.at),
+    halts: haltsOf(read),
+    upcoming: standing.kind === "settled" ? (upcomingIn(read)[0] ?? null) : null,
     remark: remarkOf(read, saved),
     form: formOf(path, given, state),
   })
@@ -75,11 +85,9 @@ const paidInAll = (charges: ReadonlyArray<ChargeRow>, business: string): string 
     : `You paid ${business} ${formatKobo(charges.reduce((sum, { amount_kobo }) => sum + amount_kobo, 0))} in ${charges.length} payments: ${charges.map(paidBy).join("; ")}.`
 }
 
-const overInWords = (
-  standing: Over,
-  business: string,
-  latest: ChargeRow | undefined,
-): Pick<MessageView, "tone" | "title" | "paragraphs"> => {
+const overInWords = (standing: Over, read: ReadLink): Pick<MessageView, "tone" | "title" | "paragraphs"> => {
+  const { latest } = read
+  const { business } = read.setting
   switch (standing.kind) {
     case "used":
       return {
@@ -87,6 +95,8 @@ const overInWords = (
         title: "Thank you: this is paid",
         paragraphs: [
           paidInAll(standing.charges, business),
+          ...haltsOf(read).map((one) => halt(one, business)),
+          ...upcomingIn(read).map(upcoming),
           "Nothing is left to do. If something is owed again, the newest message has a link that takes it.",
         ],
       }
@@ -116,11 +126,11 @@ const overInWords = (
 }
 
 /** The page of a link that takes nothing any more. */
-export const closedPage = ({ setting: { business, simulated }, standing, latest }: ReadLink): string =>
+export const closedPage = (read: ReadLink): string =>
   messagePage({
-    business,
-    simulated,
-    ...overInWords(standing as Over, business, latest),
+    business: read.setting.business,
+    simulated: read.setting.simulated,
+    ...overInWords(read.standing as Over, read),
     action: null,
     requestId: null,
   })

@@ -40,6 +40,28 @@ it("what is owed is declined, then paid; the link is used", async () => {
   await titled(page, "Thank you: this is paid")
 })
 
+it("a form that was sent empty says so at its fields, and a saved method that was declined is not offered again", async () => {
+  const { id, url } = await overdue(api)
+  const { page } = await newBuyer()
+  await page.goto(url)
+  const another = page.getByRole("radio", { name: "Another card" })
+  expect(await another.isChecked()).toBe(true)
+  await pay(page)
+  await page.getByRole("alert").getByRole("link", { name: "Enter the card number." }).click()
+  const number = page.getByLabel("Card number")
+  expect(await page.locator(":focus").getAttribute("id")).toBe("card_number")
+  expect(await number.getAttribute("aria-invalid")).toBe("true")
+  await inspect(page)
+  const declined = page.getByRole("radio", { name: /declined on/ })
+  await declined.check()
+  await pay(page)
+  await page.getByRole("alert").getByText("Nothing was charged").waitFor()
+  expect(await page.getByRole("radio").count()).toBe(0)
+  expect(await number.isVisible()).toBe(true)
+  await inspect(page)
+  expect(await seenOf(api, id)).toEqual([...OWED, "failed"])
+})
+
 it("a bank asks for a code", async () => {
   const { id, url } = await overdue(api)
   const { page } = await newBuyer()

@@ -142,13 +142,13 @@ describe("what is owed", () => {
     const again = await pay(link, "pm_test_visa")
     expect(refusal(again)).toEqual(CLOSED)
     expect(again.body.error.message).toMatch(
-      /^₦5,000\.00 was paid at 2025-02-01T12:00:00\.000Z with the card ending 4242 \(chg_\w+\) by this link\./,
+      /^₦5,000\.00 was paid at 2025-02-01T12:00:00\.000Z with the card ending 1111 \(chg_\w+\) by this link\./,
     )
     expect(refusal(await submit(link, {}))).toEqual(CLOSED)
     expect(data(await comeBack(link))).toEqual({ status: "paid", redirect_url: null })
     for (const shown of [await open(link), await open(`${link}/return`)]) {
       expect([shown.status, heading(shown)]).toEqual([200, "Thank you: this is paid"])
-      expect(markup(shown)).toContain("You paid Fit Lagos ₦5,000.00 on 1 February 2025 with Visa •••• 4242.")
+      expect(markup(shown)).toContain("You paid Fit Lagos ₦5,000.00 on 1 February 2025 with Visa •••• 1111.")
     }
     const sent = await submitForm(link, { payment_method: "pm_test_visa" })
     expect([sent.status, heading(sent)]).toEqual([422, "Thank you: this is paid"])
@@ -273,15 +273,15 @@ describe("what is owed", () => {
 
   it("settles by the clock where the bank takes its time, and others wait for it", async () => {
     const [paying, failing] = [await overdue(api), await overdue(api)]
-    for (const [{ link }, method] of [
-      [paying, "pm_test_bank_account"],
-      [failing, "pm_test_bank_account_insufficient_funds"],
+    for (const [{ link }, method, last4] of [
+      [paying, "pm_test_bank_account", "6789"],
+      [failing, "pm_test_bank_account_insufficient_funds", "6751"],
     ] as const) {
       expect(data(await pay(link, method))).toEqual({ status: "pending", amount: 500_000 })
       expect(data(await comeBack(link))).toEqual({ status: "pending", redirect_url: null })
       const shown = await open(link)
       expect([shown.status, heading(shown)]).toEqual([200, "Waiting for your payment"])
-      expect(markup(shown)).toContain("₦5,000.00 from Test Bank •••• 6789")
+      expect(markup(shown)).toContain(`₦5,000.00 from Test Bank •••• ${last4}`)
     }
     const others = await nudge(api, paying.customer, paying.id)
     const refused = await Promise.all([pay(others, "pm_test_visa"), pay(failing.link, "pm_test_visa")])
@@ -333,11 +333,11 @@ describe("a link that takes no payment", () => {
     const refused = await pay(link, "pm_test_visa", { amount: Number(stale) })
     expect(refusal(refused)).toEqual(CLOSED)
     expect(refused.body.error.message).toBe(
-      `Nothing is owed any more: ₦5,000.00 was paid at 2025-02-01T12:00:00.000Z with the card ending 4242 (${paid.id}).`,
+      `Nothing is owed any more: ₦5,000.00 was paid at 2025-02-01T12:00:00.000Z with the card ending 5060 (${paid.id}).`,
     )
     const shown = await submitForm(link, { payment_method: "pm_test_visa", amount: stale })
     expect([shown.status, heading(shown)]).toEqual([422, "Nothing to pay"])
-    expect(markup(shown)).toContain("You paid ₦5,000.00 on 1 February 2025 with Verve •••• 4242.")
+    expect(markup(shown)).toContain("You paid ₦5,000.00 on 1 February 2025 with Verve •••• 5060.")
     expect(await charges(api, id)).toHaveLength(3)
     expect((await get(id)).payment_method).toBe("pm_test_verve")
     expect(data(await comeBack(link))).toEqual({ status: "open", redirect_url: null })

@@ -78,7 +78,7 @@ const expectCodes = (answers: ReadonlyArray<Answer>, codes: ReadonlyArray<string
   }
 }
 
-const PAID = /₦5,000\.00 was paid at \S+ with the card ending 4242 \(chg_\w+\)/
+const PAID = /₦5,000\.00 was paid at \S+ with the card ending \d{4} \(chg_\w+\)/
 
 /** Subscriptions whose second payment was declined, on one clock; each with a link of its own. */
 const overdues = async (

@@ -444,7 +444,7 @@ describe("payment methods", () => {
       id: "pm_test_verve",
       type: "card",
       brand: "verve",
-      last4: "4242",
+      last4: "5060",
       bank_name: null,
       exp_month: 12,
       exp_year: 2034,

@@ -64,6 +64,11 @@ const linkView = (text: string): PaymentLinkView => ({
     what,
     plan: text,
   })),
+  halts: [
+    { plan: text, what: "pause", since: NOW, ends: "by_paying" },
+    { plan: text, what: "pause", since: NOW, ends: { at: null } },
+  ],
+  upcoming: { plan: text, what: "charge", at: NOW },
   remark: text,
 })
 const pendingView = (text: string): PendingView => ({
@@ -88,7 +93,7 @@ const messageView = (text: string): MessageView => ({
 })
 
 const hostileForm = (text: string): Partial<PaymentForm> => ({
-  saved: [{ ...testMethod("pm_test_visa")!, id: text, brand: text, last4: text }],
+  saved: [{ ...testMethod("pm_test_visa")!, id: text, brand: text, last4: text, declinedAt: NOW }],
   chosen: text,
   errors: [
     { field: "name", message: text },
@@ -225,11 +230,13 @@ describe("the form", () => {
   })
 
   it("lets choose among saved methods and another card", () => {
-    const visa = testMethod("pm_test_visa")!
+    const visa = { ...testMethod("pm_test_visa")!, declinedAt: null }
     const page = checkout({ saved: [visa], chosen: visa.id })
     expect(page).toMatch(/id="payment_method" value="pm_test_visa" checked/)
     expect(page).toMatch(/id="another_card" name="payment_method" value="">/)
-    expect(page).toContain("Visa •••• 4242")
+    expect(page).toContain("Visa •••• 1111")
+    const declined = checkout({ saved: [{ ...visa, declinedAt: NOW }] })
+    expect(declined).toContain("<small>expires 12/2034, declined on 3 March 2027</small>")
     expect(checkout({ saved: [visa] })).toMatch(/id="another_card" name="payment_method" value="" checked>/)
   })
 
@@ -277,9 +284,11 @@ describe("the other pages", () => {
       "Deliveries of Gym are held",
     ])
       expect(page).toContain(said)
-    const nothing = paymentLinkPage({ ...linkView("Gym"), owed: [], consequences: [] })
+    expect(page).not.toContain("The next charge")
+    const nothing = paymentLinkPage({ ...linkView("Gym"), owed: [], consequences: [], halts: [] })
     expect(nothing).toContain("Nothing to pay")
-    expect(nothing).not.toContain("If you do nothing")
+    expect(nothing).toContain("Nothing is owed for Gym. The next charge for Gym comes on 3 March 2027.")
+    expect(nothing).not.toMatch(/If you do nothing|paused/)
   })
 
   it("a pending page looks again, with scripts and without", () => {

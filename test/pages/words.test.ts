@@ -6,14 +6,16 @@ import {
   day,
   dayAndHour,
   expiry,
+  halt,
   kept,
   paymentMethod,
   renewal,
   saving,
   terms,
   units,
+  upcoming,
 } from "../../src/pages/words.ts"
-import { testMethod } from "../../src/rail/simulator/methods.ts"
+import { TEST_CARDS, TEST_METHODS, testMethod } from "../../src/rail/simulator/methods.ts"
 import { DAY_MS } from "../../src/time.ts"
 
 /** 10:00 in Lagos. */
@@ -74,6 +76,9 @@ describe("an offer", () => {
     expect(renewal("Iron Gym", { ...OFFER, isEnding: true })).toBe(
       `It ends by itself on 3 April 2027, and nothing more is charged. ${END}`,
     )
+    expect(renewal("Iron Gym", { ...OFFER, isEnding: true, unitKobo: 5_000 })).toBe(
+      `It ends by itself on 3 April 2027: only what you have used by then is still charged. ${END}`,
+    )
     expect(terms({ ...OFFER, isEnding: true })).toBe("₦5,000.00, from 3 March 2027 to 3 April 2027")
     expect(terms({ ...TRIAL, isEnding: true })).toBe("Free until 17 March 2027 (14 days).")
     expect(renewal("Iron Gym", DELIVERY)).toBe(`You are charged again for each delivery, until it is cancelled. ${END}`)
@@ -86,13 +91,26 @@ describe("an offer", () => {
 describe("payment methods", () => {
   it("are called by brand or bank and their last digits", () => {
     const called = (id: string) => paymentMethod(testMethod(id)!)
-    expect(called("pm_test_visa")).toBe("Visa •••• 4242")
-    expect(called("pm_test_mastercard")).toBe("Mastercard •••• 4242")
-    expect(called("pm_test_verve")).toBe("Verve •••• 4242")
+    expect(called("pm_test_visa")).toBe("Visa •••• 1111")
+    expect(called("pm_test_mastercard")).toBe("Mastercard •••• 4444")
+    expect(called("pm_test_verve")).toBe("Verve •••• 5060")
     expect(called("pm_test_bank_account")).toBe("Test Bank •••• 6789")
     expect(called("pm_test_ussd")).toBe("USSD, Test Bank")
     expect(expiry(testMethod("pm_test_visa")!)).toBe("expires 12/2034")
     expect(expiry(testMethod("pm_test_ussd")!)).toBe(null)
+  })
+
+  it("of the sandbox look different, each of them", () => {
+    const looks = [...TEST_METHODS.keys()].map((id) => paymentMethod(testMethod(id)!))
+    expect(new Set(looks).size).toBe(looks.length)
+    const digits = [...TEST_METHODS.values()].flatMap(({ looks: { last4 } }) => last4 ?? [])
+    expect(new Set(digits).size).toBe(digits.length)
+    for (const one of digits) expect(one).toMatch(/^\d{4}$/)
+  })
+
+  it("of the sandbox end as the test cards that stand for them", () => {
+    for (const { number, method } of TEST_CARDS)
+      expect([method, testMethod(method)!.last4]).toEqual([method, number.replaceAll(" ", "").slice(-4)])
   })
 
   it("are called something where little is known of them", () => {
@@ -116,6 +134,39 @@ describe("other sentences", () => {
       "Nothing is charged now. It is kept beside the payment method that Iron Gym charges now: ask Iron Gym to have it charged instead.",
     )
     expect(kept("Iron Gym")).toBe("The payment method that you pay with is kept for your later payments to Iron Gym.")
+  })
+
+  it("say what is not served, and what ends that", () => {
+    const said = (["pause", "restrict", "hold"] as const).map((what) =>
+      halt({ plan: "Gym", what, since: START, ends: "by_paying" }, "Iron Gym"),
+    )
+    expect(said).toEqual([
+      "Gym has been paused since 3 March 2027. Paying resumes it.",
+      "Access to Gym has been restricted since 3 March 2027. Paying restores it.",
+      "Deliveries of Gym have been held since 3 March 2027. Paying starts them again.",
+    ])
+    const asked = (at: number | null) => halt({ plan: "Gym", what: "pause", since: START, ends: { at } }, "Iron Gym")
+    expect([asked(START + DAY_MS), asked(null)]).toEqual([
+      "Gym has been paused since 3 March 2027, and resumes on 4 March 2027.",
+      "Gym has been paused since 3 March 2027: to resume it, contact Iron Gym.",
+    ])
+  })
+
+  it("say what comes next", () => {
+    const gym = { plan: "Gym", at: START }
+    expect(upcoming({ ...gym, what: "charge" })).toBe("The next charge for Gym comes on 3 March 2027.")
+    expect(upcoming({ ...gym, what: "charge", at: null })).toBe(
+      "The next charge for Gym comes with your next delivery.",
+    )
+    expect(upcoming({ ...gym, what: "end", billsUnits: false })).toBe(
+      "Gym ends on 3 March 2027, and nothing more is charged for it.",
+    )
+    expect(upcoming({ ...gym, what: "end", billsUnits: true })).toBe(
+      "Gym ends on 3 March 2027: only what you have used by then is still charged.",
+    )
+    expect(upcoming({ ...gym, what: "cancelled" })).toBe(
+      "Gym was cancelled on 3 March 2027: nothing more is charged for it.",
+    )
   })
 
   it("say what happens by itself", () => {

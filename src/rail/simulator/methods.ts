@@ -54,23 +54,9 @@ const withCode: Behaviour = {
   asksCode: true,
 }
 
-const CARD = { type: "card", brand: "visa", last4: "4242", bank_name: null, exp_month: 12, exp_year: 2034 } as const
-const BANK = {
-  type: "bank_account",
-  brand: null,
-  last4: "6789",
-  bank_name: "Test Bank",
-  exp_month: null,
-  exp_year: null,
-} as const
-const USSD = {
-  type: "ussd",
-  brand: null,
-  last4: null,
-  bank_name: "Test Bank",
-  exp_month: null,
-  exp_year: null,
-} as const
+const CARD = { type: "card", bank_name: null, exp_month: 12, exp_year: 2034 } as const
+const BANK = { type: "bank_account", brand: null, bank_name: "Test Bank", exp_month: null, exp_year: null } as const
+const USSD = { type: "ussd", brand: null, last4: null, exp_month: null, exp_year: null } as const
 
 interface TestMethod {
   readonly looks: Omit<PaymentMethodSummary, "id">
@@ -79,40 +65,75 @@ interface TestMethod {
   readonly does: string
 }
 
-const card = (does: string, behaviour: Behaviour, brand = "visa"): TestMethod => ({
-  looks: { ...CARD, brand },
+const card = (last4: string, does: string, behaviour: Behaviour, brand = "visa"): TestMethod => ({
+  looks: { ...CARD, brand, last4 },
   behaviour,
   does,
 })
 
+/** The last four digits of the card that is declined with a code: the response code of ISO 8583, where there is one. */
+const DECLINED_LAST4: Readonly<Record<FailureCode, `0${string}`>> = {
+  insufficient_funds: "0051",
+  limit_exceeded: "0061",
+  do_not_honor: "0005",
+  unknown_decline: "0006",
+  issuer_unavailable: "0091",
+  processor_error: "0096",
+  card_throttled: "0065",
+  rail_rate_limited: "0429",
+  expired_card: "0054",
+  lost_card: "0041",
+  stolen_card: "0043",
+  pick_up_card: "0004",
+  restricted_card: "0062",
+  account_closed: "0046",
+  invalid_card: "0014",
+  not_permitted: "0057",
+  suspected_fraud: "0059",
+  authorization_revoked: "0071",
+  payment_method_inactive: "0078",
+  authentication_required: "0070",
+  authentication_failed: "0055",
+  amount_invalid: "0013",
+  customer_abandoned: "0017",
+  rail_misconfigured: "0003",
+}
+
+/** The last four digits of the card that pays once, and is declined with a code then: 1 in place of the first 0. */
+const paysOnceLast4 = (code: FailureCode): string => `1${DECLINED_LAST4[code].slice(1)}`
+
 const ASKED = "The rail does not answer; asked about the charge, it says"
 
-/** Every test method by ID, in the order in which they are listed to a caller. */
+/** Every test method by ID, in the order in which they are listed to a caller. No two look the same to a buyer. */
 export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, TestMethod>([
-  ["pm_test_success", card("Every charge succeeds.", always(SUCCEEDED))],
-  ["pm_test_visa", card("Every charge succeeds.", always(SUCCEEDED))],
-  ["pm_test_mastercard", card("Every charge succeeds.", always(SUCCEEDED), "mastercard")],
-  ["pm_test_verve", card("Every charge succeeds.", always(SUCCEEDED), "verve")],
+  ["pm_test_success", card("4242", "Every charge succeeds.", always(SUCCEEDED))],
+  ["pm_test_visa", card("1111", "Every charge succeeds.", always(SUCCEEDED))],
+  ["pm_test_mastercard", card("4444", "Every charge succeeds.", always(SUCCEEDED), "mastercard")],
+  ["pm_test_verve", card("5060", "Every charge succeeds.", always(SUCCEEDED), "verve")],
   ...[2, 3, 4].map(
     (n) =>
       [
         `pm_test_succeeds_on_attempt_${n}`,
-        card(`Of each bill, attempts before number ${n} are declined: insufficient_funds.`, untilAttempt(n)),
+        card(`200${n}`, `Of each bill, attempts before number ${n} are declined: insufficient_funds.`, untilAttempt(n)),
       ] as const,
   ),
-  ["pm_test_pending_then_success", card("Pending, succeeds 1 hour later.", always(SUCCEEDED, { afterMs: HOUR_MS }))],
+  [
+    "pm_test_pending_then_success",
+    card("3001", "Pending, succeeds 1 hour later.", always(SUCCEEDED, { afterMs: HOUR_MS })),
+  ],
   [
     "pm_test_pending_then_failed",
-    card("Pending, fails 1 hour later: do_not_honor.", always(failed("do_not_honor"), { afterMs: HOUR_MS })),
+    card("3002", "Pending, fails 1 hour later: do_not_honor.", always(failed("do_not_honor"), { afterMs: HOUR_MS })),
   ],
-  ["pm_test_timeout_then_success", card(`${ASKED} succeeded.`, always(SUCCEEDED, "only_when_asked"))],
+  ["pm_test_timeout_then_success", card("3003", `${ASKED} succeeded.`, always(SUCCEEDED, "only_when_asked"))],
   [
     "pm_test_timeout_then_failed",
-    card(`${ASKED} failed: do_not_honor.`, always(failed("do_not_honor"), "only_when_asked")),
+    card("3004", `${ASKED} failed: do_not_honor.`, always(failed("do_not_honor"), "only_when_asked")),
   ],
   [
     "pm_test_timeout_not_found",
     card(
+      "3005",
       `${ASKED} that there is none, so it fails: processor_error.`,
       always({ status: "not_found" }, "only_when_asked"),
     ),
@@ -120,18 +141,24 @@ export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, Tes
   [
     "pm_test_requires_otp",
     card(
+      "6666",
       `Declined: authentication_required, unless the customer is there: on a page the code ${TEST_CODE} succeeds.`,
       withCode,
+      "verve",
     ),
   ],
   [
     "pm_test_bank_account",
-    { looks: BANK, does: "Pending, succeeds 1 hour later.", behaviour: always(SUCCEEDED, { afterMs: HOUR_MS }) },
+    {
+      looks: { ...BANK, last4: "6789" },
+      does: "Pending, succeeds 1 hour later.",
+      behaviour: always(SUCCEEDED, { afterMs: HOUR_MS }),
+    },
   ],
   [
     "pm_test_bank_account_insufficient_funds",
     {
-      looks: BANK,
+      looks: { ...BANK, last4: "6751" },
       does: "Pending, fails 1 hour later: insufficient_funds.",
       behaviour: always(failed("insufficient_funds"), { afterMs: HOUR_MS }),
     },
@@ -139,7 +166,7 @@ export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, Tes
   [
     "pm_test_ussd",
     {
-      looks: USSD,
+      looks: { ...USSD, bank_name: "Test Bank" },
       does: "Pending, succeeds 10 minutes later.",
       behaviour: always(SUCCEEDED, { afterMs: 10 * MINUTE_MS }),
     },
@@ -147,19 +174,27 @@ export const TEST_METHODS: ReadonlyMap<string, TestMethod> = new Map<string, Tes
   [
     "pm_test_ussd_timeout",
     {
-      looks: USSD,
+      looks: { ...USSD, bank_name: "Slow Test Bank" },
       does: "Pending, fails 30 minutes later: customer_abandoned.",
       behaviour: always(failed("customer_abandoned"), { afterMs: 30 * MINUTE_MS }),
     },
   ],
   ...FAILURE_CODES.map(
-    (code) => [`pm_test_${code}`, card(`Every charge is declined: ${code}.`, always(failed(code)))] as const,
+    (code) =>
+      [
+        `pm_test_${code}`,
+        card(DECLINED_LAST4[code], `Every charge is declined: ${code}.`, always(failed(code))),
+      ] as const,
   ),
   ...FAILURE_CODES.map(
     (code) =>
       [
         `${COUNTED}${code}`,
-        card(`The customer's first charge with it succeeds, later ones are declined: ${code}.`, onceThen(code)),
+        card(
+          paysOnceLast4(code),
+          `The customer's first charge with it succeeds, later ones are declined: ${code}.`,
+          onceThen(code),
+        ),
       ] as const,
   ),
 ])
