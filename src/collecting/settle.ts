@@ -80,6 +80,8 @@ interface Settled {
   readonly outcomes: ReadonlyArray<Outcome>
   readonly attempts: ReadonlyArray<ChargeRow>
   readonly following: ReadonlyArray<ChargeRow>
+  /** Charges whose call is to be made again. */
+  readonly sentAgain: ReadonlyArray<ChargeRow>
 }
 
 /** Whether an answer is the first to say that the rail took the money: of what is pending, or of what had failed (decision P10). */
@@ -89,7 +91,7 @@ const isTaken = ({ before, after }: Answered): boolean =>
     : before.status === "failed" && after.contradictions.length > before.contradictions.length
 
 const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
-  const { answered, settlements, outcomes, attempts } = yield* decide(locked, answers, nowOf)
+  const { answered, settlements, outcomes, attempts, sentAgain } = yield* decide(locked, answers, nowOf)
   const isLocked = new Set(locked.rows.map(({ id }) => id))
   const takenKobo = new Map(answers.map((answer) => [answer.charge.id, answer.takenKobo]))
   yield* commitAttempts(outcomes, attempts)
@@ -108,7 +110,7 @@ const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: Readonly
         : [],
     ),
   )
-  return { outcomes, attempts, following: following.flat() } satisfies Settled
+  return { outcomes, attempts, following: following.flat(), sentAgain } satisfies Settled
 })
 
 /**
@@ -125,7 +127,7 @@ export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
  */
 export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, waitsMs?: number) {
   const outcomes = yield* settleAsKnown(answers, nowOf, waitsMs)
-  if (outcomes !== undefined) return { outcomes, attempts: [], following: [] } satisfies Settled
+  if (outcomes !== undefined) return { outcomes, attempts: [], following: [], sentAgain: [] } satisfies Settled
   const locking = lockAnswered(answers)
   const reads = waitsMs === undefined ? locking : Effect.andThen(limitWaiting(waitsMs), locking)
   return yield* retryingDeadlocks(readingFirst(reads, (locked) => applyTo(locked, answers, nowOf)))

@@ -83,6 +83,11 @@ export type NotHeard =
    */
   | { readonly kind: "unclear"; readonly message: string; readonly reached: boolean }
 
+/** The process that made the call died before it wrote the answer. */
+export interface LostCall {
+  readonly kind: "lost"
+}
+
 /** The rail knows no such reference. */
 export interface UnknownReference {
   readonly kind: "unknown_reference"
@@ -103,7 +108,7 @@ export interface HeardRefund {
   readonly message: string | null
 }
 
-export type Heard = HeardTransaction | UnknownReference | HeardPage | HeardRefund | NotHeard
+export type Heard = HeardTransaction | UnknownReference | HeardPage | HeardRefund | NotHeard | LostCall
 
 /** A charge of a saved token. */
 export interface TokenCharge {
