@@ -4,6 +4,7 @@
  */
 import { Effect, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Bill } from "../../machines/periods.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { type FoundCredentials, RailCredentials, railAccountKey } from "../credential/RailCredentials.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
@@ -24,6 +25,7 @@ import { callOf } from "./attempts.ts"
 import type { ChargeOwners } from "./ChargeOwners.ts"
 import { collect } from "./collect.ts"
 import { type AnswerWithoutTime, isAnswered, meaningOf } from "./heard.ts"
+import { railMetadataOf } from "./railMetadata.ts"
 import { applyAnswers } from "./settle.ts"
 
 /** What it takes to have calls made about charges and their refunds. */
@@ -46,6 +48,8 @@ interface Subject extends ChargeRow {
   readonly customer_name: string
   readonly customer_email: string | null
   readonly customer_phone: string | null
+  /** The bill that its subscription is collecting. */
+  readonly bill: Bill | null
   /** What it is for is cancelled: it is not sent again. */
   readonly is_over: boolean
   /** Of its payment method, where the customer has that still. */
@@ -58,7 +62,7 @@ const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Subject>`
     SELECT c.*, a.business_name, p.name AS customer_name, p.email AS customer_email, p.phone AS customer_phone,
-      m.sealed, m.email AS method_email, coalesce(s.cancelled_at IS NOT NULL, false) AS is_over
+      m.sealed, m.email AS method_email, s.bill, coalesce(s.cancelled_at IS NOT NULL, false) AS is_over
     FROM ${records(calls.map(refOf), REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM charge WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) c
     CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = c.account_id OFFSET 0) a
@@ -70,7 +74,7 @@ const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall
       WHERE (account_id, livemode, customer_id, id) = (c.account_id, c.livemode, c.customer_id, c.payment_method->>'id') OFFSET 0
     ) m ON true
     LEFT JOIN LATERAL (
-      SELECT cancelled_at FROM subscription WHERE (account_id, livemode, id) = (c.account_id, c.livemode, c.subscription_id) OFFSET 0
+      SELECT bill, cancelled_at FROM subscription WHERE (account_id, livemode, id) = (c.account_id, c.livemode, c.subscription_id) OFFSET 0
     ) s ON true`
   return new Map(rows.map((row) => [row.id, row]))
 })
@@ -101,7 +105,8 @@ const chargeToken = Effect.fnUntraced(function* (rail: Rail, subject: Subject, c
     return Effect.succeed(notNow("The token cannot be opened."))
   }
   const opened = Redacted.make(Redacted.value(token.success).toString())
-  return rail.charge({ reference, amountKobo, token: opened, email: method_email }, credentials)
+  const metadata = railMetadataOf(subject, subject.bill)
+  return rail.charge({ reference, amountKobo, token: opened, email: method_email, metadata }, credentials)
 })
 
 const openPage = Effect.fnUntraced(function* (rail: Rail, subject: Subject, credentials: Credentials) {
@@ -111,7 +116,8 @@ const openPage = Effect.fnUntraced(function* (rail: Rail, subject: Subject, cred
   const { id: reference, amount_kobo: amountKobo, purpose } = subject
   const description =
     purpose === "verification" ? `${business}: to save your card; sent back at once` : `Payment to ${business}`
-  return rail.openPage({ reference, amountKobo, email, name, phone, returnUrl, description }, credentials)
+  const metadata = railMetadataOf(subject, subject.bill)
+  return rail.openPage({ reference, amountKobo, email, name, phone, returnUrl, description, metadata }, credentials)
 })
 
 interface Questioned {

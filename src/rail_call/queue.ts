@@ -184,3 +184,13 @@ export const postponeCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<R
     FROM ${records(calls, REF_COLUMNS)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
 })
+
+/** Takes calls out of the queue, in the running transaction; returns those that stay, since they are being made. */
+export const dropCalls = Effect.fnUntraced(function* (about: ReadonlyArray<Ref>) {
+  const sql = yield* SqlClient.SqlClient
+  const keys = records(about, REF_COLUMNS)
+  yield* sql`
+    DELETE FROM rail_call c USING ${keys} r WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner IS NULL`
+  return yield* sql<Ref>`
+    SELECT c.account_id, c.livemode, c.id FROM ${keys} r JOIN rail_call c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)`
+})

@@ -9,11 +9,14 @@ const credentials = credentialsOf("flutterwave")
 const KEY = KEYS.flutterwave.secret_key!
 const TOKEN = "flw-t1nf-f9b3bf384cd30d6fca42b6df9d27bd2f-m03k"
 
+const META = { account: "acct_1", attempt: "1" }
+
 const CHARGE: TokenCharge = {
   reference: "chg_01m7yyp0a6e08v7r97jkyz1pj0",
   amountKobo: 250_050,
   token: Redacted.make(TOKEN),
   email: "Ada@example.com",
+  metadata: META,
 }
 const PAGE: PagePayment = {
   reference: CHARGE.reference,
@@ -23,6 +26,7 @@ const PAGE: PagePayment = {
   phone: "+2348031234567",
   returnUrl: "https://pay.example/checkout/cs_1/return",
   description: "Gym, monthly",
+  metadata: META,
 }
 
 const CALLS = {

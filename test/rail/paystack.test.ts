@@ -8,11 +8,14 @@ const server = useRailServer()
 const credentials = credentialsOf("paystack")
 const KEY = KEYS.paystack.secret_key!
 
+const META = { account: "acct_1", attempt: "1" }
+
 const CHARGE: TokenCharge = {
   reference: "chg_01m7yyp0a6e08v7r97jkyz1pj0",
   amountKobo: 250_000,
   token: Redacted.make("AUTH_uh8bcl3zbn"),
   email: "Ada@example.com",
+  metadata: META,
 }
 const SENT = "chg-01m7yyp0a6e08v7r97jkyz1pj0"
 const PAGE: PagePayment = {
@@ -23,6 +26,7 @@ const PAGE: PagePayment = {
   phone: null,
   returnUrl: "https://pay.example/checkout/cs_1/return",
   description: "Gym, monthly",
+  metadata: META,
 }
 
 const CALLS = {
@@ -518,7 +522,7 @@ describe("what is sent", () => {
         reference: SENT,
         callback_url: PAGE.returnUrl,
         channels: ["card", "bank", "ussd", "bank_transfer"],
-        metadata: { cancel_action: PAGE.returnUrl },
+        metadata: { ...META, cancel_action: PAGE.returnUrl },
       },
     ])
   })
