@@ -169,7 +169,15 @@ export const chargeMachine = setup({
   },
 }).createMachine({
   id: "charge",
-  context: ({ input }) => ({ sentAt: input.at, asks: 0, notFound: 0, knownAt: null, refusedFor: null, page: null, resend: null }),
+  context: ({ input }) => ({
+    sentAt: input.at,
+    asks: 0,
+    notFound: 0,
+    knownAt: null,
+    refusedFor: null,
+    page: null,
+    resend: null,
+  }),
   initial: "pending",
   states: {
     pending: {

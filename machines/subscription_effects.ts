@@ -2,6 +2,8 @@
  * What the transitions of a subscription do, by name: the effects with their parameters, those that go together, and transitions
  * that several states have in common. Which happens where is in machines/subscription.ts.
  */
+
+import { creditedIn } from "./billing.ts"
 import type {
   AutomaticTemplate,
   Posting,
@@ -11,7 +13,6 @@ import type {
   SubscriptionEvent,
   SubscriptionEventType,
 } from "./events.ts"
-import { creditedIn } from "./billing.ts"
 import { creditKobo, type SubscriptionContext } from "./periods.ts"
 import { type Emission, foundBill, reminderOf } from "./subscription_setup.ts"
 

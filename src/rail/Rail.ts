@@ -65,7 +65,7 @@ export interface HeardTransaction {
   readonly message: string | null
   /** Of one that failed: not to be tried again before (ms since the epoch). */
   readonly retryAt: number | null
-  /** Of one that succeeded; null: the rail saved nothing that can be used again. */
+  /** Of one that succeeded, also where it was sent back since; null: the rail saved nothing that can be used again. */
   readonly saved: SavedMethod | null
 }
 

@@ -97,7 +97,8 @@ const periodFor = (
   const isNext = no === row.bills_made + 1
   if (isNext && purpose === "renewal" && row.state === "active.current" && row.billing_cycle !== "per_delivery")
     return nextPeriod(context)
-  if (purpose === "trial_end" && row.state === "trialing.running") return firstPeriod(row.billing_cycle, row.trial_end_at!)
+  if (purpose === "trial_end" && row.state === "trialing.running")
+    return firstPeriod(row.billing_cycle, row.trial_end_at!)
   if (purpose === "first" && row.state === "scheduled") return firstPeriod(row.billing_cycle, row.start_at)
   return said.periodStart >= row.period_start_at && isOnGrid(row, said) ? said : undefined
 }

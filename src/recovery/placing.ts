@@ -4,10 +4,10 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { type ChargeRow, chargeLifecycle } from "../charge/charge.ts"
 import { checkoutLifecycle, type SessionRow } from "../checkout/checkout.ts"
 import { lockSessions } from "../checkout/completion.ts"
 import { sessionOutcome } from "../checkout/outcome.ts"
-import { type ChargeRow, chargeLifecycle } from "../charge/charge.ts"
 import { ofTenant, refOf, tenantOf } from "../db/tenant.ts"
 import { isId } from "../ids.ts"
 import { moveAll } from "../instalment/move.ts"
@@ -37,7 +37,8 @@ const attachedTo = Effect.fnUntraced(function* ({ described: { customer, method 
 })
 
 /** What the database lacks of what a transaction was for. */
-const missing = (noun: string, id: string): Reason => `${noun} ${id} is not in the database: it was made after the backup`
+const missing = (noun: string, id: string): Reason =>
+  `${noun} ${id} is not in the database: it was made after the backup`
 
 /** The session on whose page it was made, as paying on it left it; undefined: it was not made on such a page, or that is over. */
 const sessionPaying = Effect.fnUntraced(function* (charge: ChargeRow) {
@@ -136,4 +137,3 @@ type PlaceServices =
   | Effect.Services<ReturnType<typeof placeAttempt>>
   | Effect.Services<ReturnType<typeof placeInstalment>>
   | Effect.Services<ReturnType<typeof placeAlone>>
-

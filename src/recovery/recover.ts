@@ -109,7 +109,16 @@ const askAbout = Effect.fnUntraced(function* (rail: Rail, credentials: Credentia
 const foundOf = ({ account_id, rail, reference, listed }: Open, heard: HeardTransaction, now: number): Found => {
   const made = Math.min(madeAt(reference), now)
   const settled = listed.at !== null && listed.at >= made && listed.at <= now ? listed.at : made
-  return { account_id, livemode: true, id: reference, rail, described: listed.described, heard, madeAt: made, settledAt: settled }
+  return {
+    account_id,
+    livemode: true,
+    id: reference,
+    rail,
+    described: listed.described,
+    heard,
+    madeAt: made,
+    settledAt: settled,
+  }
 }
 
 /** What a rail says of a charge, in order: of one that was sent back since that it was paid, before that it is not any more. */
@@ -152,11 +161,7 @@ const none = (of: RailAccount, all: ReadonlyArray<Candidate>, reason: Reason): E
 /** Has what was entered taken back: it is a dry run. */
 class Undone extends Data.TaggedError("Undone")<{ readonly result: Entered }> {}
 
-const enterAll = Effect.fnUntraced(function* (
-  of: RailAccount,
-  customer: string,
-  all: ReadonlyArray<Candidate>,
-) {
+const enterAll = Effect.fnUntraced(function* (of: RailAccount, customer: string, all: ReadonlyArray<Candidate>) {
   const tenant = { account_id: of.account_id, livemode: true }
   const refused: Array<Unplaced> = []
   const [row] = yield* customers.lock([{ ...tenant, id: customer }], "NO KEY UPDATE")
@@ -222,7 +227,12 @@ const sortOut = Effect.fnUntraced(function* (of: RailAccount, ours: ReadonlyMap<
     const objection = row === undefined ? objectionTo(of, listed) : undefined
     if (objection !== undefined) refused.push(unplaced(of, listed, objection))
     else if ((row === undefined || row.status === "pending") && listed.described !== undefined)
-      open.push({ ...of, reference: listed.reference, listed: { ...listed, described: listed.described }, isKnown: row !== undefined })
+      open.push({
+        ...of,
+        reference: listed.reference,
+        listed: { ...listed, described: listed.described },
+        isKnown: row !== undefined,
+      })
   }
   open.sort((a, b) => madeAt(a.reference) - madeAt(b.reference) || (a.reference < b.reference ? -1 : 1))
   const byCustomer = [...Map.groupBy(open, ({ listed }) => listed.described.customer)]
@@ -230,7 +240,11 @@ const sortOut = Effect.fnUntraced(function* (of: RailAccount, ours: ReadonlyMap<
   return { known: known.size, refused, groups: byCustomer.filter(([, its]) => its.some(isNew)) }
 })
 
-const recoverAccount = Effect.fnUntraced(function* (of: RailAccount, credentials: Credentials, { since, dryRun }: Wanted) {
+const recoverAccount = Effect.fnUntraced(function* (
+  of: RailAccount,
+  credentials: Credentials,
+  { since, dryRun }: Wanted,
+) {
   const rail = (yield* Rails).of(of.rail)
   const now = Date.now()
   const ours = yield* listOurs(rail, credentials, since, now + DAY_MS)
@@ -243,7 +257,8 @@ const recoverAccount = Effect.fnUntraced(function* (of: RailAccount, credentials
     const all = its.flatMap((open, index) => {
       const said = heard[index]
       if (said !== undefined) return [{ open, found: foundOf(open, said, now) }]
-      if (!open.isKnown) refused.push(unplaced(of, open.listed, "the rail lists it, and does not know it when it is asked"))
+      if (!open.isKnown)
+        refused.push(unplaced(of, open.listed, "the rail lists it, and does not know it when it is asked"))
       return []
     })
     const entered = yield* enter(of, customer, all, dryRun)

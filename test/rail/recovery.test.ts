@@ -1,9 +1,12 @@
 /** A database that is put back from a backup: what its rails did since is entered, and nothing is charged again (decision F9). */
 import { describe, expect, it } from "vitest"
+import { createApi } from "../support/api.ts"
+import { open as openPage, submit } from "../support/checkout.ts"
+import { beginPlan, createProduct } from "../support/instalments.ts"
 import { faults } from "../support/rails/fault.ts"
 import { BOTH, DUE, type LiveAccount } from "../support/rails/live.ts"
 import { useRestorable } from "../support/rails/restored.ts"
-import { createCustomer, data } from "../support/story.ts"
+import { createCustomer, createPlan, data, eventually } from "../support/story.ts"
 import { expectWhole } from "../support/whole.ts"
 
 const PRICE = 500_000
@@ -12,6 +15,13 @@ const stateOf = async ({ api }: LiveAccount, id: string) => {
   const { status, current_period_start, current_period_end } = data(await api.get(`/subscriptions/${id}`))
   return { status, current_period_start, current_period_end }
 }
+
+/** A charge but for when it was made and paid, which is a little after the rail's own time of it. */
+// biome-ignore lint/suspicious/noExplicitAny: answers are read field by field, as any client does
+const withoutTimes = ({ created_at: _, paid_at, next_retry_at, ...charge }: any) => ({
+  ...charge,
+  paid: paid_at !== null,
+})
 
 /** What the rail took, a list for each transaction. */
 const taken = ({ merchant }: LiveAccount) =>
@@ -75,23 +85,19 @@ describe.each(BOTH)("%s: what was charged after the backup", (name) => {
     })
     // A second time there is nothing left to enter.
     const again = await world.recover(since, "--account", account.id)
-    expect(again.shown).toMatchObject({ asked: 13, known: 12, recovered: 0, unplaced: [{ reference: lostCharges[0].id }] })
+    expect(again.shown).toMatchObject({
+      asked: 13,
+      known: 12,
+      recovered: 0,
+      unplaced: [{ reference: lostCharges[0].id }],
+    })
 
     await world.start()
     expect(await Promise.all([renewed, dunned, quiet].map((one) => stateOf(account, one)))).toEqual(before)
-    for (const { id, status, amount, subscription, lines, failure_code, attempt_number, payment_method } of [
-      ...(await account.api.all("/charges")),
-    ])
-      expect({ status, amount, subscription, lines, failure_code, attempt_number, payment_method }).toEqual({
-        status: charged.get(id)?.status,
-        amount: charged.get(id)?.amount,
-        subscription: charged.get(id)?.subscription,
-        lines: charged.get(id)?.lines,
-        failure_code: charged.get(id)?.failure_code,
-        attempt_number: charged.get(id)?.attempt_number,
-        payment_method: charged.get(id)?.payment_method,
-      })
-    expect((await account.api.all("/charges")).length).toBe(charged.size - 1)
+    const entered = await account.api.all("/charges")
+    expect(entered.map(withoutTimes)).toEqual(
+      [...charged.values()].filter(({ id }) => id !== lostCharges[0].id).map(withoutTimes),
+    )
     expect(await account.events(alone.id)).toEqual(["charge.succeeded succeeded"])
     expect(await account.events(declined.id)).toEqual(["charge.failed failed"])
     expect(await account.events(first.id)).toEqual(["charge.failed failed", "charge.retry_scheduled failed"])
@@ -104,8 +110,155 @@ describe.each(BOTH)("%s: what was charged after the backup", (name) => {
     for (const one of [renewed, dunned, quiet])
       expect(await account.settled((await account.latest(one)).id)).toMatchObject({ status: "succeeded" })
     expect(taken(account)).toEqual([...money, [expect.any(Number)], [expect.any(Number)], [expect.any(Number)]])
-    expect(taken(account).flat().every((kobo) => kobo > 0)).toBe(true)
+    expect(
+      taken(account)
+        .flat()
+        .every((kobo) => kobo > 0),
+    ).toBe(true)
     await expectWhole(world.database)
-    void createCustomer
+  })
+})
+
+describe.each(BOTH)("%s: what buyers paid on pages after the backup", (name) => {
+  const world = useRestorable(name)
+  const buyers = () => createApi(world.origin(), undefined, "live")
+  /** Each start has a port of its own. */
+  const here = (url: string): string => url.replace(new URL(url).origin, world.origin())
+  const hosted = async (page: string): Promise<string> => {
+    const [row] = await world.database.run(
+      (sql) => sql<{ id: string }>`SELECT id FROM charge WHERE page_id = ${page} ORDER BY id DESC LIMIT 1`,
+    )
+    return row!.id
+  }
+  const pay = async ({ rail }: LiveAccount, page: string): Promise<string> => {
+    const reference = await hosted(page)
+    await openPage((await rail.payOnPage(reference, "pay", { card: { last4: "0409" } }))!)
+    return reference
+  }
+
+  it("completes what they were opened for", { timeout: 120_000 }, async () => {
+    const since = Date.now()
+    const account = await world.open()
+    const { api } = account
+    const urls = { success_url: "https://shop.example/welcome", cancel_url: "https://shop.example/plans" }
+    const [ada, obi] = await Promise.all(
+      ["ada@example.com", "obi@example.com"].map((email) => createCustomer(api, { email })),
+    )
+    const plan = await createPlan(api, { amount: PRICE, billing_cycle: "weekly" })
+    const session = data(
+      await api.post("/checkout-sessions", { mode: "subscription", plan, customer: ada, ...urls }),
+      201,
+    )
+    const setup = data(await api.post("/checkout-sessions", { mode: "setup", customer: obi, ...urls }), 201)
+    data(await api.patch("/providers/me/vertical", { vertical: "ecommerce" }))
+    const savings = await beginPlan(buyers(), await createProduct(api))
+    await world.backUp()
+
+    data(await submit(here(session.url), {}))
+    const first = await pay(account, session.id)
+    data(await submit(here(setup.url), {}))
+    const saving = await pay(account, setup.id)
+    data(await submit(here(savings.paymentUrl), {}))
+    const instalment = await pay(account, savings.id)
+    const subscription = data(await api.get(`/charges/${first}`)).subscription
+    // Renewed with what the page saved.
+    await account.pass(DUE)
+    const renewal = await account.settled((await account.latest(subscription)).id)
+    expect(renewal.status).toBe("succeeded")
+    await world.putBack()
+    const money = taken(account)
+    const { shown } = await world.recover(since)
+    expect(shown).toEqual({ asked: 4, known: 0, recovered: 4, unplaced: [] })
+    await world.start()
+    // Its first period begins when the rail was told that it does, before time passed; so the second does not.
+    const { status, current_period_start: begins } = await stateOf(account, subscription)
+    expect([status, Date.parse(begins) > Date.now()]).toEqual(["active", true])
+    expect(data(await api.get(`/checkout-sessions/${session.id}`)).status).toBe("completed")
+    expect(data(await api.get(`/checkout-sessions/${setup.id}`)).status).toBe("completed")
+    expect(data(await api.get(`/provider-savings/${savings.id}`))).toMatchObject({
+      status: "active",
+      amountPaid: 1_000,
+    })
+    for (const customer of [ada, obi])
+      expect(data(await api.get(`/customers/${customer}`)).default_payment_method).toMatchObject({ last4: "0409" })
+    expect(data(await api.get(`/charges/${instalment}`)).status).toBe("succeeded")
+    // What was taken to save a card goes back, once.
+    await eventually(async () => (account.merchant.books.totalReturned() === 5_000 ? true : undefined))
+    const [verified] = await world.database.run(
+      (sql) => sql`SELECT reference FROM finance.card_verifications WHERE account_id = ${account.id}`,
+    )
+    expect(verified).toEqual({ reference: saving })
+    await account.pass(2 * DUE)
+    expect(await account.settled((await account.latest(subscription)).id)).toMatchObject({ status: "succeeded" })
+    expect(taken(account)).toEqual([...money, [PRICE]])
+    await expectWhole(world.database)
+  })
+})
+
+describe("a rail", () => {
+  const world = useRestorable("paystack")
+
+  it("is not believed beyond what fits its account, and is bounded", { timeout: 120_000 }, async () => {
+    const since = Date.now()
+    const [account, other] = [await world.open(), await world.open()]
+    const { books } = account.merchant
+    const buyer = await account.buyer()
+    const [reversed, pending] = await Promise.all([account.subscribe(PRICE, buyer), account.subscribe(PRICE + 1)])
+    // Known as pending: the rail has it, and its answer is not known when the database is copied.
+    account.plan("charge", faults.silenceAfter(), PRICE + 1)
+    await account.pass(DUE)
+    const open = await account.latest(pending)
+    await eventually(async () => ((await account.see(open.id)).state === "pending.waiting" ? true : undefined))
+    await world.backUp()
+
+    expect(await account.ask(open.id)).toMatchObject({ status: "succeeded" })
+    await account.pass(DUE)
+    const sentBack = await account.settled((await account.latest(reversed)).id)
+    await account.settled((await account.latest(pending)).id)
+    books.refund(books.get(sentBack.id), PRICE, { kind: "success" })
+    const forged = await Promise.all([1, 2, 3, 4, 5].map((n) => account.charge(10_000 + n, buyer)))
+    const edit = (index: number, change: object) => {
+      const transaction = books.get(forged[index].id)
+      transaction.metadata = { ...(transaction.metadata as object), ...change }
+    }
+    edit(0, { account: other.id })
+    edit(1, { environment: "sandbox" })
+    edit(2, { customer: (await other.buyer()).customer })
+    edit(3, { amount: "1" })
+    books.get(forged[4].id).metadata = "none"
+
+    await world.putBack()
+    const money = taken(account)
+    books.listsWithoutEnd = true
+    const endless = await world.recover(since)
+    expect(endless.code).toBe(1)
+    expect(endless.errors).toContain(`paystack could not be asked for ${account.id}: it lists more than 2000 pages`)
+    expect(endless.shown).toEqual({ asked: 0, known: 0, recovered: 0, unplaced: [] })
+    books.listsWithoutEnd = false
+
+    const { shown } = await world.recover(since)
+    expect(shown).toMatchObject({ asked: 11, known: 4, recovered: 2 })
+    expect(
+      shown.unplaced.map(({ reference, reason }: Record<string, string>) => [reference, reason]).toSorted(),
+    ).toEqual(
+      [
+        [forged[0].id, `its metadata names the account ${other.id}`],
+        [forged[1].id, "its metadata names the environment sandbox"],
+        [forged[2].id, expect.stringMatching(/^customer cus_\S+ is not in the database/)],
+        [forged[3].id, "it carries no metadata by which it could be entered"],
+        [forged[4].id, "it carries no metadata by which it could be entered"],
+      ].toSorted(),
+    )
+    await world.start()
+    expect(await other.api.all("/charges")).toEqual([])
+    expect(data(await account.api.get(`/charges/${open.id}`)).status).toBe("succeeded")
+    // It was paid, and its period is served; that the merchant sent it back at the rail is an exception.
+    expect(data(await account.api.get(`/charges/${sentBack.id}`)).status).toBe("succeeded")
+    expect(await account.exceptions()).toEqual([["failed_after_success", sentBack.id, null]])
+    await account.pass(DUE)
+    for (const one of [reversed, pending])
+      expect(await account.settled((await account.latest(one)).id)).toMatchObject({ status: "succeeded" })
+    expect(taken(account).length).toBe(money.length + 2)
+    await expectWhole(world.database)
   })
 })

@@ -1,6 +1,19 @@
 /** Flutterwave's answers. Amounts are in naira. */
 import { Schema } from "effect"
-import { Currency, instantIn, lineOf, Part, pageAt, pageCount, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
+import {
+  Currency,
+  instantIn,
+  lineOf,
+  Part,
+  pageAt,
+  pageCount,
+  RailId,
+  Reference,
+  readerOf,
+  tokenIn,
+  Words,
+  wholeNumber,
+} from "../fields.ts"
 import { isNotFound, type Refusal } from "../hearing.ts"
 import type { HeardPage, HeardRefund, HeardTransaction, ListedPage, SavedMethod, TokenCharge } from "../Rail.ts"
 import { codeIn, declineCode } from "../wording.ts"

@@ -1,9 +1,16 @@
 /** The adapter to Flutterwave, version 3 of its API. */
 import { Effect, Redacted } from "effect"
+import { DAY_MS, formatDayOf } from "../../time.ts"
 import { callRail, refusalsBy } from "../hearing.ts"
 import type { RailClient } from "../http.ts"
-import { DAY_MS, formatDayOf } from "../../time.ts"
-import { type Listing, MIN_TRANSFER_KOBO, type PagePayment, type Rail, type RefundCall, type TokenCharge } from "../Rail.ts"
+import {
+  type Listing,
+  MIN_TRANSFER_KOBO,
+  type PagePayment,
+  type Rail,
+  type RefundCall,
+  type TokenCharge,
+} from "../Rail.ts"
 import { chargeIn, listIn, pageIn, refundIn, refusalIn, transactionIn } from "./answers.ts"
 import { announcementIn, isSigned } from "./callbacks.ts"
 import { toNaira } from "./naira.ts"
@@ -26,16 +33,7 @@ const chargeBody = ({ reference, amountKobo, token, email, metadata }: TokenChar
   meta: metadata,
 })
 
-const pageBody = ({
-  reference,
-  amountKobo,
-  email,
-  name,
-  phone,
-  returnUrl,
-  description,
-  metadata,
-}: PagePayment) => ({
+const pageBody = ({ reference, amountKobo, email, name, phone, returnUrl, description, metadata }: PagePayment) => ({
   tx_ref: reference,
   amount: toNaira(amountKobo),
   currency: "NGN",

@@ -1,7 +1,20 @@
 /** Paystack's answers. Amounts are in kobo. */
 import { Schema } from "effect"
 import { PREFIXES } from "../../ids.ts"
-import { Currency, instantIn, lineOf, Part, pageAt, pageCount, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
+import {
+  Currency,
+  instantIn,
+  lineOf,
+  Part,
+  pageAt,
+  pageCount,
+  RailId,
+  Reference,
+  readerOf,
+  tokenIn,
+  Words,
+  wholeNumber,
+} from "../fields.ts"
 import { isNotFound, type Refusal } from "../hearing.ts"
 import type { FailureCode, PaymentMethodType } from "../PaymentRail.ts"
 import type { HeardPage, HeardRefund, HeardTransaction, ListedPage, SavedMethod } from "../Rail.ts"
@@ -176,7 +189,7 @@ export const transactionIn = (body: unknown): HeardTransaction | undefined => {
     code: failed ? failureOf(data) : null,
     message: data.status === "reversed" ? `Reversed at Paystack: ${words ?? "no reason given"}` : words,
     retryAt: failed ? instantIn(data.retry_by) : null,
-    saved: succeeded ? savedOf(data.authorization, data.customer) : null,
+    saved: succeeded || data.status === "reversed" ? savedOf(data.authorization, data.customer) : null,
   }
 }
 

@@ -1,8 +1,8 @@
 /** The adapter to Paystack. */
 import { Effect, Redacted } from "effect"
+import { formatInstant } from "../../time.ts"
 import { callRail, refusalsBy } from "../hearing.ts"
 import type { RailClient } from "../http.ts"
-import { formatInstant } from "../../time.ts"
 import { type Listing, MIN_TRANSFER_KOBO, type PagePayment, type Rail, type TokenCharge } from "../Rail.ts"
 import { listIn, pageIn, pausedIn, refundIn, refusalIn, throttledIn, toPaystack, transactionIn } from "./answers.ts"
 import { announcementIn, isSigned } from "./callbacks.ts"

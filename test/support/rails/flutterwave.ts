@@ -149,7 +149,8 @@ const DAY_MS = 86_400_000
 const list = ({ query, books }: Request): Reply => {
   const page = Number(query.get("page") ?? 1)
   const [from, to] = [query.get("from"), query.get("to")].map((text) => Date.parse(`${text}T00:00:00Z`))
-  if (!(page > 0) || Number.isNaN(from) || Number.isNaN(to)) return bad(400, "from and to must be dates such as 2026-01-31")
+  if (!(page > 0) || Number.isNaN(from) || Number.isNaN(to))
+    return bad(400, "from and to must be dates such as 2026-01-31")
   const { transactions, total, pages } = books.list(from!, to! + DAY_MS - 1, page, LIST_PAGE)
   return {
     status: 200,

@@ -22,7 +22,7 @@ type Services = ManagedRuntime.ManagedRuntime<never, unknown>
 /** Call at the top of a test file or a `describe`: a rail, a server, and a database that can be put back. */
 export const useRestorable = (name: OutsideRail) => {
   let rail: StandIn
-  let current: OwnDatabase = createDatabase()
+  let current = createDatabase()
   let backup: OwnDatabase | undefined
   let server: Server | undefined
   let services: Services | undefined
@@ -57,6 +57,7 @@ export const useRestorable = (name: OutsideRail) => {
   return {
     database,
     rail: () => rail,
+    origin: () => server!.origin,
     start,
     stop,
     open: async (): Promise<LiveAccount> => {
