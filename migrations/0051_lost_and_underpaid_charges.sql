@@ -7,3 +7,4 @@ ALTER TABLE charge
   ADD CONSTRAINT charge_attention_while_pending CHECK (attention IS NULL OR status = 'pending' AND octet_length(attention::text) <= 1000) NOT VALID;
 COMMENT ON COLUMN charge.resend IS 'possible: its process died over the call, and the charge is sent again, once, if the rail does not know it; made: that was done.';
 COMMENT ON COLUMN charge.attention IS 'While it is pending: what the rail received in place of what was asked for, as the API shows it.';
+CREATE INDEX charge_attention ON charge (account_id, livemode, id) WHERE attention IS NOT NULL;

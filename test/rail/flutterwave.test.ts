@@ -380,6 +380,7 @@ describe("what is sent", () => {
         country: "NG",
         amount: 2500.5,
         tx_ref: CHARGE.reference,
+        meta: META,
       },
     ])
   })
@@ -396,6 +397,7 @@ describe("what is sent", () => {
         customer: { email: "Ada@example.com", name: "Ada Obi", phonenumber: "+2348031234567" },
         customizations: { title: "Gym, monthly", description: "Gym, monthly" },
         configurations: { session_duration: 30, max_retry_attempt: 1 },
+        meta: META,
       },
     ])
   })
@@ -418,5 +420,24 @@ describe("what is sent", () => {
     ])
     expect(await sentBy("refund")).toEqual(["POST /v3/transactions/277036749/refund", { amount: 50 }])
     expect(await sentBy("askRefund")).toEqual(["GET /v3/refunds/75923", undefined])
+  })
+
+  it("of a list, and what is read of it", async () => {
+    const listed = (body: unknown) => {
+      server.answer(saying(200, body))
+      const listing = { since: Date.UTC(2026, 0, 2), until: Date.UTC(2026, 0, 3), page: 3 }
+      return server.hear("flutterwave", (rail) => rail.list(listing, credentials))
+    }
+    const meta = { account: "acct_1" }
+    const data = [{ tx_ref: CHARGE.reference, meta, created_at: "2026-01-02T09:00:00.000Z" }, { tx_ref: 5 }]
+    expect(await listed({ status: "success", data, meta: { page_info: { total_pages: 7 } } })).toEqual({
+      kind: "listed",
+      pages: 7,
+      transactions: [{ reference: CHARGE.reference, metadata: meta, at: Date.UTC(2026, 0, 2, 9) }],
+    })
+    // Whole days, by Lagos: a day more on either side.
+    expect(server.sent[0]!.path).toBe("/v3/transactions?from=2026-01-01&to=2026-01-04&page=3")
+    expect(await listed({ status: "success", data: [] })).toEqual({ kind: "listed", pages: null, transactions: [] })
+    expect(await listed({ status: "error", message: "Bad" })).toMatchObject({ kind: "unclear" })
   })
 })
