@@ -1,7 +1,8 @@
 /**
  * Calls that are to be made to rails: queued in the transaction that wants them, taken by any process that works
  * (worker.ts), one account after the other. At most one is under way about a charge or a refund. A call that moves money is
- * noted as sent before it is made, so that one over which a process died is not made twice (decisions F1, P11).
+ * noted as sent before it is made: about one over which a process died its rail is asked, and what that does not know is sent again, once
+ * (decisions F1, P9, P11).
  *
  * Rows of this table are touched last in a transaction: what a call is about is locked before it.
  */
