@@ -45,7 +45,7 @@ const Details = Struct({
   ),
 })
 
-/** A charge as its rail was told of it. */
+/** A charge as its metadata describes it. */
 export interface Described extends Omit<typeof Details.Type, "bill"> {
   readonly account: string
   readonly environment: string

@@ -52,7 +52,7 @@ const none = (of: RailAccount, all: ReadonlyArray<Candidate>, reason: Reason): E
   unplaced: all.flatMap(({ open, found }) => (open.isKnown ? [] : [unplaced(of, open.listed, reason, found.heard)])),
 })
 
-/** Has what was entered taken back: it is a dry run. */
+/** Ends a dry run: the transaction is rolled back. */
 class Undone extends Data.TaggedError("Undone")<{ readonly result: Entered }> {}
 
 const enterAll = Effect.fnUntraced(function* (of: RailAccount, customer: string, all: ReadonlyArray<Candidate>) {
@@ -72,7 +72,7 @@ const enterAll = Effect.fnUntraced(function* (of: RailAccount, customer: string,
   for (const { open, found } of all) {
     const there = known.get(found.id)
     if (there !== undefined) {
-      // It is asked about by itself; what was tried after it does not follow before it is settled.
+      // Where a call about it is under way its answer counts; what was tried after it follows once it is settled.
       const isUnderWay = there.status !== "pending" || (yield* dropCalls([refOf(there)])).length > 0
       if (!isUnderWay) following.push(...(yield* settleFound({ charge: there, settledAt: found.settledAt }, found)))
       continue

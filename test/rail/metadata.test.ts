@@ -1,4 +1,4 @@
-/** What a charge is described by at its rail, and what is read of it again, whoever wrote it (decision F9). */
+/** What a charge is described by at its rail, and what is read of it again, whatever it is (decision F9). */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { Bill } from "../../machines/periods.ts"

@@ -10,6 +10,7 @@ import { createCustomer, createPlan, data, eventually } from "../support/story.t
 import { expectWhole } from "../support/whole.ts"
 
 const PRICE = 500_000
+const DAY_MS = 86_400_000
 
 const stateOf = async ({ api }: LiveAccount, id: string) => {
   const { status, current_period_start, current_period_end } = data(await api.get(`/subscriptions/${id}`))
@@ -170,7 +171,7 @@ describe.each(BOTH)("%s: what buyers paid on pages after the backup", (name) => 
     const { shown } = await world.recover(since)
     expect(shown).toEqual({ asked: 4, known: 0, recovered: 4, unplaced: [] })
     await world.start()
-    // Its first period begins when the rail was told that it does, before time passed; so the second does not.
+    // Its first period begins where its metadata says, from before time passed, and the second follows it.
     const { status, current_period_start: begins } = await stateOf(account, subscription)
     expect([status, Date.parse(begins) > Date.now()]).toEqual(["active", true])
     expect(data(await api.get(`/checkout-sessions/${session.id}`)).status).toBe("completed")
@@ -259,6 +260,68 @@ describe("a rail", () => {
     for (const one of [reversed, pending])
       expect(await account.settled((await account.latest(one)).id)).toMatchObject({ status: "succeeded" })
     expect(taken(account).length).toBe(money.length + 2)
+    await expectWhole(world.database)
+  })
+})
+
+describe("a subscription", () => {
+  const world = useRestorable("paystack")
+
+  it("that was resumed, or delivered for, goes on from the period that was paid then", {
+    timeout: 120_000,
+  }, async () => {
+    const since = Date.now()
+    const [pausing, delivering] = [await world.open(), await world.open()]
+    const begin = async (account: LiveAccount, terms: object) => {
+      const { customer, method } = await account.buyer()
+      const plan = await createPlan(account.api, { amount: 700_000, ...terms })
+      const made = { customer, plan, payment_method: method }
+      const { id } = data(await account.api.post("/subscriptions", made), 201)
+      await account.settled((await account.latest(id)).id)
+      return id
+    }
+    const weekly = { billing_cycle: "weekly", pause_enabled: true, pro_rate: true }
+    // Of one the pause is in the backup, of the other it is not.
+    const [known, lost] = [await begin(pausing, weekly), await begin(pausing, weekly)]
+    const delivered = await begin(delivering, { billing_cycle: "per_delivery" })
+    await pausing.pass(2 * DAY_MS)
+    data(await pausing.api.post(`/subscriptions/${known}/pause`, {}))
+    await world.backUp()
+
+    data(await pausing.api.post(`/subscriptions/${lost}/pause`, {}))
+    await pausing.pass(DAY_MS)
+    for (const id of [known, lost]) data(await pausing.api.post(`/subscriptions/${id}/resume`, {}))
+    data(await delivering.api.post(`/subscriptions/${delivered}/unit-records`, { quantity: 2 }), 201)
+    const ids: ReadonlyArray<readonly [LiveAccount, string]> = [
+      [pausing, known],
+      [pausing, lost],
+      [delivering, delivered],
+    ]
+    for (const [account, id] of ids)
+      expect(await account.settled((await account.latest(id)).id)).toMatchObject({ status: "succeeded" })
+    const seen = () =>
+      Promise.all(
+        ids.map(async ([account, id]) => {
+          const { amount, lines } = await account.latest(id)
+          return [await stateOf(account, id), amount, lines]
+        }),
+      )
+    const before = await seen()
+
+    await world.putBack()
+    const { shown } = await world.recover(since)
+    expect(shown).toEqual({ asked: 6, known: 3, recovered: 3, unplaced: [] })
+    await world.start()
+    expect(await seen()).toEqual(before)
+    await expectWhole(world.database)
+    const money = taken(pausing)
+    await pausing.pass(DUE)
+    for (const id of [known, lost])
+      expect(await pausing.settled((await pausing.latest(id)).id)).toMatchObject({
+        status: "succeeded",
+        amount: 700_000,
+      })
+    expect(taken(pausing)).toEqual([...money, [700_000], [700_000]])
     await expectWhole(world.database)
   })
 })

@@ -27,11 +27,11 @@ const CARD: Card = {
 
 const sum = (amounts: ReadonlyArray<number>): number => amounts.reduce((total, amount) => total + amount, 0)
 
-/** A transaction that nobody made. */
-const NOBODYS = {
+/** A transaction of no merchant. */
+const INVENTED = {
   amountKobo: 500_000,
   currency: "NGN",
-  email: "nobody@example.com",
+  email: "none@example.com",
   channel: "token",
   at: 0,
   metadata: null,
@@ -86,14 +86,14 @@ export class Books {
     return found
   }
 
-  /** Lists transactions that nobody made, page after page, without an end. */
+  /** Lists invented transactions, page after page, without an end. */
   listsWithoutEnd = false
 
   /** A page of the transactions that were made from `from` to `to`, newest first, and how many pages there are. */
   list = (from: number, to: number, page: number, size: number) => {
     if (this.listsWithoutEnd) {
       const transactions = Array.from({ length: size }, (_, n) =>
-        this.#made({ ...NOBODYS, reference: `order-${page}-${n}` }),
+        this.#made({ ...INVENTED, reference: `order-${page}-${n}` }),
       )
       return { transactions, total: Number.MAX_SAFE_INTEGER, pages: Number.MAX_SAFE_INTEGER }
     }
