@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect } from "vitest"
 import { KEYS } from "../../../scripts/server.ts"
 import { chargeTimers } from "../../../src/collecting/collect.ts"
 import type { OutsideRail } from "../../../src/rail/Rail.ts"
+import { refundTimers } from "../../../src/refund/requests.ts"
 import { sweep } from "../../../src/runtime/fire.ts"
 import { servicesLayer } from "../../../src/services.ts"
 import { subscriptionTimers } from "../../../src/subscription/timers.ts"
@@ -32,7 +33,9 @@ export const useRestorable = (name: OutsideRail) => {
   const settings = () => ({ [`${name.toUpperCase()}_URL`]: rail.url, RAIL_TIMEOUT: "5", QUIET_HOURS: "off" })
   const fire = () => {
     services ??= ManagedRuntime.make(servicesLayer(database.url(), KEYS)) as unknown as Services
-    return services.runPromise(Effect.scoped(sweep([chargeTimers, subscriptionTimers])) as Effect.Effect<number>)
+    return services.runPromise(
+      Effect.scoped(sweep([chargeTimers, subscriptionTimers, refundTimers])) as Effect.Effect<number>,
+    )
   }
   const start = async () => {
     server = await startServer(database.url(), settings())
