@@ -188,6 +188,14 @@ export const idBefore = (kind: IdKind, at: number): string => `${PREFIXES[kind]}
 /** Whether an ID was made at an instant of the wall clock or later. */
 export const isMadeSince = (id: string, at: number): boolean => id.slice(id.indexOf("_") + 1) >= timeCharacters(at)
 
+const TIME_CHARACTERS = 10
+
+/** When an ID was made by the wall clock (ms since the epoch), as it says itself; on a test clock that moves, when its window was opened. */
+export const madeAt = (id: string): number => {
+  const start = id.indexOf("_") + 1
+  return [...id.slice(start, start + TIME_CHARACTERS)].reduce((ms, digit) => ms * 32 + ALPHABET.indexOf(digit), 0)
+}
+
 const CODE_LENGTH = 10
 
 /** What the API calls an instalment plan (decision B1): `SB-` and 10 characters of the alphabet in capitals, at random. */

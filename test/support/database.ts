@@ -27,6 +27,8 @@ export interface TestDatabase {
 
 export interface OwnDatabase extends TestDatabase {
   readonly create: () => Promise<unknown>
+  /** Another database that is what this one is now; nothing else may be connected to it. */
+  readonly copy: () => Promise<OwnDatabase>
   readonly drop: () => Promise<unknown>
 }
 
@@ -34,15 +36,25 @@ export const createDatabase = (template = TEMPLATE): OwnDatabase => {
   const name = `test_${randomBytes(6).toString("hex")}`
   const url = () => onDatabase(Redacted.make(inject("postgres")), name)
   let pool: ManagedRuntime.ManagedRuntime<SqlClient.SqlClient, unknown> | undefined
+  const disconnect = async () => {
+    await pool?.dispose()
+    pool = undefined
+  }
   return {
     url,
+    copy: async () => {
+      await disconnect()
+      const copied = createDatabase(name)
+      await copied.create()
+      return copied
+    },
     run: (program) => {
       pool ??= ManagedRuntime.make(poolLayer(url(), CONNECTIONS))
       return pool.runPromise(Effect.flatMap(SqlClient.SqlClient, program))
     },
     create: () => statement(`CREATE DATABASE ${name} TEMPLATE ${template}`),
     drop: async () => {
-      await pool?.dispose()
+      await disconnect()
       await statement(`DROP DATABASE ${name} WITH (FORCE)`)
     },
   }
