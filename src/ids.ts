@@ -208,9 +208,12 @@ export const newPlanCode = (): string => {
 export const isPlanCode = (text: string): boolean => /^SB-[0-9A-HJKMNP-TV-Z]{10}$/.test(text)
 
 const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/
+/** A delivery that an event brought about is named after that and its endpoint. */
+const OF_BOTH = /^dlv_[0-9a-hjkmnp-tv-z]{26}_[0-9a-hjkmnp-tv-z]{26}$/
 
 /** Whether `text` has the shape of an ID of that kind; says nothing of whether the object exists. */
-export const isId = (kind: IdKind, text: string): boolean => text.startsWith(`${PREFIXES[kind]}_`) && SHAPE.test(text)
+export const isId = (kind: IdKind, text: string): boolean =>
+  text.startsWith(`${PREFIXES[kind]}_`) && (SHAPE.test(text) || (kind === "delivery" && OF_BOTH.test(text)))
 
 /** What kind of object an ID of ours would be the ID of. */
 export const kindOf = (id: string): IdKind | undefined => Struct.keys(PREFIXES).find((kind) => isId(kind, id))

@@ -40,7 +40,7 @@ const { fixed, moving } = columnsOf<ChargeContext>()
 
 export const charges = actorTable<ChargeContext>()(
   "charge",
-  { noun: "charge" },
+  { noun: "charge", ids: "charge" },
   {
     customer_id: fixed(Kind.text),
     subscription_id: fixed(Kind.nullable(Kind.text)),

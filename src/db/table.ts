@@ -6,6 +6,7 @@
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment, Statement } from "effect/sql/Statement"
+import type { IdKind } from "../ids.ts"
 import { noSuch, type Problem } from "../problem.ts"
 import * as Kind from "./Kind.ts"
 import { cellOf, columnParameter, given, type Typed } from "./records.ts"
@@ -85,6 +86,8 @@ export interface Change<Row> {
 /** The statements of a table. Methods, so that a table of some rows is also one of rows in general. */
 export interface Table<Row extends Ref> {
   readonly name: string
+  /** The kind of its IDs, where they are in order of creation. */
+  readonly ids: IdKind | undefined
   readonly columns: Readonly<Record<string, AnyColumn>>
   /** Whether it leaves a row that is there already alone. */
   readonly refuses: boolean
@@ -132,6 +135,8 @@ export type RowOf<T> = T extends Table<infer Row> ? Row : never
 interface Options {
   /** What messages call one of its objects. */
   readonly noun: string
+  /** The kind of its IDs, where lists are in their order. */
+  readonly ids?: IdKind
   /** The unique key by which a row that is there already is left alone, as ON CONFLICT names it. */
   readonly once?: string
 }
@@ -162,7 +167,7 @@ const writing = <A extends object>(
 const statements = <Row extends Ref>(
   name: string,
   columns: Readonly<Record<string, AnyColumn>>,
-  { noun, once }: Options,
+  { noun, ids, once }: Options,
 ): Table<Row> => {
   const all = typed(columns, "fixed", "moving")
   const texts = textsOf(name, all, once)
@@ -237,6 +242,7 @@ const statements = <Row extends Ref>(
     row === undefined ? Effect.fail(noSuch(noun, id)) : Effect.succeed(row)
   return {
     name,
+    ids,
     columns,
     refuses: once !== undefined,
     inserting,
