@@ -58,3 +58,7 @@ export const periodLines = (priceKobo: number, quantity: number, usage: Usage, c
 
 export const totalOf = (lines: ReadonlyArray<{ readonly amount: number }>): number =>
   lines.reduce((sum, { amount }) => sum + amount, 0)
+
+/** What a bill credits for time that a pause left unused. */
+export const creditedIn = (lines: ReadonlyArray<Line>): number =>
+  lines.reduce((sum, { type, amount }) => (type === "proration" ? sum - amount : sum), 0)

@@ -1,6 +1,7 @@
 /**
  * One attempt at a rail (decisions F1, F2): pending until the rail's word is known, then succeeded or failed, once.
- * A rail that does not answer is asked about the reference again and again; it is never sent a second attempt.
+ * A rail that does not answer is asked about the reference again and again; it is never sent a second attempt. The same attempt is sent
+ * again, once, where the process that sent it died and the rail does not know it (decision P9): a rail refuses a reference that it has.
  */
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"
@@ -29,6 +30,11 @@ export interface ChargeContext {
   readonly refusedFor: string | null
   /** null: it is not made on a page of the rail's. */
   readonly page: RailPage | null
+  /**
+   * Whether it is sent again where the rail does not know it (decision P9). `possible`: its process died over the call; `made`: it was sent
+   * again; null: its call ended, so that the rail's answers count.
+   */
+  readonly resend: "possible" | "made" | null
 }
 
 export type ChargeAnswer =
@@ -36,7 +42,7 @@ export type ChargeAnswer =
   | { readonly type: "rail.failed"; readonly at: number; readonly code: string; readonly message: string | null }
   /**
    * Still working on it, or silent. `endedAt`: when a call that took its time ended without an answer. `ongoing`: the buyer is still to do
-   * something on the rail's page.
+   * something on the rail's page. `lost`: the process that called died before it wrote the answer.
    */
   | {
       readonly type: "rail.unsettled"
@@ -45,8 +51,10 @@ export type ChargeAnswer =
       readonly endedAt?: number
       readonly refusedFor?: string
       readonly ongoing?: true
+      readonly lost?: true
     }
-  | { readonly type: "rail.not_found"; readonly at: number }
+  /** `unwanted`: what it is for is over, so that it is not sent again. */
+  | { readonly type: "rail.not_found"; readonly at: number; readonly unwanted?: true }
   /** Its page is open for the buyer. */
   | { readonly type: "rail.page"; readonly at: number }
   /** The buyer has not paid on the page, which may still be open. */
@@ -62,7 +70,7 @@ export type ChargeEvent =
 
 /** Ask after these times, then hourly: most answers come at once, a bank's within the hour. */
 const ASK_AFTER_MS: ReadonlyArray<number> = [10 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS]
-/** A reference that the rail does not know this often, this long after the send, was never charged. */
+/** A reference that the rail does not know this often, this long after the send, was never charged: it is given up, or sent again. */
 const MAX_NOT_FOUND_ASKS = 3
 export const NOT_FOUND_AFTER_MS = 10 * MINUTE_MS
 /**
@@ -122,6 +130,9 @@ export const chargeMachine = setup({
     countNotFound: assign({ notFound: ({ context }) => context.notFound + 1, knownAt: null }),
     /** Ask the rail about the reference. */
     ask: () => {},
+    /** Send the attempt again, under the same reference. */
+    sendAgain: () => {},
+    noteResend: assign({ resend: "made", asks: 0, notFound: 0, knownAt: null }),
     /** The rail has decided: its owner goes on. */
     settled: (
       _,
@@ -150,10 +161,23 @@ export const chargeMachine = setup({
       context.page?.returnedAt !== undefined &&
       !isNeverCharged(context, context.page.returnedAt, event.at),
     neverCharged: ({ context, event }) => isNeverCharged(context, context.sentAt, event.at),
+    wasLost: ({ context, event }) =>
+      context.resend === "possible" &&
+      !(event.type === "rail.not_found" && event.unwanted === true) &&
+      isNeverCharged(context, context.sentAt, event.at),
+    isSentAgain: ({ context }) => context.resend === "made",
   },
 }).createMachine({
   id: "charge",
-  context: ({ input }) => ({ sentAt: input.at, asks: 0, notFound: 0, knownAt: null, refusedFor: null, page: null }),
+  context: ({ input }) => ({
+    sentAt: input.at,
+    asks: 0,
+    notFound: 0,
+    knownAt: null,
+    refusedFor: null,
+    page: null,
+    resend: null,
+  }),
   initial: "pending",
   states: {
     pending: {
@@ -178,6 +202,7 @@ export const chargeMachine = setup({
             refusedFor: event.refusedFor ?? context.refusedFor,
             // Who has come back goes on there (decision P6).
             page: event.ongoing === true && context.page !== null ? { ...context.page, returned: false } : context.page,
+            resend: event.lost === true ? (context.resend ?? "possible") : context.resend,
           })),
         },
         "rail.page": {
@@ -204,12 +229,18 @@ export const chargeMachine = setup({
           { guard: "mayReturn", target: ".waiting" },
           { guard: "mayBeKnownSoon", target: ".waiting", actions: "countNotFound" },
           { guard: "hasPage", ...fail("customer_abandoned", "The buyer has not paid.") },
+          { guard: "wasLost", target: ".sending", actions: ["noteResend", "sendAgain"] },
           { guard: "neverCharged", ...fail("processor_error", "The rail knows no such reference.") },
           { target: ".waiting", actions: "countNotFound" },
         ],
       },
       states: {
-        sending: {},
+        sending: {
+          on: {
+            // An answer to a question that another process asked too: the call is still to be made.
+            "rail.not_found": { guard: "isSentAgain", actions: "sendAgain" },
+          },
+        },
         waiting: {
           after: { ask: { target: "asking", actions: "countAsk" } },
           on: {

@@ -35,7 +35,8 @@ export const ESCALATIONS: Readonly<Record<EscalationRule, EscalationAction>> = {
 }
 
 /** Why an attempt was made: the bill came due, the schedule's turn, at somebody's request, or for a new payment method. */
-export type AttemptOrigin = "due" | "schedule" | "request" | "method"
+export const ATTEMPT_ORIGINS = ["due", "schedule", "request", "method"] as const
+export type AttemptOrigin = (typeof ATTEMPT_ORIGINS)[number]
 
 interface Failure {
   readonly failedAt: number

@@ -3,7 +3,7 @@ import type { BillingCycle } from "./calendar.ts"
 import type { DelayEvent } from "./decide.ts"
 import type { DunningPolicy } from "./dunning.ts"
 import type { NudgeTemplate } from "./nudge.ts"
-import type { CancellationReason } from "./periods.ts"
+import type { Bill, CancellationReason } from "./periods.ts"
 import type { Reminder } from "./reminders.ts"
 
 export interface SubscriptionInput {
@@ -64,6 +64,11 @@ export type SubscriptionEvent =
   | (Timed<"method"> & { readonly methodId: string | null })
   /** A payment method is gone: it is not to be tried. */
   | (Timed<"method.removed"> & { readonly methodId: string })
+  /**
+   * An attempt at a bill that was made before the database was put back from a backup, which does not know it (decision F9): the bill as the
+   * attempt had it.
+   */
+  | (Timed<"charge.found"> & { readonly bill: Bill })
   /** Units reported: added to the period's, or put in their place (decision E17). */
   | (Timed<"units"> & { readonly quantity: number; readonly action: UnitAction })
   /** Deliveries made by `deliveredAt`, on a plan that is billed by them (decision D8). */

@@ -12,7 +12,8 @@ export const CANCELLATION_REASONS = [
   "other",
 ] as const
 export type CancellationReason = (typeof CANCELLATION_REASONS)[number]
-export type BillPurpose = "first" | "trial_end" | "renewal" | "resume"
+export const BILL_PURPOSES = ["first", "trial_end", "renewal", "resume"] as const
+export type BillPurpose = (typeof BILL_PURPOSES)[number]
 
 /** A period on the grid of an anchor: [boundary n, boundary n + 1], boundary n = anchor + n cycles. */
 export interface Period {
@@ -86,7 +87,7 @@ export const nextPeriod = ({ billingCycle, anchorAt, periodNo }: SubscriptionCon
   periodEnd: boundary(billingCycle, anchorAt, periodNo + 2),
 })
 
-const periodOf = ({ anchorAt, periodNo, periodStart, periodEnd }: Period): Period => ({
+export const periodOf = ({ anchorAt, periodNo, periodStart, periodEnd }: Period): Period => ({
   anchorAt,
   periodNo,
   periodStart,

@@ -16,6 +16,10 @@ import {
   endService,
   failAgain,
   fallOverdue,
+  findDelivery,
+  findResumed,
+  findResumedAfterEscalation,
+  findResumption,
   methods,
   neverStarted,
   nudge,
@@ -87,6 +91,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       states: {
         open: {
           on: {
+            "charge.found": { guard: "findsFirstBill", target: "charging", actions: ["takeBill", attempt] },
             check_out: [
               { guard: "hasShortTrial", target: "#subscription.trialing", actions: [...beginTrial, ...shortTrial] },
               { guard: "hasTrial", target: "#subscription.trialing", actions: [...beginTrial] },
@@ -115,6 +120,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     },
 
     scheduled: {
+      on: { "charge.found": { guard: "findsBill", target: "starting", actions: ["takeFirst", attempt] } },
       after: {
         start: [
           { guard: "hasShortTrial", target: "trialing", actions: [emit("subscription.updated"), ...shortTrial] },
@@ -171,7 +177,10 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       on: { units: { actions: "countUnits" } },
       states: {
         running: {
-          on: { reminder: { actions: remind } },
+          on: {
+            reminder: { actions: remind },
+            "charge.found": { guard: "findsBill", target: "charging", actions: ["takeBill", attempt] },
+          },
           after: {
             trialWillEnd: { actions: emit("subscription.trial_will_end") },
             trialEnd: [
@@ -210,6 +219,11 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
               target: "#subscription.paused",
               actions: [endService("paused"), "pause", emit("subscription.paused")],
             },
+            "charge.found": [
+              { guard: "findsResumption", target: "resuming", actions: [...findResumption] },
+              { guard: "findsDelivery", target: "charging", actions: [...findDelivery] },
+              { guard: "findsBill", target: "charging", actions: ["takeBill", attempt] },
+            ],
             deliver: [
               { guard: "cancelling", target: "#subscription.cancelled", actions: [...cancelled] },
               {
@@ -252,6 +266,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     paused: {
       on: {
         resume: [...resumptions],
+        "charge.found": { guard: "findsBill", target: "#subscription.active.resuming", actions: [...findResumed] },
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelled] },
           { guard: "periodIsOver", target: "cancelled", actions: ["cancelOver", ...cancelled] },
@@ -290,6 +305,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         retry: { target: ".charging", actions: ["billAtRequest", attempt] },
         method: { target: ".charging", actions: ["billWithMethod", attempt] },
         "method.removed": { actions: "forgetMethod" },
+        "charge.found": { guard: "findsFurther", target: ".charging", actions: ["takeAttempt", attempt] },
       },
       states: {
         deciding: {
@@ -328,6 +344,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           on: {
             // One attempt at a time: the next waits for this one's failure.
             retry: {},
+            "charge.found": {},
             ...methods,
             "charge.succeeded": [
               {
@@ -357,6 +374,14 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         waiting: {
           on: {
             reminder: { actions: remind },
+            "charge.found": [
+              { guard: "findsFurther", target: "charging", actions: ["takeAttempt", attempt] },
+              {
+                guard: "findsResumptionAfterEscalation",
+                target: "#subscription.active.resuming",
+                actions: [...findResumedAfterEscalation],
+              },
+            ],
             // Forgiveness (decision E9): what is owed is given up, and a new period begins; nothing is left to credit.
             resume: {
               guard: "pausedByEscalation",

@@ -2,6 +2,8 @@
  * What the transitions of a subscription do, by name: the effects with their parameters, those that go together, and transitions
  * that several states have in common. Which happens where is in machines/subscription.ts.
  */
+
+import { creditedIn } from "./billing.ts"
 import type {
   AutomaticTemplate,
   Posting,
@@ -12,9 +14,10 @@ import type {
   SubscriptionEventType,
 } from "./events.ts"
 import { creditKobo, type SubscriptionContext } from "./periods.ts"
-import { type Emission, reminderOf } from "./subscription_setup.ts"
+import { type Emission, foundBill, reminderOf } from "./subscription_setup.ts"
 
 type Known = { readonly context: SubscriptionContext }
+type Moment = Known & { readonly event: SubscriptionEvent }
 
 export const emit = (type: SubscriptionEventType, state?: string) =>
   ({
@@ -45,15 +48,23 @@ export const remind = {
 } as const
 
 export const paid = [settle(), post("paid"), emit("charge.succeeded"), "payPeriod"] as const
+/** When service ends by an event: by that of a found attempt, where the bill's period begins. */
+const endedAt = (event: SubscriptionEvent): number => {
+  if (event.type === "deliver") return event.deliveredAt
+  return event.type === "charge.found" ? event.bill.periodStart : event.at
+}
+
+/** What is credited of the period that ends: a found bill says it itself. */
+const creditOf = ({ context, event }: Moment): number => {
+  if (event.type === "pause") return creditKobo(context, event.at, event.proRate ?? false)
+  return event.type === "charge.found" ? creditedIn(event.bill.lines) : 0
+}
+
 /** Nothing more is served: what was paid for and is not credited is kept. */
 export const endService = (reason: ServiceEndReason) =>
   ({
     type: "endService",
-    params: ({ context, event }: Known & { readonly event: SubscriptionEvent }): ServiceEnd => ({
-      reason,
-      at: event.type === "deliver" ? event.deliveredAt : event.at,
-      creditKobo: event.type === "pause" ? creditKobo(context, event.at, event.proRate ?? false) : 0,
-    }),
+    params: (moment: Moment): ServiceEnd => ({ reason, at: endedAt(moment.event), creditKobo: creditOf(moment) }),
   }) as const
 export const cancelled = ["cancelNow", emit("subscription.cancelled"), endService("cancelled")] as const
 /** A trial shorter than the notice: it is given at once. */
@@ -119,4 +130,21 @@ export const resumePaying = ["billResume", emit("subscription.resumed"), attempt
 export const resumptions = [
   { guard: "resumesFree", target: "#subscription.active", actions: [closePaused, ...resumeFree] },
   { target: "#subscription.active.resuming", actions: [closePaused, ...resumePaying] },
+] as const
+
+/** What a bill that was found at its rail begins ends the period before it, as the lost event did (decision F9). */
+const closeBefore = {
+  type: "closePeriod",
+  params: ({ event }: { readonly event: SubscriptionEvent }) => ({ at: foundBill(event).periodStart }),
+} as const
+export const findResumption = [closeBefore, endService("paused"), "takeResumption", attempt] as const
+export const findDelivery = [closeBefore, endService("delivered"), "takeBill", attempt] as const
+/** The pause that it ends is known. */
+export const findResumed = [closePaused, "takeResumption", emit("subscription.resumed"), attempt] as const
+export const findResumedAfterEscalation = [
+  post("written_off"),
+  "forgive",
+  "takeResumption",
+  emit("subscription.resumed"),
+  attempt,
 ] as const

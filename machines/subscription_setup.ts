@@ -21,6 +21,7 @@ import {
   isShortTrial,
   nextPeriod,
   paidPeriod,
+  periodOf,
   planLines,
   recoveredPeriod,
   resumeLines,
@@ -102,6 +103,24 @@ const asksForPeriodEnd = ({ cancelAtPeriodEnd }: Context, event: SubscriptionEve
 
 /** Whether it says what became of a charge. */
 const isAnswer = ({ type }: SubscriptionEvent): boolean => type === "charge.succeeded" || type === "charge.failed"
+
+/** The bill of an attempt that was found at its rail. */
+export const foundBill = (event: SubscriptionEvent): Bill => {
+  if (event.type !== "charge.found") throw new Error(`No attempt was found: ${event.type}`)
+  return event.bill
+}
+
+/** Whether a found attempt is at a bill that the subscription has not made. */
+const isOfNewBill = ({ context, event }: Moment): boolean =>
+  event.type === "charge.found" && event.bill.no > context.billsMade
+
+/** Whether it is a further attempt at the bill that is being collected. */
+const isFurther = ({ context: { bill }, event }: Moment): boolean =>
+  event.type === "charge.found" &&
+  bill !== null &&
+  event.bill.no === bill.no &&
+  event.bill.attempt > bill.attempt &&
+  event.bill.amountKobo === bill.amountKobo
 
 const reasonOf = (event: SubscriptionEvent) => (event.type === "cancel" ? event.reason : "merchant_request")
 
@@ -199,6 +218,22 @@ export const subscriptionSetup = setup({
         bill: furtherAttempt(context, event.at, { origin: "method", methodId, standIn: methodId, nextMethod: null }),
       }
     }),
+    // Bills of attempts that were found at their rail (decision F9).
+    takeBill: assign(({ event }) => bill(foundBill(event))),
+    /** The first bill: the period is the subscription's, and not paid yet. */
+    takeFirst: assign(({ event }) => {
+      const made = foundBill(event)
+      return bill(made, { ...periodOf(made), periodNo: -1 })
+    }),
+    takeResumption: assign(({ event }) => {
+      const made = foundBill(event)
+      return bill(made, { ...periodOf(made), periodQuantity: made.quantity, pause: null })
+    }),
+    takeAttempt: assign(({ context, event }) => {
+      const { attempt, attemptedAt, origin, methodId } = foundBill(event)
+      const standIn = origin === "method" ? methodId : context.bill!.standIn
+      return { bill: { ...context.bill!, attempt, attemptedAt, origin, methodId, standIn, nextMethod: null } }
+    }),
     // Payments.
     payPeriod: assign(({ context }) => ({ ...paidPeriod(context.bill!), ...SETTLED })),
     recoverPeriod: assign(({ context, event }) => ({ ...recoveredPeriod(context, event.at), ...SETTLED })),
@@ -269,6 +304,12 @@ export const subscriptionSetup = setup({
     billedByCalendar: ({ context }) => context.billingCycle !== "per_delivery",
     resumesFree: (moment) => totalOf(linesOfResume(moment)) < MIN_CHARGE_KOBO,
     cancelling: ({ context }) => context.cancelAtPeriodEnd && context.cancelledAt === null,
+    findsBill: isOfNewBill,
+    findsFirstBill: (moment) => isOfNewBill(moment) || isFurther(moment),
+    findsFurther: isFurther,
+    findsResumption: (moment) => isOfNewBill(moment) && foundBill(moment.event).purpose === "resume",
+    findsDelivery: (moment) => isOfNewBill(moment) && moment.context.billingCycle === "per_delivery",
+    findsResumptionAfterEscalation: (moment) => isOfNewBill(moment) && moment.context.escalation?.action === "pause",
     retryDue: ({ context }) => context.dunning!.nextRetryAt !== null,
     triedAtRequest: ({ context }) => context.bill!.origin === "request",
     triedAtRequestAndRetryDue: ({ context }) =>

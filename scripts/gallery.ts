@@ -175,6 +175,7 @@ const PENDING: PendingView = {
   amountKobo: 500_000,
   method: BANK,
   goOn: null,
+  received: null,
   since: NOW - HOUR_MS,
   returnPath: PENDING_PATH,
 }

@@ -44,6 +44,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
   ["subscription"],
   ["paying"],
   ["checkout", "instalment", "payment_link"],
+  ["recovery"],
   ["objects.ts", "pageUrls.ts"],
   ["sandbox"],
   ["services.ts", "api.ts", "lifecycles.ts", "observability.ts"],

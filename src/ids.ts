@@ -188,6 +188,14 @@ export const idBefore = (kind: IdKind, at: number): string => `${PREFIXES[kind]}
 /** Whether an ID was made at an instant of the wall clock or later. */
 export const isMadeSince = (id: string, at: number): boolean => id.slice(id.indexOf("_") + 1) >= timeCharacters(at)
 
+const TIME_CHARACTERS = 10
+
+/** When an ID was made by the wall clock (ms since the epoch), as it says itself; on a test clock that moves, when its window was opened. */
+export const madeAt = (id: string): number => {
+  const start = id.indexOf("_") + 1
+  return [...id.slice(start, start + TIME_CHARACTERS)].reduce((ms, digit) => ms * 32 + ALPHABET.indexOf(digit), 0)
+}
+
 const CODE_LENGTH = 10
 
 /** What the API calls an instalment plan (decision B1): `SB-` and 10 characters of the alphabet in capitals, at random. */
@@ -200,9 +208,12 @@ export const newPlanCode = (): string => {
 export const isPlanCode = (text: string): boolean => /^SB-[0-9A-HJKMNP-TV-Z]{10}$/.test(text)
 
 const SHAPE = /^[a-z]+_[0-9a-hjkmnp-tv-z]{26}$/
+/** A delivery that an event brought about is named after that and its endpoint. */
+const OF_BOTH = /^dlv_[0-9a-hjkmnp-tv-z]{26}_[0-9a-hjkmnp-tv-z]{26}$/
 
 /** Whether `text` has the shape of an ID of that kind; says nothing of whether the object exists. */
-export const isId = (kind: IdKind, text: string): boolean => text.startsWith(`${PREFIXES[kind]}_`) && SHAPE.test(text)
+export const isId = (kind: IdKind, text: string): boolean =>
+  text.startsWith(`${PREFIXES[kind]}_`) && (SHAPE.test(text) || (kind === "delivery" && OF_BOTH.test(text)))
 
 /** What kind of object an ID of ours would be the ID of. */
 export const kindOf = (id: string): IdKind | undefined => Struct.keys(PREFIXES).find((kind) => isId(kind, id))

@@ -17,3 +17,7 @@ export const inNaira = (kobo: number): string => {
 
 /** Kobo as people read it, such as ₦1,234.50. */
 export const formatKobo = (kobo: number): string => naira.format(kobo / 100)
+
+/** Hundredths of any currency, by its code of three letters, as people read them. */
+export const formatAmount = (hundredths: number, currency: string): string =>
+  new Intl.NumberFormat("en-NG", { style: "currency", currency }).format(hundredths / 100)

@@ -66,6 +66,7 @@ const wrong = [
       known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
       refused_for: moving(Kind.nullable(Kind.text), "refusedFor"),
       page: moving(Kind.nullable(Kind.json<RailPage>()), "page"),
+      resend: moving(Kind.nullable(Kind.oneOf(["possible", "made"])), "resend"),
     }
     const { known_at: _, ...partial } = whole
     actorTable<ChargeContext>()("charge", { noun: "charge" }, whole)

@@ -19,6 +19,17 @@ const Line = Struct({
   amount: kobo,
 })
 
+/** What may differ between what a rail received and what was asked for. */
+export const ATTENTION_KINDS = ["amount_differs", "currency_differs"] as const
+export type AttentionKind = (typeof ATTENTION_KINDS)[number]
+
+const Attention = Struct({
+  kind: Literals(ATTENTION_KINDS),
+  expected_amount: kobo,
+  received_amount: NullOr(kobo).annotate({ description: "null: the rail names no amount that can be read" }),
+  currency: Text.annotate({ description: "Of what was received" }),
+})
+
 export const Charge = Struct({
   ...common("charge"),
   amount: kobo,
@@ -37,6 +48,10 @@ export const Charge = Struct({
   lines: Schema.Array(Line),
   refund_due: Bool.annotate({
     description: "The payment succeeded after its subscription was cancelled: it is owed back",
+  }),
+  attention: NullOr(Attention).annotate({
+    description:
+      "While the charge is pending: the rail received less than was asked for, or another currency. Look the payment up at the rail, and send it back or have the rest paid there",
   }),
   paid_at: NullOr(instant),
   metadata: metadataShown,
@@ -63,6 +78,7 @@ export const Charge = Struct({
       description: null,
       lines: [{ type: "plan", description: "Plan", quantity: 1, unit_amount: 500_000, amount: 500_000 }],
       refund_due: false,
+      attention: null,
       paid_at: "2026-11-01T09:00:00.000Z",
       metadata: {},
     },

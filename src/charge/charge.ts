@@ -15,7 +15,7 @@ import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { isOutside, RAILS } from "../rail/Rail.ts"
 import type { Lifecycle } from "../runtime/lifecycle.ts"
 import { formatInstantOrNull, MINUTE_MS } from "../time.ts"
-import type { Charge } from "./api.ts"
+import type { AttentionKind, Charge } from "./api.ts"
 
 /** What a rail said against its first word (decision F2). */
 export interface Contradiction {
@@ -24,13 +24,23 @@ export interface Contradiction {
   readonly code: string | null
 }
 
+/** What the rail received, which is not what was asked for: nothing is settled by it (decision P10). Amounts in kobo. */
+export interface Attention {
+  readonly kind: AttentionKind
+  readonly expected_amount: number
+  /** null: the rail names no amount that can be read. */
+  readonly received_amount: number | null
+  /** Of what was received. */
+  readonly currency: string
+}
+
 const CHARGE_PURPOSES = ["sale", "verification", "instalment"] as const
 
 const { fixed, moving } = columnsOf<ChargeContext>()
 
 export const charges = actorTable<ChargeContext>()(
   "charge",
-  { noun: "charge" },
+  { noun: "charge", ids: "charge" },
   {
     customer_id: fixed(Kind.text),
     subscription_id: fixed(Kind.nullable(Kind.text)),
@@ -72,6 +82,9 @@ export const charges = actorTable<ChargeContext>()(
     known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
     refused_for: moving(Kind.nullable(Kind.text), "refusedFor"),
     page: moving(Kind.nullable(Kind.json<RailPage>()), "page"),
+    resend: moving(Kind.nullable(Kind.oneOf(["possible", "made"])), "resend"),
+    /** Of a pending one: what the rail received in place of what was asked for (decision P10). */
+    attention: moving(Kind.nullable(Kind.json<Attention>())),
     status: moving(Kind.oneOf(CHARGE_STATUSES)),
     runner: moving(Kind.nullable(Kind.integer)),
     will_retry: moving(Kind.flag),
@@ -152,6 +165,8 @@ export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: numbe
   known_at: null,
   refused_for: null,
   page: null,
+  resend: null,
+  attention: null,
   page_url: null,
   rail_id: null,
   will_retry: false,
@@ -191,6 +206,7 @@ export const renderCharge = (row: ChargeRow): typeof Charge.Type => ({
   description: row.description,
   lines: row.lines,
   refund_due: row.refund_due,
+  attention: row.attention,
   paid_at: formatInstantOrNull(row.paid_at),
   metadata: row.metadata,
 })

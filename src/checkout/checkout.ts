@@ -18,7 +18,7 @@ const { fixed, moving } = columnsOf<CheckoutContext>()
 
 export const sessions = actorTable<CheckoutContext>()(
   "checkout_session",
-  { noun: "checkout session" },
+  { noun: "checkout session", ids: "checkout_session" },
   {
     mode: fixed(Kind.oneOf(CHECKOUT_MODES)),
     plan_id: fixed(Kind.nullable(Kind.text)),

@@ -2,6 +2,7 @@
 import { Clock, Effect, Stream, Struct } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { findBooksOwner } from "../account/accounts.ts"
+import { readAttention } from "../charge/attention.ts"
 import { LEDGER_ACCOUNTS } from "../ledger/chart.ts"
 import { booksState, closeThrough, reopen } from "../ledger/closing.ts"
 import { type ExportedLine, FORMATS, type FormatName } from "../ledger/export.ts"
@@ -19,11 +20,12 @@ const check = Command.make(
   "check",
   { cells: cellsOption },
   Effect.fn("ledger.check")(function* () {
-    const results = yield* inEveryCell(checkLedger())
+    const results = yield* inEveryCell(Effect.zip(checkLedger(), readAttention))
     const result = {
-      ok: results.every(({ ok }) => ok),
-      entries: results.reduce((sum, { entries }) => sum + entries, 0),
-      problems: results.flatMap(({ problems }) => problems),
+      ok: results.every(([{ ok }]) => ok),
+      entries: results.reduce((sum, [{ entries }]) => sum + entries, 0),
+      problems: results.flatMap(([{ problems }]) => problems),
+      attention: results.flatMap(([, attention]) => attention),
     }
     yield* show(result)
     if (!result.ok) return yield* new Unsound()

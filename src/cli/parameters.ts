@@ -62,6 +62,16 @@ export const day = (name: string) =>
     ),
   )
 
+/** An option with an instant: `YYYY-MM-DDTHH:MM:SSZ`, as ms since the epoch. */
+export const instant = (name: string) =>
+  text(name, "INSTANT").pipe(
+    Flag.filter(
+      (value) => parseInstant(value) !== undefined,
+      () => "an instant such as 2026-01-31T09:00:00Z",
+    ),
+    Flag.map((value) => parseInstant(value)!),
+  )
+
 /** An option with the address of another cell's database, as its DATABASE_URL has it. */
 export const databaseOption = (name: string) =>
   text(name, "URL").pipe(Flag.filter(isDatabaseUrl, () => "the address of a database, postgres://…"))

@@ -2,9 +2,10 @@
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import { parseInstant } from "../time.ts"
+import { Refused } from "./failures.ts"
 import { migrated } from "./Installation.ts"
 import { show } from "./output.ts"
-import { accountOption, day } from "./parameters.ts"
+import { accountOption, day, instant } from "./parameters.ts"
 import { RAIL_SECRETS, rotateAll } from "./rotation.ts"
 
 /** All that charges are settled with comes with it: it is loaded by the command that wants it. */
@@ -33,4 +34,24 @@ const sync = Command.make(
   }),
 )
 
-export const rail = Command.make("rail").pipe(Command.withSubcommands([rotate, sync]), Command.provide(migrated))
+const recovering = Effect.promise(() => import("./recovering.ts"))
+
+const recover = Command.make(
+  "recover",
+  {
+    accountId: accountOption.pipe(Flag.withDefault(undefined)),
+    since: instant("since"),
+    dryRun: Flag.Boolean("dry-run").pipe(Flag.withoutNegation, Flag.withDefault(false)),
+  },
+  Effect.fn("rail.recover")(function* (wanted) {
+    const { recover: ask } = yield* recovering
+    const { failures, ...result } = yield* ask(wanted)
+    yield* show(result)
+    if (failures.length > 0) return yield* new Refused({ message: `Not all is recovered: ${failures.join("; ")}.` })
+  }),
+)
+
+export const rail = Command.make("rail").pipe(
+  Command.withSubcommands([rotate, sync, recover]),
+  Command.provide(migrated),
+)

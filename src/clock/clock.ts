@@ -23,7 +23,7 @@ export const CLOCK_NOUN = "test clock"
 
 export const clocks = actorTable<ClockContext>()(
   "test_clock",
-  { noun: CLOCK_NOUN },
+  { noun: CLOCK_NOUN, ids: "test_clock" },
   {
     name: fixed(Kind.nullable(Kind.text)),
     created_at: fixed(Kind.instant),

@@ -1,7 +1,9 @@
 /** What rails' answers come to: the next event of each charge, and of what it is for. */
+import { isDeepStrictEqual } from "node:util"
 import { Effect } from "effect"
-import { paramsOf } from "../../machines/decide.ts"
-import { type ChargeRow, chargeLifecycle } from "../charge/charge.ts"
+import { hasEffect, paramsOf } from "../../machines/decide.ts"
+import { type ChargeRow, chargeLifecycle, renderCharge } from "../charge/charge.ts"
+import { type NewEvent, previousAttributes } from "../event/events.ts"
 import { advance, rowAfter } from "../runtime/lifecycle.ts"
 import { moved, type Outcome } from "../runtime/outcome.ts"
 import { formatInstant, type NowOf } from "../time.ts"
@@ -30,6 +32,7 @@ export const chargeAfter = (transition: ChargeTransition, now: number): ChargeRo
     failure_code: settled?.code ?? row.failure_code,
     failure_message: settled?.message ?? row.failure_message,
     paid_at: settled?.status === "succeeded" ? now : row.paid_at,
+    attention: settled === undefined ? row.attention : null,
     contradictions:
       contradicted === undefined
         ? row.contradictions
@@ -50,7 +53,7 @@ const isKnown = ({ status, contradictions }: ChargeRow, answer: AnswerWithoutTim
 /** A charge as an answer leaves it, with what the rail saved of a payment on its page. */
 const answeredBy = Effect.fnUntraced(function* (
   transition: ChargeTransition,
-  { pageUrl, railId, saved, retryAt }: Particulars,
+  { pageUrl, railId, saved, retryAt, attention }: Particulars,
   now: number,
 ) {
   const { row: before, event } = transition
@@ -62,6 +65,7 @@ const answeredBy = Effect.fnUntraced(function* (
     page_url: pageUrl ?? changed.page_url,
     rail_id: railId ?? changed.rail_id,
     payment_method: method ?? changed.payment_method,
+    attention: changed.status === "pending" ? (attention ?? changed.attention) : null,
   }
   return {
     before,
@@ -72,12 +76,24 @@ const answeredBy = Effect.fnUntraced(function* (
   } satisfies Answered
 })
 
+/** The event about what a rail received in place of what was asked for, once for each that differs. The API shows no verification. */
+const attentionEvents = ({ before, after }: Answered, now: number): ReadonlyArray<NewEvent> => {
+  const isShown = after.purpose !== "verification" && after.attention !== null
+  if (!isShown || isDeepStrictEqual(before.attention, after.attention)) return []
+  const object = renderCharge(after)
+  const { account_id, livemode, test_clock_id } = after
+  const previous = previousAttributes(renderCharge(before), object)
+  return [{ account_id, livemode, type: "charge.attention_required", object, previous, test_clock_id, at: now }]
+}
+
 /** What answers come to. */
 interface Decided {
   readonly answered: ReadonlyArray<Answered>
   readonly settlements: ReadonlyArray<Settlement>
   readonly outcomes: ReadonlyArray<Outcome>
   readonly attempts: ReadonlyArray<ChargeRow>
+  /** Charges whose call is to be made again. */
+  readonly sentAgain: ReadonlyArray<ChargeRow>
 }
 
 /** Decides on charges as they stand; what it takes to know beside them is read as it decides. */
@@ -104,10 +120,12 @@ export const decide = Effect.fnUntraced(function* (standing: Standing, answers: 
   const settled = new Map(settlements.flatMap((settlement) => [...settlement.charges]))
   for (const [index, transition] of transitions.entries()) {
     const { after } = answered[index]!
-    const { row = after, entries = [], events } = settled.get(after.id) ?? {}
+    const { row = after, entries = [], events = [] } = settled.get(after.id) ?? {}
     const books = booksOf(transition, byCharge.get(after.id)!.takenKobo)
-    outcomes.push(moved(chargeLifecycle, transition, row, { entries: [...entries, ...books], events: events ?? [] }))
+    const told = [...events, ...attentionEvents(answered[index]!, nowOf(after))]
+    outcomes.push(moved(chargeLifecycle, transition, row, { entries: [...entries, ...books], events: told }))
   }
   const attempts = settlements.flatMap((settlement) => settlement.attempts)
-  return { answered, settlements, outcomes, attempts } satisfies Decided
+  const sentAgain = transitions.flatMap(({ row, decision }) => (hasEffect(decision, "sendAgain") ? [row] : []))
+  return { answered, settlements, outcomes, attempts, sentAgain } satisfies Decided
 })

@@ -12,7 +12,7 @@ import { commit } from "../runtime/commit.ts"
 import type { Outcome } from "../runtime/outcome.ts"
 
 /** The call that a charge goes out by. */
-const callOf = (charge: ChargeRow): ReadonlyArray<Call> =>
+export const callOf = (charge: ChargeRow): ReadonlyArray<Call> =>
   isOutside(charge.rail) && isQueued(charge)
     ? [{ ...refOf(charge), rail: charge.rail, kind: charge.hosted ? "open_page" : "charge" }]
     : []

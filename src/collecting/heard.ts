@@ -1,6 +1,7 @@
 /** What a rail of the outside world says, and what it means to a charge (decisions P6, P9, P10). Pure. */
 import type { ChargeAnswer } from "../../machines/charge.ts"
-import type { ChargeRow } from "../charge/charge.ts"
+import { ATTENTION_KINDS } from "../charge/api.ts"
+import type { Attention, ChargeRow } from "../charge/charge.ts"
 import { CURRENCY } from "../money.ts"
 import type { Heard, HeardTransaction, SavedMethod } from "../rail/Rail.ts"
 import type { CallKind } from "../rail_call/queue.ts"
@@ -33,6 +34,8 @@ export interface Particulars {
   /** The rail takes no further attempt before (ms since the epoch). */
   readonly retryAt?: number | null
   readonly exception?: HeardException
+  /** What the rail received, which is not what was asked for. */
+  readonly attention?: Attention
 }
 
 export interface Meaning extends Particulars {
@@ -40,7 +43,7 @@ export interface Meaning extends Particulars {
 }
 
 const unsettled = (
-  more: { readonly endedAt?: number; readonly refusedFor?: string; readonly ongoing?: true } = {},
+  more: { readonly endedAt?: number; readonly refusedFor?: string; readonly ongoing?: true; readonly lost?: true } = {},
 ): AnswerWithoutTime => ({
   type: "rail.unsettled",
   knownAt: null,
@@ -61,6 +64,23 @@ const differenceOf = (charge: ChargeRow, heard: HeardTransaction): HeardExceptio
   return isRight ? undefined : "amount_differs"
 }
 
+/** What a payment that does not count is shown as to the merchant and the buyer; undefined: nothing was received. */
+const attentionOf = (
+  charge: ChargeRow,
+  heard: HeardTransaction,
+  difference: HeardException["kind"],
+): Attention | undefined => {
+  const kind = ATTENTION_KINDS.find((one) => one === difference)
+  return kind === undefined || heard.status !== "succeeded"
+    ? undefined
+    : {
+        kind,
+        expected_amount: charge.amount_kobo,
+        received_amount: koboOf(heard),
+        currency: heard.currency ?? CURRENCY,
+      }
+}
+
 const ofTransaction = (charge: ChargeRow, heard: HeardTransaction, endedAt: number | undefined): Meaning => {
   const ended = endedAt === undefined ? {} : { endedAt }
   const waiting = unsettled(ended)
@@ -73,7 +93,10 @@ const ofTransaction = (charge: ChargeRow, heard: HeardTransaction, endedAt: numb
     heard_currency: heard.currency,
   })
   const difference = differenceOf(charge, heard)
-  if (difference !== undefined) return { answer: waiting, exception: exceptionOf(difference) }
+  if (difference !== undefined) {
+    const attention = attentionOf(charge, heard, difference)
+    return { answer: waiting, exception: exceptionOf(difference), ...(attention === undefined ? {} : { attention }) }
+  }
   switch (heard.status) {
     case "abandoned":
       return { answer: { type: "rail.abandoned" } }
@@ -117,6 +140,8 @@ export const meaningOf = (charge: ChargeRow, kind: CallKind, heard: Heard, ended
       return { answer: unsettled(isAttempt ? { endedAt, refusedFor: "rail_rate_limited" } : {}) }
     case "not_sent":
       return isAttempt ? undefined : { answer: unsettled() }
+    case "lost":
+      return { answer: unsettled({ endedAt, lost: true }) }
     default:
       return { answer: unsettled(isAttempt ? { endedAt } : {}) }
   }

@@ -4,6 +4,7 @@
  */
 import { Effect, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Bill } from "../../machines/periods.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { type FoundCredentials, RailCredentials, railAccountKey } from "../credential/RailCredentials.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
@@ -20,9 +21,11 @@ import { Vault } from "../secret/Vault.ts"
 import { sameForAll } from "../time.ts"
 import type { Answer } from "./answers.ts"
 import { askNow } from "./asking.ts"
+import { callOf } from "./attempts.ts"
 import type { ChargeOwners } from "./ChargeOwners.ts"
 import { collect } from "./collect.ts"
-import { isAnswered, meaningOf } from "./heard.ts"
+import { type AnswerWithoutTime, isAnswered, meaningOf } from "./heard.ts"
+import { railMetadataOf } from "./railMetadata.ts"
 import { applyAnswers } from "./settle.ts"
 
 /** What it takes to have calls made about charges and their refunds. */
@@ -45,6 +48,10 @@ interface Subject extends ChargeRow {
   readonly customer_name: string
   readonly customer_email: string | null
   readonly customer_phone: string | null
+  /** The bill that its subscription is collecting. */
+  readonly bill: Bill | null
+  /** What it is for is cancelled: it is not sent again. */
+  readonly is_over: boolean
   /** Of its payment method, where the customer has that still. */
   readonly sealed: Uint8Array | null
   readonly method_email: string | null
@@ -55,7 +62,7 @@ const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Subject>`
     SELECT c.*, a.business_name, p.name AS customer_name, p.email AS customer_email, p.phone AS customer_phone,
-      m.sealed, m.email AS method_email
+      m.sealed, m.email AS method_email, s.bill, coalesce(s.cancelled_at IS NOT NULL, false) AS is_over
     FROM ${records(calls.map(refOf), REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM charge WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) c
     CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = c.account_id OFFSET 0) a
@@ -65,7 +72,10 @@ const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall
     LEFT JOIN LATERAL (
       SELECT * FROM payment_method
       WHERE (account_id, livemode, customer_id, id) = (c.account_id, c.livemode, c.customer_id, c.payment_method->>'id') OFFSET 0
-    ) m ON true`
+    ) m ON true
+    LEFT JOIN LATERAL (
+      SELECT bill, cancelled_at FROM subscription WHERE (account_id, livemode, id) = (c.account_id, c.livemode, c.subscription_id) OFFSET 0
+    ) s ON true`
   return new Map(rows.map((row) => [row.id, row]))
 })
 
@@ -78,8 +88,10 @@ const refused = (code: "payment_method_inactive" | "rail_misconfigured", message
 const NO_CREDENTIALS = refused("payment_method_inactive", "The merchant is not on the rail of this payment method.")
 const NO_METHOD = refused("payment_method_inactive", "The customer does not have this payment method any more.")
 const NO_EMAIL = refused("rail_misconfigured", "The rail needs the customer's e-mail address.")
-/** Whoever made the call died over it: what came of it nobody heard. */
-const UNHEARD: Heard = { kind: "unclear", message: "The process that called was lost.", reached: true }
+/** The process that made the call died over it: its answer is not known. */
+const LOST: Heard = { kind: "lost" }
+/** A question that is not asked, since this process has no credentials for it. */
+const NOT_ASKED: Heard = { kind: "unclear", message: "There are no credentials to ask with.", reached: true }
 /** Not to be made at present: it stays in the queue. */
 const notNow = (message: string): Heard => ({ kind: "not_sent", message })
 
@@ -93,7 +105,8 @@ const chargeToken = Effect.fnUntraced(function* (rail: Rail, subject: Subject, c
     return Effect.succeed(notNow("The token cannot be opened."))
   }
   const opened = Redacted.make(Redacted.value(token.success).toString())
-  return rail.charge({ reference, amountKobo, token: opened, email: method_email }, credentials)
+  const metadata = railMetadataOf(subject, subject.bill)
+  return rail.charge({ reference, amountKobo, token: opened, email: method_email, metadata }, credentials)
 })
 
 const openPage = Effect.fnUntraced(function* (rail: Rail, subject: Subject, credentials: Credentials) {
@@ -103,7 +116,8 @@ const openPage = Effect.fnUntraced(function* (rail: Rail, subject: Subject, cred
   const { id: reference, amount_kobo: amountKobo, purpose } = subject
   const description =
     purpose === "verification" ? `${business}: to save your card; sent back at once` : `Payment to ${business}`
-  return rail.openPage({ reference, amountKobo, email, name, phone, returnUrl, description }, credentials)
+  const metadata = railMetadataOf(subject, subject.bill)
+  return rail.openPage({ reference, amountKobo, email, name, phone, returnUrl, description, metadata }, credentials)
 })
 
 interface Questioned {
@@ -126,7 +140,7 @@ const readQuestioned = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCa
 })
 
 const attemptOf = Effect.fnUntraced(function* ({ call, subject, found }: Questioned) {
-  if (call.was_sent_at !== null) return Effect.succeed(UNHEARD)
+  if (call.was_sent_at !== null) return Effect.succeed(LOST)
   if (found === undefined) return Effect.succeed(NO_CREDENTIALS)
   if (Result.isFailure(found)) return Effect.succeed(notNow("The credentials cannot be opened."))
   const rail = (yield* Rails).of(call.rail)
@@ -145,7 +159,7 @@ const prepareQuestions = Effect.fnUntraced(function* (calls: ReadonlyArray<Taken
   const rails = yield* Rails
   return (yield* readQuestioned(calls)).map(({ call, subject, found }): Prepared => {
     const open = found !== undefined && Result.isSuccess(found)
-    return { call, talk: open ? rails.of(call.rail).ask(subject.id, found.success) : Effect.succeed(UNHEARD) }
+    return { call, talk: open ? rails.of(call.rail).ask(subject.id, found.success) : Effect.succeed(NOT_ASKED) }
   })
 })
 
@@ -164,6 +178,10 @@ const alertMisconfigured = (heard: ReadonlyArray<HeardCall>) =>
 const mayBeContradicted = ({ status, purpose }: ChargeRow): boolean =>
   status === "failed" || (status === "succeeded" && purpose !== "verification")
 
+/** Of what is cancelled, an attempt that the rail does not know is given up. */
+const unlessOver = (answer: AnswerWithoutTime, { is_over }: Subject): AnswerWithoutTime =>
+  answer.type === "rail.not_found" && is_over ? { ...answer, unwanted: true } : answer
+
 const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
   const subjects = yield* readSubjects(all.map(({ call }) => call))
   const again: Array<TakenCall> = []
@@ -176,15 +194,15 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
     const meaning = meaningOf(charge, call.kind, heard, at)
     // Of one that is settled nobody asks again by a timer: its rail announced something, and may contradict what it said before.
     if (call.kind === "ask" && mayBeContradicted(charge) && !isAnswered(charge, heard)) later.push(call)
-    if (meaning !== undefined) return [{ ...meaning, charge, at }]
+    if (meaning !== undefined) return [{ ...meaning, answer: unlessOver(meaning.answer, charge), charge, at }]
     again.push(call)
     return []
   })
   const now = sameForAll(Date.now())
-  const { attempts, following } = yield* applyAnswers(answers, now)
+  const { attempts, following, sentAgain } = yield* applyAnswers(answers, now)
   // Once, however often it was tried to write them.
   yield* alertMisconfigured(all)
-  return { again, later, after: collect([...attempts, ...following], now) }
+  return { again, later, next: sentAgain.flatMap(callOf), after: collect([...attempts, ...following], now) }
 })
 
 /** Has charges sent to their rails, and rails' pages opened. */

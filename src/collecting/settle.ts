@@ -78,6 +78,8 @@ interface Settled {
   readonly outcomes: ReadonlyArray<Outcome>
   readonly attempts: ReadonlyArray<ChargeRow>
   readonly following: ReadonlyArray<ChargeRow>
+  /** Charges whose call is to be made again. */
+  readonly sentAgain: ReadonlyArray<ChargeRow>
 }
 
 /** Whether an answer is the first to say that the rail took the money: of what is pending, or of what had failed (decision P10). */
@@ -86,8 +88,9 @@ const isTaken = ({ before, after }: Answered): boolean =>
     ? after.status === "succeeded"
     : before.status === "failed" && after.contradictions.length > before.contradictions.length
 
-const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
-  const { answered, settlements, outcomes, attempts } = yield* decide(locked, answers, nowOf)
+/** Writes answers; what follows for actors that none of them is about is returned, to be carried out behind it. */
+const writeAnswers = Effect.fnUntraced(function* (locked: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
+  const { answered, settlements, outcomes, attempts, sentAgain } = yield* decide(locked, answers, nowOf)
   const isLocked = new Set(locked.rows.map(({ id }) => id))
   const takenKobo = new Map(answers.map((answer) => [answer.charge.id, answer.takenKobo]))
   yield* commitAttempts(outcomes, attempts)
@@ -96,17 +99,23 @@ const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: Readonly
       exception === undefined || !isLocked.has(charge.id) ? [] : [{ charge, exception, at }],
     ),
   )
-  const following = yield* Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
   // What was taken to save a card goes back at once (decision P8), all of it: of a part, a second request that seems to be
   // needed would send back another one. So it does where that had been given up.
-  yield* requestRefunds(
+  const returned = requestRefunds(
     answered.flatMap((one) =>
       one.after.purpose === "verification" && isTaken(one)
         ? [newRefund(one.after, takenKobo.get(one.after.id) ?? one.after.amount_kobo, nowOf(one.after))]
         : [],
     ),
   )
-  return { outcomes, attempts, following: following.flat() } satisfies Settled
+  const afterwards = Effect.forEach(settlements, ({ afterwards }) => afterwards ?? Effect.succeed([]))
+  const following = Effect.map(Effect.zip(afterwards, returned), ([charges]) => charges.flat())
+  return { outcomes, attempts, sentAgain, following }
+})
+
+const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
+  const { following, ...written } = yield* writeAnswers(locked, answers, nowOf)
+  return { ...written, following: yield* following } satisfies Settled
 })
 
 /**
@@ -116,6 +125,13 @@ const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: Readonly
  */
 export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf))
+
+/**
+ * The same of answers that others follow in the same transaction: what follows for actors that none is about is `following`, to be carried
+ * out behind all of them.
+ */
+export const applyInOrder = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
+  Effect.flatMap(lockAnswered(answers), (locked) => writeAnswers(locked, answers, nowOf))
 
 /** Applies answers in a transaction of its own. `waitsMs`: the longest wait for a lock. */
 export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, waitsMs?: number) {

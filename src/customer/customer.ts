@@ -12,7 +12,7 @@ const { fixed, moving } = columnsOf()
 
 export const customers = table(
   "customer",
-  { noun: "customer" },
+  { noun: "customer", ids: "customer" },
   {
     name: moving(Kind.text),
     email: moving(Kind.nullable(Kind.text)),

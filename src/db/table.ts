@@ -6,6 +6,7 @@
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment, Statement } from "effect/sql/Statement"
+import type { IdKind } from "../ids.ts"
 import { noSuch, type Problem } from "../problem.ts"
 import * as Kind from "./Kind.ts"
 import { cellOf, columnParameter, given, type Typed } from "./records.ts"
@@ -84,6 +85,8 @@ export interface Change<Row> {
 /** The statements of a table. Methods, so that a table of some rows is also one of rows in general. */
 export interface Table<Row extends Ref> {
   readonly name: string
+  /** The kind of its IDs, where they are in order of creation. */
+  readonly ids: IdKind | undefined
   readonly columns: Readonly<Record<string, AnyColumn>>
   /** Whether a row that is inserted may exist already: then it is left as it is. */
   readonly mayExist: boolean
@@ -126,6 +129,8 @@ export type RowOf<T> = T extends Table<infer Row> ? Row : never
 interface Options {
   /** What messages call one of its objects. */
   readonly noun: string
+  /** The kind of its IDs, where lists are in their order. */
+  readonly ids?: IdKind
   /** The unique key by which a row that is there already is left alone, as ON CONFLICT names it. */
   readonly once?: string
 }
@@ -156,7 +161,7 @@ const writing = <A extends object>(
 const statements = <Row extends Ref>(
   name: string,
   columns: Readonly<Record<string, AnyColumn>>,
-  { noun, once }: Options,
+  { noun, ids, once }: Options,
 ): Table<Row> => {
   const all = typed(columns, "fixed", "moving")
   const texts = textsOf(name, all, once)
@@ -224,6 +229,7 @@ const statements = <Row extends Ref>(
     row === undefined ? Effect.fail(noSuch(noun, id)) : Effect.succeed(row)
   return {
     name,
+    ids,
     columns,
     mayExist: once !== undefined,
     inserting,

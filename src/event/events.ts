@@ -27,7 +27,7 @@ const { fixed } = columnsOf()
 
 export const events = table(
   "event",
-  { noun: "event" },
+  { noun: "event", ids: "event" },
   {
     type: fixed(Kind.text),
     /** The object that it is about; of one without an ID, its type. */

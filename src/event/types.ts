@@ -9,6 +9,7 @@ export const EVENT_TYPES = [
   ...CHECKOUT_EVENT_TYPES,
   ...INSTALMENT_EVENT_TYPES,
   ...NUDGE_EVENT_TYPES,
+  "charge.attention_required",
   "usage.threshold_reached",
   "test_clock.ready",
   "webhook_endpoint.test",
@@ -35,6 +36,8 @@ export const EVENT_MEANINGS: Readonly<Record<EventType, string>> = {
   "charge.succeeded": "A charge is paid, whatever it is for.",
   "charge.failed": "A charge is declined: `failure_code` says why, `will_retry` whether it is tried again.",
   "charge.retry_scheduled": "After a charge failed, its next retry is set: `next_retry_at`.",
+  "charge.attention_required":
+    "A rail received less than was asked for, or another currency: the charge stays pending, and `attention` says what was received. Again where that changes.",
   "checkout_session.completed": "A buyer completed a checkout session.",
   "checkout_session.expired": "A checkout session is over without having been completed.",
   "savings_plan.created": "An instalment plan is begun; its first payment is to come.",

@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import type { Table } from "../db/table.ts"
 import { ofTenant, type Ref, type Tenant } from "../db/tenant.ts"
-import { type IdKind, PREFIXES } from "../ids.ts"
+import { type IdKind, isId, PREFIXES } from "../ids.ts"
 import { invalid, type Problem } from "../problem.ts"
 import type { Page } from "./Endpoint.ts"
 import { id, numberInQuery } from "./parameters.ts"
@@ -28,7 +28,10 @@ export const limitIn = ({ limit }: { readonly limit?: string }, otherwise = DEFA
   limit === undefined ? otherwise : Number(limit)
 
 const noSuchCursor = (param: string, cursor: string): Problem =>
-  invalid(param, `${param} must be the ID of an object of this list; there is no ${JSON.stringify(cursor)} in it.`)
+  invalid(
+    param,
+    `${param} must be the ID of an object of this list, such as meta.next_cursor shows it: ${JSON.stringify(cursor)} is none.`,
+  )
 
 export interface PageQuery {
   readonly limit?: string
@@ -105,18 +108,22 @@ export const between = (column: string, after: number | undefined, before: numbe
 
 const exclusive = invalid("ending_before", "ending_before and starting_after exclude each other: send one of them.")
 
-/** Where a page starts, by what the list is ordered by; undefined at its end. */
+/**
+ * Where a page starts, by what the list is ordered by; undefined at its end. A cursor is a position: IDs are ordered, so one whose object
+ * is gone, or never was, begins the page where it would stand (decision B10). Where IDs are in another order, its object must be there.
+ */
 const cursorOf = Effect.fnUntraced(function* (
-  table: string,
+  { name, ids }: Pick<Table<never>, "name" | "ids">,
   param: "starting_after" | "ending_before",
   cursor: string | undefined,
   listed: Fragment,
   order: string,
 ) {
   if (cursor === undefined) return undefined
+  if (order === "id") return ids !== undefined && isId(ids, cursor) ? cursor : yield* noSuchCursor(param, cursor)
   const sql = yield* SqlClient.SqlClient
   const [from] = yield* sql<{ at: string | number }>`
-    SELECT ${sql(order)} AS at FROM ${sql(table)} WHERE ${listed} AND id = ${cursor}`
+    SELECT ${sql(order)} AS at FROM ${sql(name)} WHERE ${listed} AND id = ${cursor}`
   return from?.at ?? (yield* noSuchCursor(param, cursor))
 })
 
@@ -155,10 +162,9 @@ export const page = Effect.fnUntraced(function* <Row extends Ref>(
   const backwards = param === "ending_before"
   const conditions = filters.flatMap((filter) => (filter === undefined ? [] : [filter(sql)]))
   const mine = ofTenant(sql, tenant)
-  // Where IDs are not the order they are not unique in the table either, but in the list.
-  const listed = order === "id" ? mine : sql.and([mine, ...conditions])
   const table = of.name
-  const from = yield* cursorOf(table, param, query[param], listed, order)
+  // Where IDs are not the order they are not unique in the table either, but in the list.
+  const from = yield* cursorOf(of, param, query[param], sql.and([mine, ...conditions]), order)
   const beyond = (column: string) =>
     from === undefined ? [] : [backwards ? sql`${sql(column)} > ${from}` : sql`${sql(column)} < ${from}`]
   const direction = sql.literal(backwards ? "ASC" : "DESC")

@@ -13,7 +13,7 @@ const { fixed, moving } = columnsOf<InvoiceContext>()
 
 export const invoices = actorTable<InvoiceContext>()(
   "invoice",
-  { noun: "invoice", once: "(period_start_at, account_id, livemode)" },
+  { noun: "invoice", ids: "invoice", once: "(period_start_at, account_id, livemode)" },
   {
     test_clock_id: fixed(Kind.nullable(Kind.text)),
     // The machine's states are what the API shows; a draft is in no row.

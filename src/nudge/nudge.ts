@@ -26,6 +26,7 @@ export const nudges = actorTable<NudgeContext>()(
   "nudge",
   {
     noun: "nudge",
+    ids: "nudge",
     once: "(subscription_id, reminder_of, reminder_rule, reminder_day, account_id, livemode) WHERE reminder_rule IS NOT NULL",
   },
   {

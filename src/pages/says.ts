@@ -1,5 +1,5 @@
 /** Pages that say one thing: that a payment is looked for, or how something ended. */
-import { formatKobo } from "../money.ts"
+import { formatAmount, formatKobo } from "../money.ts"
 import type { PaymentMethodType } from "../rail/PaymentRail.ts"
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"
@@ -44,29 +44,42 @@ const standing = ({ amountKobo, method, goOn }: PendingView): string => {
   return `${what} is being confirmed. ${method === null ? "The payment company has not answered yet." : WAITING[method.type]}`
 }
 
+/** What of a payment was received that is not what was asked for. */
+const receivedInWords = ({ amountKobo }: PendingView, received: NonNullable<PendingView["received"]>): string =>
+  received.amountKobo === null
+    ? `The payment company received another amount than ${formatKobo(amountKobo)}.`
+    : `The payment company received ${formatAmount(received.amountKobo, received.currency)}. ${formatKobo(amountKobo)} was asked for.`
+
+/** What the buyer is to do, and what happens meanwhile. */
+const nextSteps = ({ business, received, goOn }: PendingView): Html =>
+  received === null
+    ? html`${
+        goOn !== null &&
+        html`<p><a class="button" href="${goOn}">Go on to pay</a></p>
+`
+      }<p>Please do not pay a second time: this page looks by itself what became of it. You may also close it, and ${business} learns of your payment all the same.</p>`
+    : html`<p>${business} has been told, and sends the money back or agrees with you on the rest. Please do not pay a second time.</p>`
+
 export const pendingPage = (view: PendingView): string => {
-  const { business, simulated, since, returnPath, goOn } = view
+  const { business, simulated, since, returnPath, received } = view
   // What looks by itself says so: nobody has come back by it.
   const look = `${returnPath}?look`
+  const title = received === null ? "Waiting for your payment" : "Your payment needs a look"
   return layout(
     {
       business,
       simulated,
-      title: "Waiting for your payment",
+      title,
       width: "narrow",
       script: true,
       head: html`<noscript><meta http-equiv="refresh" content="5"></noscript>
 `,
     },
     html`<div class="card stack says">
-<div class="waiting" aria-hidden="true"></div>
-<h1>Waiting for your payment</h1>
-<p role="status" data-look="${look}">${standing(view)}</p>
-${
-  goOn !== null &&
-  html`<p><a class="button" href="${goOn}">Go on to pay</a></p>
-`
-}<p>Please do not pay a second time: this page looks by itself what became of it. You may also close it, and ${business} learns of your payment all the same.</p>
+${received === null ? html`<div class="waiting" aria-hidden="true"></div>` : sign("warning")}
+<h1>${title}</h1>
+<p role="status" data-look="${look}">${received === null ? standing(view) : receivedInWords(view, received)}</p>
+${nextSteps(view)}
 <p class="quiet small">Started ${dayAndHour(since)}</p>
 <p><a class="link" href="${look}">Look again</a></p>
 </div>`,

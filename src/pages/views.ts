@@ -242,6 +242,8 @@ export interface PendingView extends Setting {
   readonly method: PaymentMethodSummary | null
   /** The rail's own page, on which the buyer may go on to pay; null: there is nothing left to do. */
   readonly goOn: string | null
+  /** What the payment company received in place of that; null: nothing that differs. An amount that it does not name is null. */
+  readonly received: { readonly amountKobo: number | null; readonly currency: string } | null
   readonly since: number
   /** The path that says what became of it: with `Accept: application/json`, `data.status` and `data.redirect_url`. */
   readonly returnPath: string

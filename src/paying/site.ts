@@ -81,6 +81,9 @@ type Looking = Origin | Effect.Services<ReturnType<typeof lookInto>> | Effect.Se
 const underWay = (since: number): Problem =>
   problem("charge_in_progress", `A payment has been under way since ${formatInstant(since)}: wait for its outcome.`)
 
+const receivedOf = ({ attention }: ChargeRow) =>
+  attention === null ? null : { amountKobo: attention.received_amount, currency: attention.currency }
+
 const NOTHING = new URLSearchParams()
 
 export const noSuchPage = problem("resource_missing", "There is no such page: check that the link is whole.")
@@ -101,6 +104,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
       amountKobo: charge.amount_kobo,
       method: charge.payment_method,
       goOn: openPageOf(charge),
+      received: receivedOf(charge),
       since: charge.created_at,
       returnPath: `${pathOf(request)}/return`,
     })

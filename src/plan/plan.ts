@@ -12,7 +12,7 @@ const { fixed, moving } = columnsOf()
 
 export const plans = table(
   "plan",
-  { noun: "plan" },
+  { noun: "plan", ids: "plan" },
   {
     name: moving(Kind.text),
     description: moving(Kind.nullable(Kind.text)),

@@ -23,7 +23,7 @@ const { fixed } = columnsOf()
 
 export const providerChanges = table(
   "provider_history",
-  { noun: "provider change" },
+  { noun: "provider change", ids: "provider_change" },
   {
     previous_vertical: fixed(Kind.nullable(Kind.oneOf(VERTICALS))),
     new_vertical: fixed(Kind.oneOf(VERTICALS)),

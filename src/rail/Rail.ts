@@ -65,7 +65,7 @@ export interface HeardTransaction {
   readonly message: string | null
   /** Of one that failed: not to be tried again before (ms since the epoch). */
   readonly retryAt: number | null
-  /** Of one that succeeded; null: the rail saved nothing that can be used again. */
+  /** Of one that succeeded, also where it was sent back since; null: the rail saved nothing that can be used again. */
   readonly saved: SavedMethod | null
 }
 
@@ -82,6 +82,11 @@ export type NotHeard =
    * `reached`: the rail itself answered, if unusably.
    */
   | { readonly kind: "unclear"; readonly message: string; readonly reached: boolean }
+
+/** The process that made the call died before it wrote the answer. */
+export interface LostCall {
+  readonly kind: "lost"
+}
 
 /** The rail knows no such reference. */
 export interface UnknownReference {
@@ -103,7 +108,10 @@ export interface HeardRefund {
   readonly message: string | null
 }
 
-export type Heard = HeardTransaction | UnknownReference | HeardPage | HeardRefund | NotHeard
+export type Heard = HeardTransaction | UnknownReference | HeardPage | HeardRefund | NotHeard | LostCall
+
+/** What the rail keeps with a transaction and gives back with it (decision F9): texts by name. */
+export type TransactionMetadata = Readonly<Record<string, string>>
 
 /** A charge of a saved token. */
 export interface TokenCharge {
@@ -112,6 +120,7 @@ export interface TokenCharge {
   readonly amountKobo: number
   readonly token: Redacted.Redacted<string>
   readonly email: string
+  readonly metadata: TransactionMetadata
 }
 
 /** A payment that the buyer makes on the rail's own page. */
@@ -125,6 +134,35 @@ export interface PagePayment {
   readonly returnUrl: string
   /** What it is for, in a few words. */
   readonly description: string
+  readonly metadata: TransactionMetadata
+}
+
+/** Which of its transactions a rail is to list. */
+export interface Listing {
+  /** Those made from then on, at least (ms since the epoch). */
+  readonly since: number
+  /** Those made before, at least. */
+  readonly until: number
+  /** From 1. */
+  readonly page: number
+}
+
+/** A transaction as a rail lists it: which it is, and what was sent with it. */
+export interface ListedTransaction {
+  /** In our spelling where it is one of ours. */
+  readonly reference: string
+  /** As the rail gives it back. */
+  readonly metadata: unknown
+  /** When it was paid, or else made; null: the rail does not say it. */
+  readonly at: number | null
+}
+
+/** A page of a rail's list. */
+export interface ListedPage {
+  readonly kind: "listed"
+  readonly transactions: ReadonlyArray<ListedTransaction>
+  /** How many pages there are; null: the rail does not say it. */
+  readonly pages: number | null
 }
 
 /** A transaction to be sent back whole. */
@@ -158,6 +196,8 @@ export interface Rail {
     reference: string,
     credentials: Credentials,
   ) => Effect.Effect<HeardTransaction | UnknownReference | NotHeard>
+  /** The account's transactions, page by page. */
+  readonly list: (listing: Listing, credentials: Credentials) => Effect.Effect<ListedPage | NotHeard>
   readonly refund: (refund: RefundCall, credentials: Credentials) => Effect.Effect<HeardRefund | NotHeard>
   /** What became of a refund, by the rail's own number of it. */
   readonly askRefund: (

@@ -88,3 +88,17 @@ export const pageAt = (value: unknown): HeardPage | undefined => {
     ? { kind: "page", url: href }
     : undefined
 }
+
+const INSTANT = /^(\d{4}-\d{2}-\d{2})[T ](\d{1,2})(:\d{2}(?::\d{2}(?:\.\d{1,6})?)?) ?(Z|[+-]\d{2}:?\d{2})?$/
+
+/** An instant in ISO 8601, or with a space and without a zone; without one it is UTC, an hour after the same time in Lagos. */
+export const instantIn = (value: unknown): number | null => {
+  const [, day, hour, rest, zone = "Z"] = INSTANT.exec(typeof value === "string" ? value.trim() : "") ?? []
+  if (day === undefined || hour === undefined) return null
+  const ms = Date.parse(`${day}T${hour.padStart(2, "0")}${rest}${zone}`)
+  return Number.isNaN(ms) ? null : ms
+}
+
+/** How many pages a list has; null where that is not said. */
+export const pageCount = (value: unknown): number | null =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null

@@ -1,7 +1,8 @@
 /**
  * Calls that are to be made to rails: queued in the transaction that wants them, taken by any process that works
  * (worker.ts), one account after the other. At most one is under way about a charge or a refund. A call that moves money is
- * noted as sent before it is made, so that one over which a process died is not made twice (decisions F1, P11).
+ * noted as sent before it is made: about one over which a process died its rail is asked, and what that does not know is sent again, once
+ * (decisions F1, P9, P11).
  *
  * Rows of this table are touched last in a transaction: what a call is about is locked before it.
  */
@@ -185,4 +186,14 @@ export const postponeCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<R
       queued_at = clock_timestamp() + CASE WHEN c.again THEN interval '0' ELSE ${LATER}::interval END
     FROM ${records(calls, REF_COLUMNS)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
+})
+
+/** Takes calls out of the queue, in the running transaction; returns those that stay, since they are being made. */
+export const dropCalls = Effect.fnUntraced(function* (about: ReadonlyArray<Ref>) {
+  const sql = yield* SqlClient.SqlClient
+  const keys = records(about, REF_COLUMNS)
+  yield* sql`
+    DELETE FROM rail_call c USING ${keys} r WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner IS NULL`
+  return yield* sql<Ref>`
+    SELECT c.account_id, c.livemode, c.id FROM ${keys} r JOIN rail_call c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)`
 })

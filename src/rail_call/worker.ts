@@ -8,6 +8,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { patiently } from "../db/held.ts"
 import { isFenced } from "../db/tenant.ts"
+import { unitOfWork } from "../db/UnitOfWork.ts"
 import { Lookout } from "../process/Lookout.ts"
 import { release } from "../process/lease.ts"
 import { every, whenWoken } from "../process/workers.ts"
@@ -15,10 +16,12 @@ import { type Heard, OUTSIDE_RAILS, type OutsideRail } from "../rail/Rail.ts"
 import { SECOND_MS } from "../time.ts"
 import {
   type Busy,
+  type Call,
   type CallKind,
   callLease,
   endCalls,
   postponeCalls,
+  queueCalls,
   returnCalls,
   type TakenCall,
   takeCalls,
@@ -61,6 +64,8 @@ export interface Written<R> {
   readonly again: ReadonlyArray<TakenCall>
   /** Questions that were not answered, and that nobody else asks again. */
   readonly later: ReadonlyArray<TakenCall>
+  /** Calls that are to be made next, about what the ended ones were about. */
+  readonly next?: ReadonlyArray<Call>
   /** What is left to do once it is committed. */
   readonly after: Effect.Effect<void, SqlError.SqlError, R>
 }
@@ -194,10 +199,11 @@ const begin = Effect.fnUntraced(function* <R>(
 const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R>, batch: ReadonlyArray<HeardCall>) {
   const calls = batch.map(({ call }) => call)
   const work = Effect.gen(function* () {
-    const { again, later, after } = yield* write(batch)
+    const { again, later, next = [], after } = yield* write(batch)
     yield* returnCalls(again)
     yield* postponeCalls(later)
     const wanted = yield* endCalls(calls.filter((call) => !again.includes(call) && !later.includes(call)))
+    queueCalls(yield* unitOfWork, next, false)
     yield* askAgain(calls.filter(({ id }) => wanted.some((one) => one.id === id)))
     return after
   })

@@ -17,7 +17,7 @@ const { fixed, moving } = columnsOf<RefundContext>()
 
 export const refunds = actorTable<RefundContext>()(
   "refund",
-  { noun: "refund" },
+  { noun: "refund", ids: "refund" },
   {
     charge_id: fixed(Kind.text),
     customer_id: fixed(Kind.text),

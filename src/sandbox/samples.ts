@@ -59,6 +59,11 @@ const states = (at: number): ReadonlyMap<string, Json> => {
   return new Map(
     Object.entries({
       "charge.failed": failed,
+      "charge.attention_required": {
+        status: "pending",
+        paid_at: null,
+        attention: { kind: "amount_differs", expected_amount: 500_000, received_amount: 400_000, currency: "NGN" },
+      },
       "charge.retry_scheduled": failed,
       "subscription.trial_will_end": { status: "trialing", trial_end: formatInstant(at + 3 * DAY_MS) },
       "subscription.past_due": overdue,

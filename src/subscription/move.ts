@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { paramsOf } from "../../machines/decide.ts"
 import { isReminding } from "../../machines/reminders.ts"
 import type { subscriptionMachine } from "../../machines/subscription.ts"
+import type { ChargeRow } from "../charge/charge.ts"
 import { closePaidPeriods } from "../charge/paidPeriods.ts"
 import { commitAttempts } from "../collecting/attempts.ts"
 import type { Answered } from "../collecting/ChargeOwners.ts"
@@ -37,6 +38,8 @@ export interface Given {
   readonly details?: ReadonlyMap<string, Details>
   /** The pages on which buyers do it, by subscription ID. */
   readonly pages?: ReadonlyMap<string, Page>
+  /** Attempts that are entered as the charges that they were, by subscription ID. */
+  readonly found?: ReadonlyMap<string, ChargeRow>
 }
 
 /** The payment methods that decisions name. */
@@ -90,6 +93,7 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
     answered: given.answered ?? new Map(),
     details: given.details ?? new Map(),
     pages: given.pages ?? new Map(),
+    found: given.found ?? new Map(),
     methods,
     closed: Map.groupBy(closed, ({ after }) => after.subscription_id!),
     schedules,

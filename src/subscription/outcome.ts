@@ -51,6 +51,8 @@ export interface Facts {
   readonly details: ReadonlyMap<string, Details>
   /** The pages on which buyers move their subscriptions, by subscription ID. */
   readonly pages: ReadonlyMap<string, Page>
+  /** Attempts that were made before and are entered again as the charges that they were (decision F9), by subscription ID. */
+  readonly found: ReadonlyMap<string, ChargeRow>
   /** Payment methods that decisions name and that are still attached, by {@link methodKey}. */
   readonly methods: ReadonlyMap<string, AttachedMethod>
   /** Paid periods that end early, as charges, by subscription ID. */
@@ -177,7 +179,7 @@ const subscriptionAfter = (transition: SubscriptionTransition, facts: Facts) => 
   )
   Object.assign(changed, facts.details.get(before.id))
   if (adopts) changed.payment_method_id = adopted
-  const attempt = bill === undefined ? undefined : chargeFor(changed, bill, facts)
+  const attempt = bill === undefined ? undefined : (facts.found.get(before.id) ?? chargeFor(changed, bill, facts))
   changed.latest_charge_id = attempt?.id ?? before.latest_charge_id
   const announces = allParamsOf(decision, "emit").some(({ type }) => !type.startsWith("charge."))
   if (announces) changed.announced_charge_id = changed.latest_charge_id

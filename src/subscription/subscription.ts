@@ -16,7 +16,7 @@ const { fixed, moving } = columnsOf<SubscriptionContext>()
 
 export const subscriptions = actorTable<SubscriptionContext>()(
   "subscription",
-  { noun: "subscription" },
+  { noun: "subscription", ids: "subscription" },
   {
     customer_id: fixed(Kind.text),
     plan_id: fixed(Kind.text),

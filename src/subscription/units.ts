@@ -23,7 +23,7 @@ const { fixed } = columnsOf()
 
 export const unitRecords = table(
   "unit_record",
-  { noun: "unit record" },
+  { noun: "unit record", ids: "unit_record" },
   {
     subscription_id: fixed(Kind.text),
     test_clock_id: fixed(Kind.nullable(Kind.text)),

@@ -10,7 +10,7 @@ const { fixed, moving } = columnsOf()
 
 export const deliveries = table(
   "webhook_delivery",
-  { noun: "delivery" },
+  { noun: "delivery", ids: "delivery" },
   {
     event_id: fixed(Kind.text),
     webhook_endpoint_id: fixed(Kind.text),

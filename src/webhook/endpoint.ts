@@ -17,7 +17,7 @@ const { fixed, moving } = columnsOf<WebhookEndpointContext>()
 
 export const endpoints = actorTable<WebhookEndpointContext>()(
   "webhook_endpoint",
-  { noun: "webhook endpoint" },
+  { noun: "webhook endpoint", ids: "webhook_endpoint" },
   {
     /** One of the places that an account has (decision I7). */
     slot: fixed(Kind.smallint),

@@ -121,12 +121,37 @@ describe("a charge", () => {
     expect(charged([looked[0]!, { type: "rail.return", at: returned }, unknown(returned)]).state).toBe("failed")
   })
 
+  it("is sent again once where its process was lost and the rail does not know it, and where an answer of another question comes meanwhile", () => {
+    const lost: ChargeEvent = { type: "rail.unsettled", at: AT, knownAt: null, endedAt: AT, lost: true }
+    const unknown = (at: number, more: object = {}): ChargeEvent => ({ type: "rail.not_found", at, ...more })
+    const over = AT + NOT_FOUND_AFTER_MS
+    const thrice = [timer(AT + MINUTE_MS), unknown(AT + MINUTE_MS), timer(over), unknown(over), timer(over)]
+    const sent = charged([lost, ...thrice, unknown(over + 1)])
+    expect([sent.state, sent.snapshot.context]).toMatchObject([
+      "pending.sending",
+      { resend: "made", notFound: 0, asks: 0 },
+    ])
+    expect(hasEffect(decide(chargeMachine, sent.snapshot, unknown(over + 2)), "sendAgain")).toBe(true)
+    // Neither where its call ended, nor where it is for nothing any more.
+    const ended: ChargeEvent = { type: "rail.unsettled", at: AT, knownAt: null, endedAt: AT }
+    expect(charged([ended, ...thrice, unknown(over + 1)]).state).toBe("failed")
+    expect(charged([lost, ...thrice, unknown(over + 1, { unwanted: true })]).state).toBe("failed")
+    // The second time as well the process is lost: that was all.
+    const again = over + 2
+    const twice = [lost, ...thrice, unknown(over + 1), { ...lost, at: again, endedAt: again }]
+    const late = again + NOT_FOUND_AFTER_MS
+    const rest = [timer(late), unknown(late), timer(late), unknown(late), timer(late), unknown(late)]
+    expect(charged([...twice, ...rest]).state).toBe("failed")
+  })
+
   const said = fc.oneof(
     fc.constant({ type: "rail.succeeded" }),
     fc.constant({ type: "rail.failed", code: "do_not_honor", message: null }),
     fc.constant({ type: "rail.unsettled", knownAt: null }),
     fc.constant({ type: "rail.unsettled", knownAt: null, refusedFor: "rail_rate_limited" }),
+    fc.constant({ type: "rail.unsettled", knownAt: null, lost: true }),
     fc.constant({ type: "rail.not_found" }),
+    fc.constant({ type: "rail.not_found", unwanted: true }),
     fc.constant({ type: "rail.page" }),
     fc.constant({ type: "rail.abandoned" }),
     fc.constant({ type: "rail.ask" }),

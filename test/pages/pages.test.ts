@@ -79,6 +79,7 @@ const pendingView = (text: string): PendingView => ({
   amountKobo: 500_000,
   method: { ...testMethod("pm_test_bank_account")!, bank_name: text, last4: text },
   goOn: null,
+  received: null,
   since: NOW,
   returnPath: "/checkout/token/return",
 })

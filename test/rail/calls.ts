@@ -5,7 +5,7 @@ import { credentialsOf } from "../support/railServer.ts"
 
 export const charge = (rail: Rail) =>
   rail.charge(
-    { reference: "chg_1", amountKobo: 100, token: Redacted.make("AUTH_1a2b"), email: "a@b.example" },
+    { reference: "chg_1", amountKobo: 100, token: Redacted.make("AUTH_1a2b"), email: "a@b.example", metadata: {} },
     credentialsOf(rail.name),
   )
 export const CALLS = {
@@ -20,6 +20,7 @@ export const CALLS = {
         phone: null,
         returnUrl: "https://x/return",
         description: "x",
+        metadata: {},
       },
       credentialsOf(rail.name),
     ),

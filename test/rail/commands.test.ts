@@ -55,6 +55,12 @@ describe("cli rail sync", () => {
     expect(shown).toEqual({ asked: 3, settled: 1, pending: 2, exceptions: 1 })
     expect(data(await api.get(`/charges/${taken.id}`)).status).toBe("succeeded")
     expect(paystack.books.get(taken.id).taken).toEqual([10_000])
+    const { shown: checked } = await cli(["ledger", "check"])
+    const attention = { kind: "amount_differs", expected_amount: 10_000, received_amount: 4_000, currency: "NGN" }
+    expect(checked).toMatchObject({
+      ok: true,
+      attention: [{ account: accountId(), charge: short.id, rail: "paystack", ...attention }],
+    })
   })
 
   it("refuses what it does not understand", async () => {

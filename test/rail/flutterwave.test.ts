@@ -9,11 +9,14 @@ const credentials = credentialsOf("flutterwave")
 const KEY = KEYS.flutterwave.secret_key!
 const TOKEN = "flw-t1nf-f9b3bf384cd30d6fca42b6df9d27bd2f-m03k"
 
+const META = { account: "acct_1", attempt: "1" }
+
 const CHARGE: TokenCharge = {
   reference: "chg_01m7yyp0a6e08v7r97jkyz1pj0",
   amountKobo: 250_050,
   token: Redacted.make(TOKEN),
   email: "Ada@example.com",
+  metadata: META,
 }
 const PAGE: PagePayment = {
   reference: CHARGE.reference,
@@ -23,6 +26,7 @@ const PAGE: PagePayment = {
   phone: "+2348031234567",
   returnUrl: "https://pay.example/checkout/cs_1/return",
   description: "Gym, monthly",
+  metadata: META,
 }
 
 const CALLS = {
@@ -376,6 +380,7 @@ describe("what is sent", () => {
         country: "NG",
         amount: 2500.5,
         tx_ref: CHARGE.reference,
+        meta: META,
       },
     ])
   })
@@ -392,6 +397,7 @@ describe("what is sent", () => {
         customer: { email: "Ada@example.com", name: "Ada Obi", phonenumber: "+2348031234567" },
         customizations: { title: "Gym, monthly", description: "Gym, monthly" },
         configurations: { session_duration: 30, max_retry_attempt: 1 },
+        meta: META,
       },
     ])
   })
@@ -414,5 +420,24 @@ describe("what is sent", () => {
     ])
     expect(await sentBy("refund")).toEqual(["POST /v3/transactions/277036749/refund", { amount: 50 }])
     expect(await sentBy("askRefund")).toEqual(["GET /v3/refunds/75923", undefined])
+  })
+
+  it("of a list, and what is read of it", async () => {
+    const listed = (body: unknown) => {
+      server.answer(saying(200, body))
+      const listing = { since: Date.UTC(2026, 0, 2), until: Date.UTC(2026, 0, 3), page: 3 }
+      return server.hear("flutterwave", (rail) => rail.list(listing, credentials))
+    }
+    const meta = { account: "acct_1" }
+    const data = [{ tx_ref: CHARGE.reference, meta, created_at: "2026-01-02T09:00:00.000Z" }, { tx_ref: 5 }]
+    expect(await listed({ status: "success", data, meta: { page_info: { total_pages: 7 } } })).toEqual({
+      kind: "listed",
+      pages: 7,
+      transactions: [{ reference: CHARGE.reference, metadata: meta, at: Date.UTC(2026, 0, 2, 9) }],
+    })
+    // Whole days, by Lagos: a day more on either side.
+    expect(server.sent[0]!.path).toBe("/v3/transactions?from=2026-01-01&to=2026-01-04&page=3")
+    expect(await listed({ status: "success", data: [] })).toEqual({ kind: "listed", pages: null, transactions: [] })
+    expect(await listed({ status: "error", message: "Bad" })).toMatchObject({ kind: "unclear" })
   })
 })

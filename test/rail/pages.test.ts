@@ -112,6 +112,28 @@ describe.each(["paystack", "flutterwave"] as const)("a checkout page on %s", (ra
     expect(done.subscription.payment_method).toBe(methods[0].id)
   })
 
+  it.each([
+    ["less", faults.wrongAmount(100_000), "received ₦1,000.00. ₦5,000.00 was asked for"],
+    ["another currency", faults.wrongCurrency("USD"), "₦5,000.00 was asked for"],
+  ])("says what was received where that is %s, and takes no second payment", async (_, fault, words) => {
+    const session = await openSession({}, { amount: 500_000 })
+    data(await submit(session.url, ADA))
+    const reference = await newest(session.id)
+    standIn.plan("page", reference, fault)
+    const returned = await open((await standIn.payOnPage(reference, "pay"))!)
+    expect([returned.status, heading(returned)]).toEqual([200, "Your payment needs a look"])
+    expect(markup(returned)).toContain(words)
+    expect(markup(returned)).toContain("has been told")
+    expect(markup(returned)).not.toContain("Go on to pay")
+    const again = await open(session.url)
+    expect(heading(again)).toBe("Your payment needs a look")
+    const events = (await api.all("/events?type=charge.attention_required")).filter(
+      ({ data: { object } }) => object.id === reference,
+    )
+    expect(events).toHaveLength(1)
+    expect(events[0].data.object).toEqual(data(await api.get(`/charges/${reference}`)))
+  })
+
   it("says why a payment was declined, and takes another one under a new reference", async () => {
     const session = await openSession()
     data(await submit(session.url, ADA))

@@ -8,11 +8,14 @@ const server = useRailServer()
 const credentials = credentialsOf("paystack")
 const KEY = KEYS.paystack.secret_key!
 
+const META = { account: "acct_1", attempt: "1" }
+
 const CHARGE: TokenCharge = {
   reference: "chg_01m7yyp0a6e08v7r97jkyz1pj0",
   amountKobo: 250_000,
   token: Redacted.make("AUTH_uh8bcl3zbn"),
   email: "Ada@example.com",
+  metadata: META,
 }
 const SENT = "chg-01m7yyp0a6e08v7r97jkyz1pj0"
 const PAGE: PagePayment = {
@@ -23,6 +26,7 @@ const PAGE: PagePayment = {
   phone: null,
   returnUrl: "https://pay.example/checkout/cs_1/return",
   description: "Gym, monthly",
+  metadata: META,
 }
 
 const CALLS = {
@@ -146,7 +150,7 @@ const CHARGES: ReadonlyArray<Row> = [
     "charge",
     200,
     transaction({ status: "reversed" }),
-    { ...failed("processor_error", "Reversed at Paystack: Approved"), reversed: true },
+    { ...failed("processor_error", "Reversed at Paystack: Approved"), reversed: true, saved: HEARD.saved },
   ],
   [
     "fees on top: what was asked for counts",
@@ -504,6 +508,7 @@ describe("what is sent", () => {
         currency: "NGN",
         reference: SENT,
         authorization_code: "AUTH_uh8bcl3zbn",
+        metadata: META,
       },
     ])
   })
@@ -518,7 +523,7 @@ describe("what is sent", () => {
         reference: SENT,
         callback_url: PAGE.returnUrl,
         channels: ["card", "bank", "ussd", "bank_transfer"],
-        metadata: { cancel_action: PAGE.returnUrl },
+        metadata: { ...META, cancel_action: PAGE.returnUrl },
       },
     ])
   })
@@ -534,6 +539,36 @@ describe("what is sent", () => {
     expect(await sentBy("refund")).toEqual(["POST /refund", { transaction: SENT, amount: 5_000 }])
     server.sent.splice(0)
     expect(await sentBy("askRefund")).toEqual(["GET /refund/3018284", undefined])
+  })
+
+  it("of a list, and what is read of it", async () => {
+    const listed = (body: unknown, status = 200) => {
+      server.answer(saying(status, body))
+      const listing = { since: Date.UTC(2026, 0, 1), until: Date.UTC(2026, 0, 2), page: 3 }
+      return server.hear("paystack", (rail) => rail.list(listing, credentials))
+    }
+    const metadata = { account: "acct_1" }
+    const made = { reference: SENT, metadata, created_at: "2026-01-01T09:00:00.000Z", paid_at: null }
+    const paid = { reference: "order-1", paid_at: "2026-01-01 10:00:00" }
+    const data = [made, paid, { reference: "not one\u0000" }, 5]
+    expect(await listed({ status: true, data, meta: { pageCount: 7 } })).toEqual({
+      kind: "listed",
+      pages: 7,
+      transactions: [
+        { reference: CHARGE.reference, metadata, at: Date.UTC(2026, 0, 1, 9) },
+        { reference: "order-1", metadata: null, at: Date.UTC(2026, 0, 1, 10) },
+      ],
+    })
+    const from = encodeURIComponent("2026-01-01T00:00:00.000Z")
+    const to = encodeURIComponent("2026-01-02T00:00:00.000Z")
+    expect(server.sent[0]).toMatchObject({
+      method: "GET",
+      path: `/transaction?from=${from}&to=${to}&perPage=50&page=3`,
+      headers: { authorization: `Bearer ${KEY}` },
+    })
+    expect(await listed({ status: true, data: [] })).toEqual({ kind: "listed", pages: null, transactions: [] })
+    expect(await listed({ status: true, data: "none" })).toMatchObject({ kind: "unclear" })
+    expect(await listed({ status: false, message: "Invalid key" }, 401)).toMatchObject({ kind: "refused" })
   })
 
   it("below the path of its address", async () => {

@@ -89,15 +89,41 @@ describe.concurrent.each(BOTH)("%s", (name) => {
       expect(status).toBe("pending")
       expect(await account.ask(id)).toMatchObject({ status: "pending", asks: 1 })
       expect(await account.books()).toEqual({})
-      expect(await account.events(id)).toEqual([])
       expect(await account.exceptions()).toEqual([[kind, id, kobo]])
+      const told = kind === "reference_differs" ? [] : ["charge.attention_required pending"]
+      expect(await account.events(id)).toEqual(told)
+      const currency = kind === "currency_differs" ? "USD" : "NGN"
+      const attention = { kind, expected_amount: PRICE, received_amount: kobo, currency }
+      expect(data(await account.api.get(`/charges/${id}`)).attention).toEqual(told.length === 0 ? null : attention)
       mend(account, id)
       expect(await account.ask(id)).toMatchObject({ status: "succeeded", asks: 2 })
       expect(await account.books()).toEqual({ clearing: PRICE, one_off_revenue: -PRICE })
-      expect(await account.events(id)).toEqual(["charge.succeeded succeeded"])
+      expect(await account.events(id)).toEqual([...told, "charge.succeeded succeeded"])
+      expect(data(await account.api.get(`/charges/${id}`)).attention).toBeNull()
       expect(await account.exceptions()).toEqual([[kind, id, kobo]])
     },
   )
+
+  it("says so again where another amount is received, and not where the same is", async () => {
+    const account = await open(name, { compared: false })
+    account.plan("charge", faults.wrongAmount(PRICE - 200))
+    const { id } = await account.charge(PRICE)
+    await account.ask(id)
+    const transaction = account.merchant.books.get(id)
+    transaction.taken.push(100)
+    transaction.amountKobo += 100
+    await account.ask(id)
+    const received = (await account.api.all("/events"))
+      .filter(({ type }) => type === "charge.attention_required")
+      .map(({ data: { object, previous_attributes } }) => [
+        object.attention.received_amount,
+        previous_attributes.attention?.received_amount ?? null,
+      ])
+    expect(received).toEqual([
+      [PRICE - 100, PRICE - 200],
+      [PRICE - 200, null],
+    ])
+  })
 
   it.each([
     { what: "more than was asked for", fault: faults.wrongAmount(PRICE + 777), excess: 777 },

@@ -46,9 +46,9 @@ const STREAMS = {
   verify: "asks",
   refund: "refunds",
   refund_status: "refundAsks",
-} as const satisfies Record<Call["kind"], keyof Schedule>
+} as const satisfies Record<Exclude<Call["kind"], "list">, keyof Schedule>
 
-type Stream = (typeof STREAMS)[Call["kind"]] | "callbacks"
+type Stream = (typeof STREAMS)[keyof typeof STREAMS] | "callbacks"
 
 const PREFIX = "account:"
 
@@ -157,7 +157,8 @@ export class RailsOfAll {
 
   #decide = (rail: OutsideRail, { kind, key, reference, amountKobo }: Call): Fault | undefined => {
     const party = this.#parties.get(key)
-    if (party === undefined) return undefined
+    // Only an operator has transactions listed.
+    if (party === undefined || kind === "list") return undefined
     const { schedule } = party
     const stream = STREAMS[kind]
     const { fault: name, much } = this.#next(party, stream, schedule[stream]) ?? {

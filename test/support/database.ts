@@ -30,6 +30,8 @@ export interface TestDatabase {
 
 export interface OwnDatabase extends TestDatabase {
   readonly create: () => Promise<unknown>
+  /** Another database that is what this one is now; nothing else may be connected to it. */
+  readonly copy: () => Promise<OwnDatabase>
   readonly drop: () => Promise<unknown>
 }
 
@@ -37,17 +39,27 @@ export const createDatabase = (template = TEMPLATE): OwnDatabase => {
   const name = `test_${randomBytes(6).toString("hex")}`
   const url = () => onDatabase(Redacted.make(inject("postgres")), name)
   let pool: ManagedRuntime.ManagedRuntime<SqlClient.SqlClient, unknown> | undefined
+  const disconnect = async () => {
+    await pool?.dispose()
+    pool = undefined
+  }
   const run: TestDatabase["run"] = (program) => {
     pool ??= ManagedRuntime.make(poolLayer(url(), CONNECTIONS))
     return pool.runPromise(Effect.flatMap(SqlClient.SqlClient, program))
   }
   return {
     url,
+    copy: async () => {
+      await disconnect()
+      const copied = createDatabase(name)
+      await copied.create()
+      return copied
+    },
     run,
     write: (writes) => run((sql) => sql.withTransaction(Effect.map(unitOfWork, writes))),
     create: () => statement(`CREATE DATABASE ${name} TEMPLATE ${template}`),
     drop: async () => {
-      await pool?.dispose()
+      await disconnect()
       await statement(`DROP DATABASE ${name} WITH (FORCE)`)
     },
   }

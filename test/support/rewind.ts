@@ -34,7 +34,7 @@ const INSTANTS = {
   rail_credential: ["created_at", "replaced_at"],
 } as const
 
-/** Fields of JSON columns that hold instants in milliseconds, table by table. */
+/** Fields of JSON columns that hold instants in milliseconds, table by table, each by its path. */
 const FIELDS = {
   subscription: {
     bill: ["anchorAt", "periodStart", "periodEnd", "attemptedAt"],
@@ -55,6 +55,10 @@ const FIELDS = {
       "knownAt",
       "retryNotBefore",
       "expiresAt",
+      "bill,anchorAt",
+      "bill,periodStart",
+      "bill,periodEnd",
+      "bill,attemptedAt",
     ],
   },
 } as const
@@ -64,9 +68,9 @@ const MOVED_ACTORS = ["subscription", "charge", "refund", "checkout_session"]
 
 type TableName = keyof typeof INSTANTS | keyof typeof FIELDS
 
-const movedField = (column: string, field: string, inner: string): string =>
-  `CASE WHEN jsonb_typeof(${column}->'${field}') = 'number'
-    THEN jsonb_set(${inner}, '{${field}}', to_jsonb((${column}->>'${field}')::bigint - p.ms)) ELSE ${inner} END`
+const movedField = (column: string, path: string, inner: string): string =>
+  `CASE WHEN jsonb_typeof(${column}#>'{${path}}') = 'number'
+    THEN jsonb_set(${inner}, '{${path}}', to_jsonb((${column}#>>'{${path}}')::bigint - p.ms)) ELSE ${inner} END`
 
 /** What moves a table's columns back by `p.ms`, as SQL; `further`: and by so much more. */
 const assignments = (table: TableName, further = ""): ReadonlyArray<string> => {

@@ -1,8 +1,21 @@
 /** Flutterwave's answers. Amounts are in naira. */
 import { Schema } from "effect"
-import { Currency, lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
+import {
+  Currency,
+  instantIn,
+  lineOf,
+  Part,
+  pageAt,
+  pageCount,
+  RailId,
+  Reference,
+  readerOf,
+  tokenIn,
+  Words,
+  wholeNumber,
+} from "../fields.ts"
 import { isNotFound, type Refusal } from "../hearing.ts"
-import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod, TokenCharge } from "../Rail.ts"
+import type { HeardPage, HeardRefund, HeardTransaction, ListedPage, SavedMethod, TokenCharge } from "../Rail.ts"
 import { codeIn, declineCode } from "../wording.ts"
 import { toKobo } from "./naira.ts"
 
@@ -53,6 +66,8 @@ const PendingAnswer = Schema.Struct({
   meta: Part,
 })
 
+const ListAnswer = Schema.Struct({ status: Schema.Literal("success"), data: Schema.Array(Schema.Unknown), meta: Part })
+
 const readTransaction = readerOf(TransactionAnswer)
 const readPending = readerOf(PendingAnswer)
 const readCard = readerOf(Card)
@@ -61,6 +76,9 @@ const readRefusal = readerOf(RefusalAnswer)
 const readPage = readerOf(PageAnswer)
 const readRefund = readerOf(RefundAnswer)
 const readMeta = readerOf(Meta)
+const readList = readerOf(ListAnswer)
+const readListed = readerOf(Schema.Struct({ tx_ref: Reference, meta: Part, created_at: Part }))
+const readPages = readerOf(Schema.Struct({ page_info: Schema.Struct({ total_pages: Part }) }))
 
 /** An `issuer` names the card's product as often as its bank. */
 const PRODUCT = /\b(?:credit|debit|prepaid|classic|gold|platinum|standard|mastercard|visa|verve)\b/i
@@ -164,4 +182,16 @@ export const refundIn = (body: unknown): HeardRefund | undefined => {
   const data = readRefund(body)?.data
   const status = data === undefined ? undefined : refundStatus(data.status)
   return status === undefined ? undefined : { kind: "refund", status, refundId: data?.id ?? null, message: null }
+}
+
+/** What is no transaction with a reference that could be ours is left out. */
+export const listIn = (body: unknown): ListedPage | undefined => {
+  const answer = readList(body)
+  if (answer === undefined) return undefined
+  const transactions = answer.data.flatMap((one) => {
+    const found = readListed(one)
+    if (found === undefined) return []
+    return [{ reference: found.tx_ref, metadata: found.meta ?? null, at: instantIn(found.created_at) }]
+  })
+  return { kind: "listed", transactions, pages: pageCount(readPages(answer.meta)?.page_info.total_pages) }
 }

@@ -1,9 +1,17 @@
 /** The adapter to Flutterwave, version 3 of its API. */
 import { Effect, Redacted } from "effect"
+import { DAY_MS, formatDayOf } from "../../time.ts"
 import { callRail, refusalsBy } from "../hearing.ts"
 import type { RailClient } from "../http.ts"
-import { MIN_TRANSFER_KOBO, type PagePayment, type Rail, type RefundCall, type TokenCharge } from "../Rail.ts"
-import { chargeIn, pageIn, refundIn, refusalIn, transactionIn } from "./answers.ts"
+import {
+  type Listing,
+  MIN_TRANSFER_KOBO,
+  type PagePayment,
+  type Rail,
+  type RefundCall,
+  type TokenCharge,
+} from "../Rail.ts"
+import { chargeIn, listIn, pageIn, refundIn, refusalIn, transactionIn } from "./answers.ts"
 import { announcementIn, isSigned } from "./callbacks.ts"
 import { toNaira } from "./naira.ts"
 
@@ -15,16 +23,17 @@ const MAX_RETRIES = 1
 const SAVING = "card"
 const ALL = "card,account,ussd,banktransfer"
 
-const chargeBody = ({ reference, amountKobo, token, email }: TokenCharge) => ({
+const chargeBody = ({ reference, amountKobo, token, email, metadata }: TokenCharge) => ({
   token: Redacted.value(token),
   email,
   currency: "NGN",
   country: "NG",
   amount: toNaira(amountKobo),
   tx_ref: reference,
+  meta: metadata,
 })
 
-const pageBody = ({ reference, amountKobo, email, name, phone, returnUrl, description }: PagePayment) => ({
+const pageBody = ({ reference, amountKobo, email, name, phone, returnUrl, description, metadata }: PagePayment) => ({
   tx_ref: reference,
   amount: toNaira(amountKobo),
   currency: "NGN",
@@ -33,6 +42,7 @@ const pageBody = ({ reference, amountKobo, email, name, phone, returnUrl, descri
   customer: { email, name, ...(phone === null ? {} : { phonenumber: phone }) },
   customizations: { title: description, description },
   configurations: { session_duration: SESSION_MINUTES, max_retry_attempt: MAX_RETRIES },
+  meta: metadata,
 })
 
 const { declined, notSentBack, unanswered } = refusalsBy(refusalIn)
@@ -69,6 +79,13 @@ export const flutterwave = (client: RailClient): Rail => ({
       (body) => transactionIn(body) ?? unanswered(200, body),
       unanswered,
     )
+  }),
+
+  list: Effect.fn("flutterwave.list")(({ since, until, page }: Listing, { secret_key: secret }) => {
+    // Its days are those of Lagos, an hour ahead: a day more on either side leaves none out.
+    const [from, to] = [formatDayOf(since - DAY_MS), formatDayOf(until + DAY_MS)]
+    const path = `/v3/transactions?${new URLSearchParams({ from, to, page: String(page) })}`
+    return callRail(client, { method: "GET", path, secret }, listIn, declined)
   }),
 
   refund: Effect.fn("flutterwave.refund")(({ railId, amountKobo }: RefundCall, { secret_key: secret }) => {

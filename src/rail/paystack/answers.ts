@@ -1,10 +1,23 @@
 /** Paystack's answers. Amounts are in kobo. */
 import { Schema } from "effect"
 import { PREFIXES } from "../../ids.ts"
-import { Currency, lineOf, Part, pageAt, RailId, Reference, readerOf, tokenIn, Words, wholeNumber } from "../fields.ts"
+import {
+  Currency,
+  instantIn,
+  lineOf,
+  Part,
+  pageAt,
+  pageCount,
+  RailId,
+  Reference,
+  readerOf,
+  tokenIn,
+  Words,
+  wholeNumber,
+} from "../fields.ts"
 import { isNotFound, type Refusal } from "../hearing.ts"
 import type { FailureCode, PaymentMethodType } from "../PaymentRail.ts"
-import type { HeardPage, HeardRefund, HeardTransaction, SavedMethod } from "../Rail.ts"
+import type { HeardPage, HeardRefund, HeardTransaction, ListedPage, SavedMethod } from "../Rail.ts"
 import { codeIn, declineCode } from "../wording.ts"
 
 /** Paystack takes no underscore in a reference, of which each of our IDs has one. */
@@ -91,6 +104,8 @@ const RefundAnswer = Schema.Struct({
   }),
 })
 
+const ListAnswer = Schema.Struct({ status: Schema.Literal(true), data: Schema.Array(Schema.Unknown), meta: Part })
+
 const isKobo = Schema.is(Kobo)
 const readTransaction = readerOf(TransactionAnswer)
 const readPaused = readerOf(PausedAnswer)
@@ -99,6 +114,9 @@ const readCustomer = readerOf(Schema.Struct({ email: Schema.String }))
 const readRefusal = readerOf(RefusalAnswer)
 const readPage = readerOf(PageAnswer)
 const readRefund = readerOf(RefundAnswer)
+const readList = readerOf(ListAnswer)
+const readListed = readerOf(Schema.Struct({ reference: Reference, metadata: Part, paid_at: Part, created_at: Part }))
+const readMeta = readerOf(Schema.Struct({ pageCount: Part }))
 const readThrottled = readerOf(Schema.Struct({ retry_by: Schema.String }))
 
 const STATUSES = {
@@ -120,16 +138,6 @@ const TYPES: Readonly<Record<string, PaymentMethodType>> = {
   bank: "bank_account",
   direct_debit: "bank_account",
   ussd: "ussd",
-}
-
-const INSTANT = /^(\d{4}-\d{2}-\d{2})[T ](\d{1,2})(:\d{2}(?::\d{2}(?:\.\d{1,3})?)?) ?(Z|[+-]\d{2}:?\d{2})?$/
-
-/** An instant in ISO 8601, or with a space and without a zone; without one it is UTC, an hour after the same time in Lagos. */
-const instantIn = (value: unknown): number | null => {
-  const [, day, hour, rest, zone = "Z"] = INSTANT.exec(typeof value === "string" ? value.trim() : "") ?? []
-  if (day === undefined || hour === undefined) return null
-  const ms = Date.parse(`${day}T${hour.padStart(2, "0")}${rest}${zone}`)
-  return Number.isNaN(ms) ? null : ms
 }
 
 const savedOf = (authorization: unknown, customer: unknown): SavedMethod | null => {
@@ -181,7 +189,7 @@ export const transactionIn = (body: unknown): HeardTransaction | undefined => {
     code: failed ? failureOf(data) : null,
     message: data.status === "reversed" ? `Reversed at Paystack: ${words ?? "no reason given"}` : words,
     retryAt: failed ? instantIn(data.retry_by) : null,
-    saved: succeeded ? savedOf(data.authorization, data.customer) : null,
+    saved: succeeded || data.status === "reversed" ? savedOf(data.authorization, data.customer) : null,
   }
 }
 
@@ -261,4 +269,17 @@ export const refundIn = (body: unknown): HeardRefund | undefined => {
     refundId: data.id ?? null,
     message: data.reason ?? null,
   }
+}
+
+/** What is no transaction with a reference that could be ours is left out. */
+export const listIn = (body: unknown): ListedPage | undefined => {
+  const answer = readList(body)
+  if (answer === undefined) return undefined
+  const transactions = answer.data.flatMap((one) => {
+    const found = readListed(one)
+    if (found === undefined) return []
+    const { reference, metadata = null, paid_at, created_at } = found
+    return [{ reference: ownFromPaystack(reference), metadata, at: instantIn(paid_at) ?? instantIn(created_at) }]
+  })
+  return { kind: "listed", transactions, pages: pageCount(readMeta(answer.meta)?.pageCount) }
 }

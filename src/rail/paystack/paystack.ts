@@ -1,24 +1,29 @@
 /** The adapter to Paystack. */
 import { Effect, Redacted } from "effect"
+import { formatInstant } from "../../time.ts"
 import { callRail, refusalsBy } from "../hearing.ts"
 import type { RailClient } from "../http.ts"
-import { MIN_TRANSFER_KOBO, type PagePayment, type Rail, type TokenCharge } from "../Rail.ts"
-import { pageIn, pausedIn, refundIn, refusalIn, throttledIn, toPaystack, transactionIn } from "./answers.ts"
+import { type Listing, MIN_TRANSFER_KOBO, type PagePayment, type Rail, type TokenCharge } from "../Rail.ts"
+import { listIn, pageIn, pausedIn, refundIn, refusalIn, throttledIn, toPaystack, transactionIn } from "./answers.ts"
 import { announcementIn, isSigned } from "./callbacks.ts"
+
+/** Transactions of some 3 KiB each: a page is far below what is read of an answer. */
+const LIST_PAGE = 50
 
 /** Below what can be transferred is what is charged to save a payment method, which USSD does not do either. */
 const SAVING = ["card", "bank"]
 const ALL = [...SAVING, "ussd", "bank_transfer"]
 
-const chargeBody = ({ reference, amountKobo, token, email }: TokenCharge) => ({
+const chargeBody = ({ reference, amountKobo, token, email, metadata }: TokenCharge) => ({
   email,
   amount: amountKobo,
   currency: "NGN",
   reference: toPaystack(reference),
   authorization_code: Redacted.value(token),
+  metadata,
 })
 
-const pageBody = ({ reference, amountKobo, email, returnUrl }: PagePayment) => ({
+const pageBody = ({ reference, amountKobo, email, returnUrl, metadata }: PagePayment) => ({
   email,
   amount: amountKobo,
   currency: "NGN",
@@ -26,7 +31,7 @@ const pageBody = ({ reference, amountKobo, email, returnUrl }: PagePayment) => (
   callback_url: returnUrl,
   channels: amountKobo < MIN_TRANSFER_KOBO ? SAVING : ALL,
   // Where the buyer goes who cancels.
-  metadata: { cancel_action: returnUrl },
+  metadata: { ...metadata, cancel_action: returnUrl },
 })
 
 const { declined, notSentBack, unanswered } = refusalsBy(refusalIn)
@@ -56,6 +61,12 @@ export const paystack = (client: RailClient): Rail => ({
   ask: Effect.fn("paystack.ask")((reference, { secret_key: secret }) => {
     const path = `/transaction/verify/${encodeURIComponent(toPaystack(reference))}`
     return callRail(client, { method: "GET", path, secret }, transactionIn, unanswered)
+  }),
+
+  list: Effect.fn("paystack.list")(({ since, until, page }: Listing, { secret_key: secret }) => {
+    const [from, to] = [formatInstant(since), formatInstant(until)]
+    const path = `/transaction?${new URLSearchParams({ from, to, perPage: String(LIST_PAGE), page: String(page) })}`
+    return callRail(client, { method: "GET", path, secret }, listIn, declined)
   }),
 
   refund: Effect.fn("paystack.refund")(({ reference, amountKobo }, { secret_key: secret }) => {

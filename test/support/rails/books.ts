@@ -27,6 +27,16 @@ const CARD: Card = {
 
 const sum = (amounts: ReadonlyArray<number>): number => amounts.reduce((total, amount) => total + amount, 0)
 
+/** A transaction of no merchant. */
+const INVENTED = {
+  amountKobo: 500_000,
+  currency: "NGN",
+  email: "none@example.com",
+  channel: "token",
+  at: 0,
+  metadata: null,
+} as const
+
 const SUCCESS: Success = { kind: "success" }
 
 /** Numbers are the stand-in's, shared by its merchants: nobody's number is anybody else's. */
@@ -76,6 +86,22 @@ export class Books {
     return found
   }
 
+  /** Lists invented transactions, page after page, without an end. */
+  listsWithoutEnd = false
+
+  /** A page of the transactions that were made from `from` to `to`, newest first, and how many pages there are. */
+  list = (from: number, to: number, page: number, size: number) => {
+    if (this.listsWithoutEnd) {
+      const transactions = Array.from({ length: size }, (_, n) =>
+        this.#made({ ...INVENTED, reference: `order-${page}-${n}` }),
+      )
+      return { transactions, total: Number.MAX_SAFE_INTEGER, pages: Number.MAX_SAFE_INTEGER }
+    }
+    const all = [...this.transactions.values()].filter(({ at }) => at >= from && at <= to).reverse()
+    const transactions = all.slice((page - 1) * size, page * size)
+    return { transactions, total: all.length, pages: Math.ceil(all.length / size) }
+  }
+
   /** Some other reference, if there is one. */
   otherThan = (reference: string): string | undefined => {
     for (const other of this.transactions.keys()) if (other !== reference) return other
@@ -97,32 +123,37 @@ export class Books {
     return token
   }
 
+  /** A transaction that is in no books. */
+  #made = (opening: Opening): Transaction => ({
+    reference: opening.reference,
+    number: this.#numbers.transaction(),
+    code: this.#numbers.code(),
+    email: opening.email,
+    channel: opening.channel,
+    at: opening.at,
+    metadata: opening.metadata,
+    askedKobo: opening.amountKobo,
+    amountKobo: opening.amountKobo,
+    feesKobo: 0,
+    currency: opening.currency,
+    status: "open",
+    words: "The transaction was not completed",
+    retryBy: null,
+    spoken: "data",
+    steppedUp: false,
+    taken: [],
+    token: opening.token ?? null,
+    paidBy: "card",
+    asks: 0,
+    later: null,
+    refunds: [],
+    returnUrl: opening.returnUrl ?? null,
+    cancelUrl: opening.cancelUrl ?? null,
+  })
+
   /** Writes a transaction down; no money moves by it. */
   open = (opening: Opening): Transaction => {
-    const transaction: Transaction = {
-      reference: opening.reference,
-      number: this.#numbers.transaction(),
-      code: this.#numbers.code(),
-      email: opening.email,
-      channel: opening.channel,
-      askedKobo: opening.amountKobo,
-      amountKobo: opening.amountKobo,
-      feesKobo: 0,
-      currency: opening.currency,
-      status: "open",
-      words: "The transaction was not completed",
-      retryBy: null,
-      spoken: "data",
-      steppedUp: false,
-      taken: [],
-      token: opening.token ?? null,
-      paidBy: "card",
-      asks: 0,
-      later: null,
-      refunds: [],
-      returnUrl: opening.returnUrl ?? null,
-      cancelUrl: opening.cancelUrl ?? null,
-    }
+    const transaction = this.#made(opening)
     this.transactions.set(transaction.reference, transaction)
     this.byNumber.set(String(transaction.number), transaction)
     this.byCode.set(transaction.code, transaction)

@@ -28,6 +28,8 @@ export const invented = ({ numbering, spelling }: Wire, reference: string): Tran
     currency: "NGN",
     email: "nobody@example.com",
     channel: "token",
+    at: 0,
+    metadata: null,
   })
   books.apply(transaction)
   return transaction

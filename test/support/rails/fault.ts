@@ -118,7 +118,7 @@ export const faults = {
 } as const
 
 /** What a call is: in words that both rails share. `page`: the buyer pressing Pay on the rail's page. */
-export type CallKind = "charge" | "open" | "verify" | "refund" | "refund_status" | "page"
+export type CallKind = "charge" | "open" | "verify" | "refund" | "refund_status" | "page" | "list"
 
 /** A call as it came in, with the right key. */
 export interface Call {

@@ -100,6 +100,8 @@ const charge = ({ body, books, origin, now }: Request, outcome: Outcome | undefi
     email: token.email,
     channel: "token",
     token,
+    at: now,
+    metadata: body.meta ?? null,
   })
   books.apply(transaction, outcome)
   const data = transactionOf(transaction, now)
@@ -110,7 +112,7 @@ const charge = ({ body, books, origin, now }: Request, outcome: Outcome | undefi
 }
 
 /** A page that is still open is answered with its link again. */
-const openPage = ({ body, books, origin }: Request): Reply => {
+const openPage = ({ body, books, origin, now }: Request): Reply => {
   const email = (body.customer as { readonly email?: unknown } | undefined)?.email
   const objection = objectionTo(body, email)
   if (objection !== undefined) return objection
@@ -126,6 +128,8 @@ const openPage = ({ body, books, origin }: Request): Reply => {
       currency: "NGN",
       email: textOf(email),
       channel: "page",
+      at: now,
+      metadata: body.meta ?? null,
       returnUrl: textOf(body.redirect_url) || null,
     })
   return good("Hosted Link", { link: pageUrl(transaction, origin) })
@@ -136,6 +140,29 @@ const verify = ({ books, now }: Request, reference: string): Reply => {
   if (transaction === undefined || (transaction.status === "open" && !transaction.steppedUp)) return NOT_FOUND
   books.ask(transaction)
   return good("Transaction fetched successfully", transactionOf(transaction, now))
+}
+
+const LIST_PAGE = 10
+const DAY_MS = 86_400_000
+
+/** Whole days; a page on which nothing was done is no transaction. */
+const list = ({ query, books }: Request): Reply => {
+  const page = Number(query.get("page") ?? 1)
+  const [from, to] = [query.get("from"), query.get("to")].map((text) => Date.parse(`${text}T00:00:00Z`))
+  if (!(page > 0) || Number.isNaN(from) || Number.isNaN(to))
+    return bad(400, "from and to must be dates such as 2026-01-31")
+  const { transactions, total, pages } = books.list(from!, to! + DAY_MS - 1, page, LIST_PAGE)
+  return {
+    status: 200,
+    body: {
+      status: "success",
+      message: "Transactions fetched",
+      meta: { page_info: { total, current_page: page, total_pages: pages } },
+      data: transactions
+        .filter(({ status, steppedUp }) => status !== "open" || steppedUp)
+        .map((one) => ({ ...transactionOf(one, one.at), meta: one.metadata })),
+    },
+  }
 }
 
 const REFUND_STATUS = { pending: "pending", returned: "completed", failed: "failed" } as const
@@ -192,6 +219,7 @@ const understand = (request: Request): Understood | undefined => {
       return call("verify", reference, () => verify(request, reference))
     }
   }
+  if (method === "GET" && path === "/v3/transactions") return call("list", "", () => list(request))
   const number = /^\/v3\/transactions\/([^/]+)\/refund$/.exec(path)?.[1]
   if (method === "POST" && number !== undefined)
     return call("refund", request.books.byNumber.get(number)?.reference ?? "", (outcome) =>

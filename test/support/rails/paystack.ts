@@ -49,6 +49,8 @@ const charge = (request: Request, outcome: Outcome | undefined): Reply => {
     email: textOf(body.email),
     channel: "token",
     token: token!,
+    at: now,
+    metadata: body.metadata ?? null,
   })
   books.apply(transaction, outcome)
   if (transaction.steppedUp)
@@ -76,7 +78,7 @@ const cancelUrlOf = (metadata: unknown): string | null => {
 }
 
 const initialize = (request: Request): Reply => {
-  const { body, books, origin } = request
+  const { body, books, origin, now } = request
   const objection = objectionTo(request)
   if (objection !== undefined) return objection
   const transaction = books.open({
@@ -85,6 +87,8 @@ const initialize = (request: Request): Reply => {
     currency: "NGN",
     email: textOf(body.email),
     channel: "page",
+    at: now,
+    metadata: body.metadata ?? null,
     returnUrl: textOf(body.callback_url) || null,
     cancelUrl: cancelUrlOf(body.metadata),
   })
@@ -102,6 +106,25 @@ const verify = ({ books, now }: Request, reference: string, unknownStatus: numbe
     )
   books.ask(transaction)
   return good("Verification successful", verifiedOf(transaction, now))
+}
+
+const MAX_PER_PAGE = 100
+
+const list = ({ query, books }: Request): Reply => {
+  const [perPage, page] = [Math.min(Number(query.get("perPage") ?? 50), MAX_PER_PAGE), Number(query.get("page") ?? 1)]
+  const [from, to] = [query.get("from"), query.get("to")].map((text) => Date.parse(text ?? ""))
+  if (!(perPage > 0 && page > 0) || Number.isNaN(from) || Number.isNaN(to))
+    return bad(400, "invalid_params", "Invalid page or date", "Pass dates in ISO 8601 and whole numbers from 1.")
+  const { transactions, total, pages } = books.list(from!, to!, page, perPage)
+  return {
+    status: 200,
+    body: {
+      status: true,
+      message: "Transactions retrieved",
+      data: transactions.map((one) => verifiedOf(one, one.at)),
+      meta: { total, skipped: (page - 1) * perPage, perPage, page, pageCount: pages },
+    },
+  }
 }
 
 /** A refund is by reference or by number, the number as text or as a number of JSON. */
@@ -156,6 +179,8 @@ const understand = (request: Request, unknownStatus: number): Understood | undef
       return call("open", textOf(body.reference), () => initialize(request), body.amount)
     case "GET transaction/verify":
       return call("verify", third ?? "", () => verify(request, third ?? "", unknownStatus))
+    case "GET transaction/":
+      return call("list", "", () => list(request))
     case "POST refund/":
       return call("refund", refunded(request)?.reference ?? "", (outcome) => refund(request, outcome), body.amount)
   }

@@ -98,7 +98,7 @@ export const transactionOf = (transaction: Transaction, now: number) => ({
   channel: transaction.paidBy,
   currency: transaction.currency,
   ip_address: null,
-  metadata: "",
+  metadata: transaction.metadata ?? "",
   fees: transaction.status === "succeeded" ? 10_000 : null,
   customer: {
     id: 181873746,

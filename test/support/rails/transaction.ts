@@ -82,6 +82,10 @@ export interface Transaction {
   readonly code: string
   readonly email: string
   readonly channel: "token" | "page"
+  /** When it was made (ms since the epoch). */
+  readonly at: number
+  /** As the merchant sent it with the call. */
+  metadata: unknown
   /** What the merchant asked for. */
   readonly askedKobo: number
   /** What the rail says it is of. */
@@ -119,6 +123,8 @@ export interface Opening {
   readonly currency: string
   readonly email: string
   readonly channel: "token" | "page"
+  readonly at: number
+  readonly metadata: unknown
   readonly token?: Token
   readonly returnUrl?: string | null
   readonly cancelUrl?: string | null
