@@ -273,6 +273,11 @@ export const CATALOGUE = {
     "api_error",
     "The service cannot reach its database just now, or has more to do than it can. Try again after `Retry-After` seconds.",
   ),
+  outcome_unknown: entry(
+    503,
+    "api_error",
+    "The connection to the database was lost while the request was being committed: it may have been done. Look for what it makes, or send it again with the same Idempotency-Key: then it is done once.",
+  ),
   query_too_slow: entry(
     503,
     "api_error",

@@ -16,8 +16,9 @@ const staged = {
   reply: (tenant: Tenant, id: string) => Effect.map(charges.get(tenant, id), renderCharge),
 } as const
 
-const begun = ({ charge, now }: Attempt) => ({
+const started = ({ charge, now }: Attempt) => ({
   id: charge.id,
+  made: renderCharge(charge),
   after: Effect.map(pay([charge], now), (rows) => {
     const paid = rows.get(charges, charge.id)
     return paid === undefined ? undefined : renderCharge(paid)
@@ -35,7 +36,7 @@ export const collectingEndpoints = [
           tenant,
           requests.map(({ body }) => body),
         ),
-        (made) => made.map(Exit.map(begun)),
+        (made) => made.map(Exit.map(started)),
       ),
   }),
   bind(chargeApi.retry, {
@@ -46,7 +47,7 @@ export const collectingEndpoints = [
         const charge = yield* getCharge(request, request.id)
         const owner = (yield* ChargeOwners).find(({ owns }) => owns(charge))
         if (owner === undefined) return yield* Effect.die(new Error(`Nobody owns the charge ${charge.id}.`))
-        return begun(yield* owner.retry(request, charge, request.body.payment_method))
+        return started(yield* owner.retry(request, charge, request.body.payment_method))
       }),
     ),
   }),

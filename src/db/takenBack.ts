@@ -11,6 +11,19 @@ const ROLLED_BACK = "roll back"
 
 export const rolledBack = (cause: unknown) => unknownError(ROLLED_BACK, cause)
 
+/** The operation that the error of a transaction names whose connection was lost at its end. */
+const LOST_AT_COMMIT = "commit"
+
+/** Marks the error of a transaction's end where it leaves open whether the transaction was committed. */
+export const orOutcomeUnknown = (error: SqlError.SqlError): SqlError.SqlError =>
+  isRolledBack(error) || (sqlStateOf(error) !== undefined && !isAway(error))
+    ? error
+    : unknownError(LOST_AT_COMMIT, error)
+
+/** Whether a transaction failed in a way that leaves open whether it was committed. */
+export const isOutcomeUnknown = ({ reason }: SqlError.SqlError): boolean =>
+  reason._tag === "UnknownError" && reason.operation === LOST_AT_COMMIT
+
 /** Whether a transaction's end failed because it was rolled back. */
 export const isRolledBack = ({ reason }: SqlError.SqlError): boolean =>
   reason._tag === "UnknownError" && reason.operation === ROLLED_BACK

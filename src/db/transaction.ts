@@ -7,7 +7,7 @@ import type { PendingWrites, PipeliningConnection, Transaction } from "./connect
 import { enqueueTo, isAftermath, settled } from "./pipelining.ts"
 import type { PipeliningPool } from "./pools.ts"
 import { sqlStateOf } from "./sqlState.ts"
-import { rolledBack, unknownError } from "./takenBack.ts"
+import { orOutcomeUnknown, rolledBack, unknownError } from "./takenBack.ts"
 
 /** The transaction that runs. */
 export const CurrentTransaction = Context.Reference<Transaction | undefined>("billing/db/Transaction", {
@@ -41,7 +41,7 @@ const commitOn = (connection: PipeliningConnection): Effect.Effect<void, SqlErro
     yield* Effect.catchIf(answers, (error) => Exit.isSuccess(committed) && sqlStateOf(error) === undefined, rolledBack)
     yield* committed
     return yield* rolledBack(new Error("A statement of the transaction failed."))
-  })
+  }).pipe(Effect.mapError(orOutcomeUnknown))
 
 /** How the transactions of a pool begin, and what collects their writes. */
 interface Kind {

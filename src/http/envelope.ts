@@ -47,7 +47,8 @@ export const failure = (
   origin: string,
   headers: Headers = {},
 ): HttpServerResponse.HttpServerResponse => {
-  const seconds = problem.retryAfterS ?? (problem.status === 503 ? RETRY_AFTER_SECONDS : undefined)
+  const isWorthRetrying = problem.status === 503 && problem.code !== "outcome_unknown"
+  const seconds = problem.retryAfterS ?? (isWorthRetrying ? RETRY_AFTER_SECONDS : undefined)
   const retry: Headers = seconds === undefined ? {} : { "retry-after": String(seconds) }
   return json(problem.status, failureBody(problem, requestId, origin), requestId, { ...retry, ...headers })
 }

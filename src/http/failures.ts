@@ -2,10 +2,17 @@
 import { Cause } from "effect"
 import { SqlError } from "effect/sql"
 import { isAway, isUnwritable } from "../db/sqlState.ts"
+import { isOutcomeUnknown } from "../db/takenBack.ts"
 import { ACCOUNT_MOVING, isFenced } from "../db/tenant.ts"
 import { type Problem, problem } from "../problem.ts"
 
 export type Failure = Problem | SqlError.SqlError
+
+/** The refusal of a write that may have been done (decision N4). */
+export const OUTCOME_UNKNOWN = problem(
+  "outcome_unknown",
+  "The database was lost while this request was being written: it may have been done. Look for what it makes, or send it again with the same Idempotency-Key.",
+)
 
 /** Whether the database cannot be reached, used or written just now. */
 const isUnusable = (error: SqlError.SqlError): boolean => {
@@ -20,6 +27,7 @@ export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Prob
   const defect = cause.reasons.find(Cause.isDieReason)?.defect
   const sqlError = error ?? (SqlError.isSqlError(defect) ? defect : undefined)
   if (isFenced(sqlError)) return { refusal: ACCOUNT_MOVING, unexpected: false }
+  if (sqlError !== undefined && isOutcomeUnknown(sqlError)) return { refusal: OUTCOME_UNKNOWN, unexpected: false }
   if (sqlError !== undefined && isUnusable(sqlError)) {
     return {
       refusal: problem("service_unavailable", "The service cannot reach its database just now."),

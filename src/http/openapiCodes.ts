@@ -26,6 +26,7 @@ const OF_WRITES: ReadonlyArray<ProblemCode> = [
   "reset_in_progress",
   "lock_timeout",
   "account_moving",
+  "outcome_unknown",
 ]
 const WITH_KEY: ReadonlyArray<ProblemCode> = [
   "idempotency_key_reused",

@@ -6,11 +6,12 @@ import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
+import type { Problem } from "../problem.ts"
 import { Batches, type BeginAll } from "./batches.ts"
 import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
-import type { Failure } from "./failures.ts"
+import { type Failure, OUTCOME_UNKNOWN } from "./failures.ts"
 import { type Unsettled, unsettled, untilCommitted, upTo, writersOf } from "./followed.ts"
 import { type Claim, noteResources, orInProgress, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
@@ -229,6 +230,22 @@ const begin = <R>(run: Run<R>, handler: Kind<R, "two-phase">) =>
     ),
   )
 
+/**
+ * The response to a request of which the first phase is committed and the second one failed: it is never told to come again (decision N4).
+ * The worker that recovers what was left finishes it.
+ */
+const asItStands = <R>(run: Run<R>, found: Effect.Effect<Returned, Failure, R>, made: Returned | undefined) =>
+  Effect.catchCause(
+    reading(
+      run,
+      Effect.flatMap(found, (one) => render(run, one)),
+    ),
+    (): Effect.Effect<Reply, Problem> =>
+      made === undefined
+        ? Effect.fail(OUTCOME_UNKNOWN)
+        : Effect.succeed({ status: run.endpoint.declaration.status, body: success(made as Json) }),
+  )
+
 const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "two-phase">) {
   const { request, held, fields } = run
   const respond = (id: string, returned?: Returned) => {
@@ -250,8 +267,16 @@ const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R
     return yield* respond(held.resourceId)
   }
   // A write that charges is counted before it does: one that cannot be counted takes no money.
-  const { id, after, headers } = yield* begin(run, handler)
-  return { ...(yield* respond(id, yield* after)), headers: headers() }
+  const { id, made, after, headers } = yield* begin(run, handler)
+  const response = yield* Effect.catchCause(
+    Effect.flatMap(after, (returned) => respond(id, returned)),
+    (cause) =>
+      Effect.andThen(
+        Effect.logWarning("a request is answered as it stands: its second phase failed", { id }, cause),
+        asItStands(run, handler.reply(request, id), made),
+      ),
+  )
+  return { ...response, headers: headers() }
 })
 
 /** Runs the handler; returns its response. */

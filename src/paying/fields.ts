@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto"
 import { Effect } from "effect"
 import { success } from "../http/envelope.ts"
+import { Origin } from "../http/Origin.ts"
 import { isJson } from "../http/page.ts"
 import { parseBody } from "../http/parseBody.ts"
 import type { PublicRequest, PublicResponse } from "../http/publicRoutes.ts"
@@ -23,10 +24,21 @@ const CROSS_SITE = problem(
   "The form was sent from a page of another site: open the link and send it from there.",
 )
 
-/** The fields that were submitted. A browser that sends another site's form says so, and is refused. */
+/**
+ * Whether a browser sends the form of another site (decision A14). `Origin: null` says nothing: browsers send it for our own pages too, which
+ * allow no referrer.
+ */
+const isOfAnotherSite = ({ "sec-fetch-site": site, origin, host }: PublicRequest["headers"], own: string): boolean =>
+  site === "cross-site" ||
+  site === "same-site" ||
+  (origin !== undefined &&
+    origin !== "null" &&
+    origin !== new URL(own).origin &&
+    ![`https://${host}`, `http://${host}`].includes(origin))
+
+/** The fields that were submitted. The form of another site is refused. */
 export const readFields = Effect.fnUntraced(function* ({ headers, body }: PublicRequest) {
-  const site = headers["sec-fetch-site"]
-  if (site === "cross-site" || site === "same-site") return yield* CROSS_SITE
+  if (isOfAnotherSite(headers, (yield* Origin).url)) return yield* CROSS_SITE
   const type = headers["content-type"]
   const text = (yield* body).toString("utf8")
   if (isJson(type)) {

@@ -149,5 +149,5 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   )
   const byOwner = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
   const rows = new Map(outcomes.flatMap((one) => one.rows.map((row) => [row.id, row])))
-  return decided.map(Exit.map(({ id, now }) => ({ id, after: paidFor(rows.get(id)!, byOwner.get(id) ?? [], now) })))
+  return decided.map(Exit.map(({ id, now }) => paidFor(rows.get(id)!, byOwner.get(id) ?? [], now)))
 })

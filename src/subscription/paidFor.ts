@@ -5,13 +5,17 @@ import { pay } from "../collecting/pay.ts"
 import { renderSubscription, type SubscriptionRow, subscriptions } from "./subscription.ts"
 
 /**
- * Attempts the charges of a subscription whose row is committed; returns it as that leaves it, where that is known: where nothing is to
- * be paid, or all of it was settled here.
+ * The second phase of a request on a subscription: attempts its charges once its row is committed. It returns the subscription as that leaves
+ * it, where that is known: where nothing is to be paid, or all of it was settled here.
  */
-export const paidFor = (row: SubscriptionRow, attempts: ReadonlyArray<ChargeRow>, now: number) =>
-  attempts.length === 0
-    ? Effect.succeed(renderSubscription(row))
-    : Effect.map(pay(attempts, now), (rows) => {
-        const paid = rows.get(subscriptions, row.id)
-        return paid === undefined ? undefined : renderSubscription(paid)
-      })
+export const paidFor = (row: SubscriptionRow, attempts: ReadonlyArray<ChargeRow>, now: number) => ({
+  id: row.id,
+  made: renderSubscription(row),
+  after:
+    attempts.length === 0
+      ? Effect.succeed(renderSubscription(row))
+      : Effect.map(pay(attempts, now), (rows) => {
+          const paid = rows.get(subscriptions, row.id)
+          return paid === undefined ? undefined : renderSubscription(paid)
+        }),
+})

@@ -117,7 +117,7 @@ const resume = Effect.fnUntraced(function* ({ row, now, terms }: Found) {
   const event = { type: "resume" as const, at: now, unitKobo, proRate: terms.pro_rate }
   return {
     event,
-    answer: (applied: Applied) => ({ id: row.id, after: paidFor(applied.row, applied.attempts, now) }),
+    answer: (applied: Applied) => paidFor(applied.row, applied.attempts, now),
   }
 })
 
@@ -212,7 +212,7 @@ export const updateSubscriptions = Effect.fn("subscription.update")(function* (
       const answered = updated.map(
         Exit.map(({ row, now }) => {
           const its = attempts.get(row.id) ?? []
-          return { id: row.id, after: paidFor(row, its, now) }
+          return paidFor(row, its, now)
         }),
       )
       return yield* Effect.forEach(answered, (one, at) =>

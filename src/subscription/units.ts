@@ -155,5 +155,11 @@ export const reportAllUnits = Effect.fn("subscription.reportUnits")(function* (
   const taken = yield* applyAll(tenant, reports, take)
   const records = taken.filter(Exit.isSuccess).map(({ value }) => value.record)
   ;(yield* unitOfWork).insert(unitRecords, records)
-  return taken.map(Exit.map(({ record, after }) => ({ id: record.id, after: Effect.map(after, renderUnitRecord) })))
+  return taken.map(
+    Exit.map(({ record, after }) => ({
+      id: record.id,
+      made: renderUnitRecord(record),
+      after: Effect.map(after, renderUnitRecord),
+    })),
+  )
 })
