@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import { parseInstant } from "../time.ts"
-import { migrated } from "./Installation.ts"
+import { writable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountOption, day } from "./parameters.ts"
 import { RAIL_SECRETS, rotateAll } from "./rotation.ts"
@@ -33,4 +33,4 @@ const sync = Command.make(
   }),
 )
 
-export const rail = Command.make("rail").pipe(Command.withSubcommands([rotate, sync]), Command.provide(migrated))
+export const rail = Command.make("rail").pipe(Command.withSubcommands([rotate, sync]), Command.provide(writable))

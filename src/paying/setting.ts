@@ -7,6 +7,7 @@ import type { Setting } from "../pages/views.ts"
 import { type Problem, problem } from "../problem.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
 import { isOutside, type OutsideRail } from "../rail/Rail.ts"
+import { currentTime } from "../wallClock.ts"
 
 /** Methods to choose from: a buyer has one or two, a sandbox customer many. */
 const MAX_SAVED = 6
@@ -43,7 +44,7 @@ export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: s
     business: account!.business_name,
     simulated,
     hostedBy,
-    now: clock?.frozen_at ?? Date.now(),
+    now: clock?.frozen_at ?? currentTime(),
     onTestClock: clock !== undefined,
     refusal: tenant.livemode && account!.live_access !== "approved" ? SUSPENDED : isSetUp ? null : NOT_SET_UP,
   } satisfies PaymentSetting
