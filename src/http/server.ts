@@ -91,15 +91,13 @@ const publicResponse = (
 
 /** A page, or a callback. One that is signed comes as often as its sender likes; one that is not costs its address. */
 const servePublic = Effect.fnUntraced(function* <R>(
-  { route, respond, parts, allow, limited, refused }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
+  { respond, parts, allow, limited }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
   call: Call,
   transport: Transport,
   limits: Limits,
   requestId: string,
 ) {
   const { node, url } = call
-  call.route = route
-  call.refused = refused
   yield* requireHttps(node, transport)
   const address = addressOf(node, transport)
   if (limited || respond === undefined) yield* limits.take(call, "public", address)
@@ -207,10 +205,11 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     }
     const document = documents.get(url.pathname)
     if (document !== undefined) return yield* serveDocument(document, call, transport, limits, requestId)
+    const found = findPublicRoute(publicRoutes, node.method ?? "", url.pathname)
+    if (found !== undefined) [call.route, call.refused] = [found.route, found.refused]
     // Before anything that a request could do: a refusal by the clock means that nothing was done (decision D10).
     yield* clock.agrees
-    const route = findPublicRoute(publicRoutes, node.method ?? "", url.pathname)
-    if (route !== undefined) return yield* servePublic(route, call, transport, limits, requestId)
+    if (found !== undefined) return yield* servePublic(found, call, transport, limits, requestId)
     const { status, body, headers } = yield* respond(call)
     return json(status, body, requestId, headers)
   })

@@ -23,7 +23,8 @@ const SAY_AGAIN_MS = MINUTE_MS
 export class ClocksDisagree extends Data.TaggedError("ClocksDisagree")<{ readonly message: string }> {}
 
 const messageOf = ({ machineAt, databaseAt }: { readonly machineAt: number; readonly databaseAt: number }): string => {
-  const seconds = (Math.abs(machineAt - databaseAt) / SECOND_MS).toFixed(1)
+  const apart = Math.abs(machineAt - databaseAt) / SECOND_MS
+  const seconds = apart.toFixed(apart < 10 ? 1 : 0)
   const which = machineAt > databaseAt ? "ahead of" : "behind"
   return `This machine's clock says ${formatInstant(machineAt)}, the database's ${formatInstant(databaseAt)}: it is ${seconds} s ${which} it, and ${MAX_DIFFERENCE_MS / SECOND_MS} s are allowed. Set the clock of the machine that is wrong, by NTP (timedatectl set-ntp true).`
 }
