@@ -36,8 +36,12 @@ const databaseBounds = (monotonic: number): { readonly from: number; readonly to
 const isWithin = (machine: number, { from, to }: { readonly from: number; readonly to: number }): boolean =>
   machine >= from - MAX_DIFFERENCE_MS && machine <= to + MAX_DIFFERENCE_MS
 
-/** Whether the last look still says something. */
-export const isLookFresh = (): boolean => look === undefined || performance.now() - look.askedAt < LOOK_HOLDS_MS
+/**
+ * Whether the last look still says something. In both directions: a process that is moved while it runs takes the monotonic clock of the
+ * machine that it comes to.
+ */
+export const isLookFresh = (): boolean =>
+  look === undefined || Math.abs(performance.now() - look.askedAt) < LOOK_HOLDS_MS
 
 /** Whether this machine's clock agrees with the database's, as far as the last look tells. */
 export const clocksAgree = (): boolean => isLookFresh() && isWithin(Date.now(), databaseBounds(performance.now()))
