@@ -19,6 +19,7 @@ import { VatRate } from "./ledger/VatRate.ts"
 import { Nudging } from "./nudge/Nudging.ts"
 import { paymentLinkOwner } from "./payment_link/owner.ts"
 import { RememberedPlans } from "./plan/RememberedPlans.ts"
+import { DatabaseClock } from "./process/DatabaseClock.ts"
 import { Lookout } from "./process/Lookout.ts"
 import { Notices } from "./process/Notices.ts"
 import { Runner } from "./process/Runner.ts"
@@ -93,7 +94,10 @@ export const servicesLayer = (
     Layer.provideMerge(
       Layer.mergeAll(
         Notices.layer(url),
-        Layer.provideMerge(Layer.effectDiscard(closeWhenSilent(url)), serviceLayer(url)),
+        DatabaseClock.layer.pipe(
+          Layer.provideMerge(Layer.effectDiscard(closeWhenSilent(url))),
+          Layer.provideMerge(serviceLayer(url)),
+        ),
         Vault.layer(encryptionKeys),
         Layer.succeed(VatRate, vatBps),
         Layer.succeed(Cell, cell),

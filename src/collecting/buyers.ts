@@ -23,6 +23,7 @@ import {
   newTestMethod,
 } from "../payment_method/paymentMethods.ts"
 import { asReference, noSuchReference, type Problem } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 
 /** What a request names. */
 export interface Named {
@@ -90,7 +91,7 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
     const readAgain = row.test_clock_id !== null && locked.has(row.id)
     return readAgain ? after.get(key) : (before.get(key) ?? after.get(key))
   }
-  const now = Date.now()
+  const now = currentTime()
   const buyers: Array<Buyer> = []
   for (const { customer, payment_method: id } of all) {
     const row = rows.get(customer)
@@ -125,7 +126,7 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
 /** The same by what this process remembers, with what checks it; undefined where it does not know them all, or a method is to be attached first. */
 export const rememberedBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
   const remembered = yield* RememberedCustomers
-  const now = Exit.succeed(Date.now())
+  const now = Exit.succeed(currentTime())
   const buyers: Array<Buyer> = []
   const known: Array<KnownCustomer> = []
   for (const { customer: id, payment_method: named } of all) {

@@ -7,6 +7,7 @@ import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
 import { DAY_MS, dayOf, HOUR_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { formatDay } from "./schedule.ts"
 
@@ -163,7 +164,7 @@ export const recogniseThrough = Effect.fn("ledger.recognise")(function* (through
 
 /** The job of every minute: the days that are over. */
 export const recogniseDays = Effect.suspend(() => {
-  const now = Date.now()
+  const now = currentTime()
   const today = dayOf(now)
   const startsAt = today * DAY_MS
   return Effect.flatMap(isBehind(startsAt), (behind) =>

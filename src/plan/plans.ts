@@ -6,6 +6,7 @@ import { newId } from "../ids.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { invalid, type Problem } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 import { PLAN_DEFAULTS, type PLAN_STATUSES, type PlanCreate, type PlanPatch, type RetryLogic } from "./api.ts"
 import { type PlanRow, plans } from "./plan.ts"
 import { RemindersFollow } from "./RemindersFollow.ts"
@@ -45,7 +46,7 @@ export const checkCreate = (name: string, { retry_logic }: PlanCreate) =>
   name === "retry_logic" ? Effect.asVoid(mergeRetryLogic(PLAN_DEFAULTS.retry_logic, retry_logic)) : undefined
 
 export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, input: PlanCreate) {
-  const now = Date.now()
+  const now = currentTime()
   const row: PlanRow = {
     account_id: tenant.account_id,
     livemode: tenant.livemode,
@@ -73,7 +74,7 @@ export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, in
 })
 
 /** When a plan changes: each time later than the time before, so that it tells one change from the next (src/plan/RememberedPlans.ts). */
-const changedAt = ({ updated_at }: PlanRow): number => Math.max(Date.now(), updated_at + 1)
+const changedAt = ({ updated_at }: PlanRow): number => Math.max(currentTime(), updated_at + 1)
 
 /**
  * Changes a plan; its subscriptions follow where its reminders change (decision C3). It is locked whole (FOR UPDATE) before: so it waits for

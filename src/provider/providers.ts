@@ -10,6 +10,7 @@ import type { Tenant } from "../db/tenant.ts"
 import { commonOf } from "../http/response.ts"
 import { newId } from "../ids.ts"
 import { noSuch, problem } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 import type { Provider, ProviderChange } from "./api.ts"
 
 const renderProvider = (row: AccountRow, livemode: boolean): typeof Provider.Type => ({
@@ -88,7 +89,7 @@ export const changeVertical = Effect.fn("provider.changeVertical")(function* (
       new_vertical: input.vertical,
       administrator: input.administrator,
       reason: input.reason,
-      created_at: Date.now(),
+      created_at: currentTime(),
     },
   ])
   return renderProvider(yield* write(account.id, input.vertical), tenant.livemode)

@@ -10,6 +10,7 @@ import { PgBoss } from "pg-boss"
 import { columnParameter } from "../db/records.ts"
 import type { OneStatement } from "../db/sending.ts"
 import { MINUTE_MS, SECOND_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 
 export const TIMERS_DUE = "timers.due"
 /** pg-boss's own pool: it polls one queue and keeps its house. */
@@ -26,7 +27,7 @@ const nearSeconds = (instants: ReadonlyArray<number>, now: number): ReadonlyArra
 
 /** Has the sweep woken at these instants (ms since the epoch, wall clock), once the running transaction is committed. */
 export const waking = (sql: SqlClient.SqlClient, instants: ReadonlyArray<number>): OneStatement => {
-  const seconds = nearSeconds(instants, Date.now())
+  const seconds = nearSeconds(instants, currentTime())
   if (seconds.length === 0) return undefined
   const starts = seconds.map((second) => ({ at: second * SECOND_MS }))
   return sql`SELECT add_wakeups(${TIMERS_DUE}, ${columnParameter(starts, "at", "timestamptz")})`

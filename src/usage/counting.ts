@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { emailOwner } from "../account/ownerEmail.ts"
 import type { ApiPlan } from "../apiPlans.ts"
 import { appendEvents } from "../event/events.ts"
+import { currentTime } from "../wallClock.ts"
 import { ALLOWANCES, monthOf, type Threshold, thresholdsReached } from "./allowances.ts"
 import type { UsageThreshold } from "./api.ts"
 
@@ -23,7 +24,7 @@ const announce = Effect.fnUntraced(function* (
   reached: ReadonlyArray<Threshold>,
   count: Pick<Used, "used" | "included">,
 ) {
-  const at = Date.now()
+  const at = currentTime()
   const what = metric === "nudges" ? "nudges" : "write requests"
   yield* appendEvents(
     reached.map((threshold) => ({
@@ -56,7 +57,7 @@ export const countTowards = Effect.fnUntraced(function* (
   plan?: ApiPlan,
 ) {
   const sql = yield* SqlClient.SqlClient
-  const { start, end } = monthOf(Date.now())
+  const { start, end } = monthOf(currentTime())
   const columns = COUNTED[metric]
   const [count, announced] = [sql(columns.count), sql(columns.announced)]
   const planned = plan === undefined ? sql`(SELECT api_plan FROM account WHERE id = ${account})` : sql`${plan}::text`

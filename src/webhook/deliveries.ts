@@ -5,6 +5,7 @@ import { ofTenant, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { appendUndelivered, type EventRow, events } from "../event/events.ts"
 import { newId } from "../ids.ts"
 import { asReference, problem } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 import { type DeliveryRow, deliveries } from "./delivery.ts"
 import { type EndpointRow, endpoints, renderEndpoint } from "./endpoint.ts"
 
@@ -21,7 +22,7 @@ const newDelivery = (
   webhook_endpoint_id: endpoint.id,
   object_id: event.object_id,
   once,
-  created_at: Date.now(),
+  created_at: currentTime(),
   status: "pending",
   attempt: 0,
   due_at: null,
@@ -65,7 +66,7 @@ export const beginTest = Effect.fn("webhookEndpoint.test")(function* (endpoint: 
     object: renderEndpoint(endpoint),
     previous: {},
     test_clock_id: null,
-    at: Date.now(),
+    at: currentTime(),
   })
   const delivery = newDelivery(endpoint, event, endpoint, true)
   yield* deliveries.insert([delivery])
