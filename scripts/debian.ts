@@ -5,9 +5,9 @@ import { accessSync, constants, existsSync } from "node:fs"
 /** Of Debian and Ubuntu. */
 const APT = "/usr/bin/apt-get"
 
-const runs = (path: string): boolean => {
+const isUsable = (path: string, mode: number): boolean => {
   try {
-    accessSync(path, constants.X_OK)
+    accessSync(path, mode)
     return true
   } catch {
     return false
@@ -30,10 +30,13 @@ export interface Program {
   readonly package: string
   /** What it is for. */
   readonly purpose: string
+  /** A library, which other programs load: it is read, not run. */
+  readonly isLibrary?: boolean
 }
 
 /** The program's path. Installs Debian's package where there is none and we are root; undefined where that fails too. */
-export const findProgram = ({ setting, places, package: name, purpose }: Program): string | undefined => {
+export const findProgram = ({ setting, places, package: name, purpose, isLibrary }: Program): string | undefined => {
+  const runs = (path: string) => isUsable(path, isLibrary === true ? constants.R_OK : constants.X_OK)
   const named = process.env[setting]
   if (named !== undefined) return runs(named) ? named : undefined
   const installed = () => places.find(runs)

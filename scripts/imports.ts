@@ -26,7 +26,7 @@ const LAYERS: ReadonlyArray<ReadonlyArray<string>> = [
     "cell.ts",
     "webAddress.ts",
   ],
-  ["retryAfter.ts"],
+  ["retryAfter.ts", "wallClock.ts"],
   ["ids.ts", "problem.ts", "config"],
   ["metadata.ts", "db", "rail", "messenger"],
   ["process", "pages"],

@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process"
 import { join } from "node:path"
 import { CHROMIUM_MISSING, findChromium } from "./chromium.ts"
 import { isRequired } from "./debian.ts"
+import { FAKETIME_MISSING, findFaketime } from "./faketime.ts"
 import { findHaproxy, HAPROXY_MISSING } from "./haproxy.ts"
 import { findHledger, HLEDGER_MISSING } from "./hledger.ts"
 
@@ -46,6 +47,7 @@ if (named.length > 0) run(TESTS)
 else {
   runs("Requests through a proxy", findHaproxy(), isRequired, HAPROXY_MISSING)
   runs("Checks of exported books", findHledger(), isRequired, HLEDGER_MISSING)
+  runs("Processes with a wrong clock", findFaketime(), isRequired, FAKETIME_MISSING)
   run(TESTS)
   const browserRequired = isRequired || process.env.BROWSER_TESTS === "required"
   const inBrowser = runs(BROWSER_TESTS[0], findChromium(), browserRequired, CHROMIUM_MISSING)

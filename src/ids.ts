@@ -1,6 +1,7 @@
 /** Identifiers: `prefix_` + a UUIDv7 in 26 lower-case Crockford base32 characters (decision B1). */
 import { randomFillSync } from "node:crypto"
 import { Struct } from "effect"
+import { currentTime } from "./wallClock.ts"
 
 export const PREFIXES = {
   account: "acct",
@@ -54,7 +55,7 @@ const MAX_SEQUENCE = 0x3ffffff
 
 /** The next place in the order of IDs: a millisecond, and a number within it. */
 const nextPlace = (): void => {
-  const now = Date.now()
+  const now = currentTime()
   if (now > lastMs) {
     lastMs = now
     sequence = (random16() << 4) | (random16() >> 12)
@@ -140,7 +141,7 @@ const reserve = (openedAt: number): void => {
  * than what is to come.
  */
 export const opensAt = (before: number | null): number => {
-  const openedAt = Math.max(Date.now(), lastMs + 1, (before ?? 0) + 3)
+  const openedAt = Math.max(currentTime(), lastMs + 1, (before ?? 0) + 3)
   reserve(openedAt)
   return openedAt
 }
@@ -166,7 +167,7 @@ export interface Made {
 /** The place of an ID within a window: by the clock's time, then by when it is made, whichever process makes it. */
 const placeIn = (window: Numbering, at: number): string => {
   const place = Math.min(Math.max(at - window.fromAt, 0), MAX_WINDOW_MS - 1)
-  const since = (Date.now() - window.openedAt) * ORDERS_A_MS
+  const since = (currentTime() - window.openedAt) * ORDERS_A_MS
   window.order = Math.min(Math.max(window.order + 1, since), MAX_ORDER)
   return uuidv7Base32(window.openedAt + Math.floor(place / MAX_SEQUENCE), place % MAX_SEQUENCE, window.order)
 }

@@ -58,6 +58,7 @@ import { houseRules, servicesLayer } from "./services.ts"
 import { reminderWorker } from "./subscription/reschedule.ts"
 import { subscriptionTimers } from "./subscription/timers.ts"
 import { MINUTE_MS } from "./time.ts"
+import { clocksAgree } from "./wallClock.ts"
 import { deliveryWorker } from "./webhook/deliveryWorker.ts"
 import { Sender } from "./webhook/Sender.ts"
 
@@ -172,7 +173,8 @@ const program = (config: Config, development: boolean) =>
     if (config.production && config.publicUrl === undefined)
       yield* Effect.logWarning("PUBLIC_URL is not set: links in messages and answers lead to HOST and PORT")
     yield* Effect.gen(function* () {
-      const key = development && !config.production ? yield* demoKey(config.dataDir) : undefined
+      // An account is made by a right clock only: a start by a wrong one shows no key.
+      const key = development && !config.production && clocksAgree() ? yield* demoKey(config.dataDir) : undefined
       const served = yield* serve(config, url, key)
       const { metricsPort, metricsHost } = config.observability
       if (metricsPort !== undefined) yield* serveMetrics(metricsPort, metricsHost)

@@ -271,7 +271,7 @@ export const CATALOGUE = {
   service_unavailable: entry(
     503,
     "api_error",
-    "The service cannot reach its database just now, or has more to do than it can. Try again after `Retry-After` seconds.",
+    "The service cannot reach its database just now, has more to do than it can, or has a clock that disagrees with its database's. Try again after `Retry-After` seconds.",
   ),
   outcome_unknown: entry(
     503,

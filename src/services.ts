@@ -17,6 +17,7 @@ import { Keys } from "./key/Keys.ts"
 import { VatRate } from "./ledger/VatRate.ts"
 import { Nudging } from "./nudge/Nudging.ts"
 import { paymentLinkOwner } from "./payment_link/owner.ts"
+import { DatabaseClock } from "./process/DatabaseClock.ts"
 import { Lookout } from "./process/Lookout.ts"
 import { Notices } from "./process/Notices.ts"
 import { Runner } from "./process/Runner.ts"
@@ -88,7 +89,10 @@ export const servicesLayer = (
     Layer.provideMerge(
       Layer.mergeAll(
         Notices.layer(url),
-        Layer.provideMerge(Layer.effectDiscard(closeWhenSilent(url)), serviceLayer(url)),
+        DatabaseClock.layer.pipe(
+          Layer.provideMerge(Layer.effectDiscard(closeWhenSilent(url))),
+          Layer.provideMerge(serviceLayer(url)),
+        ),
         Vault.layer(encryptionKeys),
         Layer.succeed(VatRate, vatBps),
         Layer.succeed(Cell, cell),

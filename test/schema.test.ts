@@ -42,6 +42,7 @@ const SHARED = [
   "ledger_totalled",
   "schema_migration",
   "service_secret",
+  "write_probe",
 ]
 
 interface Found {

@@ -11,6 +11,7 @@ import type { KeyType } from "../key/key.ts"
 import { OWN_ACCOUNT } from "../ledger/chart.ts"
 import type { RailName } from "../rail/Rail.ts"
 import { formatInstant } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { Account } from "./api.ts"
 import type { Vertical } from "./verticals.ts"
 
@@ -86,7 +87,7 @@ export const insertAccount = Effect.fn("account.insert")(function* (input: NewAc
       vertical: input.vertical ?? null,
       api_plan: input.apiPlan ?? "starter",
       live_access: input.liveAccess ?? "not_requested",
-      created_at: new Date(),
+      created_at: new Date(currentTime()),
     })} RETURNING *`
   const key = (livemode: boolean, type: KeyType) =>
     Effect.map(createKey({ account_id: id, livemode }, type), ({ key }) => key)
@@ -112,7 +113,7 @@ export const moveLiveAccess = Effect.fn("account.moveLiveAccess")(function* (id:
       const account = yield* lockAccount(id)
       if (account === undefined) return undefined
       const standing = restore(liveAccessMachine, account.live_access, {})
-      const { changed, snapshot } = decide(liveAccessMachine, standing, { type: event, at: Date.now() })
+      const { changed, snapshot } = decide(liveAccessMachine, standing, { type: event, at: currentTime() })
       if (!changed) return { account, refused: true }
       const [row] = yield* sql<AccountRow>`
         UPDATE account SET live_access = ${stateName(snapshot)}, live_since = ${event === "approve" ? sql`now()` : sql`live_since`}
@@ -136,7 +137,7 @@ export const setPlan = Effect.fn("account.setPlan")(function* (id: string, plan:
           id: newId("plan_change"),
           previous_plan: account.api_plan,
           new_plan: plan,
-          created_at: new Date(),
+          created_at: new Date(currentTime()),
         })}`
       const [row] = yield* sql<AccountRow>`UPDATE account SET api_plan = ${plan} WHERE id = ${id} RETURNING *`
       return row

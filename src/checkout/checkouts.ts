@@ -17,6 +17,7 @@ import { newSubscription } from "../subscription/create.ts"
 import { outcomesOf } from "../subscription/move.ts"
 import { checkAmount } from "../subscription/subscriptions.ts"
 import { MINUTE_MS, sameForAll } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { type CheckoutCreate, MAX_LIFETIME_MINUTES } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
 import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
@@ -49,7 +50,7 @@ export const missingOfCreate = ({ mode, plan }: CheckoutCreate) =>
 
 /** The customer, locked, with its own now; without one, who buys is not known yet. */
 const lockCustomer = Effect.fnUntraced(function* (tenant: Tenant, found: CustomerRow | undefined) {
-  if (found === undefined) return { customer: null, now: Date.now() }
+  if (found === undefined) return { customer: null, now: currentTime() }
   const now = yield* asReference(standingTime(tenant, found.test_clock_id), "customer")
   const customer: CustomerRow = yield* customers.lockOne(tenant, found.id, "NO KEY UPDATE")
   const sql = yield* SqlClient.SqlClient

@@ -13,6 +13,7 @@ import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { noSuch, type Problem } from "../problem.ts"
 import { findBillable } from "../subscription/methodUsers.ts"
 import { subscriptions } from "../subscription/subscription.ts"
+import { currentTime } from "../wallClock.ts"
 import { type Carried, type Claim, carryOut, type Locked } from "./carryOut.ts"
 import type { SessionRow } from "./checkout.ts"
 import { closeSessions, subscriptionRefs } from "./closing.ts"
@@ -59,7 +60,7 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
     tenant,
     claims.flatMap(({ found }) => found.test_clock_id ?? []),
   )
-  const wall = Exit.succeed(Date.now())
+  const wall = Exit.succeed(currentTime())
   const timeOf = ({ test_clock_id: clock }: SessionRow) => (clock === null ? wall : times.get(clock)!)
   const standing = claims.map(({ found }) => found).filter((found) => Exit.isSuccess(timeOf(found)))
   const buyers = [...new Set(standing.flatMap(({ customer_id }) => customer_id ?? []))]

@@ -7,6 +7,7 @@ import type { Config } from "../config/Config.ts"
 import { readConfig } from "../config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../db/database.ts"
 import { migrate } from "../db/migrate.ts"
+import { requireAgreement } from "../process/DatabaseClock.ts"
 import { encryptionKeys, existingKeys } from "../secret/encryptionKeys.ts"
 import { Vault } from "../secret/Vault.ts"
 
@@ -42,10 +43,18 @@ export const connected = Layer.unwrap(
 /** The installation and its database, which has all the tables that this version knows. */
 export const migrated = Layer.effectDiscard(Effect.andThen(migrate, requireCell)).pipe(Layer.provideMerge(connected))
 
-/** A command that works on such an installation. */
+/** The same, where this machine's clock agrees with the database's: for commands that write (decision D10). */
+export const writable = Layer.effectDiscard(requireAgreement).pipe(Layer.provideMerge(migrated))
+
+/** A command that reads such an installation. */
 export const onMigrated = <Name extends string, Input, Shared, E, R>(
   command: Command.Command<Name, Input, Shared, E, R>,
 ) => Command.provide(command, migrated)
+
+/** A command that writes to it. */
+export const onWritable = <Name extends string, Input, Shared, E, R>(
+  command: Command.Command<Name, Input, Shared, E, R>,
+) => Command.provide(command, writable)
 
 /** What opens the installation's secrets. */
 export const vault = Layer.unwrap(Effect.flatMap(Installation, ({ keys }) => Effect.map(keys, Vault.layer)))

@@ -19,7 +19,7 @@ import { isOutside, RAILS, type RailName } from "../rail/Rail.ts"
 import { readCredentials } from "./credentialsFile.ts"
 import { cellsOption, inEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused } from "./failures.ts"
-import { Installation, onMigrated, vaultOfServers } from "./Installation.ts"
+import { Installation, onMigrated, onWritable, vaultOfServers } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountArgument, databaseOption, emailOption, oneOf, oneOfArgument, text } from "./parameters.ts"
 
@@ -147,12 +147,12 @@ const moveOne = Command.make(
 
 export const account = Command.make("account").pipe(
   Command.withSubcommands([
-    onMigrated(create),
+    onWritable(create),
     onMigrated(showOne),
     list,
-    onMigrated(changePlan),
-    onMigrated(liveAccess),
-    onMigrated(chooseRail),
-    onMigrated(moveOne),
+    onWritable(changePlan),
+    onWritable(liveAccess),
+    onWritable(chooseRail),
+    onWritable(moveOne),
   ]),
 )

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { createAdministrator, listAdministrators, renderAdministrator, revokeAdministrator } from "../key/apiKeys.ts"
 import { found } from "./failures.ts"
-import { migrated } from "./Installation.ts"
+import { onMigrated, onWritable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { text } from "./parameters.ts"
 
@@ -32,6 +32,5 @@ const revoke = Command.make(
 )
 
 export const admin = Command.make("admin").pipe(
-  Command.withSubcommands([create, list, revoke]),
-  Command.provide(migrated),
+  Command.withSubcommands([onWritable(create), onMigrated(list), onWritable(revoke)]),
 )

@@ -7,7 +7,7 @@ import { join } from "../cells/join.ts"
 import { readRoutes } from "../cells/routes.ts"
 import { readConfig } from "../config/readConfig.ts"
 import { cellsOption, fromEveryCell, migratedCells } from "./everyCell.ts"
-import { migrated, vaultOfServers } from "./Installation.ts"
+import { onWritable, vaultOfServers } from "./Installation.ts"
 import { openDatabase } from "./otherCells.ts"
 import { print, show } from "./output.ts"
 import { databaseOption, listening, text } from "./parameters.ts"
@@ -40,6 +40,4 @@ const haproxy = Command.make(
 )
 
 // Where the proxy runs there may be no database: its configuration wants none.
-export const cell = Command.make("cell").pipe(
-  Command.withSubcommands([joinOther.pipe(Command.provide(migrated)), haproxy]),
-)
+export const cell = Command.make("cell").pipe(Command.withSubcommands([onWritable(joinOther), haproxy]))

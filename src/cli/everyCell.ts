@@ -13,9 +13,10 @@ import type { Config } from "../config/Config.ts"
 import { readConfig } from "../config/readConfig.ts"
 import { poolLayer } from "../db/database.ts"
 import { sqlStateOf } from "../db/sqlState.ts"
+import { type ClocksDisagree, requireAgreement } from "../process/DatabaseClock.ts"
 import { existingKeys } from "../secret/encryptionKeys.ts"
 import { Refused, unusableDatabase } from "./failures.ts"
-import { connected, Installation, migrated } from "./Installation.ts"
+import { connected, Installation, migrated, writable } from "./Installation.ts"
 import { text } from "./parameters.ts"
 
 export const cellsOption = text("cells", "FILE").pipe(Flag.withDefault(undefined))
@@ -39,11 +40,14 @@ const readIdentityOfAny = readIdentity.pipe(
   ),
 )
 
-const openCell = Effect.fnUntraced(function* (
-  { cell, database }: CellEntry,
-  config: Config,
-  identify: typeof readIdentity,
-) {
+/** Finds which cell a database is; fails where a command may not work on it. */
+type Identify = Effect.Effect<
+  Effect.Success<typeof readIdentity>,
+  Effect.Error<typeof readIdentity> | ClocksDisagree,
+  SqlClient.SqlClient
+>
+
+const openCell = Effect.fnUntraced(function* ({ cell, database }: CellEntry, config: Config, identify: Identify) {
   const refuse = unusableDatabase(`--cells: the database of ${cell}`)
   const pool = yield* Effect.mapError(Layer.build(poolLayer(database, MAX_CONNECTIONS)), refuse)
   const identity = yield* Effect.mapError(Effect.provideContext(identify, pool), refuse)
@@ -57,7 +61,7 @@ const openCell = Effect.fnUntraced(function* (
 })
 
 /** What is worked on with `--cells path`; without, this cell alone, opened by `own`. */
-const cellsOf = (path: string | undefined, own: typeof connected, identify: typeof readIdentity) =>
+const cellsOf = (path: string | undefined, own: typeof connected | typeof writable, identify: Identify) =>
   Layer.effect(
     Cells,
     Effect.gen(function* () {
@@ -73,6 +77,10 @@ const cellsOf = (path: string | undefined, own: typeof connected, identify: type
 
 /** For commands that work on tables. */
 export const migratedCells = (path: string | undefined) => cellsOf(path, migrated, readIdentity)
+
+/** For commands that write to them: this machine's clock agrees with that of each. */
+export const writableCells = (path: string | undefined) =>
+  cellsOf(path, writable, Effect.tap(readIdentity, requireAgreement))
 
 /** For commands that take databases as they are, whether they have any tables or not. */
 export const cellsAsTheyAre = (path: string | undefined) => cellsOf(path, connected, readIdentityOfAny)

@@ -4,6 +4,7 @@ import { CellsApart } from "../cells/CellsApart.ts"
 import { ConfigProblem } from "../config/Config.ts"
 import { databaseReason, isUnreachable } from "../db/sqlState.ts"
 import { KeyUnusable } from "../key/apiKeys.ts"
+import { ClocksDisagree } from "../process/DatabaseClock.ts"
 import { writeTo } from "./output.ts"
 
 const BAD_USAGE_CODE = 2
@@ -41,7 +42,9 @@ const messageOf = (error: unknown): string => {
     return isUnreachable(error)
       ? `The database cannot be used (DATABASE_URL): ${oneLine(reason)}`
       : `The command failed: ${oneLine(reason)}`
-  const explained = [Refused, CellsApart, ConfigProblem, KeyUnusable].some((kind) => error instanceof kind)
+  const explained = [Refused, CellsApart, ClocksDisagree, ConfigProblem, KeyUnusable].some(
+    (kind) => error instanceof kind,
+  )
   const message = oneLine(error instanceof Error ? error.message : String(error))
   return explained ? message : `The command failed: ${message}`
 }

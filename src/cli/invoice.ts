@@ -1,10 +1,11 @@
 /** `invoice …`: the service's own invoices, drawn up, paid, taken back. */
-import { Clock, Effect } from "effect"
+import { Effect } from "effect"
 import { Argument, CliError, Command, Flag } from "effect/cli"
 import { monthOf } from "../usage/allowances.ts"
-import { cellsOption, findInEveryCell, inEveryCell, migratedCells } from "./everyCell.ts"
+import { currentTime } from "../wallClock.ts"
+import { cellsOption, findInEveryCell, inEveryCell, writableCells } from "./everyCell.ts"
 import { found, Refused } from "./failures.ts"
-import { Installation, onMigrated } from "./Installation.ts"
+import { Installation, onWritable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountOption, month } from "./parameters.ts"
 
@@ -14,7 +15,7 @@ const invoicing = Effect.promise(() => import("./invoicing.ts"))
 /** A month that has begun, with its name and its bounds. */
 const readPeriod = Effect.fnUntraced(function* (name: string) {
   const start = Date.parse(`${name}-01T00:00:00Z`)
-  if (start > (yield* Clock.currentTimeMillis))
+  if (start > currentTime())
     return yield* new CliError.ValidationError({ message: `--period ${name} has not begun yet.` })
   return { name, ...monthOf(start) }
 })
@@ -34,7 +35,7 @@ const run = Command.make(
     cells: cellsOption,
   },
   Effect.fn("invoice.run")(function* ({ period, accountId }) {
-    const now = yield* Clock.currentTimeMillis
+    const now = currentTime()
     // Closing the running month early is for trying out.
     if (period !== undefined && period.end > now && (yield* inProduction)) {
       const message = `The month ${period.name} is running: production closes complete months only.`
@@ -50,7 +51,7 @@ const run = Command.make(
       return yield* new Refused({ message })
     }
   }),
-).pipe(Command.provide(({ cells }) => migratedCells(cells)))
+).pipe(Command.provide(({ cells }) => writableCells(cells)))
 
 const move = (name: "pay" | "void") =>
   Command.make(
@@ -63,5 +64,5 @@ const move = (name: "pay" | "void") =>
   )
 
 export const invoice = Command.make("invoice").pipe(
-  Command.withSubcommands([run, onMigrated(move("pay")), onMigrated(move("void"))]),
+  Command.withSubcommands([run, onWritable(move("pay")), onWritable(move("void"))]),
 )

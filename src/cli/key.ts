@@ -6,7 +6,7 @@ import { createKey, GRACES_MS, listKeys, renderKey, revokeKey, rollKey } from ".
 import { KEY_TYPES } from "../key/key.ts"
 import { type Level, levelsOf, SCOPE_NAMES, type Scope } from "../key/scopes.ts"
 import { found, Refused } from "./failures.ts"
-import { migrated } from "./Installation.ts"
+import { onMigrated, onWritable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountOption, oneOf } from "./parameters.ts"
 
@@ -105,6 +105,5 @@ const revoke = Command.make(
 )
 
 export const key = Command.make("key").pipe(
-  Command.withSubcommands([create, list, roll, revoke]),
-  Command.provide(migrated),
+  Command.withSubcommands([onWritable(create), onMigrated(list), onWritable(roll), onWritable(revoke)]),
 )

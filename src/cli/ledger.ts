@@ -1,5 +1,5 @@
 /** `ledger …`: the books: checked, closed, settled, explained, and for other programs. */
-import { Clock, Effect, Stream, Struct } from "effect"
+import { Effect, Stream, Struct } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { findBooksOwner } from "../account/accounts.ts"
 import { readAttention } from "../charge/attention.ts"
@@ -9,9 +9,10 @@ import { type ExportedLine, FORMATS, type FormatName } from "../ledger/export.ts
 import { type BooksFilter, checkLedger, countEntries, readLedger } from "../ledger/ledger.ts"
 import { findCustomer, why } from "../ledger/why.ts"
 import { RAILS } from "../rail/Rail.ts"
+import { currentTime } from "../wallClock.ts"
 import { cellsOption, findInEveryCell, fromEveryCell, inEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused, Unsound } from "./failures.ts"
-import { Installation, onMigrated } from "./Installation.ts"
+import { Installation, onMigrated, onWritable } from "./Installation.ts"
 import { print, show } from "./output.ts"
 import { accountArgument, accountOption, day, isMonth, month, oneOf, oneOfArgument, text } from "./parameters.ts"
 import { Progress } from "./progress.ts"
@@ -90,7 +91,7 @@ const close = Command.make(
   { through: month("through") },
   Effect.fn("ledger.close")(function* ({ through }) {
     const { config } = yield* Installation
-    const now = new Date(yield* Clock.currentTimeMillis).toISOString().slice(0, 7)
+    const now = new Date(currentTime()).toISOString().slice(0, 7)
     if (through > now)
       return yield* new Refused({ message: `The month ${through} has not begun yet: nothing to close.` })
     // Closing the running month early is for trying out.
@@ -152,9 +153,9 @@ export const ledger = Command.make("ledger").pipe(
   Command.withSubcommands([
     check,
     exportBooks,
-    onMigrated(close),
-    onMigrated(open),
-    onMigrated(settle),
+    onWritable(close),
+    onWritable(open),
+    onWritable(settle),
     onMigrated(explain),
   ]),
 )

@@ -3,6 +3,7 @@ import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { requireTls } from "../config/database.ts"
 import { poolLayer } from "../db/database.ts"
+import { requireAgreement } from "../process/DatabaseClock.ts"
 import { unusableDatabase } from "./failures.ts"
 import { Installation } from "./Installation.ts"
 
@@ -23,5 +24,7 @@ export const openDatabase = Effect.fnUntraced(function* (
     SqlClient.SqlClient,
   )
   yield* Effect.mapError(client`SELECT id FROM cell`, refuse)
+  // Commands open databases beside their own in order to move something there.
+  yield* Effect.provideService(Effect.mapError(requireAgreement, refuse), SqlClient.SqlClient, client)
   return client
 })

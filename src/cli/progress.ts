@@ -22,13 +22,13 @@ const bar = ({ part, words }: Done): string => {
 /** Shows how far something is: as often as it is called, and no more than can be read. */
 export class Progress {
   readonly #isWatched = process.stderr.isTTY === true
-  #shownAt = Date.now()
+  #shownAt = performance.now()
 
   /** Says so where it is time to. */
   show(done: Done): Effect.Effect<void> {
     return Effect.suspend(() => {
-      if (Date.now() < this.#shownAt + (this.#isWatched ? DRAW_EVERY_MS : LINE_EVERY_MS)) return Effect.void
-      this.#shownAt = Date.now()
+      if (performance.now() < this.#shownAt + (this.#isWatched ? DRAW_EVERY_MS : LINE_EVERY_MS)) return Effect.void
+      this.#shownAt = performance.now()
       return this.#write(this.#isWatched ? `\r${bar(done)}\u001b[K` : `${bar(done)}\n`)
     })
   }

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import { parseInstant } from "../time.ts"
 import { Refused } from "./failures.ts"
-import { migrated } from "./Installation.ts"
+import { writable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountOption, day, instant } from "./parameters.ts"
 import { RAIL_SECRETS, rotateAll } from "./rotation.ts"
@@ -53,5 +53,5 @@ const recover = Command.make(
 
 export const rail = Command.make("rail").pipe(
   Command.withSubcommands([rotate, sync, recover]),
-  Command.provide(migrated),
+  Command.provide(writable),
 )

@@ -1,7 +1,7 @@
 /** `secrets …`: what lies encrypted in the database. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
-import { migrated } from "./Installation.ts"
+import { writable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { ALL_SECRETS, rotateAll } from "./rotation.ts"
 
@@ -13,4 +13,4 @@ const rotate = Command.make(
   }),
 )
 
-export const secrets = Command.make("secrets").pipe(Command.withSubcommands([rotate]), Command.provide(migrated))
+export const secrets = Command.make("secrets").pipe(Command.withSubcommands([rotate]), Command.provide(writable))

@@ -7,7 +7,7 @@ import { VERTICALS } from "../account/verticals.ts"
 import { reason } from "../provider/api.ts"
 import { changeVertical } from "../provider/providers.ts"
 import { found } from "./failures.ts"
-import { migrated } from "./Installation.ts"
+import { writable } from "./Installation.ts"
 import { show } from "./output.ts"
 import { accountArgument, oneOfArgument, text } from "./parameters.ts"
 
@@ -27,4 +27,4 @@ const set = Command.make(
   }),
 )
 
-export const vertical = Command.make("vertical").pipe(Command.withSubcommands([set]), Command.provide(migrated))
+export const vertical = Command.make("vertical").pipe(Command.withSubcommands([set]), Command.provide(writable))

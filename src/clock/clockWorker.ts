@@ -10,7 +10,7 @@ import { closeWindow } from "../ids.ts"
 import { releasing, take, takingOf } from "../process/lease.ts"
 import { onNotify } from "../process/Notices.ts"
 import { Runner } from "../process/Runner.ts"
-import { orElseUnlessStopped } from "../process/workers.ts"
+import { orElseUnlessStopped, untilClocksAgree } from "../process/workers.ts"
 import { SECOND_MS } from "../time.ts"
 import { type ClockRow, clockLease } from "./clock.ts"
 import { CLOCK_CHANNEL } from "./clocks.ts"
@@ -102,11 +102,11 @@ const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(
   lanesNow: () => number,
 ) {
   numberByClock(clock)
-  let sliceEndsAt = Date.now() + SLICE_MS
+  let sliceEndsAt = performance.now() + SLICE_MS
   let over = false
   const isOver = Effect.gen(function* () {
-    if (!over && Date.now() >= sliceEndsAt) {
-      sliceEndsAt = Date.now() + SLICE_MS
+    if (!over && performance.now() >= sliceEndsAt) {
+      sliceEndsAt = performance.now() + SLICE_MS
       over = yield* isAnyWaiting
     }
     return over
@@ -114,6 +114,7 @@ const run = Effect.fn("clock.run")(function* <R, E, R2, R3>(
   let lost = 0
   const steps = Effect.gen(function* () {
     for (;;) {
+      yield* untilClocksAgree
       const lanes = lanesNow()
       const next = yield* Effect.uninterruptible(step(work, clock, lanes))
       lost = 0

@@ -14,6 +14,7 @@ import { commit } from "../runtime/commit.ts"
 import { advance, rowAfter } from "../runtime/lifecycle.ts"
 import { amended, moved } from "../runtime/outcome.ts"
 import { DAY_MS, formatInstant, parseInstant } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { CLOCK_NOUN, type ClockRow, clockLifecycle, clocks, knownClocks, renderClock } from "./clock.ts"
 
 const LIFETIME_DAYS = 30
@@ -27,7 +28,7 @@ export const createClock = Effect.fn("clock.create")(function* (
   tenant: Tenant,
   input: { readonly frozen_time: string; readonly name?: string | null },
 ) {
-  const now = Date.now()
+  const now = currentTime()
   const row: ClockRow = {
     ...tenantOf(tenant),
     id: newId("test_clock"),
@@ -52,7 +53,7 @@ export const createClock = Effect.fn("clock.create")(function* (
  * is moving or broken refuses (422).
  */
 export const standingTime = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
-  if (clockId === null) return Date.now()
+  if (clockId === null) return currentTime()
   const times = yield* standingTimes(tenant, [clockId])
   return yield* times.get(clockId)!
 })
@@ -209,7 +210,7 @@ export const advanceClock = Effect.fn("clock.advance")(function* (
   const moved = yield* moveClock(
     clock,
     { type: "advance", at: clock.frozen_at, targetAt },
-    { runner: null, waiting_since: Date.now() },
+    { runner: null, waiting_since: currentTime() },
   )
   yield* sql`SELECT pg_notify(${CLOCK_CHANNEL}, ${id})`
   return moved

@@ -9,6 +9,7 @@ import { queueCalls } from "../rail_call/queue.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
+import { currentTime } from "../wallClock.ts"
 import { chargeAfter } from "./answers.ts"
 
 /** Queues the questions about locked charges. */
@@ -25,7 +26,7 @@ type Asking = Extract<ChargeEvent["type"], "rail.ask" | "rail.return">
 
 /** Writes what an event does to locked charges; returns those that it moves. */
 const moveAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, type: Asking) {
-  const now = Date.now()
+  const now = currentTime()
   const transitions = advance(
     chargeLifecycle,
     of.map((row) => ({ row, event: type === "rail.return" ? { type, at: now, returnedAt: now } : { type, at: now } })),

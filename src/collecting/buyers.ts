@@ -18,6 +18,7 @@ import {
   newTestMethod,
 } from "../payment_method/paymentMethods.ts"
 import { asReference, noSuchReference, type Problem } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 
 /** What a request names. */
 export interface Named {
@@ -84,7 +85,7 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
     const readAgain = row.test_clock_id !== null && locked.has(row.id)
     return readAgain ? after.get(key) : (before.get(key) ?? after.get(key))
   }
-  const now = Date.now()
+  const now = currentTime()
   const buyers: Array<Buyer> = []
   for (const { customer, payment_method: id } of all) {
     const row = rows.get(customer)

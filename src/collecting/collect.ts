@@ -18,6 +18,7 @@ import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance } from "../runtime/lifecycle.ts"
 import { moved, type NewestRows } from "../runtime/outcome.ts"
 import type { NowOf } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { type Answer, chargeAfter } from "./answers.ts"
 import { queueAsks } from "./asking.ts"
 import { commitAttempts } from "./attempts.ts"
@@ -233,7 +234,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
   )
   const told: Told = { unsettled: new Map() }
   const finishing = (its: typeof dropped) => {
-    const now = Date.now()
+    const now = currentTime()
     const clockOf = new Map(its.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
     // What is not settled may be taken again.
     return releasing(

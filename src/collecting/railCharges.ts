@@ -19,6 +19,7 @@ import type { TakenCall } from "../rail_call/queue.ts"
 import type { HeardCall, Prepared } from "../rail_call/worker.ts"
 import { Vault } from "../secret/Vault.ts"
 import { sameForAll } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { Answer } from "./answers.ts"
 import { askNow } from "./asking.ts"
 import { callOf } from "./attempts.ts"
@@ -198,7 +199,7 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
     again.push(call)
     return []
   })
-  const now = sameForAll(Date.now())
+  const now = sameForAll(currentTime())
   const { attempts, following, sentAgain } = yield* applyAnswers(answers, now)
   // Once, however often it was tried to write them.
   yield* alertMisconfigured(all)

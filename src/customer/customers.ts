@@ -7,6 +7,7 @@ import { newId } from "../ids.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
 import { beforeState } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 import type { CustomerCreate, CustomerPatch } from "./api.ts"
 import { type CustomerRow, customers, renderCustomer } from "./customer.ts"
 
@@ -22,7 +23,7 @@ export const createCustomers = Effect.fn("customer.create")(function* (
   const clocks = inputs.map(({ test_clock }, at) => (Exit.isSuccess(noted[at]!) ? (test_clock ?? null) : null))
   const onClocks = clocks.filter((id) => id !== null)
   const joined = onClocks.length === 0 ? [] : yield* joinClocks({ account_id, livemode }, onClocks, "test_clock")
-  const wall = Date.now()
+  const wall = currentTime()
   let place = 0
   const made = yield* Effect.forEach(inputs, (input, at) => {
     const now = clocks[at] === null ? Exit.succeed(wall) : joined[place++]!

@@ -8,6 +8,7 @@ import { SqlClient } from "effect/sql"
 import { isMadeSince } from "../ids.ts"
 import type { Json } from "../json.ts"
 import { SECOND_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { Page } from "./Endpoint.ts"
 
 /** A statement of a request ends within that, and what it has written is committed. */
@@ -27,7 +28,9 @@ export interface Unsettled {
 /** Whether older objects may come in behind those of a page; undefined: none can. */
 export const unsettled = (returned: object): Unsettled | undefined => {
   const { followed } = returned as Partial<Page<Json>>
-  return followed !== undefined && isMadeSince(followed.newest, Date.now() - WRITTEN_WITHIN_MS) ? followed : undefined
+  return followed !== undefined && isMadeSince(followed.newest, currentTime() - WRITTEN_WITHIN_MS)
+    ? followed
+    : undefined
 }
 
 /** The same page read again, as far as it went. */

@@ -21,9 +21,14 @@ export const withoutKey = (origin: string, plan: Json): Readonly<Record<string, 
       summary: "Whether requests can be served",
       tag: "health",
       responses: {
-        "200": plain("The database answers and is migrated", "application/json", status, UNLIMITED),
+        "200": plain(
+          "The database is migrated and takes writes, and the clocks agree",
+          "application/json",
+          status,
+          UNLIMITED,
+        ),
         "503": plain(
-          "The database cannot be reached, is not migrated or takes no writes: status says which",
+          "The database cannot be reached, is not migrated or takes no writes, or its clock and this server's disagree: status says which",
           "application/json",
           status,
           UNLIMITED,

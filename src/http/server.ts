@@ -6,6 +6,7 @@ import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from
 import type { RateLimits, Transport } from "../config/Config.ts"
 import { isFenced } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
+import { DatabaseClock } from "../process/DatabaseClock.ts"
 import { noteRequest } from "../process/serving.ts"
 import { ArrivedAt } from "./ArrivedAt.ts"
 import { preflight } from "./access.ts"
@@ -57,8 +58,8 @@ const READINESS = "/readyz"
 
 type Response = HttpServerResponse.HttpServerResponse
 
-const readinessResponse = (status: Readiness, requestId: string): Response =>
-  json(status === "ready" ? 200 : 503, JSON.stringify({ status }), requestId)
+const readinessResponse = (readiness: Readiness, requestId: string): Response =>
+  json(readiness.status === "ready" ? 200 : 503, JSON.stringify(readiness), requestId)
 
 /** Health, or something to read. */
 const serveDocument = Effect.fnUntraced(function* (
@@ -91,15 +92,13 @@ const publicResponse = (
 
 /** A page, or a callback. One that is signed comes as often as its sender likes; one that is not costs its address. */
 const servePublic = Effect.fnUntraced(function* <R>(
-  { route, respond, parts, allow, limited, refused }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
+  { respond, parts, allow, limited }: NonNullable<ReturnType<typeof findPublicRoute<R>>>,
   call: Call,
   transport: Transport,
   limits: Limits,
   requestId: string,
 ) {
   const { node, url } = call
-  call.route = route
-  call.refused = refused
   yield* requireHttps(node, transport)
   const address = addressOf(node, transport)
   if (limited || respond === undefined) yield* limits.take(call, "public", address)
@@ -189,6 +188,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   const documents = documentation(options, origin, options.demoKey)
   const sandboxRoutes = createRoutes(endpoints, false)
   const readiness = yield* createReadiness
+  const clock = yield* DatabaseClock
 
   /** What a browser asks before a page of another origin may call; undefined: it is no such question. */
   const asksBefore = (node: IncomingMessage, url: URL) => {
@@ -214,8 +214,11 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     }
     const document = documents.get(url.pathname)
     if (document !== undefined) return yield* serveDocument(document, call, transport, limits, requestId)
-    const route = findPublicRoute(publicRoutes, node.method ?? "", url.pathname)
-    if (route !== undefined) return yield* servePublic(route, call, transport, limits, requestId)
+    const found = findPublicRoute(publicRoutes, node.method ?? "", url.pathname)
+    if (found !== undefined) [call.route, call.refused] = [found.route, found.refused]
+    // Before anything that a request could do: a refusal by the clock means that nothing was done (decision D10).
+    yield* clock.agrees
+    if (found !== undefined) return yield* servePublic(found, call, transport, limits, requestId)
     const { status, body, headers } = yield* respond(call)
     return json(status, body, requestId, headers)
   })

@@ -6,6 +6,7 @@ import { chargeEvent } from "../collecting/oneOff.ts"
 import { refOf } from "../db/tenant.ts"
 import { problem } from "../problem.ts"
 import type { NowOf } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { type InstalmentCommand, type MoveServices, moveAll } from "./move.ts"
 import type { Notes, Settled } from "./outcome.ts"
 import { type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
@@ -38,7 +39,7 @@ const settle = Effect.fnUntraced(function* (
     commands.push({ row, event })
     settled.set(row.id, { charge, event: chargeEvent(one.before, charge, nowOf(charge)) })
     charges.set(charge.id, { row: charge })
-    if (isPaid) notes.set(row.id, { charge_settled_at: Date.now() })
+    if (isPaid) notes.set(row.id, { charge_settled_at: currentTime() })
   }
   const moved = yield* moveAll(commands, { nowOf, settled, notes })
   return { charges, outcomes: moved.map(({ outcome }) => outcome), attempts: [] } satisfies Settlement

@@ -16,6 +16,7 @@ import { beginLife } from "../runtime/lifecycle.ts"
 import { born } from "../runtime/outcome.ts"
 import { hashToken } from "../secret/linkTokens.ts"
 import { DAY_MS, formatInstant, parseInstant, sameForAll } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { Extend, PlanCreate } from "./api.ts"
 import { findPlan } from "./find.ts"
 import { InstalmentLinks } from "./InstalmentLinks.ts"
@@ -85,7 +86,7 @@ export const createPlan = Effect.fn("instalment.create")(function* (
   const { refusal } = yield* settingOf(tenant, null)
   if (refusal !== null) return yield* refusal
   const clockId = input.testClock ?? null
-  const now = clockId === null ? Date.now() : yield* (yield* joinClocks(tenant, [clockId], "testClock"))[0]!
+  const now = clockId === null ? currentTime() : yield* (yield* joinClocks(tenant, [clockId], "testClock"))[0]!
   const product = yield* lockOffered(tenant, productId)
   const terms = {
     mode: product.mode,

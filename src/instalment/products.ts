@@ -8,6 +8,7 @@ import { unitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import { invalid, problem } from "../problem.ts"
 import { formatInstant } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { PRODUCT_DEFAULTS, type ProductCreate, type ProductPatch } from "./api.ts"
 import { naira } from "./plan.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
@@ -53,7 +54,7 @@ const changes = (input: ProductPatch): Partial<ProductRow> => {
 
 export const createProduct = Effect.fn("instalment.createProduct")(function* (tenant: Tenant, input: ProductCreate) {
   const sql = yield* SqlClient.SqlClient
-  const now = Date.now()
+  const now = currentTime()
   const row: ProductRow = {
     ...tenantOf(tenant),
     id: newId("instalment_product"),
@@ -96,7 +97,7 @@ export const updateProduct = Effect.fn("instalment.updateProduct")(function* (
 ) {
   const before = yield* products.lockOne(tenant, id)
   const dropped = input.mode === "flexible" && input.allowedFrequencies === undefined ? { allowed_frequencies: [] } : {}
-  const row: ProductRow = { ...before, ...changes(input), ...dropped, updated_at: Date.now() }
+  const row: ProductRow = { ...before, ...changes(input), ...dropped, updated_at: currentTime() }
   yield* checkFrequencies(row)
   if (row.slots_total !== null && row.slots_total < row.slots_used)
     return yield* problem("slots_in_use", `slots must be at least ${row.slots_used}: so many plans have one.`, "slots")

@@ -28,6 +28,7 @@ import { Runner } from "../process/Runner.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { born } from "../runtime/outcome.ts"
 import { DAY_MS, sameForAll } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { moveAll } from "./move.ts"
 import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
 
@@ -222,7 +223,7 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
   const { reading, writing } = yield* TenantDatabase
   const tenant = tenantOf(found)
   const begunAt = performance.now()
-  const arrivedAt = Date.now() - (begunAt - ((yield* ArrivedAt) ?? begunAt))
+  const arrivedAt = currentTime() - (begunAt - ((yield* ArrivedAt) ?? begunAt))
   const limit = pageWaitingLimit()
   const tried = (id: string) =>
     Effect.map(waitForCharge(tenant, id, limit), (charge): Paid => ({ kind: "tried", charge }))

@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { records } from "../db/records.ts"
 import { ofTenant, type Tenant } from "../db/tenant.ts"
 import { DAY_MS, formatDayOf } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { Period } from "./api.ts"
 import { naira } from "./plan.ts"
 import { readProducts, renderProduct } from "./products.ts"
@@ -26,7 +27,7 @@ const STEP = { from_at: "timestamptz", to_at: "timestamptz" } as const
 /** What was collected and begun in each step: a range of an index each, so that nothing is reckoned row by row. */
 const readSeries = Effect.fnUntraced(function* (tenant: Tenant, period: Period) {
   const sql = yield* SqlClient.SqlClient
-  const now = Date.now()
+  const now = currentTime()
   const steps = stepsOf(period, now)
   const rows = steps.map((from_at, n) => ({ from_at, to_at: steps[n + 1] ?? now + 1 }))
   const found = yield* sql<{ from_at: number; kobo: number; plans: number }>`

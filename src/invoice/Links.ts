@@ -8,6 +8,7 @@ import { isSame } from "../sameSecret.ts"
 import { bitsOf, isWhole, linkTokens } from "../secret/linkTokens.ts"
 import type { SharedSecrets } from "../secret/SharedSecrets.ts"
 import { DAY_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 
 const LIFETIME_MS = DAY_MS
 const SECRET = "invoice_links"
@@ -31,12 +32,12 @@ export class Links extends Context.Service<
       const sign = (account: string, invoice: string, expires: number) => token(account, `${invoice} ${expires}`)
       return Links.of({
         pdf: ({ account_id, id }) => {
-          const expires = Math.ceil((Date.now() + LIFETIME_MS) / 1000)
+          const expires = Math.ceil((currentTime() + LIFETIME_MS) / 1000)
           return `${origin}/invoices/${id}.pdf?expires=${expires}&signature=${sign(account_id, id, expires)}`
         },
         isGood: (invoice, search) => {
           const expires = Number(search.get("expires"))
-          if (!Number.isSafeInteger(expires) || expires * 1000 < Date.now()) return false
+          if (!Number.isSafeInteger(expires) || expires * 1000 < currentTime()) return false
           return isSame(bitsOf(search.get("signature") ?? ""), bitsOf(sign("", invoice, expires)))
         },
         isWhole: ({ account_id }, search) => isWhole(search.get("signature") ?? "", account_id),

@@ -20,6 +20,7 @@ import { born, moved } from "../runtime/outcome.ts"
 import { DAY_MS, dayOf, MINUTE_MS } from "../time.ts"
 import { monthOf } from "../usage/allowances.ts"
 import { planBefore, readPlanChanges, readUsage } from "../usage/usage.ts"
+import { currentTime } from "../wallClock.ts"
 import { type InvoiceRow, invoiceLifecycle, invoices } from "./invoice.ts"
 import { invoiceLines } from "./lines.ts"
 
@@ -127,7 +128,7 @@ const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: M
  */
 export const drawInvoices = Effect.fn("invoice.drawAll")(function* (period: Month, only?: string) {
   const sql = yield* SqlClient.SqlClient
-  const now = Date.now()
+  const now = currentTime()
   const failed: Array<string> = []
   let accounts: ReadonlyArray<AccountRow> = yield* billed(period, only, "")
   while (accounts.length > 0) {
@@ -153,8 +154,8 @@ export const readInvoices = Effect.fnUntraced(function* (period: Month, only?: s
 
 /** The job of every minute: last month's invoices, once the month is well over. */
 export const drawLastMonth = Effect.suspend(() => {
-  const last = monthOf(Date.now(), -1)
-  return Date.now() < last.end + COUNTED_AFTER_MS ? Effect.void : Effect.asVoid(drawInvoices(last))
+  const last = monthOf(currentTime(), -1)
+  return currentTime() < last.end + COUNTED_AFTER_MS ? Effect.void : Effect.asVoid(drawInvoices(last))
 })
 
 /** An invoice of whatever account: its links name it alone. */
@@ -171,7 +172,7 @@ export const moveInvoice = Effect.fn("invoice.move")(function* (id: string, type
     const found = yield* findInvoice(id)
     if (found === undefined) return undefined
     const [row] = yield* invoices.lock([refOf(found)])
-    const [moved] = yield* move([{ row: row!, event: { type, at: Date.now() } }])
+    const [moved] = yield* move([{ row: row!, event: { type, at: currentTime() } }])
     return { invoice: moved ?? row!, refused: moved === undefined }
   })
   return yield* sql.withTransaction(work)

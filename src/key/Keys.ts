@@ -11,6 +11,7 @@ import { type Problem, problem } from "../problem.ts"
 import { Notices } from "../process/Notices.ts"
 import { every } from "../process/workers.ts"
 import { MINUTE_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { type ParsedKey, parseKey } from "./key.ts"
 import { LookUps } from "./LookUps.ts"
 import { type AccountKey, type KnownKey, Remembered } from "./Remembered.ts"
@@ -40,7 +41,7 @@ class Uses {
   readonly #noted = new Map<string, number>()
 
   note(key: KnownKey): void {
-    const at = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
+    const at = Math.floor(currentTime() / MINUTE_MS) * MINUTE_MS
     if (this.#noted.get(key.id) === at) return
     if (this.#noted.size >= MAX_NOTED) this.#noted.clear()
     this.#noted.set(key.id, at)
@@ -128,7 +129,7 @@ const authenticate = Effect.fnUntraced(function* (
     uses.note(key)
     return { key, refusal: undefined }
   }
-  if (key.expires_at !== null && key.expires_at <= Date.now())
+  if (key.expires_at !== null && key.expires_at <= currentTime())
     return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
   const refusal = refusalOf(key, livemode)
   if (refusal === undefined) uses.note(key)

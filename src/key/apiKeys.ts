@@ -5,6 +5,7 @@ import { Cell } from "../cell.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { formatInstant, formatInstantOrNull } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { generateAdministratorKey, generateKey, type KeyType } from "./key.ts"
 import type { Scopes } from "./scopes.ts"
 
@@ -35,7 +36,7 @@ export const renderKey = (row: KeyRow) => ({
   last4: row.last4,
   scopes: row.scopes,
   origins: row.origins,
-  status: statusOf(row, Date.now()),
+  status: statusOf(row, currentTime()),
   created_at: formatInstant(row.created_at),
   last_used_at: formatInstantOrNull(row.last_used_at),
   expires_at: formatInstantOrNull(row.expires_at),
@@ -54,7 +55,7 @@ export const createKey = Effect.fn("key.create")(function* (
   yield* sql`
     INSERT INTO api_key (account_id, livemode, id, type, hash, prefix, last4, cell, scopes, origins, created_at)
     VALUES (${tenant.account_id}, ${tenant.livemode}, ${id}, ${type}, ${hash}, ${prefix}, ${last4}, ${cell},
-      ${JSON.stringify(may.scopes ?? {})}::text::jsonb, ${may.origins ?? []}::text[], ${new Date()})`
+      ${JSON.stringify(may.scopes ?? {})}::text::jsonb, ${may.origins ?? []}::text[], ${new Date(currentTime())})`
   return { id, key: Redacted.value(key) }
 })
 
@@ -83,7 +84,7 @@ export const rollKey = Effect.fn("key.roll")(function* (id: string, grace: Grace
     Effect.gen(function* () {
       const old = yield* lockKey(id)
       if (old === undefined) return undefined
-      const status = statusOf(old, Date.now())
+      const status = statusOf(old, currentTime())
       if (status !== "active")
         return yield* new KeyUnusable({ message: `The key ${id} is ${status}: only an active key can be rolled.` })
       const [account] = yield* sql<{
@@ -93,7 +94,7 @@ export const rollKey = Effect.fn("key.roll")(function* (id: string, grace: Grace
         return yield* new KeyUnusable({
           message: `Live access is ${account!.live_access}: live keys are made only while it is approved.`,
         })
-      const ends = new Date(Date.now() + GRACES_MS[grace])
+      const ends = new Date(currentTime() + GRACES_MS[grace])
       const made = yield* createKey(old, old.type, { scopes: old.scopes, origins: old.origins })
       yield* grace === "0"
         ? sql`UPDATE api_key SET revoked_at = ${ends} WHERE id = ${id}`
@@ -107,8 +108,8 @@ export const rollKey = Effect.fn("key.roll")(function* (id: string, grace: Grace
 export const revokeKey = Effect.fn("key.revoke")(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<KeyRow>`
-    UPDATE api_key SET revoked_at = coalesce(revoked_at, ${new Date()}) WHERE id = ${id} RETURNING *`
-  return row === undefined ? undefined : { id, status: statusOf(row, Date.now()) }
+    UPDATE api_key SET revoked_at = coalesce(revoked_at, ${new Date(currentTime())}) WHERE id = ${id} RETURNING *`
+  return row === undefined ? undefined : { id, status: statusOf(row, currentTime()) }
 })
 
 export interface AdministratorRow {
@@ -132,7 +133,7 @@ export const createAdministrator = Effect.fn("administrator.create")(function* (
   const sql = yield* SqlClient.SqlClient
   const { key, hash, last4 } = generateAdministratorKey(yield* Cell)
   const id = newId("key")
-  yield* sql`INSERT INTO administrator_key ${sql.insert({ id, name, hash, last4, created_at: new Date() })}`
+  yield* sql`INSERT INTO administrator_key ${sql.insert({ id, name, hash, last4, created_at: new Date(currentTime()) })}`
   return { id, key: Redacted.value(key) }
 })
 
@@ -145,6 +146,6 @@ export const listAdministrators = Effect.fn("administrator.list")(function* () {
 export const revokeAdministrator = Effect.fn("administrator.revoke")(function* (id: string) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<AdministratorRow>`
-    UPDATE administrator_key SET revoked_at = coalesce(revoked_at, ${new Date()}) WHERE id = ${id} RETURNING *`
+    UPDATE administrator_key SET revoked_at = coalesce(revoked_at, ${new Date(currentTime())}) WHERE id = ${id} RETURNING *`
   return row === undefined ? undefined : { id, status: renderAdministrator(row).status }
 })

@@ -9,6 +9,7 @@ import { LOCKS } from "../db/locks.ts"
 import { readMoving } from "../db/moving.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
 import { DAY_MS, dayOf, formatDayOf } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { recogniseThrough } from "./recognition.ts"
 
 /** A closing waits for those that post, and they for it: a moment at a time. */
@@ -110,7 +111,7 @@ export const closeThrough = Effect.fn("ledger.close")(function* (month: string) 
   const moving = yield* readMoving(["opened"])
   if (moving.length > 0) return { moving }
   const [, last] = daysOf(month)
-  const missed = yield* recogniseThrough(Math.min(last, dayOf(Date.now()) - 1))
+  const missed = yield* recogniseThrough(Math.min(last, dayOf(currentTime()) - 1))
   // Sandboxes are nobody's books: what is recognised there later is a correction.
   const live = missed.filter(({ livemode }) => livemode)
   if (live.length > 0) return { missed: live.map(({ account_id }) => account_id) }

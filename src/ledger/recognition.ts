@@ -8,6 +8,7 @@ import { SqlClient } from "effect/sql"
 import { isRef, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { DAY_MS, dayOf, HOUR_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { formatDay } from "./schedule.ts"
 
@@ -167,7 +168,7 @@ export const recogniseThrough = Effect.fn("ledger.recognise")(function* (through
 
 /** The job of every minute: the days that are over. */
 export const recogniseDays = Effect.suspend(() => {
-  const now = Date.now()
+  const now = currentTime()
   const today = dayOf(now)
   const startsAt = today * DAY_MS
   return Effect.flatMap(isBehind(startsAt), (behind) =>

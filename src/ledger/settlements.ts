@@ -12,6 +12,7 @@ import { unitOfWork } from "../db/UnitOfWork.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
 import type { RailName } from "../rail/Rail.ts"
 import { DAY_MS, dayOf, formatDayOf, HOUR_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { LedgerAccount } from "./chart.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import type { SettledRow } from "./settlementFile.ts"
@@ -103,9 +104,9 @@ const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) 
   return new Map(taken.map((one) => [one.reference, one]))
 })
 
-const today = () => formatDayOf(Date.now())
+const today = () => formatDayOf(currentTime())
 /** As rails count days: in Nigeria, where it may be tomorrow already. */
-const todayThere = () => formatDayOf(Date.now() + HOUR_MS)
+const todayThere = () => formatDayOf(currentTime() + HOUR_MS)
 
 /** A payment is paid out once, and what the rail deducts for what it sent back is deducted once. */
 const keyOf = ({ reference, amountKobo }: SettledRow): string => (amountKobo < 0 ? `${reference}:returned` : reference)

@@ -4,6 +4,7 @@ import { Agent, request } from "undici"
 import { parseExactly } from "../json.ts"
 import { retryAfterOf } from "../retryAfter.ts"
 import { SECOND_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { Busy, NoAnswer, type SendError } from "./Messenger.ts"
 
 const LIMIT_MS = 10 * SECOND_MS
@@ -78,7 +79,7 @@ export const postJson = (
       catch: failureOf,
     })
     if (answer.status === 429 || answer.status === 503)
-      return yield* new Busy({ retryAfterMs: retryAfterOf(answer.retryAfter, Date.now()) })
+      return yield* new Busy({ retryAfterMs: retryAfterOf(answer.retryAfter, currentTime()) })
     if (answer.status >= 500) return yield* new NoAnswer({ cause: answer.status })
     return { status: answer.status, body: asObject(answer.text) }
   })

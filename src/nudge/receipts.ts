@@ -5,6 +5,7 @@ import type { Ref } from "../db/tenant.ts"
 import type { Receipt } from "../messenger/receipts.ts"
 import { problem } from "../problem.ts"
 import { sameForAll } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { moveNudges, type NudgeCommand } from "./move.ts"
 import { type NudgeRow, nudges } from "./nudge.ts"
 
@@ -35,7 +36,7 @@ const applyTo = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>, receipts:
   const lists = rows.map((row) => waiting.get(row) ?? [])
   // What is said of one nudge in one go comes one after the other; all nudges take each step together.
   for (let step = 0; lists.some((list) => list.length > step); step++) {
-    const at = Date.now()
+    const at = currentTime()
     const commands = rows.flatMap((row, index): ReadonlyArray<NudgeCommand> => {
       const receipt = lists[index]![step]
       return receipt === undefined ? [] : [{ row, event: eventOf(receipt, at) }]

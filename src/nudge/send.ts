@@ -19,6 +19,7 @@ import { Runner } from "../process/Runner.ts"
 import { every, whenWoken } from "../process/workers.ts"
 import { isInLane, type Lane } from "../runtime/rounds.ts"
 import type { NowOf } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { moveNudges } from "./move.ts"
 import { Nudging, paymentLink } from "./Nudging.ts"
 import { type NudgeRow, nudgeLease, nudges } from "./nudge.ts"
@@ -192,7 +193,7 @@ const giveOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
  */
 const give = (taken: ReadonlyArray<Taken>) => {
   const clockOf = new Map(taken.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
-  const nowOf: NowOf = ({ customer_id }) => clockOf.get(customer_id!) ?? Date.now()
+  const nowOf: NowOf = ({ customer_id }) => clockOf.get(customer_id!) ?? currentTime()
   const work = Effect.flatMap(
     Effect.forEach(taken, (nudge) => giveOne(nudge, nowOf(nudge)), { concurrency: MAX_AT_ONCE }),
     (answered) => record(answered, nowOf),

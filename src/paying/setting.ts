@@ -6,6 +6,7 @@ import { isRef, type Tenant } from "../db/tenant.ts"
 import type { Setting } from "../pages/views.ts"
 import { type Problem, problem } from "../problem.ts"
 import { isOutside, type OutsideRail } from "../rail/Rail.ts"
+import { currentTime } from "../wallClock.ts"
 
 /** Whether simulated payments may stand in for real ones in live: in development only. */
 export class LiveSimulation extends Context.Service<LiveSimulation, { readonly allowed: boolean }>()(
@@ -39,7 +40,7 @@ export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: s
     business: account!.business_name,
     simulated,
     hostedBy,
-    now: clock?.frozen_at ?? Date.now(),
+    now: clock?.frozen_at ?? currentTime(),
     onTestClock: clock !== undefined,
     refusal: tenant.livemode && account!.live_access !== "approved" ? SUSPENDED : isSetUp ? null : NOT_SET_UP,
   } satisfies PaymentSetting

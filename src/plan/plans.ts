@@ -6,6 +6,7 @@ import { newId } from "../ids.ts"
 import { canonical } from "../json.ts"
 import { mergeMetadata } from "../metadata.ts"
 import { invalid, type Problem } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 import { PLAN_DEFAULTS, type PLAN_STATUSES, type PlanCreate, type PlanPatch, type RetryLogic } from "./api.ts"
 import { type PlanRow, plans } from "./plan.ts"
 import { RemindersFollow } from "./RemindersFollow.ts"
@@ -45,7 +46,7 @@ export const checkCreate = (name: string, { retry_logic }: PlanCreate) =>
   name === "retry_logic" ? Effect.asVoid(mergeRetryLogic(PLAN_DEFAULTS.retry_logic, retry_logic)) : undefined
 
 export const createPlan = Effect.fn("plan.create")(function* (tenant: Tenant, input: PlanCreate) {
-  const now = Date.now()
+  const now = currentTime()
   const row: PlanRow = {
     account_id: tenant.account_id,
     livemode: tenant.livemode,
@@ -93,7 +94,7 @@ export const updatePlan = Effect.fn("plan.update")(function* (tenant: Tenant, id
     retry_logic: yield* mergeRetryLogic(before.retry_logic, patch.retry_logic),
     reminders: merge(before.reminders, patch.reminders, PLAN_DEFAULTS.reminders),
     metadata: yield* mergeMetadata(before.metadata, patch.metadata),
-    updated_at: Date.now(),
+    updated_at: currentTime(),
   }
   ;(yield* unitOfWork).update(plans, [{ before, after: row }])
   if (canonical(row.reminders) !== canonical(before.reminders)) yield* (yield* RemindersFollow).reschedule(tenant, id)
@@ -108,7 +109,7 @@ export const setPlanStatus = Effect.fn("plan.setStatus")(function* (
 ) {
   const before = yield* plans.lockOne(tenant, id)
   if (before.status === status) return before
-  const row: PlanRow = { ...before, status, updated_at: Date.now() }
+  const row: PlanRow = { ...before, status, updated_at: currentTime() }
   ;(yield* unitOfWork).update(plans, [{ before, after: row }])
   return row
 })

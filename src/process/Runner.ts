@@ -17,7 +17,7 @@ export class Hand {
   readonly #held = new Map<string, { readonly row: object; readonly since: number }>()
 
   hold(rows: ReadonlyArray<{ readonly id: string }>): void {
-    const since = Date.now()
+    const since = performance.now()
     for (const row of rows) this.#held.set(row.id, { row, since })
   }
 
@@ -32,7 +32,7 @@ export class Hand {
 
   /** What is in hand now; what was taken longer ago than `forgottenAfterMs` was dropped on the way. */
   ids(forgottenAfterMs = Number.POSITIVE_INFINITY): ReadonlyArray<string> {
-    const oldest = Date.now() - forgottenAfterMs
+    const oldest = performance.now() - forgottenAfterMs
     for (const [id, { since }] of this.#held) if (since < oldest) this.#held.delete(id)
     return [...this.#held.keys()]
   }

@@ -1,9 +1,10 @@
 /**
  * Background work, all of one kind: it runs for as long as its scope is open, is interrupted when that closes, goes on after
- * a failure, which is logged and counted, and says how often and how long it ran.
+ * a failure, which is logged and counted, and says how often and how long it ran. No run begins while the machine's clock is wrong.
  */
 import { Cause, Effect, Metric, Queue, Semaphore } from "effect"
 import { SECOND_MS } from "../time.ts"
+import { clocksAgree } from "../wallClock.ts"
 
 /** After a failure: the database is away, say. */
 const AFTER_FAILURE_MS = SECOND_MS
@@ -26,6 +27,16 @@ export const orElseUnlessStopped =
       (cause): Effect.Effect<A2, E | E2, R2> =>
         Cause.hasInterruptsOnly(cause) ? Effect.failCause(cause) : otherwise(cause),
     )
+
+/** How soon work goes on once the clocks agree again. */
+const AGREE_AGAIN_MS = 100
+
+/** Waits while this machine's clock and the database's disagree: what is due by a wrong clock is not due (decision D10). */
+export const untilClocksAgree: Effect.Effect<void> = Effect.suspend(() =>
+  clocksAgree()
+    ? Effect.void
+    : Effect.asVoid(Effect.repeat(Effect.sleep(AGREE_AGAIN_MS), { until: () => clocksAgree() })),
+)
 
 /** One run, observed. Returns whether it succeeded. */
 const observed = (name: string) => {
@@ -75,7 +86,7 @@ export const every = <A, E, R, B, R2 = never>(
   const pausing = typeof pause === "number" ? Effect.sleep(pause) : Effect.asVoid(pause)
   const afterFailure = Effect.all([pausing, Effect.sleep(AFTER_FAILURE_MS)], { concurrency: 2 })
   const wait = (ok: boolean): Effect.Effect<unknown, never, R2> => (ok ? pausing : afterFailure)
-  const run = observed(name)(work)
+  const run = Effect.andThen(untilClocksAgree, observed(name)(work))
   const again = Effect.flatMap(run, wait)
   return Effect.forkScoped(Effect.andThen(Effect.flatMap(inTurn(run), wait), Effect.forever(again)))
 }

@@ -11,6 +11,7 @@ import { unitOfWork } from "../db/UnitOfWork.ts"
 import { commonOf } from "../http/response.ts"
 import { newId } from "../ids.ts"
 import { noSuch, problem } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 import type { Provider, ProviderChange } from "./api.ts"
 
 const renderProvider = (row: AccountRow, livemode: boolean): typeof Provider.Type => ({
@@ -89,7 +90,7 @@ export const changeVertical = Effect.fn("provider.changeVertical")(function* (
       new_vertical: input.vertical,
       administrator: input.administrator,
       reason: input.reason,
-      created_at: Date.now(),
+      created_at: currentTime(),
     },
   ])
   return renderProvider(yield* write(account.id, input.vertical), tenant.livemode)

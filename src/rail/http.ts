@@ -4,6 +4,7 @@ import { type Dispatcher, Pool } from "undici"
 import { parseExactly } from "../json.ts"
 import { retryAfterOf } from "../retryAfter.ts"
 import { SECOND_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { NotHeard } from "./Rail.ts"
 
 /** As many calls as are under way at most (decision P11): none waits for a connection. */
@@ -49,7 +50,7 @@ interface Response {
 
 /** What an HTTP response says, whichever rail it is of. */
 const heardOf = ({ status, retryAfter, text }: Response): Answer | NotHeard => {
-  if (status === 429) return { kind: "rate_limited", retryAfterMs: retryAfterOf(retryAfter, Date.now()) }
+  if (status === 429) return { kind: "rate_limited", retryAfterMs: retryAfterOf(retryAfter, currentTime()) }
   const body = parseExactly(text)
   // It refuses whoever calls, in whatever words.
   if (body === undefined && status === UNAUTHORIZED) return { kind: "answer", status, body: null }

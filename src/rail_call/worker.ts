@@ -14,6 +14,7 @@ import { release } from "../process/lease.ts"
 import { every, whenWoken } from "../process/workers.ts"
 import { type Heard, OUTSIDE_RAILS, type OutsideRail } from "../rail/Rail.ts"
 import { SECOND_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import {
   type Busy,
   type Call,
@@ -290,7 +291,7 @@ export const railCallWorker = Effect.fnUntraced(function* <R>(callers: ReadonlyA
     Effect.asVoid(
       Effect.forkDetach(
         Effect.flatMap(talk, (heard) => {
-          conversations.ended({ call, heard, endedAt: Date.now() })
+          conversations.ended({ call, heard, endedAt: currentTime() })
           Queue.offerUnsafe(takeNow, undefined)
           Queue.offerUnsafe(writeNow, undefined)
           return Metric.update(Metric.withAttributes(calls, { rail: call.rail, kind: call.kind, heard: heard.kind }), 1)

@@ -11,6 +11,7 @@ import { staysHere } from "../db/tenant.ts"
 import type { Credentials, Rail } from "../rail/Rail.ts"
 import { Rails } from "../rail/Rails.ts"
 import { DAY_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { foundOf, type Open, sortOut, type Unplaced, unplaced } from "./candidates.ts"
 import { type Candidate, type Entered, enter } from "./entering.ts"
 import { listOurs, untilAnswered } from "./listing.ts"
@@ -120,7 +121,7 @@ export const recover = Effect.fnUntraced(function* (wanted: Wanted) {
       all.push(failed(of, "its credentials cannot be opened"))
       continue
     }
-    const at = { of, rail: rails.of(of.rail), credentials: opened.success, now: Date.now(), dryRun: wanted.dryRun }
+    const at = { of, rail: rails.of(of.rail), credentials: opened.success, now: currentTime(), dryRun: wanted.dryRun }
     const recovering = recoverAccount(at, wanted.since)
     all.push(yield* Effect.catchTag(recovering, "NotListed", ({ message }) => Effect.succeed(failed(of, message))))
   }

@@ -20,6 +20,7 @@ import { type Due, timerHandler } from "../runtime/fire.ts"
 import { advance, rowAfter, type Transition } from "../runtime/lifecycle.ts"
 import { moved } from "../runtime/outcome.ts"
 import { dayOf } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { queueRefundCalls, type RefundRow, refundLifecycle, refunds } from "./refund.ts"
 
 type RefundTransition = Transition<typeof refundMachine, RefundRow>
@@ -132,7 +133,7 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
 
 /** Has rails asked now how refunds stand, in the running transaction. */
 export const askAboutRefunds = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
-  const now = Date.now()
+  const now = currentTime()
   const rows = yield* refunds.lock(refs)
   yield* carryOut(
     advance(

@@ -9,6 +9,7 @@ import { PgBoss } from "pg-boss"
 import { columnParameter } from "../db/records.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { MINUTE_MS, SECOND_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 
 export const TIMERS_DUE = "timers.due"
 /** pg-boss's own pool: it polls one queue and keeps its house. */
@@ -25,7 +26,7 @@ const nearSeconds = (instants: ReadonlyArray<number>, now: number): ReadonlyArra
 
 /** Wakes the sweep at these instants (ms since the epoch, wall clock), once the running transaction is committed. */
 export const wakeAt = (unit: UnitOfWork, instants: ReadonlyArray<number>): void => {
-  const seconds = nearSeconds(instants, Date.now())
+  const seconds = nearSeconds(instants, currentTime())
   if (seconds.length === 0) return
   const starts = seconds.map((second) => ({ at: second * SECOND_MS }))
   unit.call(unit.sql`add_wakeups(${TIMERS_DUE}, ${columnParameter(starts, "at", "timestamptz")})`)

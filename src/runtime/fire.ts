@@ -9,7 +9,9 @@ import type { AnyStateMachine, EventFrom } from "xstate"
 import { MayWait, patiently } from "../db/held.ts"
 import { type Ref, refOf, staysHere } from "../db/tenant.ts"
 import { isServing } from "../process/serving.ts"
+import { untilClocksAgree } from "../process/workers.ts"
 import { type NowOf, sameForAll } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./lifecycle.ts"
 import { type TimerRow, takeFirstDue } from "./timers.ts"
 
@@ -145,7 +147,10 @@ export const sweep = Effect.fnUntraced(function* <R>(handlers: ReadonlyArray<Tim
   for (const handler of handlers) {
     const goThrough = Effect.fnUntraced(function* (lane: number) {
       for (let found = -1; found !== 0 && lane < lanes(); fired += found)
-        found = yield* Effect.uninterruptible(handler.fireBatch(Date.now(), setAside))
+        found = yield* Effect.andThen(
+          untilClocksAgree,
+          Effect.uninterruptible(Effect.suspend(() => handler.fireBatch(currentTime(), setAside))),
+        )
     })
     yield* Effect.forEach(Array.from({ length: LANES }).keys(), goThrough, {
       concurrency: "unbounded",

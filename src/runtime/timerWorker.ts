@@ -7,6 +7,7 @@ import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { every } from "../process/workers.ts"
 import { MINUTE_MS, SECOND_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { sweep, type TimerHandler } from "./fire.ts"
 import type { ActorKind } from "./lifecycle.ts"
 import { Wakeups } from "./Wakeups.ts"
@@ -34,10 +35,10 @@ export const timerWorker = Effect.fnUntraced(function* <R>(handlers: ReadonlyArr
   yield* (yield* Wakeups).onWake(() => void Queue.offerUnsafe(wake, undefined))
   let due: number | undefined
   const ahead = Effect.gen(function* () {
-    const since = Date.now()
+    const since = currentTime()
     yield* sweep(handlers)
     due = yield* nextDue(kinds, since)
   })
-  const pause = Effect.suspend(() => Effect.raceFirst(Effect.sleep(pauseMs(due, Date.now())), Queue.take(wake)))
+  const pause = Effect.suspend(() => Effect.raceFirst(Effect.sleep(pauseMs(due, currentTime())), Queue.take(wake)))
   yield* every("timer sweep", pause, ahead)
 })

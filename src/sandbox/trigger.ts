@@ -8,6 +8,7 @@ import { appendTestEvent } from "../event/events.ts"
 import type { Json } from "../json.ts"
 import { findObject } from "../objects.ts"
 import { invalid, noSuchReference } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 import { sampleFor } from "./samples.ts"
 
 const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
@@ -24,7 +25,7 @@ const merge = (object: Json, over: Json): Json => {
 
 /** Now, by the clock that an object belongs to; undefined where that is being deleted, and the object with it. */
 const timeOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
-  if (clockId === null) return Date.now()
+  if (clockId === null) return currentTime()
   return (yield* knownClocks.find(tenant, [clockId])).get(clockId)?.frozen_at
 })
 

@@ -13,6 +13,7 @@ import { unitOfWork } from "../db/UnitOfWork.ts"
 import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
 import { beforeState, noSuch, type Problem } from "../problem.ts"
 import { sameForAll } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { move, moveRows } from "./move.ts"
 import type { Details } from "./outcome.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
@@ -55,7 +56,7 @@ const lockForEvents = Effect.fnUntraced(function* <R>(
   const refsTo = (some: ReadonlyArray<string>) => some.map((id): Ref => ({ ...tenantOf(tenant), id }))
   const found = new Map<string, Exit.Exit<Found, Problem>>()
   const free = yield* lockWithTerms(before, refsTo(ids), waits, "test_clock_id IS NULL")
-  const wall = Date.now()
+  const wall = currentTime()
   for (const one of free) found.set(one.row.id, Exit.succeed({ ...one, now: wall }))
   const others = ids.filter((id) => !found.has(id))
   if (others.length === 0) return found

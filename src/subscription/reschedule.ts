@@ -12,6 +12,7 @@ import { every } from "../process/workers.ts"
 import { wakeAt } from "../runtime/Wakeups.ts"
 import { SECOND_MS } from "../time.ts"
 import { takeTurns } from "../turns.ts"
+import { currentTime } from "../wallClock.ts"
 import { REMINDER, subscriptionLifecycle } from "./subscription.ts"
 
 /** Subscriptions rescheduled in one transaction. */
@@ -85,7 +86,7 @@ export const rescheduleNext = (maxBatch = MAX_BATCH) => {
     const to = rescheduled.length < maxBatch ? null : rescheduled.at(-1)!
     yield* sql`
       UPDATE plan SET reminders_rescheduled_to = ${to}, reminders_turn_at = clock_timestamp() WHERE ${isRef(sql, plan)}`
-    wakeAt(yield* unitOfWork, [Date.now()])
+    wakeAt(yield* unitOfWork, [currentTime()])
     return true
   })
   // Where somebody holds a subscription, the next account has its turn.

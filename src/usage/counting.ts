@@ -7,6 +7,7 @@ import type { ApiPlan } from "../apiPlans.ts"
 import { CurrentTransaction } from "../db/transaction.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { appendEvents } from "../event/events.ts"
+import { currentTime } from "../wallClock.ts"
 import { ALLOWANCES, monthOf, THRESHOLDS, type Threshold, thresholdsReached } from "./allowances.ts"
 import type { UsageThreshold } from "./api.ts"
 
@@ -25,7 +26,7 @@ const announce = Effect.fnUntraced(function* (
   reached: ReadonlyArray<Threshold>,
   count: Pick<Used, "used" | "included">,
 ) {
-  const at = Date.now()
+  const at = currentTime()
   const what = metric === "nudges" ? "nudges" : "write requests"
   appendEvents(
     yield* unitOfWork,
@@ -63,7 +64,7 @@ const counting = (
 ) => {
   const columns = COUNTED[metric]
   const [count, announced] = [sql(columns.count), sql(columns.announced)]
-  const start = PgTypes.timestamptz(monthOf(Date.now()).start)
+  const start = PgTypes.timestamptz(monthOf(currentTime()).start)
   const planned = plan === undefined ? sql`(SELECT api_plan FROM account WHERE id = ${account})` : sql`${plan}::text`
   return sql<Counted>`
     INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, ${count}) VALUES (${account}, true, ${start}, ${by})
@@ -82,7 +83,7 @@ export const countTowards = Effect.fnUntraced(function* (
   plan?: ApiPlan,
 ) {
   const sql = yield* SqlClient.SqlClient
-  const { start, end } = monthOf(Date.now())
+  const { start, end } = monthOf(currentTime())
   const [counted] = yield* counting(sql, account, metric, by, plan)
   const { used } = counted!
   const included = ALLOWANCES[counted!.plan][COUNTED[metric].included]
@@ -106,7 +107,7 @@ export const countLast = Effect.fnUntraced(function* (
   by: number,
   plan: ApiPlan,
 ) {
-  const { end } = monthOf(Date.now())
+  const { end } = monthOf(currentTime())
   if ((yield* CurrentTransaction)?.isRetry === true) {
     const { used } = yield* countTowards(account, metric, by, plan)
     return () => ({ used, end })

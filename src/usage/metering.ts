@@ -11,6 +11,7 @@ import { Metering } from "../http/Metering.ts"
 import type { AccountKey, KnownKey } from "../key/Keys.ts"
 import { every } from "../process/workers.ts"
 import { formatInstant } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { ALLOWANCES, monthOf } from "./allowances.ts"
 import { countLast } from "./counting.ts"
 
@@ -95,7 +96,7 @@ const count = Effect.fnUntraced(function* (key: AccountKey, writes: number) {
 })
 
 const standing = Effect.fnUntraced(function* (key: KnownKey) {
-  const { start, end } = monthOf(Date.now())
+  const { start, end } = monthOf(currentTime())
   if (key.kind !== "account" || !key.livemode) return headers(key, false, 0, end)
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ write_requests: number }>`
@@ -124,7 +125,7 @@ export const meteringLayer: Layer.Layer<Metering, never, SqlClient.SqlClient> = 
               Effect.catchCause((cause) => Effect.as(Effect.logWarning("usage headers", cause), {})),
             ),
       noteRead: ({ account_id, livemode }) => {
-        if (livemode) reads.add({ account_id, period_start_at: monthOf(Date.now()).start, reads: 1 })
+        if (livemode) reads.add({ account_id, period_start_at: monthOf(currentTime()).start, reads: 1 })
       },
       readsWaiting: (account_id, period_start_at) => reads.waiting({ account_id, period_start_at }),
     })

@@ -9,6 +9,7 @@ import { limitIn } from "../http/lists.ts"
 import { Metering } from "../http/Metering.ts"
 import { invalid } from "../problem.ts"
 import { formatInstant, parseInstant } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { ALLOWANCES, monthOf, nudgeOverage, WRITE_BLOCK_KOBO, writeOverage } from "./allowances.ts"
 import type { Usage as UsageShown } from "./api.ts"
 
@@ -77,14 +78,14 @@ const render = (
       overage_amount: over.amountKobo,
       overage_cap: allowance.nudgeCapKobo,
     },
-    updated_at: formatInstant(row?.updated_at ?? Math.min(Date.now(), period.end)),
+    updated_at: formatInstant(row?.updated_at ?? Math.min(currentTime(), period.end)),
   }
 }
 
 /** This month's usage. The sandbox uses nothing (decision K5). */
 export const currentUsage = Effect.fn("usage.get")(function* ({ account_id, livemode }: Tenant) {
   const account = (yield* findAccount(account_id))!
-  const period = monthOf(Date.now())
+  const period = monthOf(currentTime())
   const waiting = livemode ? (yield* Metering).readsWaiting(account_id, period.start) : 0
   const row = livemode ? (yield* readUsage(account_id, period.start)).get(period.start) : undefined
   const shown = render(livemode, account.api_plan, period, row)
@@ -101,11 +102,11 @@ export const usageHistory = Effect.fn("usage.history")(function* (
   const limit = limitIn(query)
   const first = monthOf(account.created_at).start
   const cursor = query.starting_after === undefined ? undefined : parseInstant(query.starting_after)
-  const known = cursor !== undefined && cursor === monthOf(cursor).start && cursor >= first && cursor <= Date.now()
+  const known = cursor !== undefined && cursor === monthOf(cursor).start && cursor >= first && cursor <= currentTime()
   if (query.starting_after !== undefined && !known)
     return yield* invalid("starting_after", "starting_after must be the period.start of a month in this list.")
   const periods: Array<{ start: number; end: number }> = []
-  for (let period = monthOf(cursor ?? Date.now(), -1); period.start >= first; period = monthOf(period.start, -1)) {
+  for (let period = monthOf(cursor ?? currentTime(), -1); period.start >= first; period = monthOf(period.start, -1)) {
     periods.push(period)
     if (periods.length > limit) break
   }

@@ -6,6 +6,7 @@ import { Agent, type Dispatcher } from "undici"
 import { invalid, type Problem } from "../problem.ts"
 import { retryAfterOf } from "../retryAfter.ts"
 import { SECOND_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { isAllowed, isLocalName, literalAddress } from "./addresses.ts"
 import { signedHeaders } from "./signature.ts"
 
@@ -183,7 +184,7 @@ const post = async (agent: Agent, loopback: boolean, { url, id, body, secrets }:
     headers: {
       "content-type": "application/json",
       "user-agent": USER_AGENT,
-      ...signedHeaders(id, Date.now(), body, secrets),
+      ...signedHeaders(id, currentTime(), body, secrets),
     },
     body,
   })
@@ -201,7 +202,7 @@ const tried = async (responding: Promise<Answer>): Promise<TryResult> => {
       status,
       body,
       failure: delivered ? null : "response_status",
-      retryAfterMs: delivered ? null : retryAfterOf(retryAfter, Date.now()),
+      retryAfterMs: delivered ? null : retryAfterOf(retryAfter, currentTime()),
       durationMs: tookMs(),
     }
   } catch (error) {

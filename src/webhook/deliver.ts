@@ -7,6 +7,7 @@ import { isLockTimeout } from "../db/held.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import { isRef, type Ref, type Tenant, tenantOf } from "../db/tenant.ts"
 import { type EventRow, eventBody, events } from "../event/events.ts"
+import { currentTime } from "../wallClock.ts"
 import type { DeliveryRow } from "./delivery.ts"
 import { disable, GONE } from "./ending.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
@@ -59,7 +60,7 @@ const decideTry = ({ attempt, once }: Waiting, event: DeliveryEvent): Decided =>
 const successes = new Map<number, Decided>()
 
 const decided = (delivery: Waiting, { delivered, retryAfterMs }: TryResult): Decided => {
-  const at = Date.now()
+  const at = currentTime()
   if (!delivered) return decideTry(delivery, { type: "try.failed", at, jitter: 2 * Math.random() - 1, retryAfterMs })
   const known = successes.get(delivery.attempt) ?? decideTry(delivery, { type: "try.succeeded", at })
   successes.set(delivery.attempt, known)

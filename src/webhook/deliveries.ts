@@ -6,6 +6,7 @@ import { unitOfWork } from "../db/UnitOfWork.ts"
 import { appendUndelivered, type EventRow, events } from "../event/events.ts"
 import { newId } from "../ids.ts"
 import { asReference, problem } from "../problem.ts"
+import { currentTime } from "../wallClock.ts"
 import { type DeliveryRow, deliveries } from "./delivery.ts"
 import { type EndpointRow, endpoints, renderEndpoint } from "./endpoint.ts"
 
@@ -22,7 +23,7 @@ const newDelivery = (
   webhook_endpoint_id: endpoint.id,
   object_id: event.object_id,
   once,
-  created_at: Date.now(),
+  created_at: currentTime(),
   status: "pending",
   attempt: 0,
   due_at: null,
@@ -66,7 +67,7 @@ export const beginTest = Effect.fn("webhookEndpoint.test")(function* (endpoint: 
     object: renderEndpoint(endpoint),
     previous: {},
     test_clock_id: null,
-    at: Date.now(),
+    at: currentTime(),
   })
   const delivery = newDelivery(endpoint, event, endpoint, true)
   ;(yield* unitOfWork).insert(deliveries, [delivery])

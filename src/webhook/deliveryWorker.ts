@@ -13,6 +13,7 @@ import { Lookout } from "../process/Lookout.ts"
 import { release, releasing } from "../process/lease.ts"
 import { every } from "../process/workers.ts"
 import { DAY_MS, MINUTE_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import { type Outcome, readBodies, recordOutcomes } from "./deliver.ts"
 import { disable, type Ending, GONE, isSame } from "./ending.ts"
 import { type EndpointRow, endpointLease } from "./endpoint.ts"
@@ -48,7 +49,7 @@ const healthAfter = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): Endpoi
   let { failures, failing_since } = endpoint
   for (const { outcome } of tried) {
     failures = outcome.failure_reason === null ? 0 : failures + 1
-    failing_since = outcome.failure_reason === null ? null : (failing_since ?? Date.now())
+    failing_since = outcome.failure_reason === null ? null : (failing_since ?? currentTime())
   }
   return { ...endpoint, failures, failing_since }
 }
@@ -56,7 +57,7 @@ const healthAfter = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): Endpoi
 /** Why an endpoint is to be disabled, if it is. */
 const endingOf = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): ReadonlyArray<Ending> => {
   if (tried.some(({ outcome }) => outcome.response_status === GONE)) return [{ endpoint, type: "endpoint.gone" }]
-  const long = endpoint.failing_since !== null && Date.now() - endpoint.failing_since >= FAILING_MS
+  const long = endpoint.failing_since !== null && currentTime() - endpoint.failing_since >= FAILING_MS
   return long && endpoint.failures >= FAILING_TRIES ? [{ endpoint, type: "endpoint.failing" }] : []
 }
 
@@ -83,12 +84,12 @@ class Rounds {
 
   /** How long until it may look again. */
   get pauseMs(): number {
-    return this.#lookAt - Date.now()
+    return this.#lookAt - performance.now()
   }
 
   /** A look that began then is over. One slow one is nothing: the database may have stalled. */
   looked(beganAt: number): void {
-    const took = Date.now() - beganAt
+    const took = performance.now() - beganAt
     this.#lookAt = beganAt + Math.max(LOOK_EVERY_MS, Math.min(took, this.#tookBefore) / MAX_TIME_LOOKING)
     this.#tookBefore = took
   }
@@ -216,7 +217,7 @@ const fill = Effect.fnUntraced(function* (rounds: Rounds, which: ReadonlyArray<L
 /** Takes the endpoints that something waits for; returns all lanes. */
 const look = Effect.fnUntraced(function* (rounds: Rounds) {
   const { lanes } = rounds
-  const beganAt = Date.now()
+  const beganAt = performance.now()
   if (lanes.size < MAX_LANES)
     for (const endpoint of yield* takeEndpoints(lanes.ids, MAX_LANES - lanes.size)) lanes.add(endpoint)
   rounds.looked(beganAt)
@@ -235,8 +236,8 @@ const round = Effect.fnUntraced(function* (rounds: Rounds) {
 const finish = Effect.fnUntraced(function* (rounds: Rounds) {
   const { lanes } = rounds
   lanes.stop()
-  const limit = Date.now() + FINISH_WITHIN_MS
-  while (lanes.underWay > 0 && Date.now() < limit) yield* Effect.sleep(ROUND_MS)
+  const limit = performance.now() + FINISH_WITHIN_MS
+  while (lanes.underWay > 0 && performance.now() < limit) yield* Effect.sleep(ROUND_MS)
   yield* Effect.ensuring(
     record(rounds),
     Effect.ignore(leaveEndpoints(lanes.taken), { log: "Warn", message: "webhook endpoints are not let go of" }),

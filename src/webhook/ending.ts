@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { patiently } from "../db/held.ts"
 import { refOf } from "../db/tenant.ts"
+import { currentTime } from "../wallClock.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
 import { moveEndpoint } from "./endpoints.ts"
 
@@ -23,6 +24,6 @@ export const disable = ({ endpoint, type }: Ending) =>
   patiently(
     Effect.gen(function* () {
       const [row] = yield* endpoints.lock([refOf(endpoint)])
-      if (row?.state === "enabled" && isSame(row, endpoint)) yield* moveEndpoint(row, { type, at: Date.now() })
+      if (row?.state === "enabled" && isSame(row, endpoint)) yield* moveEndpoint(row, { type, at: currentTime() })
     }),
   )

@@ -15,6 +15,7 @@ import { commit } from "../runtime/commit.ts"
 import { advance, rowAfter } from "../runtime/lifecycle.ts"
 import { amended, born, moved } from "../runtime/outcome.ts"
 import { DAY_MS, formatInstant } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { EndpointCreate, EndpointPatch } from "./api.ts"
 import { type EndpointRow, endpointLifecycle, endpoints } from "./endpoint.ts"
 import { insertSecret, refuseMore } from "./secrets.ts"
@@ -79,7 +80,7 @@ export const createEndpoint = Effect.fn("webhookEndpoint.create")(function* (ten
     runner: null,
     failures: 0,
     failing_since: null,
-    created_at: Date.now(),
+    created_at: currentTime(),
     ...endpoints.snapshotColumns("enabled", { reason: null }),
   }
   yield* commit([born(endpointLifecycle, undefined, row)])
@@ -140,7 +141,7 @@ export const updateEndpoint = Effect.fn("webhookEndpoint.update")(function* (
     return after
   }
   const type = patch.status === "enabled" ? "enable" : "disable"
-  return yield* moveEndpoint(before, { type, at: Date.now() }, after)
+  return yield* moveEndpoint(before, { type, at: currentTime() }, after)
 })
 
 /** Deletes an endpoint. What waits for it is given up by the worker. */
@@ -157,7 +158,7 @@ export const rollSecret = Effect.fn("webhookEndpoint.rollSecret")(function* (ten
   const sql = yield* SqlClient.SqlClient
   const row = yield* endpoints.lockOne(tenant, id)
   yield* refuseMore(row)
-  const expiresAt = Date.now() + OVERLAP_MS
+  const expiresAt = currentTime() + OVERLAP_MS
   yield* sql`
     UPDATE webhook_secret SET expires_at = ${PgTypes.timestamptz(expiresAt)}
     WHERE ${ofTenant(sql, tenant)} AND webhook_endpoint_id = ${id} AND expires_at IS NULL`

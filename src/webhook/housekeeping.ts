@@ -6,6 +6,7 @@ import { isLockTimeout, patiently } from "../db/held.ts"
 import { isRef, type Ref, staysHere } from "../db/tenant.ts"
 import { idBefore } from "../ids.ts"
 import { DAY_MS } from "../time.ts"
+import { currentTime } from "../wallClock.ts"
 import type { EndpointRow } from "./endpoint.ts"
 import { WAITING, waitingEndpoints } from "./waiting.ts"
 
@@ -102,6 +103,6 @@ const purgeBatch = Effect.fnUntraced(function* (until: number, last: Purged) {
 /** Deletes events, and their deliveries, that are older than they are kept for (decision I5). */
 export const purgeEvents = (keptMs: number = RETENTION_MS) =>
   Effect.gen(function* () {
-    const until = Date.now() - keptMs
+    const until = currentTime() - keptMs
     for (let last: Purged | undefined = BEGINNING; last !== undefined; ) last = yield* purgeBatch(until, last)
   })

@@ -1,5 +1,6 @@
 /** What cannot be written to: the output of a server, and its database. */
 import { once } from "node:events"
+import { Effect } from "effect"
 import { expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { createApi } from "../support/api.ts"
@@ -54,5 +55,51 @@ it("a database that takes no writes is not ready, and writes are refused for now
   await becomes("off")
   await ready(200, "ready")
   await eventually(async () => ((await api.post("/customers", { name: "Ada Obi" })).status === 201 ? true : undefined))
+  expect(await server.stop()).toBe(0)
+})
+
+it("a database whose disk is full is not ready, which a write tells that leaves nothing and comes once a second", async () => {
+  const server = await startServer(database.url())
+  const run = (...statements: ReadonlyArray<string>) =>
+    database.run((sql) => Effect.forEach(statements, (statement) => sql.unsafe(statement).unprepared))
+  const asked = async () => {
+    const answer = await fetch(`${server.origin}/readyz`)
+    return [answer.status, await answer.text()]
+  }
+  const becomes = (expected: readonly [number, string]) =>
+    eventually(async () => ((await asked()).join() === expected.join() ? true : undefined))
+  // A sequence counts what is taken back, too.
+  await run(
+    "CREATE SEQUENCE probes",
+    "CREATE FUNCTION count_probe() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('probes'); RETURN new; END $$",
+    "CREATE TRIGGER counted BEFORE INSERT ON write_probe FOR EACH ROW EXECUTE FUNCTION count_probe()",
+  )
+  const since = performance.now()
+  for (let n = 0; n < 5; n++) {
+    const answers = await Promise.all(Array.from({ length: 50 }, asked))
+    expect(new Set(answers.map(String))).toEqual(new Set(['200,{"status":"ready"}']))
+  }
+  await eventually(async () => {
+    await asked()
+    const [row] = await database.run((sql) => sql<{ n: number }>`SELECT last_value AS n FROM probes`)
+    return row!.n > 1 ? true : undefined
+  })
+  const [{ tries, left }] = (await database.run(
+    (sql) =>
+      sql<{
+        tries: number
+        left: number
+      }>`SELECT last_value AS tries, (SELECT count(*) FROM write_probe) AS left FROM probes`,
+  )) as [{ tries: number; left: number }]
+  expect(left).toBe(0)
+  expect(tries).toBeLessThanOrEqual(1 + (performance.now() - since) / 1_000)
+  await run(
+    `CREATE FUNCTION refuse_probe() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$`,
+    "CREATE TRIGGER refused AFTER INSERT ON write_probe FOR EACH ROW EXECUTE FUNCTION refuse_probe()",
+  )
+  await becomes([503, '{"status":"database full"}'])
+  await run("DROP TRIGGER refused ON write_probe")
+  await becomes([200, '{"status":"ready"}'])
   expect(await server.stop()).toBe(0)
 })
