@@ -31,6 +31,12 @@ export const MAX_AMOUNT_KOBO = 99_999_999_999
 export const shareOf = (kobo: number, part: number, whole: number): number =>
   Math.sign(kobo) * Number((2n * BigInt(Math.abs(kobo)) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)))
 
+/** The units of a closed period, in arrears; none where there is nothing to pay. At most `mostKobo` (decision E23). */
+export const overageLines = ({ units, unitKobo }: Usage, mostKobo = MAX_AMOUNT_KOBO): ReadonlyArray<Line> => {
+  const amount = Math.min(units * unitKobo, mostKobo)
+  return amount === 0 ? [] : [{ type: "overage", description: "Usage", quantity: units, unit_amount: unitKobo, amount }]
+}
+
 /**
  * The lines of one period's bill: the plan in advance, less what is credited for time that a pause left unused; the units
  * of the closed period in arrears.
@@ -38,7 +44,7 @@ export const shareOf = (kobo: number, part: number, whole: number): number =>
 export const periodLines = (priceKobo: number, quantity: number, usage: Usage, creditKobo = 0): ReadonlyArray<Line> => {
   const plan = priceKobo * quantity
   const credit = Math.min(creditKobo, plan)
-  const lines: Array<Line> = [
+  const lines: ReadonlyArray<Line> = [
     { type: "plan", description: "Plan", quantity, unit_amount: priceKobo, amount: plan },
     {
       type: "proration",
@@ -48,12 +54,8 @@ export const periodLines = (priceKobo: number, quantity: number, usage: Usage, c
       amount: -credit,
     },
   ]
-  if (usage.units > 0 && usage.unitKobo > 0) {
-    // A rate that was raised after the units were reported must not make a bill that cannot be charged (decision E23).
-    const amount = Math.min(usage.units * usage.unitKobo, MAX_AMOUNT_KOBO - plan + credit)
-    lines.push({ type: "overage", description: "Usage", quantity: usage.units, unit_amount: usage.unitKobo, amount })
-  }
-  return lines.filter(({ amount }) => amount !== 0)
+  // A rate that was raised after the units were reported must not make a bill that cannot be charged (decision E23).
+  return [...lines.filter(({ amount }) => amount !== 0), ...overageLines(usage, MAX_AMOUNT_KOBO - plan + credit)]
 }
 
 export const totalOf = (lines: ReadonlyArray<{ readonly amount: number }>): number =>

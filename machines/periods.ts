@@ -1,5 +1,14 @@
 /** What a subscription knows, and the arithmetic of its periods and bills (decisions D2, D4, D7, D8, E1, E11). */
-import { type Line, periodLines, shareOf, totalOf, type Usage } from "./billing.ts"
+import {
+  creditedIn,
+  type Line,
+  MIN_CHARGE_KOBO,
+  overageLines,
+  periodLines,
+  shareOf,
+  totalOf,
+  type Usage,
+} from "./billing.ts"
 import { type BillingCycle, boundary } from "./calendar.ts"
 import type { AttemptOrigin, Dunning, EscalationAction } from "./dunning.ts"
 import { DAY_MS } from "./time.ts"
@@ -12,7 +21,7 @@ export const CANCELLATION_REASONS = [
   "other",
 ] as const
 export type CancellationReason = (typeof CANCELLATION_REASONS)[number]
-export const BILL_PURPOSES = ["first", "trial_end", "renewal", "resume"] as const
+export const BILL_PURPOSES = ["first", "trial_end", "renewal", "resume", "last"] as const
 export type BillPurpose = (typeof BILL_PURPOSES)[number]
 
 /** A period on the grid of an anchor: [boundary n, boundary n + 1], boundary n = anchor + n cycles. */
@@ -138,12 +147,28 @@ export const creditKobo = (context: SubscriptionContext, pausedAt: number, proRa
   return proRate ? shareOf(paidKobo, Math.max(0, periodEnd - pausedAt), periodEnd - periodStart) : 0
 }
 
-/** The first bill after a pause (decisions E9, E11): what was paid for and not used is credited. */
+/**
+ * The first bill after a pause (decisions E9, E11): what was paid for and not used is credited. A bill of the same resumption that was given
+ * up leaves its credit to the next one (decision E24).
+ */
 export const resumeLines = (context: SubscriptionContext, proRate: boolean, usage: Usage): ReadonlyArray<Line> => {
-  const { pause } = context
-  const credit = pause === null ? 0 : creditKobo(context, pause.at, proRate)
+  const { pause, bill } = context
+  const kept = bill?.purpose === "resume" ? creditedIn(bill.lines) : 0
+  const credit = pause === null ? kept : creditKobo(context, pause.at, proRate)
   return periodLines(context.priceKobo, context.quantity, usage, credit)
 }
+
+/** The units of the last period, where they are enough to be charged (decision E34); undefined where they are not. */
+export const lastLines = (context: SubscriptionContext, usage: Usage): ReadonlyArray<Line> | undefined => {
+  const lines = overageLines(usage)
+  return context.billingCycle === "per_delivery" || totalOf(lines) < MIN_CHARGE_KOBO ? undefined : lines
+}
+
+/** The instant at which the current period ends: the last bill is for no time. */
+export const endOfPeriod = (context: SubscriptionContext): Period => ({
+  ...periodOf(context),
+  periodStart: context.periodEnd,
+})
 
 /** The period that a payment buys. */
 export const paidPeriod = (bill: Bill) => ({ ...periodOf(bill), periodQuantity: bill.quantity })

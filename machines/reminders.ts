@@ -48,21 +48,22 @@ export interface Reminder {
 export interface Remindable {
   /** The machine's state as one word. */
   readonly state: string
-  readonly periodStart: number
+  /** When the present period began; before the first one, when the subscription was created. */
+  readonly since: number
   readonly nextChargeAt: number | null
   readonly firstFailedAt: number | null
   readonly cancelling: boolean
 }
 
 /** States in which reminders go out; while an attempt is under way it takes their place. */
-const BEFORE: ReadonlySet<string> = new Set(["trialing.running", "active.current"])
+const BEFORE: ReadonlySet<string> = new Set(["scheduled", "trialing.running", "active.current"])
 const AFTER: ReadonlySet<string> = new Set(["overdue.retrying", "overdue.waiting"])
 
 export const isReminding = (state: string): boolean => BEFORE.has(state) || AFTER.has(state)
 
 /** All reminders of the current period, or of the unpaid bill, in order. */
 export const remindersOf = (
-  { state, periodStart, nextChargeAt, firstFailedAt, cancelling }: Remindable,
+  { state, since, nextChargeAt, firstFailedAt, cancelling }: Remindable,
   rules: ReminderRules,
   quiet: QuietHours | null,
 ): ReadonlyArray<Reminder> => {
@@ -73,7 +74,7 @@ export const remindersOf = (
       const due = nextChargeAt - day * DAY_MS
       const at = afterQuiet(due, quiet)
       // A day before this period is none of it; one that would come too late says nothing.
-      if (due > periodStart && at < nextChargeAt) found.push({ rule: "pre_due", day, at })
+      if (due > since && at < nextChargeAt) found.push({ rule: "pre_due", day, at })
     }
   if (AFTER.has(state) && firstFailedAt !== null)
     for (const day of new Set(rules.post_due_days))

@@ -26,6 +26,7 @@ const CHARGING: ReadonlySet<string> = new Set([
   "trialing.charging",
   "active.charging",
   "active.resuming",
+  "active.ending",
   "overdue.charging",
 ])
 

@@ -13,7 +13,9 @@ import {
   cancelled,
   cancelOwing,
   emit,
+  endPaid,
   endService,
+  endUnpaid,
   failAgain,
   fallOverdue,
   findDelivery,
@@ -27,6 +29,7 @@ import {
   post,
   recover,
   remind,
+  resumeFree,
   resumePaying,
   resumptions,
   settle,
@@ -66,6 +69,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     cancel: [
       { guard: "cancelsNow", target: ".cancelled", actions: [...cancelled] },
       { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
+      { guard: "changesReason", actions: "cancelLater" },
     ],
     update: { guard: "notOver", actions: ["update", emit("subscription.updated")] },
   },
@@ -120,7 +124,10 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     },
 
     scheduled: {
-      on: { "charge.found": { guard: "findsBill", target: "starting", actions: ["takeFirst", attempt] } },
+      on: {
+        reminder: { actions: remind },
+        "charge.found": { guard: "findsBill", target: "starting", actions: ["takeFirst", attempt] },
+      },
       after: {
         start: [
           { guard: "hasShortTrial", target: "trialing", actions: [emit("subscription.updated"), ...shortTrial] },
@@ -142,6 +149,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             actions: [emit("subscription.created", "starting"), ...cancelled],
           },
           { guard: "cancelsLater", actions: "cancelLater" },
+          { guard: "changesReason", actions: "cancelLater" },
         ],
         update: { actions: "update" },
         // Announced as what it has become (decision E20).
@@ -210,16 +218,21 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           on: {
             reminder: { actions: remind },
             cancel: {
-              guard: "periodIsOver",
+              guard: "periodIsOverWithoutUnits",
               target: "#subscription.cancelled",
               actions: ["cancelOver", ...cancelled],
             },
-            update: { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["update", ...cancelled] },
+            update: {
+              guard: "periodIsOverWithoutUnits",
+              target: "#subscription.cancelled",
+              actions: ["update", ...cancelled],
+            },
             pause: {
               target: "#subscription.paused",
               actions: [endService("paused"), "pause", emit("subscription.paused")],
             },
             "charge.found": [
+              { guard: "findsLast", target: "ending", actions: ["takeBill", attempt] },
               { guard: "findsResumption", target: "resuming", actions: [...findResumption] },
               { guard: "findsDelivery", target: "charging", actions: [...findDelivery] },
               { guard: "findsBill", target: "charging", actions: ["takeBill", attempt] },
@@ -239,6 +252,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           },
           after: {
             periodEnd: [
+              { guard: "cancellingAndOwesUnits", target: "ending", actions: ["billLast", attempt] },
               { guard: "cancelling", target: "#subscription.cancelled", actions: [...cancelled] },
               { guard: "billedByCalendar", target: "charging", actions: ["billRenewal", attempt] },
             ],
@@ -249,6 +263,15 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             ...methods,
             "charge.succeeded": { target: "current", actions: [...paid, emit("subscription.renewed")] },
             "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
+          },
+        },
+        /** Its last period is over, and the units of it are being collected (decision E34): nothing else is charged. */
+        ending: {
+          on: {
+            units: {},
+            update: {},
+            "charge.succeeded": { target: "#subscription.cancelled", actions: [...endPaid] },
+            "charge.failed": { target: "#subscription.cancelled", actions: [...endUnpaid] },
           },
         },
         /** Resumed; what its new period costs is being collected. */
@@ -266,11 +289,15 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     paused: {
       on: {
         resume: [...resumptions],
-        "charge.found": { guard: "findsBill", target: "#subscription.active.resuming", actions: [...findResumed] },
+        "charge.found": [
+          { guard: "findsLast", target: "#subscription.active.ending", actions: ["takeLast", attempt] },
+          { guard: "findsBill", target: "#subscription.active.resuming", actions: [...findResumed] },
+        ],
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelled] },
           { guard: "periodIsOver", target: "cancelled", actions: ["cancelOver", ...cancelled] },
           { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
+          { guard: "changesReason", actions: "cancelLater" },
         ],
         update: [
           { guard: "periodIsOver", target: "cancelled", actions: ["update", ...cancelled] },
@@ -278,7 +305,10 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         ],
       },
       after: {
-        pausedPeriodEnd: { guard: "cancelling", target: "cancelled", actions: [...cancelled] },
+        pausedPeriodEnd: [
+          { guard: "cancellingAndOwesUnits", target: "#subscription.active.ending", actions: ["billLast", attempt] },
+          { guard: "cancelling", target: "cancelled", actions: [...cancelled] },
+        ],
         resume: [...resumptions],
       },
     },
@@ -295,6 +325,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelOwing] },
           { guard: "billedPeriodIsOver", target: "cancelled", actions: ["cancelOver", ...cancelOwing] },
           { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
+          { guard: "changesReason", actions: "cancelLater" },
         ],
         update: [
           { guard: "billedPeriodIsOver", target: "cancelled", actions: ["update", ...cancelOwing] },
@@ -382,12 +413,19 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
                 actions: [...findResumedAfterEscalation],
               },
             ],
-            // Forgiveness (decision E9): what is owed is given up, and a new period begins; nothing is left to credit.
-            resume: {
-              guard: "pausedByEscalation",
-              target: "#subscription.active.resuming",
-              actions: [post("written_off"), "forgive", ...resumePaying],
-            },
+            // Forgiveness (decision E9): what is owed is given up, and a new period begins, with the credit that a resumption had (E24).
+            resume: [
+              {
+                guard: "resumesFreeAfterEscalation",
+                target: "#subscription.active",
+                actions: [post("written_off"), ...resumeFree],
+              },
+              {
+                guard: "pausedByEscalation",
+                target: "#subscription.active.resuming",
+                actions: [post("written_off"), ...resumePaying],
+              },
+            ],
           },
         },
       },

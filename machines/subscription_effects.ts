@@ -67,6 +67,9 @@ export const endService = (reason: ServiceEndReason) =>
     params: (moment: Moment): ServiceEnd => ({ reason, at: endedAt(moment.event), creditKobo: creditOf(moment) }),
   }) as const
 export const cancelled = ["cancelNow", emit("subscription.cancelled"), endService("cancelled")] as const
+/** The subscription ends once its last bill is answered, paid or not (decision E34). */
+export const endPaid = [settle(), post("paid"), emit("charge.succeeded"), ...cancelled] as const
+export const endUnpaid = [settle(), post("owed"), post("written_off"), emit("charge.failed"), ...cancelled] as const
 /** A trial shorter than the notice: it is given at once. */
 export const shortTrial = [emit("subscription.trial_will_end")] as const
 /** A payment of the first bill that fails ends the subscription (decision D5). */
@@ -125,7 +128,7 @@ export const beginTrial = [
 /** The period that was paused ends where it was (decision E11). */
 const closePaused = { type: "closePeriod", params: ({ context }: Known) => ({ at: context.pause!.at }) } as const
 /** A total that is too small to charge is waived (decision E2). */
-const resumeFree = ["billResume", post("waived"), "payPeriod", emit("subscription.resumed")] as const
+export const resumeFree = ["billResume", post("waived"), "payPeriod", emit("subscription.resumed")] as const
 export const resumePaying = ["billResume", emit("subscription.resumed"), attempt] as const
 export const resumptions = [
   { guard: "resumesFree", target: "#subscription.active", actions: [closePaused, ...resumeFree] },

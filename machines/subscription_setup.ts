@@ -17,8 +17,10 @@ import {
   type Bill,
   billFor,
   deliveryLines,
+  endOfPeriod,
   firstPeriod,
   isShortTrial,
+  lastLines,
   nextPeriod,
   paidPeriod,
   periodOf,
@@ -70,7 +72,9 @@ const linesOfResume = ({ context, event }: Moment) => {
   const { proRate } = factsOf(event)
   // Deliveries that were still to come were credited on plans that prorate only.
   const paused = takenBefore(event, 3) && !proRate ? { ...context, pause: null } : context
-  return resumeLines(paused, proRate, usageOf(context, event))
+  // A credit that a failed resumption had was lost.
+  const known = takenBefore(event, 5) ? { ...paused, bill: null } : paused
+  return resumeLines(known, proRate, usageOf(context, event))
 }
 
 const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
@@ -179,11 +183,16 @@ export const subscriptionSetup = setup({
       const period = firstPeriod(context.billingCycle, event.deliveredAt)
       return bill(billFor(context, "renewal", period, event.at, deliveryLines(context, event.deliveries)))
     }),
+    /** What the units of the last period cost, once it is over (decision E34). */
+    billLast: assign(({ context, event }) => {
+      const lines = lastLines(context, usageOf(context, event)) ?? []
+      return bill(billFor(context, "last", endOfPeriod(context), context.periodEnd, lines), { pause: null })
+    }),
     /** A new period, and a new grid, from the instant of resuming (decision E11). */
     billResume: assign(({ context, event }) => {
       const period = firstPeriod(context.billingCycle, event.at)
       const made = billFor(context, "resume", period, event.at, linesOfResume({ context, event }))
-      return bill(made, { ...period, periodQuantity: context.quantity, pause: null })
+      return bill(made, { ...period, periodQuantity: context.quantity, pause: null, dunning: null, escalation: null })
     }),
     /** When it is due; one that an attempt under way held up, when that has failed. */
     billAgain: assign(({ context, event }) => ({
@@ -229,6 +238,7 @@ export const subscriptionSetup = setup({
       const made = foundBill(event)
       return bill(made, { ...periodOf(made), periodQuantity: made.quantity, pause: null })
     }),
+    takeLast: assign(({ event }) => bill(foundBill(event), { pause: null })),
     takeAttempt: assign(({ context, event }) => {
       const { attempt, attemptedAt, origin, methodId } = foundBill(event)
       const standIn = origin === "method" ? methodId : context.bill!.standIn
@@ -303,8 +313,14 @@ export const subscriptionSetup = setup({
     /** A plan that is billed by deliveries has no calendar: its period's end only ends what was cancelled (decision D8). */
     billedByCalendar: ({ context }) => context.billingCycle !== "per_delivery",
     resumesFree: (moment) => totalOf(linesOfResume(moment)) < MIN_CHARGE_KOBO,
+    resumesFreeAfterEscalation: (moment) =>
+      moment.context.escalation?.action === "pause" && totalOf(linesOfResume(moment)) < MIN_CHARGE_KOBO,
     cancelling: ({ context }) => context.cancelAtPeriodEnd && context.cancelledAt === null,
+    /** Journals of machines before 5 bill no units of a last period. */
+    cancellingAndOwesUnits: ({ context, event }) =>
+      context.cancelAtPeriodEnd && !takenBefore(event, 5) && lastLines(context, usageOf(context, event)) !== undefined,
     findsBill: isOfNewBill,
+    findsLast: (moment) => isOfNewBill(moment) && foundBill(moment.event).purpose === "last",
     findsFirstBill: (moment) => isOfNewBill(moment) || isFurther(moment),
     findsFurther: isFurther,
     findsResumption: (moment) => isOfNewBill(moment) && foundBill(moment.event).purpose === "resume",
@@ -337,9 +353,22 @@ export const subscriptionSetup = setup({
     },
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
+    /** Asked for again, with another reason (decision E13). */
+    changesReason: ({ context, event }) =>
+      event.type === "cancel" &&
+      event.atPeriodEnd &&
+      context.cancelAtPeriodEnd &&
+      context.cancelledAt === null &&
+      event.reason !== context.cancelReason &&
+      !takenBefore(event, 5),
     notOver: ({ context }) => context.cancelledAt === null,
     /** Cancelling at the end of a period that has ended is cancelling now (decision E12). */
     periodIsOver: ({ context, event }) => asksForPeriodEnd(context, event) && context.periodEnd <= event.at,
+    /** Units that were reported are billed first, by the timer of the period's end (decision E34). */
+    periodIsOverWithoutUnits: ({ context, event }) =>
+      asksForPeriodEnd(context, event) &&
+      context.periodEnd <= event.at &&
+      (context.units === 0 || context.billingCycle === "per_delivery" || takenBefore(event, 5)),
     /**
      * Of an unpaid period the one that counts is the one that the bill is for, once no attempt at it is under way (decision E21); of a
      * paused one, the last.

@@ -199,10 +199,18 @@ const unservedOf = ({ schedule, day }: OpenSchedule, on: number): Split & { read
   return { netKobo, vatKobo, keptKobo: rest - netKobo }
 }
 
-/** An overdue bill is given up. */
-const atWriteOff = ({ bill }: Post, day: number, { row, open }: BookFacts): SubscriptionBooks => {
+/** The same where what was credited to the schedule waits for the next bill of the resumption (decision E24): only what was owed is given up. */
+const unservedBesideCredit = ({ schedule, day }: OpenSchedule): Split & { readonly keptKobo: number } => {
+  const netKobo = Math.max(0, restOf(schedule, day) - schedule.carried_kobo)
+  const owed = schedule.amount_kobo - schedule.carried_kobo
+  return { netKobo, vatKobo: owed === 0 ? 0 : shareOf(schedule.vat_kobo, netKobo, owed), keptKobo: 0 }
+}
+
+/** An overdue bill is given up. `isForgiven`: the subscription goes on, with what was credited. */
+const atWriteOff = ({ bill }: Post, day: number, { row, open }: BookFacts, isForgiven: boolean): SubscriptionBooks => {
   const isIts = open !== undefined && open.schedule.bill_no === bill.no && open.schedule.state !== "ended"
-  const { keptKobo, ...unserved } = isIts ? unservedOf(open, day) : { netKobo: 0, vatKobo: 0, keptKobo: 0 }
+  const of = isForgiven && isIts && open.schedule.carried_kobo > 0 ? unservedBesideCredit : unservedOf
+  const { keptKobo, ...unserved } = isIts ? of(open, day) : { netKobo: 0, vatKobo: 0, keptKobo: 0 }
   const written = { lines: bill.lines, customerId: row.customer_id, unserved }
   const about = aboutOf(row, isIts ? Math.max(day, open.day) : day, bill.no)
   const kept = isIts ? endEarly("ended", row, open, keptKobo, unserved.netKobo) : NOTHING
@@ -212,12 +220,18 @@ const atWriteOff = ({ bill }: Post, day: number, { row, open }: BookFacts): Subs
   }
 }
 
-const ofPosting = (post: Post, day: number, facts: BookFacts, end: ServiceEnd | undefined): SubscriptionBooks => {
+const ofPosting = (
+  post: Post,
+  day: number,
+  facts: BookFacts,
+  end: ServiceEnd | undefined,
+  isForgiven: boolean,
+): SubscriptionBooks => {
   switch (post.posting) {
     case "overdue_paid":
       return atLatePayment(post, day, facts)
     case "written_off":
-      return atWriteOff(post, day, facts)
+      return atWriteOff(post, day, facts, isForgiven)
     default:
       // Escalated by the failure that made it owed: it was never served.
       return atSale(post, day, facts, end?.reason === "escalated" ? "stopped" : "running")
@@ -232,20 +246,30 @@ const atRefund = (row: SubscriptionRow, charge: ChargeRow, day: number): Readonl
     customerId: row.customer_id,
   })
 
+/** Of several changes of one schedule the last, which has the others in it. */
+const newestOf = (changes: ReadonlyArray<ScheduleChange>): ReadonlyArray<ScheduleChange> => [
+  ...new Map(changes.map((one) => [`${one.type} ${one.schedule.bill_no} ${one.schedule.part}`, one])).values(),
+]
+
 /** The entries and schedules of a transition. */
 export const booksOf = ({ decision, event }: SubscriptionTransition, facts: BookFacts): SubscriptionBooks => {
   const { row, settled, open } = facts
   const day = dayOf(event.at)
   const end = paramsOf(decision, "endService")
-  const all = [
-    ...(end === undefined ? [] : [atServiceEnd(end, row, open)]),
-    ...allParamsOf(decision, "post").map((post) => ofPosting(post, day, facts, end)),
-  ]
+  const all: Array<SubscriptionBooks> = end === undefined ? [] : [atServiceEnd(end, row, open)]
+  // A posting finds the schedule as the one before it leaves it.
+  let known = open
+  for (const post of allParamsOf(decision, "post")) {
+    const books = ofPosting(post, day, { ...facts, open: known }, end, event.type === "resume")
+    const changed = books.schedules.find(({ type }) => type === "change")
+    if (known !== undefined && changed?.type === "change") known = { ...known, schedule: changed.schedule }
+    all.push(books)
+  }
   return {
     entries: [
       ...all.flatMap(({ entries }) => entries),
       ...(settled?.refund_due === true ? atRefund(row, settled, day) : []),
     ],
-    schedules: all.flatMap(({ schedules }) => schedules),
+    schedules: newestOf(all.flatMap(({ schedules }) => schedules)),
   }
 }

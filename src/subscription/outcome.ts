@@ -122,7 +122,9 @@ const chargeFor = (row: SubscriptionRow, bill: Bill, facts: Facts): ChargeRow =>
 const settledCharge = (charge: ChargeRow, { decision }: SubscriptionTransition, row: SubscriptionRow): ChargeRow => {
   const settlement = paramsOf(decision, "settleCharge")
   if (settlement === undefined) return charge
-  const paid = charge.status === "succeeded" && !settlement.refundDue
+  // What pays for no time, such as the units of the last period, buys none.
+  const isForTime = charge.period_start_at !== charge.period_end_at
+  const paid = charge.status === "succeeded" && !settlement.refundDue && isForTime
   return {
     ...charge,
     will_retry: settlement.willRetry,

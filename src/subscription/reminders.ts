@@ -16,13 +16,19 @@ import { REMINDER, type SubscriptionRow, type SubscriptionTransition, subscripti
 /** What a plan says of reminders, and what a reported unit costs on it. */
 export type Rules = Pick<PlanTerms, "reminders" | "overage_per_unit_kobo">
 
+/**
+ * Whether a charge ahead is reminded of. A plan that is billed by deliveries reminds of none before it is due, of a trial's end neither
+ * (decision D8); of a trial that begins later reminders are those of the trial itself (decision H10).
+ */
+const isRemindedOf = ({ billing_cycle, state, trial_end_at }: SubscriptionRow): boolean =>
+  billing_cycle !== "per_delivery" && (state !== "scheduled" || trial_end_at === null)
+
 const scheduleOf = (row: SubscriptionRow, { reminders }: Rules, quiet: QuietHours | null): ReadonlyArray<Reminder> =>
   remindersOf(
     {
       state: row.state,
-      periodStart: row.period_start_at,
-      // A plan that is billed by deliveries reminds of none before it is due, of a trial's end neither (decision D8).
-      nextChargeAt: row.billing_cycle === "per_delivery" ? null : row.next_charge_at,
+      since: row.state === "scheduled" ? row.created_at : row.period_start_at,
+      nextChargeAt: isRemindedOf(row) ? row.next_charge_at : null,
       firstFailedAt: row.dunning?.firstFailedAt ?? null,
       cancelling: row.cancel_at_period_end,
     },

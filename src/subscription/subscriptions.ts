@@ -44,10 +44,13 @@ interface On<Body> {
   readonly body: Body
 }
 
-/** Cancels now or at period end (decision E12); repeating the latter changes nothing. */
+/**
+ * Cancels now or at period end (decision E12); repeating the latter changes nothing but the reason. The newest reason that was given counts
+ * (decision E13).
+ */
 const cancel = Effect.fnUntraced(function* ({ row, now }: Found, { body }: On<SubscriptionCancel>) {
   const { at_period_end: atPeriodEnd = false } = body
-  const reason = body.reason ?? "merchant_request"
+  const reason = body.reason ?? row.cancel_reason ?? "merchant_request"
   if (row.status === "cancelled") return yield* stateInvalid(row, "cancelled")
   const event = { type: "cancel" as const, at: now, atPeriodEnd, reason }
   return { event, answer: (applied: Applied) => applied }

@@ -107,7 +107,7 @@ describe("a nudge, whatever messengers say in whatever order", () => {
 
 describe("reminders", () => {
   const rules = { enabled: true, pre_due_days: [3, 7, 3, 30], post_due_days: [1, 3] }
-  const facts = { periodStart: AT, nextChargeAt: AT + 28 * DAY_MS, firstFailedAt: null, cancelling: false }
+  const facts = { since: AT, nextChargeAt: AT + 28 * DAY_MS, firstFailedAt: null, cancelling: false }
   const days = (found: ReturnType<typeof remindersOf>) =>
     found.map(({ rule, day, at }) => [rule, day, (at - AT) / DAY_MS])
 
@@ -145,7 +145,7 @@ describe("reminders", () => {
     expect(afterQuiet(lagos(13), { from: 12, to: 14 })).toBe(lagos(14))
     const daily = {
       state: "active.current",
-      periodStart: AT,
+      since: AT,
       nextChargeAt: AT + 31 * HOUR_MS,
       firstFailedAt: null,
       cancelling: false,

@@ -1,0 +1,212 @@
+/** How subscriptions end: the units of the last period (decision E34), the reason (E13), the credit of a failed resumption (E24). */
+import { describe, expect, it } from "vitest"
+import { useInstance } from "../support/instance.ts"
+import { advance, createClock, createCustomer, createPlan, data, subscribe, timeline } from "../support/story.ts"
+import { useWhole } from "../support/whole.ts"
+
+const { api, database } = useInstance()
+useWhole(database)
+
+const get = async (id: string) => data(await api.get(`/subscriptions/${id}`))
+const report = (id: string, quantity: number) => api.post(`/subscriptions/${id}/unit-records`, { quantity })
+const cancelLater = (id: string, body: object = {}) =>
+  api.post(`/subscriptions/${id}/cancel`, { at_period_end: true, ...body })
+const linesOf = async (id: string) => data(await api.get(`/charges/${(await get(id)).latest_charge}`))
+
+describe("the units of the last period", () => {
+  const METERED = { amount: 100_000, overage_per_unit: 100 }
+  const end = "2025-02-01T00:00:00Z"
+
+  it("are charged alone when it ends, once, and the subscription is cancelled when that is paid", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", METERED)
+    data(await report(id, 1_000), 201)
+    data(await cancelLater(id))
+    await advance(api, clock, "2025-03-05T00:00:00Z")
+    expect(await get(id)).toMatchObject({
+      status: "cancelled",
+      cancellation_reason: "merchant_request",
+      next_charge_at: null,
+    })
+    expect(await linesOf(id)).toMatchObject({
+      amount: 100_000,
+      status: "succeeded",
+      attempt_number: 1,
+      lines: [{ type: "overage", quantity: 1_000, unit_amount: 100, amount: 100_000 }],
+    })
+    expect(await timeline(api, [id])).toEqual([
+      "2025-01-01T00:00 subscription.created active",
+      "2025-01-01T00:00 charge.succeeded succeeded",
+      "2025-01-01T00:00 subscription.updated active",
+      "2025-02-01T00:00 charge.succeeded succeeded",
+      "2025-02-01T00:00 subscription.cancelled cancelled",
+    ])
+  })
+
+  it("are written off with the cancellation where the charge is declined", async () => {
+    const { clock, id } = await subscribe(
+      api,
+      "2025-01-01T00:00:00Z",
+      "pm_test_success_then_insufficient_funds",
+      METERED,
+    )
+    data(await report(id, 1_000), 201)
+    data(await cancelLater(id))
+    await advance(api, clock, "2025-03-05T00:00:00Z")
+    expect(await get(id)).toMatchObject({ status: "cancelled", cancellation_reason: "merchant_request", retry: null })
+    expect((await timeline(api, [id])).slice(-2)).toEqual([
+      "2025-02-01T00:00 charge.failed failed",
+      "2025-02-01T00:00 subscription.cancelled cancelled",
+    ])
+    const lines = await database.run(
+      (sql) => sql<{ ledger_account: string; kobo: number }>`
+        SELECT l.ledger_account, sum(l.amount_kobo)::int AS kobo FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+        WHERE e.subscription_id = ${id} AND e.event IN ('owed', 'written_off') GROUP BY 1 HAVING sum(l.amount_kobo) <> 0 ORDER BY 1`,
+    )
+    expect(lines).toEqual([
+      { ledger_account: "bad_debt", kobo: 100_000 },
+      { ledger_account: "usage_revenue", kobo: -100_000 },
+    ])
+  })
+
+  it("wait for a slow rail, while nothing else can be done", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_bank_account", METERED)
+    await advance(api, clock, "2025-01-01T02:00:00Z")
+    data(await report(id, 1_000), 201)
+    data(await cancelLater(id))
+    await advance(api, clock, end)
+    expect(await get(id)).toMatchObject({ status: "active", cancel_at_period_end: true })
+    expect((await report(id, 1)).status).toBe(422)
+    expect((await api.post(`/subscriptions/${id}/pause`, {})).status).toBe(422)
+    await advance(api, clock, "2025-02-01T02:00:00Z")
+    expect(await get(id)).toMatchObject({ status: "cancelled" })
+    expect(await linesOf(id)).toMatchObject({ status: "succeeded", amount: 100_000 })
+  })
+
+  it("are not charged under 100 kobo, of a trial, by deliveries, or where it is cancelled at once", async () => {
+    const small = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", { ...METERED, overage_per_unit: 9 })
+    data(await report(small.id, 11), 201)
+    data(await cancelLater(small.id))
+    const trial = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", { ...METERED, trial_days: 31 })
+    data(await report(trial.id, 1_000), 201)
+    data(await cancelLater(trial.id))
+    const delivered = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", {
+      ...METERED,
+      billing_cycle: "per_delivery",
+    })
+    data(await cancelLater(delivered.id))
+    const now = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", METERED)
+    data(await report(now.id, 1_000), 201)
+    data(await api.post(`/subscriptions/${now.id}/cancel`, {}))
+    for (const { clock, id } of [small, trial, delivered, now]) {
+      await advance(api, clock, "2025-03-05T00:00:00Z")
+      expect(await get(id), id).toMatchObject({ status: "cancelled" })
+      const made = await api.all(`/charges?subscription=${id}`)
+      expect(
+        made.map(({ amount }) => amount),
+        id,
+      ).toEqual(id === trial.id ? [] : [100_000])
+    }
+  })
+
+  it("of a period that a pause interrupted are charged when it would have ended", async () => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", {
+      ...METERED,
+      pause_enabled: true,
+    })
+    data(await report(id, 1_000), 201)
+    data(await api.post(`/subscriptions/${id}/pause`, {}))
+    data(await cancelLater(id))
+    await advance(api, clock, "2025-02-02T00:00:00Z")
+    expect(await get(id)).toMatchObject({ status: "cancelled" })
+    expect(await linesOf(id)).toMatchObject({ amount: 100_000, status: "succeeded" })
+  })
+})
+
+describe("the reason of a cancellation", () => {
+  const reasonOf = async (steps: (id: string) => Promise<unknown>) => {
+    const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
+    await steps(id)
+    await advance(api, clock, "2025-02-02T00:00:00Z")
+    return (await get(id)).cancellation_reason
+  }
+
+  it("is the newest that was given", async () => {
+    const byPatch = (id: string) => api.patch(`/subscriptions/${id}`, { cancel_at_period_end: true })
+    expect(
+      await reasonOf(async (id) => {
+        data(await byPatch(id))
+        data(await cancelLater(id, { reason: "customer_request" }))
+      }),
+    ).toBe("customer_request")
+    expect(
+      await reasonOf(async (id) => {
+        data(await cancelLater(id, { reason: "other" }))
+        data(await cancelLater(id))
+        data(await byPatch(id))
+      }),
+    ).toBe("other")
+    expect(
+      await reasonOf(async (id) => {
+        data(await cancelLater(id, { reason: "other" }))
+        data(await cancelLater(id, { reason: "customer_request" }))
+        data(await api.post(`/subscriptions/${id}/cancel`, {}))
+      }),
+    ).toBe("customer_request")
+    expect(await reasonOf(async (id) => void data(await cancelLater(id)))).toBe("merchant_request")
+  })
+})
+
+describe("the credit of an interrupted period", () => {
+  it("is in the next bill of a resumption whose bill was given up, until one is paid", async () => {
+    const plan = { amount: 310_000, pause_enabled: true, retry_logic: { max_attempts: 0 } }
+    const { clock, id, customer } = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success", plan)
+    await advance(api, clock, "2025-03-02T00:00:00Z")
+    data(await api.post(`/subscriptions/${id}/pause`, {}))
+    const pays = (method: string) => api.patch(`/subscriptions/${id}`, { payment_method: method })
+    data(await pays("pm_test_insufficient_funds"))
+    const amounts: Array<number> = []
+    for (let n = 0; n < 2; n++) {
+      data(await api.post(`/subscriptions/${id}/resume`, {}))
+      expect(await get(id)).toMatchObject({ status: "paused" })
+      amounts.push((await linesOf(id)).amount)
+    }
+    await advance(api, clock, "2025-03-09T00:00:00Z")
+    expect(customer).toBeDefined()
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_success" }))
+    expect((await linesOf(id)).status).toBe("succeeded")
+    amounts.push((await linesOf(id)).amount)
+    expect(amounts).toEqual([10_000, 10_000, 10_000])
+    expect(await get(id)).toMatchObject({ status: "active" })
+    await advance(api, clock, "2025-05-20T00:00:00Z")
+    const made = await api.all(`/charges?subscription=${id}`)
+    expect(made.filter(({ status }) => status === "succeeded").map(({ amount }) => amount)).toEqual([
+      310_000, 310_000, 10_000, 310_000,
+    ])
+  })
+})
+
+describe("a first payment at start_at", () => {
+  it("is reminded of as a renewal is (decision H10)", async () => {
+    const clock = await createClock(api, "2025-01-01T00:00:00Z")
+    const customer = await createCustomer(api, { test_clock: clock, email: "ada@example.com", name: "Ada" })
+    const plan = await createPlan(api, {
+      reminders: { enabled: true, pre_due_days: [3, 1], post_due_days: [], channels: ["email"] },
+    })
+    const { id } = data(
+      await api.post("/subscriptions", {
+        customer,
+        plan,
+        payment_method: "pm_test_success",
+        start_at: "2025-01-20T00:00:00Z",
+      }),
+      201,
+    )
+    await advance(api, clock, "2025-01-21T00:00:00Z")
+    const nudges = await api.all(`/nudges?subscription=${id}`)
+    expect(nudges.map(({ template, created_at }) => `${template} ${created_at}`).toReversed()).toEqual([
+      "payment_due 2025-01-17T00:00:00.000Z",
+      "payment_due 2025-01-19T00:00:00.000Z",
+    ])
+    expect(await get(id)).toMatchObject({ status: "active" })
+  })
+})
