@@ -8,36 +8,37 @@ import { buildConnector } from "undici"
 /** Of the interim answers to one request, all together. */
 const MAX_INTERIM_BYTES = 16 * 1024
 
-/** How an answer begins, as far as its status; 101 is no interim answer to what we ask. */
-const STATUS_LINE = /^HTTP\/1\.\d (\d{3})/
+/** How an answer begins, up to its status. */
+const STATUS_LINE = /^HTTP\/1\.\d (\d{3})$/
 const STATUS_LINE_BYTES = "HTTP/1.1 200".length
 const END_OF_HEAD = "\r\n\r\n"
 const NOTHING = Buffer.alloc(0)
 
-const isInterim = (bytes: Buffer): boolean => {
-  const [, status] = STATUS_LINE.exec(bytes.toString("latin1", 0, STATUS_LINE_BYTES)) ?? []
-  return status?.startsWith("1") === true && status !== "101"
-}
+/** The status of the answer that begins here; undefined: it is none. */
+const statusIn = (bytes: Buffer): string | undefined =>
+  STATUS_LINE.exec(bytes.toString("latin1", 0, STATUS_LINE_BYTES))?.[1]
 
-/** Reads the interim answers to one request over: `take` returns what is left for the reader, once it is known to be the final answer's. */
+/** Finds the final answer to one request: given what comes, its first bytes, an error, or undefined while it has not begun. */
 const createFilter = () => {
   let waiting: Buffer = NOTHING
   let readOver = 0
-  return (chunk: Buffer): Buffer | "more" | "too many" => {
+  return (chunk: Buffer): Buffer | Error | undefined => {
     waiting = waiting.length === 0 ? chunk : Buffer.concat([waiting, chunk])
     for (;;) {
-      if (waiting.length < STATUS_LINE_BYTES) return "more"
-      if (!isInterim(waiting)) return waiting
+      if (waiting.length < STATUS_LINE_BYTES) return undefined
+      const status = statusIn(waiting)
+      if (status?.startsWith("1") !== true) return waiting
+      if (status === "101") return new Error("an answer that changes the protocol")
       const end = waiting.indexOf(END_OF_HEAD)
-      if (readOver + (end < 0 ? waiting.length : end) > MAX_INTERIM_BYTES) return "too many"
-      if (end < 0) return "more"
+      if (readOver + (end < 0 ? waiting.length : end) > MAX_INTERIM_BYTES) return new Error("too many interim answers")
+      if (end < 0) return undefined
       readOver += end + END_OF_HEAD.length
       waiting = waiting.subarray(end + END_OF_HEAD.length)
     }
   }
 }
 
-/** Hides interim answers from whoever reads a socket on which one exchange follows the other: each begins when something is written. */
+/** Hides interim answers from the reader of a socket on which exchanges follow each other: each begins when something is written. */
 const readOverInterim = (socket: Socket): Socket => {
   const write = socket.write.bind(socket) as (...args: Parameters<Socket["write"]>) => boolean
   const read = socket.read.bind(socket)
@@ -47,14 +48,15 @@ const readOverInterim = (socket: Socket): Socket => {
     for (;;) {
       const chunk: Buffer | null = read()
       if (chunk === null || filter === undefined) return chunk
-      const rest = filter(chunk)
-      if (rest === "too many") {
-        socket.destroy(new Error("too many interim answers"))
+      const found = filter(chunk)
+      if (found instanceof Error) {
+        socket.destroy(found)
         return null
       }
-      if (rest === "more") continue
-      filter = undefined
-      return rest
+      if (found !== undefined) {
+        filter = undefined
+        return found
+      }
     }
   }
   return Object.assign(socket, {

@@ -65,6 +65,8 @@ provider.answer(MESSAGES, async (received, response) => {
     .end(JSON.stringify({ messaging_product: "whatsapp", messages: [{ id: `wamid.${to}` }] }))
 })
 provider.answer(SMS, (received, response) => {
+  // An interim answer is read over (decision I2).
+  response.writeContinue()
   const { to } = bodyOf(received)
   if (to.endsWith("99")) return void response.writeHead(400).end(JSON.stringify({ message: "Invalid phone number" }))
   if (to.endsWith("65")) return void response.writeHead(200).end('{"message":"Insufficient balance"}')
