@@ -206,7 +206,7 @@ describe("envelopes", () => {
     for (const path of ["/sandbox/v1/customers", "/sandbox/v1/nothing", "/v1/plans", "/v1", "/sandbox/v1/plans/%zz"])
       expect(await look(path)).toEqual(nothing)
     expect(await look("/sandbox/v1/plans", {}, "DELETE")).toEqual(nothing)
-    // Whoever has a key is a program, with what it always had; but for addresses that there are not.
+    // A request with a key is a program's: it gets what the API has, and the page only where there is nothing.
     const key = { authorization: `Bearer ${keys().sk_test}` }
     expect(await look("/sandbox/v1/account", key)).toMatchObject({ status: 200, type: /json/ })
     expect(await look("/sandbox/v1/nothing", key)).toMatchObject({ status: 404, type: /html/ })
