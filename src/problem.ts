@@ -266,6 +266,16 @@ export const CATALOGUE = {
   ),
   test_clock_full: entry(422, "state_error", "A test clock holds at most 10,000 customers. Use another clock."),
   request_timeout: entry(408, "invalid_request_error", "The request did not arrive whole in time. Send it again."),
+  host_invalid: entry(
+    400,
+    "invalid_request_error",
+    "An HTTP/1.1 request has the header `Host` once, with a name or an address and maybe a port. The connection ends with this answer.",
+  ),
+  transfer_encoding_unsupported: entry(
+    501,
+    "invalid_request_error",
+    "A body comes with `Content-Length` or with `Transfer-Encoding: chunked`; no other transfer coding is understood. The connection ends with this answer.",
+  ),
   request_malformed: entry(400, "invalid_request_error", "What arrived is not an HTTP request that can be read."),
   internal_error: entry(500, "api_error", "Something went wrong on our side. The request ID helps us find it."),
   service_unavailable: entry(

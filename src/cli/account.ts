@@ -21,11 +21,9 @@ import { cellsOption, inEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused } from "./failures.ts"
 import { Installation, onMigrated, onWritable, vaultOfServers } from "./Installation.ts"
 import { show } from "./output.ts"
-import { accountArgument, databaseOption, emailOption, oneOf, oneOfArgument, text } from "./parameters.ts"
+import { accountArgument, databaseOption, emailOption, nameOption, oneOf, oneOfArgument, text } from "./parameters.ts"
 
 const MAX_PROXIES = 16
-/** Characters, as of all names. */
-const MAX_BUSINESS_NAME = 120
 
 /** An account as the operator sees it. */
 const shown = (row: AccountRow) => ({ ...renderAccount(row, false), rail: row.rail })
@@ -33,12 +31,7 @@ const shown = (row: AccountRow) => ({ ...renderAccount(row, false), rail: row.ra
 const create = Command.make(
   "create",
   {
-    businessName: text("business-name", "X").pipe(
-      Flag.filter(
-        (name) => [...name].length <= MAX_BUSINESS_NAME,
-        () => `a text of at most ${MAX_BUSINESS_NAME} characters`,
-      ),
-    ),
+    businessName: nameOption("business-name", "X"),
     email: emailOption("email").pipe(Flag.withDefault(undefined)),
     vertical: oneOf("vertical", VERTICALS, "V").pipe(Flag.withDefault(undefined)),
     apiPlan: oneOf("api-plan", API_PLANS, "P").pipe(Flag.withDefault(undefined)),

@@ -5,11 +5,11 @@ import { createAdministrator, listAdministrators, renderAdministrator, revokeAdm
 import { found } from "./failures.ts"
 import { onMigrated, onWritable } from "./Installation.ts"
 import { show } from "./output.ts"
-import { text } from "./parameters.ts"
+import { nameOption } from "./parameters.ts"
 
 const create = Command.make(
   "create",
-  { name: text("name", "N") },
+  { name: nameOption("name", "N") },
   Effect.fn("admin.create")(function* ({ name }) {
     yield* show(yield* createAdministrator(name))
   }),

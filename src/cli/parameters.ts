@@ -3,16 +3,26 @@ import { Effect, Schema } from "effect"
 import { Argument, CliError, Flag } from "effect/cli"
 import { isDatabaseUrl } from "../config/database.ts"
 import { portFits } from "../config/settings.ts"
+import { hasControls, isVisible } from "../text.ts"
 import { parseInstant } from "../time.ts"
 
-/** An option with a text, which is not blank. */
+/** An option with a text that shows something. */
 export const text = (name: string, placeholder: string) =>
   Flag.String(name).pipe(
-    Flag.filter(
-      (value) => value.trim() !== "",
-      () => "a text",
-    ),
+    Flag.filter(isVisible, () => "a text that is not all blank"),
     Flag.withMetavar(placeholder),
+  )
+
+/** Characters of a name, as the API has them. */
+const MAX_NAME = 120
+
+/** An option with a name: what the API takes as one (decision A5). */
+export const nameOption = (name: string, placeholder: string) =>
+  text(name, placeholder).pipe(
+    Flag.filter(
+      (value) => [...value].length <= MAX_NAME && !hasControls(value),
+      () => `a text of at most ${MAX_NAME} characters, without control characters`,
+    ),
   )
 
 /** An option with one of the values allowed. */

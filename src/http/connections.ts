@@ -141,6 +141,8 @@ export const limitConnections = (server: Server, callerOf: CallerOf, limits: Con
   }
 
   return {
+    /** The responses of a connection that are not sent yet, in the order of their requests. */
+    underWay: (socket: Socket): ReadonlyArray<ServerResponse> => [...(bySocket.get(socket)?.open ?? [])],
     /**
      * Accepts no more connections. Those on which nothing is under way end at once, requests that are not whole within
      * {@link ConnectionLimits.halfSentMs}, and those at work with their responses. Done after the last.

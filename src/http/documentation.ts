@@ -5,6 +5,7 @@ import { HttpServerResponse } from "effect/http"
 import { SCOPES } from "../key/scopes.ts"
 import { pageHeaders, STYLE_SOURCE } from "../pages/headers.ts"
 import { type Html, html } from "../pages/html.ts"
+import { favicon } from "../pages/icon.ts"
 import { layout } from "../pages/layout.ts"
 import { startPage } from "../pages/start.ts"
 import { CATALOGUE } from "../problem.ts"
@@ -28,6 +29,12 @@ const page = (text: () => string, headers: Readonly<Record<string, string>>): Do
 
 const file = (text: () => string, contentType: string, headers: Readonly<Record<string, string>> = {}): Document =>
   document(() => HttpServerResponse.text(text(), { contentType, headers }))
+
+/** Of what browsers ask again and again. */
+const FOR_A_DAY = { "cache-control": "public, max-age=86400", "x-content-type-options": "nosniff" }
+
+/** Addresses of pages are secrets, and the others are for engineers: nothing is to be found by a search. */
+const ROBOTS = "User-agent: *\nDisallow: /\n"
 
 const reading = (title: string, body: Html): string =>
   layout(
@@ -67,11 +74,11 @@ const scopeList = (): Html =>
 const referencePage = (endpoints: ReadonlyArray<Declared>): string =>
   reading(
     "API reference",
-    html`<p>The machine-readable document is <a href="/openapi.json">/openapi.json</a>; errors are explained at
-<a href="/docs/errors">/docs/errors</a>.</p>
+    html`<p class="small">See also: <a href="#keys">keys and scopes</a>, <a href="/docs/errors">error codes</a>, the <a href="/openapi.json">OpenAPI document</a>.</p>
+<div id="swagger" class="light"></div>
+<noscript><p>The reference is shown by a script. Without scripts, read the <a href="/openapi.json">OpenAPI document</a>.</p></noscript>
 <h2 id="keys">Keys and scopes</h2>
 <p>A restricted key is given None, Read or Write of each scope; Write includes Read.</p>${scopeList()}${scopeTable(endpoints)}
-<h2 id="reference">Reference</h2><div id="swagger" class="light"></div>
 <link rel="stylesheet" href="/docs/assets/swagger-ui.css"><script src="/docs/assets/swagger-ui-bundle.js"></script>
 <script src="/docs/assets/reference.js"></script>`,
   )
@@ -111,4 +118,9 @@ export const documentation = (
     asset("swagger-ui-bundle.js", "text/javascript"),
     ["/docs/assets/reference.js", file(() => STARTER, "text/javascript; charset=utf-8")],
     ["/docs/errors", page(errorCodesPage, pageHeaders({}))],
+    ["/robots.txt", file(() => ROBOTS, "text/plain; charset=utf-8", FOR_A_DAY)],
+    [
+      "/favicon.ico",
+      document(() => HttpServerResponse.uint8Array(favicon(), { contentType: "image/x-icon", headers: FOR_A_DAY })),
+    ],
   ])

@@ -6,8 +6,9 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Redacted, Scope } from "effect"
 import { HttpMiddleware, type HttpServerResponse } from "effect/http"
 import { type Config, ConfigProblem } from "../config/Config.ts"
-import { respondToBroken } from "./broken.ts"
+import { respondToBroken, type UnderWay } from "./broken.ts"
 import { CONNECTION_LIMITS, type ConnectionLimits, limitConnections } from "./connections.ts"
+import { headFault } from "./framing.ts"
 import { addressOf, originOf } from "./Origin.ts"
 import { isProxied, networkOf } from "./transport.ts"
 
@@ -57,6 +58,7 @@ export const cannotListen = (
 const bind = (
   server: Server,
   config: Config,
+  underWay: UnderWay,
 ): Effect.Effect<{ readonly address: string; readonly origin: string }, ConfigProblem> =>
   Effect.callback((resume) => {
     const { host, port: wanted } = config
@@ -66,7 +68,7 @@ const bind = (
       server.off("error", refused)
       const { port } = server.address() as AddressInfo
       const origin = originOf(config, port)
-      respondToBroken(server, origin)
+      respondToBroken(server, origin, underWay)
       resume(Effect.succeed({ address: addressOf(config, port), origin }))
     })
   })
@@ -82,11 +84,18 @@ export const listen = Effect.fnUntraced(function* (config: Config, limits = CONN
   const connections = limitConnections(server, callerOf, limits)
   const early: Array<Parameters<Handler>> = []
   let respond: Handler = (...request) => void early.push(request)
-  server.on("request", (request, response) => respond(request, response))
+  const refused = new WeakSet<IncomingMessage["socket"]>()
+  const take: Handler = (request, response) => {
+    // Behind a head that is wrong nothing is taken for a request: the connection ends with that refusal.
+    if (refused.has(request.socket)) return
+    if (headFault(request) !== undefined) refused.add(request.socket)
+    respond(request, response)
+  }
+  server.on("request", take)
   // `Expect` with anything but 100-continue, which Node would refuse by itself, without a word of ours: it asks for nothing that we do.
-  server.on("checkExpectation", (request, response) => respond(request, response))
+  server.on("checkExpectation", take)
 
-  const bound = yield* bind(server, config)
+  const bound = yield* bind(server, config, connections.underWay)
   const stop = Effect.sync(() => void connections.stop())
   yield* Effect.addFinalizer(() => stop)
 

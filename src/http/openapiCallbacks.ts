@@ -20,12 +20,10 @@ const MESSENGER: Caller = {
     "account",
     "The ID of the account whose messages are meant, or `all` where one number or sender serves every account",
   ),
-  refusals: {
-    "403": refused("signature_invalid"),
-    "404": refused("message_unknown"),
-    "503": refused("service_unavailable"),
-  },
+  refusals: { "403": refused("signature_invalid"), "503": refused("service_unavailable") },
 }
+/** A receipt of Termii can overtake its answer, which names the message: it is to be sent again. */
+const TERMII: Caller = { ...MESSENGER, refusals: { ...MESSENGER.refusals, "404": refused("message_unknown") } }
 
 /** A callback, signed by one of these headers. */
 const callback = (
@@ -79,7 +77,7 @@ export const callbacks = (origin: string): Readonly<Record<string, Json>> => ({
       "x-hub-signature-256": "`sha256=` and the HMAC-SHA256 of the body with the app's secret, in hexadecimal",
     }),
   },
-  "/callbacks/termii/{account}": callback(origin, MESSENGER, "Termii", {
+  "/callbacks/termii/{account}": callback(origin, TERMII, "Termii", {
     "x-termii-signature": "HMAC-SHA512 of the body with the account's secret, in hexadecimal",
   }),
 })

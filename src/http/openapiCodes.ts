@@ -11,6 +11,8 @@ const EVERYWHERE: ReadonlyArray<ProblemCode> = [
   "too_many_in_flight",
   "parameter_unknown",
   "request_malformed",
+  "host_invalid",
+  "transfer_encoding_unsupported",
   "request_timeout",
   "internal_error",
   "service_unavailable",

@@ -57,6 +57,26 @@ const TITLES: Readonly<Partial<Record<Problem["code"], string>>> = {
   live_access_required: "No payments can be made here",
 }
 
+/** What a browser is shown at an address that has nothing to show (decision A13). */
+export const missingPage = ({ refusal, requestId }: Refused): PublicResponse | undefined =>
+  refusal.code === "route_missing"
+    ? page(
+        refusal.status,
+        messagePage({
+          business: null,
+          simulated: false,
+          tone: "warning",
+          title: "There is no page here",
+          paragraphs: [
+            "Look for a mistake in the address, or open the link again from where you have it.",
+            "Programs call the API with a key: the reference is at /docs.",
+          ],
+          action: null,
+          requestId,
+        }),
+      )
+    : undefined
+
 /** Those after which the page is worth another look. */
 const isPassing = ({ code, status }: Problem): boolean =>
   status >= 500 || code.startsWith("rate") || code === "too_many_in_flight"

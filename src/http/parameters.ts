@@ -7,6 +7,8 @@ import { Schema } from "effect"
 import { jsonBytes } from "../json.ts"
 import { MAX_METADATA_BYTES, MAX_METADATA_KEYS } from "../metadata.ts"
 import { MAX_AMOUNT_KOBO } from "../money.ts"
+import { E164, isPhone, parsePhone } from "../phone.ts"
+import { hasControls, isVisible } from "../text.ts"
 import { FIRST_YEAR, LAST_YEAR, parseInstant } from "../time.ts"
 import { isWebAddress } from "../webAddress.ts"
 
@@ -17,16 +19,34 @@ const MAX_COUNT = 2_147_483_647
 /** Of what merchants fill freely (decision C7): twice fits into an event. */
 const MAX_FREE_BYTES = 16 * 1024
 
-/** What somebody is to read: blanks alone are no text. */
-export const text = (max: number) =>
-  Schema.String.check(Schema.isBetweenCodePoints(1, max), Schema.isPattern(/\S/)).annotate({
-    description: `a string of 1 to ${max} characters that are not all blank`,
-  })
+const NO_CONTROLS = "without control characters other than tab and line ends"
 
-export const textOrNull = (max: number) =>
-  Schema.NullOr(Schema.String.check(Schema.isBetweenCodePoints(0, max))).annotate({
-    description: `a string of at most ${max} characters, or null`,
-  })
+/** Refuses control characters that no text needs. JSON Schema's patterns have no portable word for it. */
+const withoutControls = Schema.makeFilter((value: string) => !hasControls(value) || `a string ${NO_CONTROLS}`)
+
+/** What people are to read: a text that shows nothing is none (decision A5). The document's pattern says it as nearly as all readers of it can. */
+export const text = (max: number, min = 1) => {
+  const description = `a string of ${min} to ${max} characters that are not all blank, ${NO_CONTROLS}`
+  return Schema.String.annotate({ description })
+    .check(
+      Schema.isBetweenCodePoints(min, max),
+      Schema.makeFilter(isVisible, { toJsonSchema: () => ({ pattern: "\\S" }) }),
+      withoutControls,
+    )
+    .annotate({ description })
+}
+
+/** A text that may also be empty, or null. */
+export const textOrNull = (max: number) => {
+  const description = `a string of at most ${max} characters that are not all blank, ${NO_CONTROLS}; or "" or null`
+  return Schema.NullOr(
+    Schema.String.annotate({ description }).check(
+      Schema.isBetweenCodePoints(0, max),
+      Schema.makeFilter((value: string) => value === "" || isVisible(value)),
+      withoutControls,
+    ),
+  ).annotate({ description })
+}
 
 /** A parameter that may be left out, and is `value` then, as the OpenAPI document says. */
 export const byDefault = <S extends Schema.Top>(schema: S, value: S["Type"]) =>
@@ -108,9 +128,23 @@ export const email = Schema.NullOr(
   description: "an e-mail address, or null",
 })
 
-export const phone = Schema.NullOr(Schema.String.check(Schema.isPattern(/^\+[1-9]\d{6,14}$/))).annotate({
-  description: "a phone number in E.164 form such as +2348031234567, or null",
-})
+const PHONE = "a phone number that can exist, in E.164 form such as +2348031234567, or null"
+
+/** A number in E.164 form (decision C5); the message says how another form of a number is written. */
+export const phone = Schema.NullOr(
+  Schema.String.annotate({ description: PHONE })
+    .check(
+      Schema.makeFilter(
+        (value: string) => {
+          if (isPhone(value)) return true
+          const meant = parsePhone(value)
+          return meant === undefined ? false : `${PHONE}: write ${meant}`
+        },
+        { toJsonSchema: () => ({ pattern: E164.source }) },
+      ),
+    )
+    .annotate({ description: PHONE }),
+).annotate({ description: PHONE })
 
 /** At most `max` bytes as JSON in UTF-8; the message also says how many there are. */
 const atMostBytes = (max: number, description: string) =>

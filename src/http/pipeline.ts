@@ -13,6 +13,7 @@ import { noteRequest } from "../process/serving.ts"
 import { allow, crossOrigin, OPEN_TO_ALL, requireVertical } from "./access.ts"
 import { readJson } from "./body.ts"
 import type { Declaration, Endpoint } from "./Endpoint.ts"
+import { pathFault } from "./escapes.ts"
 import { allowExpansions, type Expanders, expansionFault } from "./expand.ts"
 import type { Failure } from "./failures.ts"
 import { type Claim, claim, drop, isKey, type Stored, unclaim } from "./idempotency.ts"
@@ -22,7 +23,7 @@ import type { PublicRoute } from "./publicRoutes.ts"
 import { parseQuery } from "./query.ts"
 import { createRoutes, type Match } from "./routes.ts"
 import { type Asker, type Reply, replay, runHandler } from "./runHandler.ts"
-import { addressOf, environment, isSecure } from "./transport.ts"
+import { addressOf, environment, hostOf, isSecure } from "./transport.ts"
 import { judgesOf } from "./validation.ts"
 
 /** What is known of a request so far: headers that its response carries however it ends, and whose it is. */
@@ -97,13 +98,14 @@ export const routeMissing = (call: Call, allow: ReadonlyArray<string>): Effect.E
   return Effect.fail(problem("route_missing", `There is no ${call.node.method} ${call.url.pathname}.`))
 }
 
-/** The endpoint that the method and the path name. */
+/** The endpoint that the method and the path name, once the path can be read. */
 const findRoute = Effect.fnUntraced(function* <E extends Endpoint<unknown>>(
   call: Call,
   place: Place,
   routes: Readonly<Record<"live" | "sandbox", ReturnType<typeof createRoutes<E>>>>,
 ) {
-  const { node } = call
+  const { node, url } = call
+  yield* pathFault(url.pathname) ?? Effect.void
   const match =
     place === undefined ? { allow: [] } : routes[place.livemode ? "live" : "sandbox"].find(node.method!, place.path)
   if (!("allow" in match)) {
@@ -134,8 +136,8 @@ const authorize = Effect.fnUntraced(function* (
 
 const UNCOUNTED = { "x-service-billable": "false" }
 
-/** Whether a path takes no key (decision A6). */
-const isPublic = (path: string): boolean => path.startsWith("/public/")
+/** Whether anybody may call what is at this place, without a key (decision A6). */
+export const isOpen = (place: Place): place is NonNullable<Place> => place?.path.startsWith("/public/") ?? false
 
 /** What handlers call who asks. */
 const nameOf = (asker: Asker): string => {
@@ -153,7 +155,7 @@ const tenantOf = (key: KnownKey, params: Readonly<Record<string, string>>, livem
 const decode = Effect.fnUntraced(function* <R>(call: Call, match: Match<Endpoint<R>>, tenant: Tenant, raw: Json) {
   const { declaration, handler } = match.endpoint
   const judges = judgesOf(declaration)
-  const { expand: fields, values, fault } = parseQuery(call.url.searchParams, declaration)
+  const { expand: fields, values, fault } = parseQuery(call.url.search, declaration)
   const judged = judges.query(values).decoded
   // What is wrong before the fault comes first; what is missing may come behind it.
   const query = yield* fault === undefined
@@ -225,7 +227,7 @@ export const createPipeline = <R>(
 
   /** The endpoint that a request is for, who asks, and whose objects it is about. */
   const enter = Effect.fnUntraced(function* (call: Call, place: Place) {
-    if (place !== undefined && isPublic(place.path)) {
+    if (isOpen(place)) {
       const asker: Asker = { kind: "anybody", address: addressOf(call.node, transport) }
       yield* admit(call, asker.address, limits)
       const match = yield* findRoute(call, place, routes)
@@ -241,9 +243,9 @@ export const createPipeline = <R>(
   return Effect.fnUntraced(function* (call: Call) {
     const { node, url } = call
     const metering = yield* Metering
-    const place = environment(node.headers.host ?? "", url.pathname, transport)
+    const place = environment(hostOf(call), url.pathname, transport)
     // Until it is known whose write it is and that it counts (decision K1).
-    if (isWrite(node) && !(place !== undefined && isPublic(place.path))) addHeaders(call, UNCOUNTED)
+    if (isWrite(node) && !isOpen(place)) addHeaders(call, UNCOUNTED)
     yield* requireHttps(node, transport)
     const { match, asker, tenant } = yield* enter(call, place)
     // What an account does in live waits for nobody's clocks, its own included.

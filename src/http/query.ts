@@ -1,6 +1,7 @@
 /** Query strings: plain parameters, `expand[]` and `metadata[key]`; anything twice or unknown is refused. */
 import { invalid, type Problem } from "../problem.ts"
 import { type Declaration, takesCell } from "./Endpoint.ts"
+import { queryParameters } from "./escapes.ts"
 import { expansionFault } from "./expand.ts"
 
 /** A query as far as it can be read: up to the first of its parameters that cannot be one, and what is wrong with that. */
@@ -12,7 +13,7 @@ export interface ParsedQuery {
 
 const METADATA = /^metadata\[(.+)\]$/s
 
-export const parseQuery = (search: URLSearchParams, declaration: Declaration): ParsedQuery => {
+export const parseQuery = (search: string, declaration: Declaration): ParsedQuery => {
   const expand: Array<string> = []
   const values: Record<string, unknown> = Object.create(null)
   const upTo = (fault?: Problem): ParsedQuery => ({
@@ -20,7 +21,9 @@ export const parseQuery = (search: URLSearchParams, declaration: Declaration): P
     values: { ...values },
     ...(fault === undefined ? {} : { fault }),
   })
-  for (const [name, value] of search) {
+  for (const parameter of queryParameters(search)) {
+    if ("fault" in parameter) return upTo(parameter.fault)
+    const { name, value } = parameter
     if (`${name}${value}`.includes("\0"))
       return upTo(invalid(name.replaceAll("\0", ""), "A parameter holds a NUL character."))
     // For the proxy that brought it here (decision O2).

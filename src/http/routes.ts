@@ -1,5 +1,6 @@
 /** From a method and a path to an endpoint, within one environment. */
 import type { Declaration } from "./Endpoint.ts"
+import { unescaped } from "./escapes.ts"
 
 /** What is routed to: anything that is declared as an endpoint. */
 interface Declared {
@@ -8,7 +9,7 @@ interface Declared {
 
 export interface Match<E> {
   readonly endpoint: E
-  /** The `:name` segments of the path. */
+  /** The `:name` segments of the path, with their escapes read where they can be (decision A12 refuses others). */
   readonly params: Readonly<Record<string, string>>
 }
 
@@ -37,14 +38,6 @@ export const pathParameters = (path: string): ReadonlyArray<string> =>
 /** A declared path as documents write it: `/customers/{id}`. */
 export const pathTemplate = (path: string): string => path.replaceAll(PARAMETER, "{$1}")
 
-const decodeSegment = (segment: string): string => {
-  try {
-    return decodeURIComponent(segment)
-  } catch {
-    return segment
-  }
-}
-
 /** The routes of the live or of the sandbox environment. Literal segments win over parameters. */
 export const createRoutes = <E extends Declared>(endpoints: ReadonlyArray<E>, livemode: boolean): Routes<E> => {
   const byShape = new Map<string, Array<Route<E>>>()
@@ -71,7 +64,7 @@ export const createRoutes = <E extends Declared>(endpoints: ReadonlyArray<E>, li
         return { allow: [...new Set(fitting.map(({ endpoint }) => endpoint.declaration.method))] }
       const params: Record<string, string> = {}
       for (const [at, segment] of route.segments.entries())
-        if (segment.startsWith(":")) params[segment.slice(1)] = decodeSegment(segments[at]!)
+        if (segment.startsWith(":")) params[segment.slice(1)] = unescaped(segments[at]!) ?? segments[at]!
       return { endpoint: route.endpoint, params }
     },
   }

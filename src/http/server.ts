@@ -14,17 +14,20 @@ import { readBytes } from "./body.ts"
 import { type Document, documentation } from "./documentation.ts"
 import type { Endpoint } from "./Endpoint.ts"
 import { failure, json } from "./envelope.ts"
+import { addressFault } from "./escapes.ts"
 import type { Expanders } from "./expand.ts"
 import { type Failure, OUTCOME_UNKNOWN, refusalOf } from "./failures.ts"
+import { endsConnection, headFault } from "./framing.ts"
 import { createLimits, type Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
 import { observe } from "./observe.ts"
 import type { Described } from "./openapi.ts"
-import { type Call, createPipeline, isWrite, requireHttps, routeMissing } from "./pipeline.ts"
+import { isBrowser, missingPage } from "./page.ts"
+import { type Call, createPipeline, isOpen, isWrite, requireHttps, routeMissing } from "./pipeline.ts"
 import { findPublicRoute, type PublicResponse, type PublicRoute } from "./publicRoutes.ts"
 import { createReadiness, type Readiness } from "./readiness.ts"
 import { createRoutes } from "./routes.ts"
-import { addressOf, environment, isFromTrustedProxy, isSecure } from "./transport.ts"
+import { addressOf, environment, hostOf, isFromTrustedProxy, isSecure } from "./transport.ts"
 
 /** `R` and `P` are the services that endpoints and public routes take. */
 export interface ServerOptions<R, P> extends Described {
@@ -76,6 +79,7 @@ const serveDocument = Effect.fnUntraced(function* (
   yield* requireHttps(node, transport)
   yield* limits.take(call, "public", addressOf(node, transport))
   if (isWrite(node)) return yield* routeMissing(call, ["GET"])
+  yield* addressFault(url) ?? Effect.void
   return HttpServerResponse.setHeaders(document(), { ...call.headers, "x-request-id": requestId })
 })
 
@@ -103,6 +107,7 @@ const servePublic = Effect.fnUntraced(function* <R>(
   const address = addressOf(node, transport)
   if (limited || respond === undefined) yield* limits.take(call, "public", address)
   if (respond === undefined) return yield* routeMissing(call, allow)
+  yield* addressFault(url) ?? Effect.void
   noteRequest()
   const body = readBytes(node, (bytes) => limits.hold(call, address, bytes))
   const request = { parts, search: url.searchParams, headers: node.headers, body }
@@ -143,8 +148,10 @@ const refuse = Effect.fnUntraced(function* (
     shown === undefined
       ? failure(refusal, requestId, origin, { ...headers, ...standing })
       : publicResponse(shown, headers, requestId)
-  // What is left of a refused body is not read.
-  return node.isPaused() ? HttpServerResponse.setHeader(response, "connection", "close") : response
+  // What is left of a refused body is not read, nor what follows a head that is wrong.
+  return node.isPaused() || endsConnection(refusal)
+    ? HttpServerResponse.setHeader(response, "connection", "close")
+    : response
 })
 
 /** What a request took is given back once its response is written, or its connection is gone. */
@@ -191,14 +198,26 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
   const clock = yield* DatabaseClock
 
   /** What a browser asks before a page of another origin may call; undefined: it is no such question. */
-  const asksBefore = (node: IncomingMessage, url: URL) => {
-    const place = environment(node.headers.host ?? "", url.pathname, transport)
+  const asksBefore = (call: Call) => {
+    const { node, url } = call
+    const place = environment(hostOf(call), url.pathname, transport)
     if (node.method !== "OPTIONS" || node.headers.origin === undefined || place === undefined) return undefined
     // What pages of other origins may call is the same in both environments.
     const match = sandboxRoutes.find(node.headers["access-control-request-method"] ?? "GET", place.path)
     const access = "endpoint" in match ? match.endpoint.declaration.access : undefined
     return access === "publishable" || access === "public" ? access : undefined
   }
+
+  /** Whether a browser asks without a key, at an address where a key is needed or nothing is. */
+  const isPerson = (call: Call): boolean =>
+    call.node.headers.authorization === undefined && !isOpen(environment(hostOf(call), call.url.pathname, transport))
+
+  /** That there is no page, whatever the address has for those with a key (decision A13). */
+  const showNothing = Effect.fnUntraced(function* (call: Call) {
+    yield* requireHttps(call.node, transport)
+    yield* limits.take(call, "public", addressOf(call.node, transport))
+    return yield* routeMissing(call, [])
+  })
 
   /** What responds to a request: the first of these that it is for. */
   const dispatch = Effect.fnUntraced(function* (call: Call, requestId: string) {
@@ -207,7 +226,7 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
       call.route = READINESS
       return isWrite(node) ? yield* routeMissing(call, ["GET"]) : readinessResponse(yield* readiness, requestId)
     }
-    const asked = isSecure(node, transport) ? asksBefore(node, url) : undefined
+    const asked = isSecure(node, transport) ? asksBefore(call) : undefined
     if (asked !== undefined) {
       const headers = { ...preflight(asked, node.headers.origin!), "x-request-id": requestId }
       return HttpServerResponse.empty({ status: 204, headers })
@@ -216,6 +235,10 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     if (document !== undefined) return yield* serveDocument(document, call, transport, limits, requestId)
     const found = findPublicRoute(publicRoutes, node.method ?? "", url.pathname)
     if (found !== undefined) [call.route, call.refused] = [found.route, found.refused]
+    else if (isBrowser(node.headers)) {
+      call.refused = missingPage
+      if (isPerson(call)) return yield* showNothing(call)
+    }
     // Before anything that a request could do: a refusal by the clock means that nothing was done (decision D10).
     yield* clock.agrees
     if (found !== undefined) return yield* servePublic(found, call, transport, limits, requestId)
@@ -230,7 +253,9 @@ export const createApp = Effect.fnUntraced(function* <R, P>(options: ServerOptio
     const url = urlOf(node.url ?? "/")
     const startedAt = performance.now()
     const call: Call = { node, url, headers: {}, ends: [], key: undefined, route: undefined, refused: () => undefined }
-    const dispatched = Effect.provideService(dispatch(call, requestId), ArrivedAt, startedAt)
+    const fault = headFault(node)
+    const dispatching = fault === undefined ? dispatch(call, requestId) : Effect.fail(fault)
+    const dispatched = Effect.provideService(dispatching, ArrivedAt, startedAt)
     // A caller that hangs up does not leave half a request: what is begun is finished.
     const responding = (isWrite(node) ? Effect.uninterruptible(dispatched) : dispatched).pipe(
       Effect.catchCause((cause) => refuse(cause, call, origin, requestId)),

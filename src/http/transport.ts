@@ -54,6 +54,10 @@ export const addressOf = (request: IncomingMessage, transport: Transport): strin
 /** Whom a connection is counted for. */
 export const networkOf = (socket: Socket): string => callerNetwork(peerOf(socket) ?? "")
 
+/** The host that is called: a target that is a whole address names it, whatever `Host` says (RFC 9112). */
+export const hostOf = ({ node, url }: { readonly node: IncomingMessage; readonly url: URL }): string =>
+  /^https?:/i.test(node.url ?? "") ? url.host : (node.headers.host ?? "")
+
 /** Which environment a path is in, and the rest of it (decision A1). */
 export const environment = (
   host: string,

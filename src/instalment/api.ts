@@ -41,7 +41,8 @@ const image = Schema.NullOr(
   ),
 ).annotate({ description: IMAGE })
 const familyId = Schema.NullOr(text(64)).annotate({
-  description: "a string of 1 to 64 characters that are not all blank, or null",
+  description:
+    "a string of 1 to 64 characters that are not all blank, without control characters other than tab and line ends, or null",
 })
 
 const offered = {

@@ -1,6 +1,7 @@
 /** Calls of messengers' HTTP interfaces: what is known of a message after one that went wrong. */
 import { Effect } from "effect"
 import { Agent, request } from "undici"
+import { createConnector } from "../connector.ts"
 import { parseExactly } from "../json.ts"
 import { retryAfterOf } from "../retryAfter.ts"
 import { SECOND_MS } from "../time.ts"
@@ -11,10 +12,8 @@ const LIMIT_MS = 10 * SECOND_MS
 /** Messengers answer with some hundred bytes. */
 const MAX_ANSWER_BYTES = 64 * 1024
 const agent = new Agent({
-  // One call at a time on a connection: what breaks it, or keeps it waiting, is about that call.
-  allowH2: false,
   // Less than the limit: so that a connection that fails is not taken for a response that does not come.
-  connect: { timeout: 5 * SECOND_MS },
+  connect: createConnector({ timeout: 5 * SECOND_MS }),
 })
 
 export interface Answer {

@@ -4,6 +4,7 @@ import { createHmac } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import type { NudgeFailure } from "../../machines/nudge.ts"
 import type { WhatsAppSettings } from "../config/Config.ts"
+import { isId } from "../ids.ts"
 import { isSame } from "../sameSecret.ts"
 import { postJson } from "./calls.ts"
 import { Busy, type ChannelMessenger, type Message, NoAnswer, Refused } from "./Messenger.ts"
@@ -60,8 +61,11 @@ export const whatsApp = ({ url, phoneNumberId, token, language }: WhatsAppSettin
     }),
 })
 
-const receiptOf = ({ id, status, biz_opaque_callback_data: nudge, errors }: Fields): ReadonlyArray<Receipt> => {
-  const which = { channel: "whatsapp" as const, nudgeId: idIn(nudge), messageId: idIn(id) }
+/** What a status says of a nudge. One without our data is about a message that others sent from the same number: it says nothing to us. */
+const receiptOf = ({ status, biz_opaque_callback_data: data, errors }: Fields): ReadonlyArray<Receipt> => {
+  const nudgeId = idIn(data)
+  if (nudgeId === null || !isId("nudge", nudgeId)) return []
+  const which = { channel: "whatsapp" as const, nudgeId, messageId: null }
   if (status === "delivered" || status === "read") return [{ ...which, delivered: true, reason: null }]
   return status === "failed" ? [{ ...which, delivered: false, reason: reasonOf(objectsIn(errors)[0]?.code) }] : []
 }

@@ -68,7 +68,7 @@ const plain = (text: string) => ({ contentType: "text/plain", body: Buffer.from(
 export const nudgeCallbacks = [
   publicRoute(
     "/callbacks/:provider/:account",
-    /^\/callbacks\/(whatsapp|termii)\/([^/]+)$/,
+    /^\/callbacks\/(whatsapp|termii)\/([^/]+)\/?$/,
     {
       GET: ({ parts: [provider], search }) =>
         Effect.gen(function* () {

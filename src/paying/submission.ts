@@ -3,14 +3,15 @@
  * method, and nothing of them goes further.
  */
 import { Effect, Schema } from "effect"
-import { parsePhoneNumberFromString } from "libphonenumber-js/min"
 import { KOBO_OF_NAIRA } from "../../machines/instalment_schedule.ts"
-import { email, phone as phoneNumber } from "../http/parameters.ts"
+import { email } from "../http/parameters.ts"
 import type { Json } from "../json.ts"
 import { FORM_FIELDS, type FormField, type TypedDetails } from "../pages/views.ts"
+import { parsePhone } from "../phone.ts"
 import { type Problem, problem } from "../problem.ts"
 import { methodOfCard } from "../rail/simulator/methods.ts"
 import { hashOf } from "../secret/linkTokens.ts"
+import { isVisible } from "../text.ts"
 
 const FIELDS = [...FORM_FIELDS, "submission", "seen"] as const
 type Field = (typeof FIELDS)[number]
@@ -99,7 +100,7 @@ const isEmail = Schema.is(email)
 
 const readName = ({ name }: Fields): string | Problem => {
   const text = (name ?? "").trim()
-  if (text === "") return problem("parameter_missing", "Enter your name.", "name")
+  if (!isVisible(text)) return problem("parameter_missing", "Enter your name.", "name")
   if ([...text].length > MAX_NAME) return wrong("name", `Enter a name of at most ${MAX_NAME} characters.`)
   return text
 }
@@ -108,26 +109,6 @@ const readEmail = ({ email }: Fields): string | null | Problem => {
   const text = (email ?? "").trim()
   if (text === "") return null
   return isEmail(text) ? text : wrong("email", "Enter an e-mail address such as ada@example.com.")
-}
-
-const isPhone = Schema.is(phoneNumber)
-
-const e164 = (text: string) => {
-  const parsed = parsePhoneNumberFromString(text, "NG")
-  return parsed?.isPossible() === true && isPhone(parsed.number) ? parsed : undefined
-}
-
-/**
- * A phone number in E.164 form; undefined where a text is none. Local forms such as 0803 123 4567 are Nigerian (decision C5). An international
- * one begins with +, with 00 or, as dialled from Nigeria, with 009: what is a real number by both is none.
- */
-export const parsePhone = (text: string): string | undefined => {
-  const typed = text.trim()
-  if (!typed.startsWith("00")) return e164(typed)?.number
-  const read = [typed.replace("00", "+"), ...(typed.startsWith("009") ? [typed.replace("009", "+")] : [])].map(e164)
-  const found = read.filter((one) => one !== undefined)
-  const [only, ...others] = found.length > 1 ? found.filter((one) => one.isValid()) : found
-  return others.length === 0 ? only?.number : undefined
 }
 
 const readPhone = ({ phone = "" }: Fields): string | null | Problem =>

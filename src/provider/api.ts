@@ -4,7 +4,7 @@ import { LIVE_ACCESS } from "../../machines/live_access.ts"
 import { VERTICALS } from "../account/verticals.ts"
 import { declare } from "../http/Endpoint.ts"
 import { pageFields } from "../http/lists.ts"
-import { oneOf } from "../http/parameters.ts"
+import { oneOf, text } from "../http/parameters.ts"
 import { common, exampleId } from "../http/response.ts"
 
 const { Literals, NullOr, String: Text, Struct } = Schema
@@ -52,10 +52,10 @@ export const ProviderChange = Struct({
 const vertical = oneOf(VERTICALS)
 
 /** A few words that make sense in a history. */
-export const reason = Schema.String.check(
-  Schema.isBetweenCodePoints(5, 500),
-  Schema.makeFilter((reason: string) => Array.from(reason.trim()).length >= 5),
-).annotate({ description: "a string of 5 to 500 characters that says why" })
+const REASON = "a string of 5 to 500 characters that says why, without control characters other than tab and line ends"
+export const reason = text(500, 5)
+  .check(Schema.makeFilter((reason: string) => Array.from(reason.trim()).length >= 5))
+  .annotate({ description: REASON })
 
 export const providerApi = {
   choose: declare({

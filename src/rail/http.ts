@@ -1,6 +1,7 @@
 /** Calls of rails' HTTP interfaces, and what is known after one that brought nothing to read (decisions P3, P9). */
 import { Effect, Redacted, type Scope } from "effect"
 import { type Dispatcher, Pool } from "undici"
+import { createConnector } from "../connector.ts"
 import { parseExactly } from "../json.ts"
 import { retryAfterOf } from "../retryAfter.ts"
 import { SECOND_MS } from "../time.ts"
@@ -122,9 +123,7 @@ export const openRailClient = Effect.fnUntraced(function* (
         new Pool(origin, {
           connections: MAX_CONNECTIONS,
           pipelining: 1,
-          // One call at a time on a connection: what breaks it is about that call.
-          allowH2: false,
-          connect: { timeout: Math.min(CONNECT_MS, timeoutMs / 2) },
+          connect: createConnector({ timeout: Math.min(CONNECT_MS, timeoutMs / 2) }),
           // One limit, of the whole call, stands for these.
           headersTimeout: 0,
           bodyTimeout: 0,

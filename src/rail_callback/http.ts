@@ -18,7 +18,7 @@ const OK = { contentType: "text/plain", body: Buffer.from("ok") }
 export const railCallbacks = [
   publicRoute(
     "/callbacks/:rail/:account",
-    /^\/callbacks\/(paystack|flutterwave)\/([^/]+)$/,
+    /^\/callbacks\/(paystack|flutterwave)\/([^/]+)\/?$/,
     {
       POST: ({ parts, headers, body }) =>
         Effect.gen(function* () {

@@ -3,6 +3,7 @@ import { Resolver } from "node:dns/promises"
 import type { LookupFunction } from "node:net"
 import { Context, Effect, Layer, type Redacted } from "effect"
 import { Agent, type Dispatcher } from "undici"
+import { createConnector } from "../connector.ts"
 import { invalid, type Problem } from "../problem.ts"
 import { retryAfterOf } from "../retryAfter.ts"
 import { SECOND_MS } from "../time.ts"
@@ -99,7 +100,10 @@ interface Answer {
   readonly body: string
 }
 
-/** Sends one request and reads the beginning of its answer, within the limit of time: straight from undici's callbacks, since this is where deliveries spend their time. */
+/**
+ * Sends one request and reads the beginning of its answer, within the limit of time: straight from undici's callbacks, since this is where
+ * deliveries spend their time. The status line decides: a body that breaks off, or does not end within the limit, is cut off.
+ */
 const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): Promise<Answer> =>
   new Promise((resolve, reject) => {
     let [over, status, read] = [false, 0, 0]
@@ -110,7 +114,7 @@ const exchange = (dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): 
       if (over) return
       over = true
       clearTimeout(limit)
-      if (failed !== undefined) return reject(failed)
+      if (failed !== undefined && status === 0) return reject(failed)
       // Postgres holds no NUL.
       const body = Buffer.concat(parts).subarray(0, MAX_KEPT_BYTES).toString("utf8").replaceAll("\0", "")
       resolve({ status, retryAfter, body })
@@ -155,12 +159,10 @@ const agentFor = (resolve: ReturnType<typeof resolveWith>, loopback: boolean) =>
     Effect.sync(
       () =>
         new Agent({
-          connect: { lookup: guardedLookup(resolve, loopback), timeout: LIMIT_MS },
+          connect: createConnector({ lookup: guardedLookup(resolve, loopback), timeout: LIMIT_MS }),
           // Not limited by origin: many endpoints may share one, and a dead one must not keep the others waiting.
           connections: null,
           keepAliveTimeout: KEEP_ALIVE_MS,
-          // One exchange at a time on a connection: what breaks it, or keeps it waiting, is about that exchange alone.
-          allowH2: false,
           // One limit, of the whole exchange, stands for these.
           headersTimeout: 0,
           bodyTimeout: 0,

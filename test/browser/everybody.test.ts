@@ -167,6 +167,8 @@ describe("pages of nobody in particular", () => {
     ["/docs/errors", /^Error codes/],
     ["/checkout/nothing", "This link leads nowhere"],
     ["/pay/nothing", "This link leads nowhere"],
+    ["/nothing/here", "There is no page here"],
+    ["/sandbox/v1/customers", "There is no page here"],
   ])("%s", async (path, title) => {
     const { page, asked } = await newBuyer()
     await page.goto(server().origin + path)

@@ -386,6 +386,8 @@ describe("details of a buyer whom nobody knows", () => {
     ["a name with control characters", { name: "Ada\u0007" }, [400, "parameter_invalid", "name"]],
     ["no e-mail address", { email: "ada" }, [400, "parameter_invalid", "email"]],
     ["a phone number in words", { phone: "call me" }, [400, "parameter_invalid", "phone"]],
+    ["a phone number that cannot exist", { phone: "0803 123 456" }, [400, "parameter_invalid", "phone"]],
+    ["a name that shows nothing", { name: "\u200b\u202e" }, [400, "parameter_missing", "name"]],
     ["a short phone number", { phone: "0803" }, [400, "parameter_invalid", "phone"]],
     ["a phone number of no country", { phone: "000 803 123 4567" }, [400, "parameter_invalid", "phone"]],
   ])("are refused with %s: nobody is made", async (_, over, expected) => {

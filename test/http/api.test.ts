@@ -187,6 +187,50 @@ describe("envelopes", () => {
     expect(answer.headers.get("content-type")).toMatch(/^text\/html/)
   })
 
+  it("show browsers a page where there is none, and nothing of what there is for keys (A13)", async () => {
+    const look = async (path: string, headers: Readonly<Record<string, string>> = {}, method = "GET") => {
+      const accept = "text/html,application/xhtml+xml,*/*;q=0.8"
+      const answer = await fetch(server().origin + path, { method, headers: { accept, ...headers } })
+      const text = (await answer.text()).replaceAll(/req_\w+/g, "req_")
+      expect(answer.headers.get("x-request-id")).toMatch(/^req_/)
+      return {
+        status: answer.status,
+        type: answer.headers.get("content-type"),
+        allow: answer.headers.get("allow"),
+        text,
+      }
+    }
+    const nothing = await look("/nothing/here")
+    expect(nothing).toMatchObject({ status: 404, type: "text/html; charset=utf-8", allow: null })
+    expect(nothing.text).toContain("There is no page here")
+    for (const path of ["/sandbox/v1/customers", "/sandbox/v1/nothing", "/v1/plans", "/v1", "/sandbox/v1/plans/%zz"])
+      expect(await look(path)).toEqual(nothing)
+    expect(await look("/sandbox/v1/plans", {}, "DELETE")).toEqual(nothing)
+    // A request with a key is a program's: it gets what the API has, and the page only where there is nothing.
+    const key = { authorization: `Bearer ${keys().sk_test}` }
+    expect(await look("/sandbox/v1/account", key)).toMatchObject({ status: 200, type: /json/ })
+    expect(await look("/sandbox/v1/nothing", key)).toMatchObject({ status: 404, type: /html/ })
+    for (const path of ["/sandbox/v1/account", "/sandbox/v1/nothing"])
+      expect(await look(path, { authorization: "Bearer sk_test_x" })).toMatchObject({ status: 401, type: /json/ })
+    expect(await look("/nothing", { accept: "*/*" })).toMatchObject({ status: 401, type: /json/ })
+  })
+
+  it("are not to be found by searches, and have an icon (A13)", async () => {
+    const robots = await fetch(`${server().origin}/robots.txt`)
+    expect([robots.status, robots.headers.get("content-type"), await robots.text()]).toEqual([
+      200,
+      "text/plain; charset=utf-8",
+      "User-agent: *\nDisallow: /\n",
+    ])
+    const icon = await fetch(`${server().origin}/favicon.ico`)
+    const bytes = Buffer.from(await icon.arrayBuffer())
+    expect([icon.status, icon.headers.get("content-type"), bytes.readUInt32BE(0)]).toEqual([
+      200,
+      "image/x-icon",
+      0x0100,
+    ])
+  })
+
   it("answer HEAD as GET", async () => {
     const response = await fetch(`${server().origin}/sandbox/v1/account`, {
       method: "HEAD",
@@ -266,6 +310,27 @@ describe("parameters", () => {
     expect(await error(api.post("/plans", body))).toMatchObject({ status: 400, code, param }),
   )
 
+  it("reads escapes that are right, and + as a blank", async () => {
+    const email = "ada+é%@example.com"
+    const customer = await createCustomer(api, { email })
+    const found = async (query: string) =>
+      data(await api.get(`/customers?${query}`)).map(({ id }: { id: string }) => id)
+    expect(await found(`email=${encodeURIComponent(email)}&limit=10&`)).toEqual([customer])
+    expect(await found(`%65mail=${encodeURIComponent(email)}`)).toEqual([customer])
+    const marked = await createCustomer(api, { metadata: { "the tag": "one two" } })
+    expect(await found("metadata[the+tag]=one+two")).toEqual([marked])
+    expect(await found("metadata%5Bthe%20tag%5D=one%20two")).toEqual([marked])
+  })
+
+  it("refuses a broken path after the key, as it refuses one that is not there", async () => {
+    expect(await error(createApi(server().origin, undefined).get("/customers/%zz"))).toMatchObject({
+      status: 401,
+      code: "key_missing",
+    })
+    const page = await fetch(`${server().origin}/pay/%zz?back=%`, { headers: { accept: "text/html" } })
+    expect([page.status, await page.text()]).toEqual([400, expect.stringContaining("percent escape")])
+  })
+
   it("takes 100.0 and 1e4 as the integers that they are", async () => {
     const body = '{"name": "P", "amount": 1e4, "currency": "NGN", "billing_cycle": "daily", "trial_days": 3.0}'
     expect(data(await api.post("/plans", body), 201)).toMatchObject({ amount: 10_000, trial_days: 3 })
@@ -289,6 +354,18 @@ describe("parameters", () => {
     ["/subscriptions?expand[]=nothing", "parameter_invalid", "expand[]"],
     ["/subscriptions?expand[]=customer.test_clock", "parameter_invalid", "expand[]"],
     ["/events?created_after=2025-01-01T00:00:00%2B01:00", "parameter_invalid", "created_after"],
+    // Escapes that are none, or are no UTF-8 (A12), in their place among other faults.
+    ["/customers?email=%zz", "parameter_invalid", "email"],
+    ["/customers?email=100%", "parameter_invalid", "email"],
+    ["/customers?email=%ff", "parameter_invalid", "email"],
+    ["/customers?email=%ed%a0%80", "parameter_invalid", "email"],
+    ["/customers?metadata[a]=%c3", "parameter_invalid", "metadata[a]"],
+    ["/customers?%zz=1", "parameter_invalid", "query"],
+    ["/customers?foo=1&email=%zz", "parameter_unknown", "foo"],
+    ["/customers?email=%zz&foo=1", "parameter_invalid", "email"],
+    ["/customers/%zz", "parameter_invalid", "path"],
+    ["/customers/cus_%ff/payment-methods", "parameter_invalid", "path"],
+    ["/nothing/%", "parameter_invalid", "path"],
   ])("%s", async (path, code, param) => expect(await error(api.get(path))).toMatchObject({ status: 400, code, param }))
 
   it("validates references and amounts together", async () => {
@@ -329,6 +406,73 @@ describe("parameters", () => {
     data(await api.post(`/plans/${dear}/archive`))
     expect(await subscribe({})).toMatchObject({ status: 422, code: "plan_archived" })
   })
+
+  it("refuses text that shows nothing, and control characters in names (A5)", async () => {
+    const product = { name: "Inverter", price: 3_000, cycleMonths: 3, mode: "flexible" }
+    const fields: ReadonlyArray<readonly [path: string, body: object, field: string]> = [
+      ["/plans", plan, "name"],
+      ["/plans", plan, "description"],
+      ["/plans", plan, "category"],
+      ["/customers", {}, "name"],
+      ["/test/clocks", { frozen_time: "2025-01-01T00:00:00Z" }, "name"],
+      ["/webhook-endpoints", { url: "https://shop.example/hook", enabled_events: ["*"] }, "description"],
+      ["/charges", { customer: "cus_x", amount: 5_000 }, "description"],
+      ["/nudges", { customer: "cus_x", template: "custom" }, "custom_message"],
+      ["/provider-savings/products", product, "name"],
+      ["/provider-savings/products", product, "description"],
+    ]
+    await database.run((sql) => sql`UPDATE account SET vertical = 'ecommerce' WHERE id = ${accountId()}`)
+    const nothing = [
+      "\u200b",
+      "\u202e",
+      "\u0001",
+      " \u200d\ufeff\n",
+      "\u2060\u00ad",
+      "\u3164",
+      "\u2800",
+      "\u{e0020}\ufe0f",
+    ]
+    const controls = ["Ada\u0001", "\u001b[31mAda", "Ada\u0085Obi", "Ada\u007f", "A\u000bB"]
+    for (const [path, body, field] of fields)
+      for (const value of [...nothing, ...controls])
+        expect(
+          await error(api.post(path, { ...body, [field]: value })),
+          `${path} ${field} ${JSON.stringify(value)}`,
+        ).toMatchObject({ status: 400, code: "parameter_invalid", param: field })
+    // What people write: lines, tabs, joiners and marks between characters.
+    for (const name of ["Ada\tObi\r\nLagos", "👩\u200d🔧 Ṣọlá", "\u200eعائشة", "—"])
+      expect(data(await api.post("/customers", { name }), 201).name).toBe(name)
+    expect(data(await api.post("/plans", { ...plan, description: "" }), 201).description).toBe("")
+  })
+
+  it.each([
+    ["+23408031234567", "write +2348031234567"],
+    ["08031234567", "write +2348031234567"],
+    ["+234 803 123 4567", "write +2348031234567"],
+    ["00442079460958", "write +442079460958"],
+    ["+2340803123456", ""],
+    ["+2340700123456", ""],
+    ["+999123456789", ""],
+    ["+12", ""],
+  ])("refuses the phone number %s, and says how it is written where there is one (C5)", async (phone, how) => {
+    const refused = await error(api.post("/customers", { name: "n", phone }))
+    expect(refused).toMatchObject({ status: 400, code: "parameter_invalid", param: "phone" })
+    expect(refused.message).toContain("a phone number that can exist")
+    expect(refused.message.includes("write +")).toBe(how !== "")
+    expect(refused.message).toContain(how)
+    const customer = await createCustomer(api)
+    expect(await error(api.patch(`/customers/${customer}`, { phone }))).toMatchObject({
+      code: "parameter_invalid",
+      param: "phone",
+    })
+  })
+
+  it.each(["+2348031234567", "+2348030000001", "+2342012345678", "+442079460958", "+14155552671", null])(
+    "takes the phone number %s (C5)",
+    async (phone) => {
+      expect(data(await api.post("/customers", { name: "n", phone }), 201).phone).toBe(phone)
+    },
+  )
 
   it("merges metadata and rules field by field in a PATCH", async () => {
     const plan = await createPlan(api, { metadata: { a: "1", b: "2" }, retry_logic: { max_attempts: 5 } })
@@ -563,7 +707,7 @@ describe("unknown parameters", () => {
 describe("odd requests", () => {
   it.each([
     ["GET", "/customers/%00", 404],
-    ["GET", "/customers/%zz", 404],
+    ["GET", "/customers/%zz", 400],
     ["GET", `/customers/${"x".repeat(3000)}`, 404],
     ["GET", "/customers/cus_%F0%9F%92%B3", 404],
     ["GET", "/customers?email=%00", 400],
@@ -571,7 +715,7 @@ describe("odd requests", () => {
     ["GET", "/customers?metadata[a%0Ab]=1", 200],
     ["GET", "/customers?metadata[a]=%00", 400],
     ["GET", "/customers?metadata[]=1", 400],
-    ["GET", "/customers?email=%E0%A4%A", 200],
+    ["GET", "/customers?email=%E0%A4%A", 400],
     ["GET", "/customers?constructor=1", 400],
     ["GET", "/customers?__proto__=1", 400],
     ["GET", "/plans?expand[]=customer", 400],

@@ -97,6 +97,14 @@ describe("the OpenAPI document", () => {
     }
   })
 
+  it("has the form of phone numbers, and that names are not blank", async () => {
+    const { paths } = JSON.parse((await page("/openapi.json")).text)
+    const { name, phone } = paths["/customers"].post.requestBody.content["application/json"].schema.properties
+    expect(JSON.stringify(phone)).toContain(JSON.stringify("^\\+[1-9]\\d{6,14}$"))
+    expect(JSON.stringify(name)).toContain(JSON.stringify("\\S"))
+    for (const one of [name, phone]) expect(one.description).toBeDefined()
+  })
+
   it("says which object an expanded field is", async () => {
     const { schemas } = JSON.parse((await page("/openapi.json")).text).components
     const refs = endpoints.flatMap(({ declaration: { success, expand = [] } }) =>
@@ -134,11 +142,14 @@ describe("/docs", () => {
     expect(text).toContain("restricted key with subscriptions:write")
     const addresses = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address]) => address!)
     expect(addresses.length).toBeGreaterThan(3)
-    for (const address of addresses.filter((other) => other !== "data:,")) {
+    for (const address of addresses.filter((other) => other !== "data:," && !other.startsWith("#"))) {
       expect(address).toMatch(/^\//)
       expect([address, (await page(address)).status]).toEqual([address, 200])
     }
     expect(headers.get("content-security-policy")).toContain("script-src 'self'")
+    // What is read first is the reference.
+    expect(text.indexOf('id="swagger"')).toBeLessThan(text.indexOf('id="keys"'))
+    expect(text.indexOf('id="keys"')).toBeLessThan(text.indexOf("<table"))
   })
 
   it("explains every code, and each is one that some endpoint declares or a page without a key refuses with", async () => {

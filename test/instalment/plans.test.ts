@@ -464,6 +464,8 @@ describe("beginning a plan", () => {
       [{ buyer: { name: "Ada" }, frequency: "monthly" }, "buyer.email"],
       [{ buyer: { name: "Ada", email: "ada" }, frequency: "monthly" }, "buyer.email"],
       [{ buyer: { name: "Ada", phone: "12" }, frequency: "monthly" }, "buyer.phone"],
+      [{ buyer: { name: "Ada", phone: "0803 123 456" }, frequency: "monthly" }, "buyer.phone"],
+      [{ buyer: { name: "\u200b", phone: "0803 123 4567" }, frequency: "monthly" }, "buyer.name"],
       [{ buyer: ada }, "frequency"],
       [{ buyer: ada, frequency: "daily" }, "frequency"],
       [{ buyer: ada, frequency: "monthly", testClock: "clock_none" }, "testClock"],

@@ -65,6 +65,8 @@ provider.answer(MESSAGES, async (received, response) => {
     .end(JSON.stringify({ messaging_product: "whatsapp", messages: [{ id: `wamid.${to}` }] }))
 })
 provider.answer(SMS, (received, response) => {
+  // An interim answer is read over (decision I2).
+  response.writeContinue()
   const { to } = bodyOf(received)
   if (to.endsWith("99")) return void response.writeHead(400).end(JSON.stringify({ message: "Invalid phone number" }))
   if (to.endsWith("65")) return void response.writeHead(200).end('{"message":"Insufficient balance"}')
@@ -186,6 +188,30 @@ describe("WhatsApp", () => {
     expect(await reached(id, "delivered")).toMatchObject({ counts_toward_allowance: true, billed_as_overage: false })
     expect(await used()).toBe(before + 1)
     expect(await told(id)).toEqual(["nudge.sent", "nudge.delivered"])
+  })
+
+  it("is answered for statuses of others' messages from the same number, and heeded for ours among them (H6)", async () => {
+    const id = await nudge(await customerWith("00"))
+    const { attempts } = await reached(id, "sent")
+    expect(attempts).toHaveLength(1)
+    const [received] = provider.at(MESSAGES).filter((one) => bodyOf(one).biz_opaque_callback_data === id)
+    const others = [
+      { id: "wamid.by-hand", status: "delivered" },
+      {
+        id: "wamid.of-another-program",
+        status: "failed",
+        biz_opaque_callback_data: "order-7",
+        errors: [{ code: 131026 }],
+      },
+      { id: "wamid.of-another-program", status: "read", biz_opaque_callback_data: "" },
+      // What carries no data of ours says nothing of our message, whatever it calls it.
+      { id: `wamid.${bodyOf(received!).to}`, status: "failed", errors: [{ code: 131026 }] },
+    ]
+    for (const other of others) expect((await whatsApp([other])).status).toBe(200)
+    expect(data(await live.get(`/nudges/${id}`))).toMatchObject({ status: "sent", attempts })
+    const ours = { id: "wamid.ours", status: "delivered", biz_opaque_callback_data: id }
+    expect((await whatsApp([...others, ours, ...others], { account: "all/" })).status).toBe(200)
+    await reached(id, "delivered")
   })
 
   it("shows its callback to those who know the token", async () => {
@@ -380,6 +406,7 @@ describe("SMS", () => {
     expect(data(await live.get(`/nudges/${id}`)).status).toBe("sent")
     await termii({ message_id: `sms-${body.to}`, status: "Delivered" })
     await reached(id, "delivered")
+    // It may overtake the messenger's own answer: that is to be said again.
     expect((await termii({ message_id: "not-yet", status: "Delivered" })).status).toBe(404)
     const unsigned = await callback("termii/all", { message_id: "x", status: "Delivered" }, {})
     const { error } = (await unsigned.json()) as { error: { code: string } }

@@ -88,6 +88,13 @@ describe("a callback with the right signature", () => {
     ])
   })
 
+  it("is noted at an address that ends with a slash (A13)", async () => {
+    const body = success("ref.slash")
+    expect((await post(`paystack/${accountId()}/`, body, byPaystack(body))).status).toBe(200)
+    expect(await noted()).toEqual([row("paystack", "ref.slash")])
+    expect((await post(`paystack/${accountId()}//`, body, byPaystack(body))).status).not.toBe(200)
+  })
+
   it("is noted with the content type that it has, or none, and for events that nobody uses", async () => {
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", ""]) {
       const body = success(`ref.type-${type.length}`)

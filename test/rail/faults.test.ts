@@ -105,6 +105,24 @@ describe("a rail that answers", () => {
     }
   })
 
+  it("behind interim answers, which are read over", async () => {
+    const body = JSON.stringify({ status: "error", message: "An error occurred" })
+    const answer = `HTTP/1.1 409 Conflict\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+    let calls = 0
+    for (const interim of ["100 Continue", "102 Processing", "103 Early Hints"]) {
+      const url = await listen((socket) =>
+        socket.on("data", (part) => {
+          // Head and body may come apart.
+          if (!/^(?:GET|POST) /.test(part.toString("latin1"))) return
+          calls++
+          socket.write(`HTTP/1.1 ${interim}\r\n\r\n${answer}`)
+        }),
+      )
+      expect(await heardByAll(at(url))).toEqual(alike(unclear("HTTP 409", true)))
+    }
+    expect(calls).toBe(3 * EACH.length)
+  })
+
   it("over 1 MiB", async () => {
     server.answer(saying(200, JSON.stringify({ status: true, filler: "x".repeat(1024 * 1024) })))
     expect(await heardByAll()).toEqual(alike(unclear("an answer of over 1 MiB")))

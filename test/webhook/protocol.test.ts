@@ -19,6 +19,8 @@ const endpoint = createSecureServer(
   { cert: CERTIFICATE, key: CERTIFICATE_KEY, allowHTTP1: true },
   (request, response) => {
     versions.push(request.httpVersion)
+    // An interim answer is read over by TLS too (decision I2).
+    response.writeContinue()
     response.writeHead(200).end()
   },
 )

@@ -1,0 +1,63 @@
+/**
+ * What HTTP asks of a request's head that Node does not check: which host is meant (decision A12), and how the body is framed
+ * (decision I2). Where it is wrong, what follows on the connection cannot be trusted: the connection ends with the refusal.
+ */
+import type { IncomingMessage } from "node:http"
+import { isIPv6 } from "node:net"
+import { type Problem, type ProblemCode, problem } from "../problem.ts"
+
+/** A name has at most 255 bytes, and a port follows. */
+const MAX_HOST = 262
+const MAX_PORT = 65_535
+
+/** `uri-host [ ":" port ]` of RFC 9110: a name, an IPv4 address, or an IPv6 address in brackets. */
+const HOST = /^(?:\[([\da-f:.]+)\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})+)(?::(\d{0,5}))?$/i
+
+const isHost = (value: string): boolean => {
+  const [whole, ipv6, port = ""] = value.length > MAX_HOST ? [] : (HOST.exec(value) ?? [])
+  return whole !== undefined && (ipv6 === undefined || isIPv6(ipv6)) && Number(port) <= MAX_PORT
+}
+
+/** The values of the `Host` headers, each by itself: Node shows the first one alone. */
+const hostsOf = ({ rawHeaders }: IncomingMessage): ReadonlyArray<string> =>
+  rawHeaders.filter((_, index) => index % 2 === 1 && /^host$/i.test(rawHeaders[index - 1]!))
+
+const needsHost = ({ httpVersionMajor: major, httpVersionMinor: minor }: IncomingMessage): boolean =>
+  major > 1 || (major === 1 && minor >= 1)
+
+const hostFault = (request: IncomingMessage): Problem | undefined => {
+  const [host, ...others] = hostsOf(request)
+  if (host === undefined)
+    return needsHost(request)
+      ? problem("host_invalid", "The Host header is missing: send one with the host that is called.")
+      : undefined
+  if (others.length > 0) return problem("host_invalid", "The Host header is there more than once: send it once.")
+  return isHost(host)
+    ? undefined
+    : problem("host_invalid", "The Host header is no host: send a name or an address, with a port where one is needed.")
+}
+
+export const TRANSFER_ENCODING_UNSUPPORTED = problem(
+  "transfer_encoding_unsupported",
+  "Transfer-Encoding may be chunked, and nothing else: send the body as it is, with a Content-Length or in chunks.",
+)
+
+/** Whether a Transfer-Encoding is the one that is understood. */
+export const isChunked = (encoding: string): boolean => /^chunked$/i.test(encoding.trim())
+
+const framingFault = (request: IncomingMessage): Problem | undefined => {
+  const encoding = request.headers["transfer-encoding"]
+  if (encoding === undefined) return undefined
+  if (!isChunked(encoding)) return TRANSFER_ENCODING_UNSUPPORTED
+  return needsHost(request)
+    ? undefined
+    : problem("request_malformed", "HTTP/1.0 has no Transfer-Encoding: send a Content-Length.")
+}
+
+/** What is wrong with a request's head. */
+export const headFault = (request: IncomingMessage): Problem | undefined => hostFault(request) ?? framingFault(request)
+
+const ENDING: ReadonlySet<ProblemCode> = new Set(["host_invalid", "transfer_encoding_unsupported", "request_malformed"])
+
+/** Whether a refusal ends the connection that the request came on. */
+export const endsConnection = ({ code }: Problem): boolean => ENDING.has(code)
