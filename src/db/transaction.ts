@@ -58,10 +58,11 @@ interface Options {
 
 /**
  * Transactions of the client `sql`, in which all its statements go to a connection of `take`. Each begins with its first statement, in one
- * round trip. One with an opening that only writes, by one statement, is that statement. They do not nest.
+ * round trip. One with an opening that only writes, by one statement, is that statement. One within another is a part of it: where it fails,
+ * the other is not committed.
  */
 export const transactionsOn = (sql: SqlClient.SqlClient, take: PipeliningPool["take"], { begin, pending }: Kind) => {
-  const notNested = () => Effect.die(new Error("A transaction begins within another one."))
+  const noSavepoint = () => Effect.die(new Error("Savepoints are not used."))
   const pipelining = (connection: Connection) => connection as PipeliningConnection
   const inTransaction = SqlClient.makeWithTransaction({
     transactionService: sql.transactionService,
@@ -70,14 +71,18 @@ export const transactionsOn = (sql: SqlClient.SqlClient, take: PipeliningPool["t
     begin: (connection) => Effect.map(CurrentTransaction, (transaction) => pipelining(connection).assign(transaction!)),
     commit: (connection) => commitOn(pipelining(connection)),
     rollback: (connection) => pipelining(connection).rollback(),
-    savepoint: notNested,
-    rollbackSavepoint: notNested,
+    savepoint: noSavepoint,
+    rollbackSavepoint: noSavepoint,
   })
   return <A, E, R>(
     work: Effect.Effect<A, E, R>,
     { opening, isRetry = false }: Options = {},
   ): Effect.Effect<A, E | SqlError.SqlError, R> =>
-    Effect.suspend(() => {
+    Effect.flatMap(CurrentTransaction, (outer) => {
+      if (outer?.sql === sql)
+        return Effect.tapCause(work, () =>
+          enqueueTo(outer.tail, Effect.fail(rolledBack(new Error("A part of the transaction failed.")))),
+        )
       const transaction: Transaction = { sql, begin, opening, pending: pending(sql), tail: [], onRollback: [], isRetry }
       return inTransaction(work).pipe(
         // A statement that was sent before says why.

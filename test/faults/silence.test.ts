@@ -20,14 +20,17 @@ it("keeps nobody waiting for long, and is used again as soon as it answers", asy
   const body = { customer, plan: await createPlan(api), payment_method: "pm_test_success" }
   data(await api.get("/customers"))
   proxy.hush()
-  const [page, ...answers] = await Promise.all([
+  const [page, written, ...answers] = await Promise.all([
     fetch(`${server.origin}/pay/00${"a".repeat(51)}`),
+    api.post("/customers", { name: "Ada" }),
     api.get("/customers"),
     api.get(`/customers/${customer}`),
     api.post("/subscriptions", body, { "idempotency-key": "in silence" }),
-    api.post("/customers", { name: "Ada" }),
   ])
   expect(page.status).toBe(503)
+  // Its statement was sent, and may have been carried out (decision N4).
+  expect([written.status, written.body.error.code]).toEqual([503, "outcome_unknown"])
+  expect(written.headers.has("retry-after")).toBe(false)
   for (const { status, body, headers } of answers) {
     expect([status, body.error.code]).toEqual([503, "service_unavailable"])
     expect(Number(headers.get("retry-after"))).toBeGreaterThan(0)

@@ -36,6 +36,9 @@ const WALKS_AT_ONCE = 4
 /** Transitions that no caller can take, each with its reason. */
 const OUT_OF_REACH: ReadonlyMap<string, string> = new Map([
   ["overdue.charging on retry #0", "the API refuses a retry while a charge is pending"],
+  ...TRANSITIONS.filter((key) => key.includes(" on charge.found ")).map(
+    (key) => [key, "enters what a rail did after a backup: test/rail/recovery.test.ts"] as const,
+  ),
   ...["opening on cancel #0", "opening on cancel #1", "opening on update #0"].map(
     (key) => [key, "only while the creating request runs: test/faults/races.test.ts"] as const,
   ),
