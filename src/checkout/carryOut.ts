@@ -14,7 +14,9 @@ import { IN_ONE_GO, sent } from "../db/sending.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
+import { useAtCheckout } from "../paying/entered.ts"
 import { countTries, newVerification } from "../paying/hosted.ts"
+import { owingAmong, sumOwed } from "../paying/owing.ts"
 import type { Submission } from "../paying/submission.ts"
 import {
   type AttachedMethod,
@@ -41,7 +43,6 @@ import {
 import { readTerms } from "../subscription/terms.ts"
 import type { NowOf } from "../time.ts"
 import { checkoutLifecycle, type SessionRow } from "./checkout.ts"
-import { subscriptionRefs } from "./closing.ts"
 import { complete } from "./completion.ts"
 import { type Notes, sessionOutcome } from "./outcome.ts"
 
@@ -73,7 +74,7 @@ export interface Carried {
   readonly now: number
 }
 
-/** What is charged when the page is submitted (kobo). */
+/** What is charged for what is bought when the page is submitted (kobo); what is overdue elsewhere may be charged beside it. */
 export const dueNow = (session: SessionRow, subscription: SubscriptionRow | undefined): number =>
   session.plan_id === null ||
   (subscription === undefined ? session.trial_days! > 0 : subscription.trial_end_at !== null)
@@ -127,9 +128,7 @@ interface Facts {
 
 const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Locked>) {
   const waits = yield* MayWait
-  // Where nobody is waited for, all that may be needed is had at once; else what is needed later is locked then.
-  const needed = all.flatMap(({ session, concerned }) => (waits ? subscriptionRefs([session]) : concerned))
-  const byId = new Map(needed.map((ref) => [ref.id, ref]))
+  const byId = new Map(all.flatMap(({ concerned }) => concerned.map((ref) => [ref.id, ref] as const)))
   const planIds = all.flatMap(({ session }) => (session.subscription_id === null ? (session.plan_id ?? []) : []))
   const named = all.flatMap(({ known, claim: { submitted } }) =>
     known === undefined || submitted.methodId === null ? [] : [{ ...refOf(known), method: submitted.methodId }],
@@ -155,8 +154,10 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   const waiting = waitingId === null ? undefined : facts.subscriptions.get(waitingId)
   const waits = yield* MayWait
   if (waitingId !== null && waiting === undefined) return yield* waits ? noSuch("subscription", waitingId) : HELD
+  if (!waits && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* HELD
   const dueKobo = dueNow(session, waiting)
-  yield* checkShown(submitted.amountKobo, dueKobo)
+  const owing = owingAmong([...facts.subscriptions.values()].filter(({ customer_id }) => customer_id === known?.id))
+  yield* checkShown(submitted.amountKobo, dueKobo + sumOwed(useAtCheckout(known, owing, now).charged))
   yield* checkCode(submitted, dueKobo)
   const customer = customerOf(locked)
   const { methodId } = submitted
@@ -173,9 +174,6 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   const made = plan === undefined ? undefined : subscriptionFor(session, plan, customer, now)
   const subscription = waiting ?? made?.row
   if (verifiedBy === null && (subscription?.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
-  // It completes at once, which changes the others, too.
-  const completes = dueKobo === 0 && verifiedBy === null
-  if (!waits && completes && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* HELD
   const notes: Notes = {
     customer_id: customer.id,
     customer_is_new: session.customer_is_new || known === undefined,
@@ -262,7 +260,8 @@ export const carryOut = Effect.fnUntraced(function* (tenant: Tenant, all: Readon
       if (charge !== undefined) return []
       const completed = { ...session, ...notes }
       const methodId = notes.payment_method_id ?? null
-      return [{ customerId: customer.id, session: completed, methodId, siblings: siblings(completed), now }]
+      const its = { customerId: customer.id, session: completed, methodId, siblings: siblings(completed) }
+      return [{ ...its, submittedAt: now, now }]
     }),
   )
   const results = begun.map(({ claim, charge, customer, now }): Carried => {

@@ -69,14 +69,9 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       waits ? "NO KEY UPDATE" : "NO KEY UPDATE SKIP LOCKED",
     )).map((row) => [row.id, row]),
   )
-  const offering = new Set(
-    claims.flatMap(({ found: { customer_id: buyer }, submitted: { methodId } }) =>
-      buyer === null || methodId === null || !known.has(buyer) ? [] : buyer,
-    ),
-  )
-  const offered = [...offering].map((id): Ref => ({ ...tenantOf(tenant), id }))
+  const buying = [...known.values()].map(refOf)
   const [{ rows, left }, billable, earlierOf] = yield* Effect.all(
-    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(offered), findEarlier(claims)],
+    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(buying), findEarlier(claims)],
     IN_ONE_GO,
   )
   const billableOf = Map.groupBy(billable, ({ customer_id }) => customer_id)

@@ -6,6 +6,7 @@ import { customers } from "../customer/customer.ts"
 import { ofTenant } from "../db/tenant.ts"
 import { type NudgeRow, nudges } from "../nudge/nudge.ts"
 import { MAX_ATTEMPTS } from "../paying/checks.ts"
+import { useByLink } from "../paying/entered.ts"
 import { MAX_BILLS, readOwing } from "../paying/owing.ts"
 import { savedMethods, settingOf } from "../paying/setting.ts"
 import { plans } from "../plan/plan.ts"
@@ -40,7 +41,7 @@ export const readTries = Effect.fnUntraced(function* (nudge: NudgeRow) {
 export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const setting = yield* settingOf(nudge, nudge.test_clock_id)
   const customer = yield* customers.get(nudge, nudge.customer_id)
-  const owing = yield* readOwing(customer)
+  const owing = yield* readOwing([customer])
   const its = nudge.subscription_id === null ? owing : [yield* subscriptions.get(nudge, nudge.subscription_id)]
   const tries = yield* readTries(nudge)
   const planRows = yield* plans.find(
@@ -49,9 +50,11 @@ export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
   )
   const saved = yield* savedMethods(customer)
   const standing = standingOf(nudge, its, tries, setting.now)
+  const [own] = nudge.subscription_id === null ? [] : its
+  const use = useByLink(own, customer, owing, setting.now)
   const latestId = standing.kind === "under_way" ? standing.chargeId : its[0]?.latest_charge_id
   const latest = latestId == null ? undefined : yield* charges.get(nudge, latestId)
-  return { nudge, setting, customer, subscriptions: its, owing, plans: planRows, saved, standing, tries, latest }
+  return { nudge, setting, customer, subscriptions: its, owing, plans: planRows, saved, standing, use, tries, latest }
 })
 
 export type ReadLink = Effect.Success<ReturnType<typeof readLink>>

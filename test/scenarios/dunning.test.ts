@@ -314,7 +314,7 @@ describe("a new payment method (decision E6)", () => {
       "2025-02-01T00:00 500000 failed #1",
       "2025-02-01T12:00 500000 failed #2",
     ])
-    expect((await get(id)).retry).toMatchObject({ attempt: 0, next_retry_at: "2025-02-02T12:00:00.000Z" })
+    expect((await get(id)).retry).toMatchObject({ attempt: 0, next_retry_at: "2025-02-02T00:00:00.000Z" })
   })
 
   it("as a new default that fails stands in for the dead one in the schedule, until it is removed", async () => {
