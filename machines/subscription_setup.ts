@@ -82,6 +82,14 @@ const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
   return after(context.dunning, event.policy, failure)
 }
 
+/** When the retry was due that a failed attempt by hand, or with a new method that leaves the schedule as it is, held up; else never. */
+const heldUp = ({ bill, dunning }: Context, event: SubscriptionEvent): number => {
+  const { origin, attemptedAt } = bill!
+  const dueAt = dunning!.nextRetryAt ?? Number.POSITIVE_INFINITY
+  const isWithMethod = origin === "method" && event.type === "charge.failed" && event.retryable && attemptedAt <= dueAt
+  return origin === "request" || (isWithMethod && !takenBefore(event, 5)) ? dueAt : Number.POSITIVE_INFINITY
+}
+
 /** A bill of `period` takes the place of whatever was billed before. */
 const bill = (made: Bill, over: Partial<Context> = {}): Partial<Context> => ({
   ...over,
@@ -289,14 +297,12 @@ export const subscriptionSetup = setup({
      * The unpaid clock has run out while the attempt was under way. What was to be tried by then is tried first: a method that waits, or
      * the retry that an attempt by hand, or with a new method, held up (decision E21). At the very instant the clock's own timer cancels (E19).
      */
-    unpaidTooLongAndNothingToTry: ({ context: { bill, dunning }, event }) => {
+    unpaidTooLongAndNothingToTry: ({ context, event }) => {
+      const { bill, dunning } = context
       const deadline = unpaidDeadline(dunning!)
       const isOver = takenBefore(event, 4) ? event.at >= deadline : event.at > deadline
       if (takenBefore(event, 2)) return isOver
-      const holdsUp =
-        bill!.origin === "request" ||
-        (bill!.origin === "method" && event.type === "charge.failed" && event.retryable && !takenBefore(event, 5))
-      const isHeld = holdsUp && dunning!.nextRetryAt !== null && dunning!.nextRetryAt <= deadline
+      const isHeld = heldUp(context, event) <= deadline
       return isOver && bill!.nextMethod === null && !isHeld
     },
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
