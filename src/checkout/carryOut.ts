@@ -16,7 +16,7 @@ import { newId } from "../ids.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { useAtCheckout } from "../paying/entered.ts"
 import { countTries, newVerification } from "../paying/hosted.ts"
-import { owingAmong, sumOwed } from "../paying/owing.ts"
+import { readOwing, sumOwed } from "../paying/owing.ts"
 import type { Submission } from "../paying/submission.ts"
 import {
   type AttachedMethod,
@@ -43,6 +43,7 @@ import {
 import { readTerms } from "../subscription/terms.ts"
 import type { NowOf } from "../time.ts"
 import { checkoutLifecycle, type SessionRow } from "./checkout.ts"
+import { subscriptionRefs } from "./closing.ts"
 import { complete } from "./completion.ts"
 import { type Notes, sessionOutcome } from "./outcome.ts"
 
@@ -61,6 +62,8 @@ export interface Locked {
   readonly siblings: (of: SessionRow) => ReadonlyArray<SessionRow>
   /** The subscriptions that completing it may change: its own, those of sessions that are closed by it, those that may be billed by a new default. */
   readonly concerned: ReadonlyArray<Ref>
+  /** Whether the customer has subscriptions that may be billed. */
+  readonly isBilled: boolean
   /** In the customer's clock. */
   readonly now: number
 }
@@ -120,6 +123,8 @@ const subscriptionFor = (session: SessionRow, plan: PlanRow, customer: CustomerR
 interface Facts {
   /** Locked. */
   readonly subscriptions: ReadonlyMap<string, SubscriptionRow>
+  /** What is overdue, by customer ID. */
+  readonly owing: ReadonlyMap<string, ReadonlyArray<SubscriptionRow>>
   readonly methods: ReadonlyMap<string, AttachedMethod>
   readonly plans: ReadonlyMap<string, PlanRow>
   /** Payments that were begun on a session's page, by its ID. */
@@ -128,22 +133,32 @@ interface Facts {
 
 const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Locked>) {
   const waits = yield* MayWait
-  const byId = new Map(all.flatMap(({ concerned }) => concerned.map((ref) => [ref.id, ref] as const)))
+  // Where nobody is waited for, all that may be needed is had at once; else what is needed later is locked then.
+  const needed = all.flatMap(({ session, concerned }) => (waits ? subscriptionRefs([session]) : concerned))
+  const byId = new Map(needed.map((ref) => [ref.id, ref]))
   const planIds = all.flatMap(({ session }) => (session.subscription_id === null ? (session.plan_id ?? []) : []))
   const named = all.flatMap(({ known, claim: { submitted } }) =>
     known === undefined || submitted.methodId === null ? [] : [{ ...refOf(known), method: submitted.methodId }],
   )
   const onRail = all.filter(({ claim: { submitted, hostedBy } }) => submitted.methodId === null && hostedBy !== null)
-  const [rows, methods, known, tries] = yield* Effect.all(
+  const billed = all.flatMap(({ known, isBilled }) => (known !== undefined && isBilled ? [refOf(known)] : []))
+  const [rows, owing, methods, known, tries] = yield* Effect.all(
     [
       subscriptions.lock([...byId.values()], waits ? "UPDATE" : "UPDATE SKIP LOCKED"),
+      readOwing(billed),
       findPaymentMethods(named),
       plansToBegin(tenant, planIds),
       countTries(onRail.map(({ session }) => session)),
     ],
     IN_ONE_GO,
   )
-  return { subscriptions: new Map(rows.map((row) => [row.id, row])), methods, plans: known, tries } satisfies Facts
+  return {
+    subscriptions: new Map(rows.map((row) => [row.id, row])),
+    owing: Map.groupBy(owing, ({ customer_id }) => customer_id),
+    methods,
+    plans: known,
+    tries,
+  } satisfies Facts
 })
 
 /** What a submission comes to, of which nothing is written yet. */
@@ -154,10 +169,9 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   const waiting = waitingId === null ? undefined : facts.subscriptions.get(waitingId)
   const waits = yield* MayWait
   if (waitingId !== null && waiting === undefined) return yield* waits ? noSuch("subscription", waitingId) : HELD
-  if (!waits && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* HELD
   const dueKobo = dueNow(session, waiting)
-  const owing = owingAmong([...facts.subscriptions.values()].filter(({ customer_id }) => customer_id === known?.id))
-  yield* checkShown(submitted.amountKobo, dueKobo + sumOwed(useAtCheckout(known, owing, now).charged))
+  const { charged } = useAtCheckout(known, facts.owing.get(known?.id ?? "") ?? [], now)
+  yield* checkShown(submitted.amountKobo, dueKobo + sumOwed(charged))
   yield* checkCode(submitted, dueKobo)
   const customer = customerOf(locked)
   const { methodId } = submitted
@@ -174,6 +188,9 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   const made = plan === undefined ? undefined : subscriptionFor(session, plan, customer, now)
   const subscription = waiting ?? made?.row
   if (verifiedBy === null && (subscription?.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
+  // It completes at once, which changes the others, too.
+  const completes = dueKobo === 0 && verifiedBy === null
+  if (!waits && completes && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* HELD
   const notes: Notes = {
     customer_id: customer.id,
     customer_is_new: session.customer_is_new || known === undefined,

@@ -88,8 +88,9 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       // Deleted with its clock, or with its sandbox.
       if (session === undefined) return yield* noSuch("checkout session", found.id)
       const siblings = (of: SessionRow) => siblingsOf(of, rows.values())
-      const concerned = [...subscriptionRefs([session, ...siblings(session)]), ...(billableOf.get(buyer ?? "") ?? [])]
-      const locked: Locked = { claim, session, known: customer, siblings, concerned, now }
+      const its = billableOf.get(buyer ?? "") ?? []
+      const concerned = [...subscriptionRefs([session, ...siblings(session)]), ...its]
+      const locked: Locked = { claim, session, known: customer, siblings, concerned, isBilled: its.length > 0, now }
       return { locked, earlierId: earlierOf(claim) }
     })
 })

@@ -13,13 +13,6 @@ export const MAX_BILLS = 100
 /** Whether something is overdue on a subscription. */
 export const isOwing = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
 
-/** Those of one customer's subscriptions on which something is overdue, as {@link readOwing} finds them. */
-export const owingAmong = (rows: ReadonlyArray<SubscriptionRow>): ReadonlyArray<SubscriptionRow> =>
-  rows
-    .filter(isOwing)
-    .toSorted((a, b) => (a.id < b.id ? -1 : 1))
-    .slice(0, MAX_BILLS)
-
 /** The subscriptions of customers on which something is overdue. */
 export const readOwing = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
   if (of.length === 0) return []

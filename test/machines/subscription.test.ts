@@ -222,7 +222,7 @@ describe("the subscription machine", () => {
       expect(dunning(method(off, 1))).toMatchObject({ retriesMade: 1, nextRetryAt: day(4), gaveUp: false })
     })
 
-    it.each([
+    it.each<readonly [string, object, object]>([
       ["two that are worth a retry", {}, {}],
       ["one that is not, then one that is", dead, {}],
       ["one that is, then one that is not", {}, dead],
