@@ -19,12 +19,14 @@ export interface DunningPolicy {
 export interface Dunning {
   readonly policy: DunningPolicy
   readonly firstFailedAt: number
-  /** Automatic retries already made. */
+  /** Automatic retries already made, or skipped. */
   readonly retriesMade: number
   /** null: no automatic retry is left. */
   readonly nextRetryAt: number | null
   /** The last failure was not retryable: remaining retries are skipped and no escalation is taken. */
   readonly gaveUp: boolean
+  /** When the retry was due that a new method's failure called off, because it was not retryable. */
+  readonly calledOffRetryAt?: number
 }
 
 export const ESCALATIONS: Readonly<Record<EscalationRule, EscalationAction>> = {
@@ -48,28 +50,57 @@ interface Failure {
   readonly origin: AttemptOrigin
 }
 
+/** The rail takes no attempt before it says so. */
+const notBefore = (at: number, { retryNotBefore }: Failure): number =>
+  Math.max(at, retryNotBefore ?? Number.NEGATIVE_INFINITY)
+
+/** When the next automatic retry is made, if an attempt fails after so many; null where none is left. */
+const retryAfter = ({ maxAttempts, intervalsDays }: DunningPolicy, retriesMade: number, failure: Failure) => {
+  const next = retriesMade + 1
+  const intervalDays = intervalsDays[Math.min(next, intervalsDays.length) - 1]
+  return failure.retryable && next <= maxAttempts && intervalDays !== undefined
+    ? notBefore(failure.attemptedAt + intervalDays * DAY_MS, failure)
+    : null
+}
+
 /**
  * Dunning after one more failure. Retry k runs `intervalsDays[min(k, n) - 1]` days after the previous attempt. A failure
- * at somebody's request moves nothing (decision E16); one of a new payment method uses up no retry either, and says
- * whether going on with that one makes sense (decision E25).
+ * at somebody's request moves nothing (decision E16).
  */
-export const afterFailure = (before: Dunning | null, policy: DunningPolicy, failure: Failure): Dunning => {
+export const afterAttempt = (before: Dunning | null, policy: DunningPolicy, failure: Failure): Dunning => {
   if (before !== null && failure.origin === "request") return before
   const held = before?.policy ?? policy
   const retriesMade = (before?.retriesMade ?? 0) + (failure.origin === "schedule" ? 1 : 0)
-  const next = retriesMade + 1
-  const intervalDays = held.intervalsDays[Math.min(next, held.intervalsDays.length) - 1]
-  const retry = failure.retryable && next <= held.maxAttempts && intervalDays !== undefined
   return {
     policy: held,
     firstFailedAt: before?.firstFailedAt ?? failure.failedAt,
     retriesMade,
-    nextRetryAt: retry
-      ? Math.max(failure.attemptedAt + intervalDays * DAY_MS, failure.retryNotBefore ?? Number.NEGATIVE_INFINITY)
-      : null,
+    nextRetryAt: retryAfter(held, retriesMade, failure),
     gaveUp: !failure.retryable,
   }
 }
+
+/**
+ * Dunning after a new payment method failed (decision E25). The retry that is scheduled stays where it is. A failure that is
+ * not retryable calls it off; the next method that fails otherwise brings it back, or, once its turn is over, schedules
+ * those that are left after it.
+ */
+const afterNewMethod = ({ calledOffRetryAt, ...before }: Dunning, failure: Failure): Dunning => {
+  const dueAt = before.nextRetryAt ?? calledOffRetryAt
+  if (!failure.retryable)
+    return { ...before, nextRetryAt: null, gaveUp: true, ...(dueAt === undefined ? {} : { calledOffRetryAt: dueAt }) }
+  const isOver = before.nextRetryAt === null && dueAt !== undefined && dueAt <= failure.attemptedAt
+  const retriesMade = before.retriesMade + (isOver ? 1 : 0)
+  const nextRetryAt =
+    dueAt === undefined || isOver ? retryAfter(before.policy, retriesMade, failure) : notBefore(dueAt, failure)
+  return { ...before, retriesMade, nextRetryAt, gaveUp: false }
+}
+
+/** Dunning after one more failure of whatever origin. */
+export const afterFailure = (before: Dunning | null, policy: DunningPolicy, failure: Failure): Dunning =>
+  before !== null && failure.origin === "method"
+    ? afterNewMethod(before, failure)
+    : afterAttempt(before, policy, failure)
 
 /** When an unpaid bill ends the subscription; Infinity where the plan never cancels. */
 export const unpaidDeadline = (dunning: Dunning): number =>

@@ -2,7 +2,7 @@
 import { and, assign, not, or, setup, stateIn } from "xstate"
 import { MIN_CHARGE_KOBO, NO_USAGE, totalOf, type Usage } from "./billing.ts"
 import { takenBefore } from "./decide.ts"
-import { afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
+import { afterAttempt, afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
 import type {
   AutomaticTemplate,
   PlanFacts,
@@ -82,7 +82,17 @@ const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
   const { attemptedAt: dueAt, origin } = context.bill!
   const { at: failedAt, attemptedAt = dueAt, retryable, retryNotBefore = null } = event
   const failure = { failedAt, attemptedAt, origin, retryable, retryNotBefore }
-  return afterFailure(context.dunning, event.policy, failure)
+  // A new method's failure put the next retry off.
+  const after = takenBefore(event, 5) ? afterAttempt : afterFailure
+  return after(context.dunning, event.policy, failure)
+}
+
+/** When the retry was due that a failed attempt by hand, or with a new method that leaves the schedule as it is, held up; else never. */
+const heldUp = ({ bill, dunning }: Context, event: SubscriptionEvent): number => {
+  const { origin, attemptedAt } = bill!
+  const dueAt = dunning!.nextRetryAt ?? Number.POSITIVE_INFINITY
+  const isWithMethod = origin === "method" && event.type === "charge.failed" && event.retryable && attemptedAt <= dueAt
+  return origin === "request" || (isWithMethod && !takenBefore(event, 5)) ? dueAt : Number.POSITIVE_INFINITY
 }
 
 /** A bill of `period` takes the place of whatever was billed before. */
@@ -342,14 +352,15 @@ export const subscriptionSetup = setup({
     inService: ({ context }) => context.escalation?.action !== "pause",
     /**
      * The unpaid clock has run out while the attempt was under way. What was to be tried by then is tried first: a method that waits, or
-     * the retry that an attempt by hand held up (decision E21). At the very instant the clock's own timer cancels (E19).
+     * the retry that an attempt by hand, or with a new method, held up (decision E21). At the very instant the clock's own timer cancels (E19).
      */
-    unpaidTooLongAndNothingToTry: ({ context: { bill, dunning }, event }) => {
+    unpaidTooLongAndNothingToTry: ({ context, event }) => {
+      const { bill, dunning } = context
       const deadline = unpaidDeadline(dunning!)
       const isOver = takenBefore(event, 4) ? event.at >= deadline : event.at > deadline
       if (takenBefore(event, 2)) return isOver
-      const held = bill!.origin === "request" && dunning!.nextRetryAt !== null && dunning!.nextRetryAt <= deadline
-      return isOver && bill!.nextMethod === null && !held
+      const isHeld = heldUp(context, event) <= deadline
+      return isOver && bill!.nextMethod === null && !isHeld
     },
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,

@@ -87,6 +87,7 @@ const CHECKOUT: CheckoutView = {
   customerName: "Ada Obi",
   expiresAt: NOW + DAY_MS,
   cancelUrl: "https://chidi.example/plans",
+  dueKobo: FORM.amountKobo,
   alsoCharged: [],
   form: FORM,
 }
@@ -95,13 +96,18 @@ const checkout = (
   form: Partial<PaymentForm> = {},
   offer: Partial<Offer> | null = {},
   rest: Partial<CheckoutView> = {},
-): string =>
-  checkoutPage({
+): string => {
+  const { amountKobo: dueKobo = FORM.amountKobo } = form
+  const { alsoCharged = [] } = rest
+  const amountKobo = alsoCharged.reduce((sum, owed) => sum + owed.amountKobo, dueKobo)
+  return checkoutPage({
     ...CHECKOUT,
     ...rest,
     offer: offer === null ? null : { ...MONTHLY, ...offer },
-    form: { ...FORM, ...form },
+    dueKobo,
+    form: { ...FORM, ...form, amountKobo },
   })
+}
 
 const NOBODY = { name: "", email: "", phone: "" }
 const TRIAL: Partial<Offer> = { trialEndsAt: NOW + 14 * DAY_MS, nextChargeAt: NOW + 14 * DAY_MS }
@@ -339,6 +345,7 @@ export const gallery = (): ReadonlyMap<string, string> =>
     ["link-remark", link({ ...NOTHING_OWED, remark: "Lunch box was paid on 2 March 2027 with Visa •••• 4242." })],
     ["pending", pendingPage(PENDING)],
     ["checkout-also-charged", checkout({ saved: [VISA], chosen: VISA.id }, {}, { alsoCharged: TWO_BILLS.owed! })],
+    ["checkout-setup-also-charged", checkout(SAVING, null, { alsoCharged: LINK.owed })],
     [
       "link-partly-paid",
       link({

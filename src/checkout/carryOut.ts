@@ -14,7 +14,9 @@ import { type Ref, refOf, type Tenant, tenantOf } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { newId } from "../ids.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
+import { useAtCheckout } from "../paying/entered.ts"
 import { countTries, newVerification } from "../paying/hosted.ts"
+import { readOwing, sumOwed } from "../paying/owing.ts"
 import type { Submission } from "../paying/submission.ts"
 import {
   type AttachedMethod,
@@ -60,6 +62,8 @@ export interface Locked {
   readonly siblings: (of: SessionRow) => ReadonlyArray<SessionRow>
   /** The subscriptions that completing it may change: its own, those of sessions that are closed by it, those that may be billed by a new default. */
   readonly concerned: ReadonlyArray<Ref>
+  /** Whether the customer has subscriptions that may be billed. */
+  readonly isBilled: boolean
   /** In the customer's clock. */
   readonly now: number
 }
@@ -73,7 +77,7 @@ export interface Carried {
   readonly now: number
 }
 
-/** What is charged when the page is submitted (kobo). */
+/** What is charged for what is bought when the page is submitted (kobo); what is overdue elsewhere may be charged beside it. */
 export const dueNow = (session: SessionRow, subscription: SubscriptionRow | undefined): number =>
   session.plan_id === null ||
   (subscription === undefined ? session.trial_days! > 0 : subscription.trial_end_at !== null)
@@ -119,6 +123,8 @@ const subscriptionFor = (session: SessionRow, plan: PlanRow, customer: CustomerR
 interface Facts {
   /** Locked. */
   readonly subscriptions: ReadonlyMap<string, SubscriptionRow>
+  /** What is overdue, by customer ID. */
+  readonly owing: ReadonlyMap<string, ReadonlyArray<SubscriptionRow>>
   readonly methods: ReadonlyMap<string, AttachedMethod>
   readonly plans: ReadonlyMap<string, PlanRow>
   /** Payments that were begun on a session's page, by its ID. */
@@ -135,16 +141,24 @@ const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArra
     known === undefined || submitted.methodId === null ? [] : [{ ...refOf(known), method: submitted.methodId }],
   )
   const onRail = all.filter(({ claim: { submitted, hostedBy } }) => submitted.methodId === null && hostedBy !== null)
-  const [rows, methods, known, tries] = yield* Effect.all(
+  const billed = all.flatMap(({ known, isBilled }) => (known !== undefined && isBilled ? [refOf(known)] : []))
+  const [rows, owing, methods, known, tries] = yield* Effect.all(
     [
       subscriptions.lock([...byId.values()], waits ? "UPDATE" : "UPDATE SKIP LOCKED"),
+      readOwing(billed),
       findPaymentMethods(named),
       plansToBegin(tenant, planIds),
       countTries(onRail.map(({ session }) => session)),
     ],
     PIPELINED,
   )
-  return { subscriptions: new Map(rows.map((row) => [row.id, row])), methods, plans: known, tries } satisfies Facts
+  return {
+    subscriptions: new Map(rows.map((row) => [row.id, row])),
+    owing: Map.groupBy(owing, ({ customer_id }) => customer_id),
+    methods,
+    plans: known,
+    tries,
+  } satisfies Facts
 })
 
 /** What a submission comes to, of which nothing is written yet. */
@@ -156,7 +170,8 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   const waits = yield* MayWait
   if (waitingId !== null && waiting === undefined) return yield* waits ? noSuch("subscription", waitingId) : HELD
   const dueKobo = dueNow(session, waiting)
-  yield* checkShown(submitted.amountKobo, dueKobo)
+  const { charged } = useAtCheckout(known, facts.owing.get(known?.id ?? "") ?? [], now)
+  yield* checkShown(submitted.amountKobo, dueKobo + sumOwed(charged))
   yield* checkCode(submitted, dueKobo)
   const customer = customerOf(locked)
   const { methodId } = submitted
@@ -264,7 +279,8 @@ export const carryOut = Effect.fnUntraced(function* (tenant: Tenant, all: Readon
       if (charge !== undefined) return []
       const completed = { ...session, ...notes }
       const methodId = notes.payment_method_id ?? null
-      return [{ customerId: customer.id, session: completed, methodId, siblings: siblings(completed), now }]
+      const its = { customerId: customer.id, session: completed, methodId, siblings: siblings(completed) }
+      return [{ ...its, submittedAt: now, now }]
     }),
   )
   const results = begun.map(({ claim, charge, customer, now }): Carried => {

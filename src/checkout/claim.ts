@@ -70,14 +70,9 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       waits ? "NO KEY UPDATE" : "NO KEY UPDATE SKIP LOCKED",
     )).map((row) => [row.id, row]),
   )
-  const offering = new Set(
-    claims.flatMap(({ found: { customer_id: buyer }, submitted: { methodId } }) =>
-      buyer === null || methodId === null || !known.has(buyer) ? [] : buyer,
-    ),
-  )
-  const offered = [...offering].map((id): Ref => ({ ...tenantOf(tenant), id }))
+  const buying = [...known.values()].map(refOf)
   const [{ rows, left }, billable, earlierOf] = yield* Effect.all(
-    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(offered), findEarlier(claims)],
+    [lockSessions(standing, waits ? "UPDATE" : "UPDATE SKIP LOCKED"), findBillable(buying), findEarlier(claims)],
     PIPELINED,
   )
   const billableOf = Map.groupBy(billable, ({ customer_id }) => customer_id)
@@ -94,8 +89,9 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
       // Deleted with its clock, or with its sandbox.
       if (session === undefined) return yield* noSuch("checkout session", found.id)
       const siblings = (of: SessionRow) => siblingsOf(of, rows.values())
-      const concerned = [...subscriptionRefs([session, ...siblings(session)]), ...(billableOf.get(buyer ?? "") ?? [])]
-      const locked: Locked = { claim, session, known: customer, siblings, concerned, now }
+      const its = billableOf.get(buyer ?? "") ?? []
+      const concerned = [...subscriptionRefs([session, ...siblings(session)]), ...its]
+      const locked: Locked = { claim, session, known: customer, siblings, concerned, isBilled: its.length > 0, now }
       return { locked, earlierId: earlierOf(claim) }
     })
 })

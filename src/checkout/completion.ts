@@ -6,12 +6,14 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
-import { type CustomerRow, customers } from "../customer/customer.ts"
+import { customers } from "../customer/customer.ts"
 import { PIPELINED } from "../db/pipelining.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import type { LockMode } from "../db/statementTexts.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
+import { useAtCheckout } from "../paying/entered.ts"
+import { readOwing } from "../paying/owing.ts"
 import { findPaymentMethods, methodKey } from "../payment_method/paymentMethods.ts"
 import { tryMethods } from "../subscription/methodUsers.ts"
 import { type SessionRow, sessions } from "./checkout.ts"
@@ -25,6 +27,8 @@ export interface Completion {
   readonly methodId: string | null
   /** The customer's other open sessions for the plan, locked. */
   readonly siblings: ReadonlyArray<SessionRow>
+  /** When the page was submitted that this completes. */
+  readonly submittedAt: number
   /** The customer's. */
   readonly now: number
 }
@@ -44,47 +48,34 @@ const closeSiblings = Effect.fnUntraced(function* (all: ReadonlyArray<Completion
   )
 })
 
-/** Those of these customers for whom something is overdue, by ID. */
-const overdueAmong = Effect.fnUntraced(function* (of: ReadonlyArray<CustomerRow>) {
-  if (of.length === 0) return new Set<string>()
-  const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<{ id: string }>`
-    SELECT r.id FROM ${records(of, REF_COLUMNS)} r CROSS JOIN LATERAL (
-      SELECT 1 FROM subscription
-      WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND dunning IS NOT NULL LIMIT 1
-    ) s`
-  return new Set(rows.map(({ id }) => id))
-})
-
 interface Saved extends Completion {
   readonly methodId: string
 }
 
 /**
- * What the buyers of different customers paid with becomes their default; returns the charges to attempt after the commit. The
- * customers are read as they are then: one may have completed another session at the same time, or have removed the method meanwhile.
+ * What the buyers of different customers paid with becomes their default, where the page said so, and is tried on what they owe;
+ * returns the charges to attempt after the commit. The customers are read as they are then: one may have completed another session at
+ * the same time, or have removed the method meanwhile.
  */
 const setDefaults = Effect.fnUntraced(function* (all: ReadonlyArray<Saved>) {
   const refs = all.map(({ session, customerId: id, methodId: method }) => ({ ...refOf(session), id, method }))
-  const [rows, attached] = yield* Effect.all(
-    [customers.lock(refs, "NO KEY UPDATE"), findPaymentMethods(refs)],
+  const [rows, attached, owing] = yield* Effect.all(
+    [customers.lock(refs, "NO KEY UPDATE"), findPaymentMethods(refs), readOwing(refs)],
     PIPELINED,
   )
   const known = new Map(rows.map((row) => [row.id, row]))
-  const named = all.flatMap(({ customerId, methodId, now }) => {
+  const owingOf = Map.groupBy(owing, ({ customer_id }) => customer_id)
+  const set = all.flatMap(({ customerId, methodId, submittedAt, now }) => {
     const customer = known.get(customerId)
-    const isNew = customer?.default_payment_method_id !== methodId && attached.has(methodKey(customerId, methodId))
-    return customer === undefined || !isNew ? [] : [{ customer, methodId, now }]
+    if (customer === undefined || !attached.has(methodKey(customerId, methodId))) return []
+    const shown = (owingOf.get(customerId) ?? []).filter(({ dunning }) => dunning!.firstFailedAt <= submittedAt)
+    if (useAtCheckout(customer, shown, now).becomes !== "default") return []
+    const isNewDefault = customer.default_payment_method_id !== methodId
+    return [{ customer, methodId, isNewDefault, isEntered: true, now }]
   })
-  const others = named.filter(({ customer }) => customer.default_payment_method_id !== null)
-  const overdue = yield* overdueAmong(others.map(({ customer }) => customer))
-  const set = named.filter(
-    ({ customer: { id, default_payment_method_id } }) => default_payment_method_id === null || overdue.has(id),
+  const changes = set.flatMap(({ customer: before, methodId, isNewDefault }) =>
+    isNewDefault ? [{ before, after: { ...before, default_payment_method_id: methodId } }] : [],
   )
-  const changes = set.map(({ customer, methodId }) => ({
-    before: customer,
-    after: { ...customer, default_payment_method_id: methodId },
-  }))
   ;(yield* unitOfWork).update(customers, changes)
   return yield* tryMethods(set)
 })

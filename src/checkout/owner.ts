@@ -60,7 +60,8 @@ const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, nowO
     if (transition.to !== "completed") continue
     const siblings = siblingsOf(row, byCustomer.get(row.customer_id) ?? [])
     const customerId = answered.after.customer_id
-    completions.push({ customerId, session: row, methodId, siblings, now })
+    const submittedAt = answered.after.created_at
+    completions.push({ customerId, session: row, methodId, siblings, submittedAt, now })
   }
   return { outcomes, completions }
 }

@@ -9,8 +9,9 @@ import { checkoutPage } from "../pages/checkout.ts"
 import { messagePage } from "../pages/says.ts"
 import type { MessageView, Offer, Setting } from "../pages/views.ts"
 import { cameAfterAll, day, paidBy, tooLate, upcoming, verified } from "../pages/words.ts"
+import { useAtCheckout } from "../paying/entered.ts"
 import { type FormState, formOf } from "../paying/form.ts"
-import { atRest, owedOf, readOwing } from "../paying/owing.ts"
+import { owedOf, readOwing, sumOwed } from "../paying/owing.ts"
 import { savedMethods } from "../paying/saved.ts"
 import { settingOf } from "../paying/setting.ts"
 import { upcomingOf } from "../paying/upcoming.ts"
@@ -68,12 +69,13 @@ export const readSession = Effect.fnUntraced(function* (basics: Basics) {
     session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
   const charge = session.charge_id === null ? undefined : yield* charges.get(session, session.charge_id)
   const saved = isKnown && session.status === "open" ? yield* savedMethods(customer!, basics.setting.now) : []
-  const owing = isKnown && session.status === "open" ? yield* readOwing(customer!) : []
+  const owing = customer !== undefined && session.status === "open" ? yield* readOwing([customer]) : []
+  const use = useAtCheckout(customer, owing, basics.setting.now)
   const owingPlans = yield* plans.find(
     session,
-    owing.map(({ plan_id }) => plan_id),
+    use.charged.map(({ plan_id }) => plan_id),
   )
-  return { ...basics, plan, customer, subscription, charge, saved, owing, owingPlans }
+  return { ...basics, plan, customer, subscription, charge, saved, use, owingPlans }
 })
 
 export type ReadSession = Effect.Success<ReturnType<typeof readSession>>
@@ -102,11 +104,12 @@ const offerOf = ({ session, plan, subscription, setting: { now } }: ReadSession)
 /** The page that takes the payment. */
 export const formPage = (read: ReadSession, state: FormState = {}): string => {
   const { session, setting, subscription, saved, isKnown, customer, path } = read
-  const amountKobo = dueNow(session, subscription)
+  const { becomes, charged } = read.use
+  const dueKobo = dueNow(session, subscription)
   const known = { name: customer?.name ?? "", email: customer?.email ?? "", phone: customer?.phone ?? "" }
   const given = {
-    amountKobo,
-    purpose: amountKobo > 0 ? "pay" : session.mode === "setup" ? "save" : "start_trial",
+    amountKobo: dueKobo + sumOwed(charged),
+    purpose: dueKobo > 0 ? "pay" : session.mode === "setup" ? "save" : "start_trial",
     details: isKnown ? null : known,
     saved,
     takesCards: setting.simulated,
@@ -115,12 +118,12 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
   return checkoutPage({
     ...setting,
     offer: offerOf(read),
-    // The default where there is none, or where something is overdue (decision G2).
-    saves: customer?.default_payment_method_id == null || read.owing.length > 0 ? "default" : "beside",
+    saves: becomes === "default" ? "default" : "beside",
     customerName: isKnown ? customer!.name : null,
     expiresAt: session.expires_at,
     cancelUrl: session.cancel_url,
-    alsoCharged: owedOf(atRest(read.owing), (id) => read.owingPlans.get(id)?.name ?? "another plan"),
+    dueKobo,
+    alsoCharged: owedOf(charged, (id) => read.owingPlans.get(id)?.name ?? "another plan"),
     form: formOf(path, given, state),
   })
 }

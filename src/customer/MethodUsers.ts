@@ -6,17 +6,20 @@ import type { CustomerRow } from "./customer.ts"
 
 type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | Runner>
 
+/** What a change of a method means: returns what is left to do after the commit. `now` is the customer's. */
+type Change = (
+  customer: CustomerRow,
+  methodId: string,
+  now: number,
+) => Effect.Effect<Work, SqlError.SqlError, SqlClient.SqlClient | Runner>
+
 export class MethodUsers extends Context.Service<
   MethodUsers,
   {
-    /** There is a new default; returns what is left to do after the commit (decision E6). `now` is the customer's. */
-    readonly methodSet: (
-      customer: CustomerRow,
-      methodId: string,
-      now: number,
-    ) => Effect.Effect<Work, SqlError.SqlError, SqlClient.SqlClient | Runner>
-    /** A method is about to be removed (decision C4). */
-    readonly methodRemoved: (customer: CustomerRow, methodId: string, now: number) => Work
+    /** There is a new default (decision E6). */
+    readonly methodSet: Change
+    /** A method is about to be removed (decisions C4, E28). */
+    readonly methodRemoved: Change
     /** Finishes the charges of a request that a crash cut short. */
     readonly recover: (customerId: string) => Work
   }

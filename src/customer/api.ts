@@ -127,6 +127,8 @@ export const customerApi = {
     method: "DELETE",
     path: "/customers/:id/payment-methods/:payment_method",
     summary: "Remove a payment method from a customer",
+    notes:
+      "Subscriptions that had it as their own go back to the customer's default, which is tried at once on what they owe.",
     access: "customers",
     status: 200,
     success: Deleted,

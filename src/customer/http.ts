@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
+import type { Tenant } from "../db/tenant.ts"
 import { bind, each } from "../http/Endpoint.ts"
 import { equals, type Finder, holds, listOf, page } from "../http/lists.ts"
 import { deleted } from "../http/response.ts"
@@ -7,6 +8,8 @@ import {
   checkMethod,
   detach,
   getPaymentMethod,
+  methodKey,
+  namesOf,
   paymentMethods,
   renderPaymentMethod,
 } from "../payment_method/paymentMethods.ts"
@@ -25,6 +28,8 @@ const havingPair =
   }
 
 const one = (row: CustomerRow) => Effect.map(renderCustomers([row]), ([customer]) => customer!)
+
+const removed = ({ livemode }: Tenant, id: string) => deleted("payment_method", { livemode, id })
 
 export const customerEndpoints = [
   bind(customerApi.create, {
@@ -82,17 +87,20 @@ export const customerEndpoints = [
     }),
   }),
   bind(customerApi.deleteMethod, {
-    kind: "write",
-    run: each(
+    kind: "two-phase",
+    begin: each(
       Effect.fnUntraced(function* (request) {
         const id = request.params.payment_method!
         const judged = getPaymentMethod(request, id)
         const { customer, now } = yield* beforeState(judged, lockForChange(request, request.id))
         yield* judged
-        yield* (yield* MethodUsers).methodRemoved(customer, id, now)
+        const after = yield* (yield* MethodUsers).methodRemoved(customer, id, now)
         yield* detach(customer, id)
-        return deleted("payment_method", { livemode: request.livemode, id })
+        const made = removed(request, id)
+        return { id: methodKey(customer.id, id), made, after: Effect.as(after, made) }
       }),
     ),
+    finish: (_, key) => Effect.flatMap(MethodUsers, (users) => users.recover(namesOf(key).customer)),
+    reply: (tenant, key) => Effect.succeed(removed(tenant, namesOf(key).method)),
   }),
 ]

@@ -1,10 +1,11 @@
 /** The checkout page: what is bought on what terms, and the form that pays for it. */
 import { formatKobo } from "../money.ts"
+import { bills } from "./bills.ts"
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
-import type { CheckoutView, Offer, PaymentForm } from "./views.ts"
+import type { CheckoutView, Offer } from "./views.ts"
 import { alsoCharged as alsoInWords, dayAndHour, renewal, saving, terms, units } from "./words.ts"
 
 const titleOf = (offer: Offer | null): string => {
@@ -29,11 +30,24 @@ ${offer !== null && fact("Price", terms(offer))}${offer !== null && offer.unitKo
 }</dl>
 `
 
-const what = ({ description }: Offer, { amountKobo }: PaymentForm): Html => html`${
-  description !== null && html`<p class="quiet">${description}</p>`
-}
-<p><span class="amount">${formatKobo(amountKobo)}</span> to pay today</p>
+const what = ({ description }: Offer): Html | false =>
+  description !== null &&
+  html`<p class="quiet">${description}</p>
 `
+
+/** What is paid today, one by one where that is more than what is bought. */
+const today = ({ offer, dueKobo, alsoCharged, form: { amountKobo } }: CheckoutView): Html => {
+  const bought = offer === null || dueKobo === 0 ? null : { plan: offer.plan, amountKobo: dueKobo }
+  return html`${
+    (offer !== null || amountKobo > 0) &&
+    html`<p><span class="amount">${formatKobo(amountKobo)}</span> to pay today</p>
+`
+  }${
+    alsoCharged.length > 0 &&
+    html`${bills(alsoCharged, amountKobo, bought)}<p class="notice">${alsoInWords(alsoCharged)}</p>
+`
+  }`
+}
 
 export const checkoutPage = (view: CheckoutView): string => {
   const { offer, business, simulated, form, cancelUrl, alsoCharged, saves } = view
@@ -47,7 +61,7 @@ export const checkoutPage = (view: CheckoutView): string => {
 <div class="columns">
 <section class="stack" aria-labelledby="title">
 <h1 id="title">${title}</h1>
-${offer !== null && what(offer, form)}${facts(view)}${alsoCharged.length > 0 && html`<p class="notice">${alsoInWords(alsoCharged)}</p>`}${openUntil(view)}</section>
+${offer !== null && what(offer)}${today(view)}${facts(view)}${openUntil(view)}</section>
 ${paymentForm({ form, business, simulated, terms: below, cancelUrl })}
 ${offersTests && testCards(form)}</div>`,
   )

@@ -18,8 +18,14 @@ export interface FormPage {
 /** What the button says, and what it says while the browser waits. */
 const BUTTON: Readonly<Record<PaymentForm["purpose"], (amountKobo: number) => readonly [string, string]>> = {
   pay: (amountKobo) => [`Pay ${formatKobo(amountKobo)}`, "Paying…"],
-  start_trial: () => ["Start free trial", "Starting…"],
-  save: () => ["Save payment method", "Saving…"],
+  start_trial: (amountKobo) =>
+    amountKobo > 0
+      ? [`Pay ${formatKobo(amountKobo)} and start free trial`, "Paying…"]
+      : ["Start free trial", "Starting…"],
+  save: (amountKobo) =>
+    amountKobo > 0
+      ? [`Pay ${formatKobo(amountKobo)} and save payment method`, "Paying…"]
+      : ["Save payment method", "Saving…"],
 }
 
 /** The ID of the fields outside the form, such as the sandbox's, belong to it by. */
@@ -78,9 +84,9 @@ ${textField({ name: "card_cvc", label: "CVC", autocomplete: "cc-csc", inputmode:
 </fieldset>
 `
 
-const elsewhere = ({ saved, errors, amountKobo }: PaymentForm): Html => html`<div class="new-card">
+const elsewhere = ({ saved, errors, purpose }: PaymentForm): Html => html`<div class="new-card">
 ${saved.length === 0 && wrong(errors, "payment_method")}<p class="notice">You give your payment details at the payment company’s own page, where you go next.${
-  amountKobo === 0 &&
+  purpose !== "pay" &&
   ` It takes ${formatKobo(VERIFICATION_KOBO)} to make sure that the payment method is yours, and sends it back at once.`
 }</p>
 </div>

@@ -1,20 +1,12 @@
 /** The page behind a payment link: what is owed, what happens by itself, and the form that pays or saves a payment method. */
 import { formatKobo } from "../money.ts"
+import { bills } from "./bills.ts"
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"
 import { testCards } from "./testCards.ts"
-import type { Consequence, Owed, PaymentLinkView } from "./views.ts"
-import { alsoCharged as alsoInWords, consequence, day, dayAndHour, halt, kept, saving, upcoming } from "./words.ts"
-
-const bill = ({ plan, amountKobo, since }: Owed): Html =>
-  html`<div><dt>${plan}<small>not paid since ${day(since)}</small></dt><dd>${formatKobo(amountKobo)}</dd></div>
-`
-
-const bills = (owed: ReadonlyArray<Owed>, total: number): Html => html`<dl class="facts bills">
-${owed.map(bill)}<div class="total"><dt>To pay today</dt><dd>${formatKobo(total)}</dd></div>
-</dl>
-`
+import type { Consequence, PaymentLinkView } from "./views.ts"
+import { alsoCharged as alsoInWords, consequence, dayAndHour, halt, kept, saving, upcoming } from "./words.ts"
 
 const step = (next: Consequence): Html =>
   html`<li><strong>${dayAndHour(next.at)}</strong><br>${consequence(next)}</li>

@@ -64,6 +64,7 @@ export interface PaymentForm {
   readonly submission: string
   /** What the buyer is shown to pay now (kobo), 0 where a payment method is only saved; posted as `amount`. */
   readonly amountKobo: number
+  /** What it is for, apart from what is overdue elsewhere. */
   readonly purpose: "pay" | "start_trial" | "save"
   /** Where buyers choose how much they pay; null: what they are shown. */
   readonly chooses: AmountChoice | null
@@ -113,6 +114,8 @@ export interface CheckoutView extends Setting {
   readonly customerName: string | null
   readonly expiresAt: number
   readonly cancelUrl: string
+  /** What is paid for what is bought (kobo). The form's amount is that and all that is `alsoCharged`. */
+  readonly dueKobo: number
   /** What the customer owes for other plans, which is charged to the payment method as well. */
   readonly alsoCharged: ReadonlyArray<Owed>
   readonly form: PaymentForm

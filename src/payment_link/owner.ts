@@ -9,7 +9,7 @@ import type { Answered, ChargeOwner, Settlement } from "../collecting/ChargeOwne
 import { type CustomerRow, customers } from "../customer/customer.ts"
 import { type Ref, refOf } from "../db/tenant.ts"
 import { type NudgeRow, nudges } from "../nudge/nudge.ts"
-import { lockOwing } from "../paying/owing.ts"
+import { isOwing, lockOwing } from "../paying/owing.ts"
 import { type MoveServices, move } from "../subscription/move.ts"
 import type { Page } from "../subscription/outcome.ts"
 import { lockToSettle, refsOf, retryBill } from "../subscription/owner.ts"
@@ -17,7 +17,6 @@ import { type SubscriptionRow, subscriptions } from "../subscription/subscriptio
 import { readTerms } from "../subscription/terms.ts"
 import { type NowOf, sameForAll } from "../time.ts"
 import { goOnWith } from "./saving.ts"
-import { isOwing } from "./standing.ts"
 
 const customerOf = (charge: ChargeRow): Ref => ({ ...refOf(charge), id: charge.customer_id })
 

@@ -6,6 +6,7 @@ import { customers } from "../customer/customer.ts"
 import { ofTenant } from "../db/tenant.ts"
 import { type NudgeRow, nudges } from "../nudge/nudge.ts"
 import { MAX_ATTEMPTS } from "../paying/checks.ts"
+import { useByLink } from "../paying/entered.ts"
 import { MAX_BILLS, readOwing } from "../paying/owing.ts"
 import { savedMethods } from "../paying/saved.ts"
 import { settingOf } from "../paying/setting.ts"
@@ -52,7 +53,7 @@ const readSpokenOf = Effect.fnUntraced(function* (
 export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
   const setting = yield* settingOf(nudge, nudge.test_clock_id)
   const customer = yield* customers.get(nudge, nudge.customer_id)
-  const owing = yield* readOwing(customer)
+  const owing = yield* readOwing([customer])
   const its = nudge.subscription_id === null ? owing : [yield* subscriptions.get(nudge, nudge.subscription_id)]
   const tries = yield* readTries(nudge)
   const standing = standingOf(nudge, its, tries, setting.now)
@@ -62,9 +63,23 @@ export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
     [...spokenOf, ...owing].map(({ plan_id }) => plan_id),
   )
   const saved = yield* savedMethods(customer, setting.now)
+  const [own] = nudge.subscription_id === null ? [] : its
+  const use = useByLink(own, customer, owing, setting.now)
   const latestId = standing.kind === "under_way" ? standing.chargeId : its[0]?.latest_charge_id
   const latest = latestId == null ? undefined : yield* charges.get(nudge, latestId)
-  return { nudge, setting, customer, subscriptions: spokenOf, owing, plans: planRows, saved, standing, tries, latest }
+  return {
+    nudge,
+    setting,
+    customer,
+    subscriptions: spokenOf,
+    owing,
+    plans: planRows,
+    saved,
+    standing,
+    use,
+    tries,
+    latest,
+  }
 })
 
 export type ReadLink = Effect.Success<ReturnType<typeof readLink>>

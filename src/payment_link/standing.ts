@@ -5,6 +5,7 @@ import type { ChargeRow } from "../charge/charge.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
 import type { Consequence } from "../pages/views.ts"
+import { isOwing, sumOwed } from "../paying/owing.ts"
 import { type SubscriptionRow, subscriptions } from "../subscription/subscription.ts"
 import { DAY_MS } from "../time.ts"
 
@@ -22,8 +23,6 @@ export type Standing =
 
 /** When a link stops working. */
 const expiryOf = ({ created_at }: NudgeRow): number => created_at + LIFETIME_MS
-
-export const isOwing = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
 
 /** The payments of bills that were made by a link, and are not owed back. */
 const paidOf = (tries: ReadonlyArray<ChargeRow>): ReadonlyArray<ChargeRow> =>
@@ -51,9 +50,7 @@ export const standingOf = (
   if (now >= expiryOf(nudge)) return { kind: "expired", at: expiryOf(nudge) }
   const charging = subscriptions.find(({ state }) => isCharging(state))
   if (charging !== undefined) return { kind: "under_way", chargeId: charging.latest_charge_id! }
-  return owing.length === 0
-    ? { kind: "settled" }
-    : { kind: "owing", owing, totalKobo: owing.reduce((sum, { bill }) => sum + bill!.amountKobo, 0) }
+  return owing.length === 0 ? { kind: "settled" } : { kind: "owing", owing, totalKobo: sumOwed(owing) }
 }
 
 const escalationWord = (dunning: Dunning): Consequence["what"] | undefined => {

@@ -6,31 +6,25 @@ import { messagePage } from "../pages/says.ts"
 import type { Halt, MessageView, Saves, Upcoming } from "../pages/views.ts"
 import { day, halt, paidBy, tooLate, upcoming } from "../pages/words.ts"
 import { type FormState, formOf } from "../paying/form.ts"
-import { atRest, owedOf } from "../paying/owing.ts"
+import { owedOf, sumOwed } from "../paying/owing.ts"
 import { haltOf, upcomingOf } from "../paying/upcoming.ts"
-import { becomesDefaultBySaving } from "./defaults.ts"
 import type { ReadLink } from "./read.ts"
 import { consequencesOf, type Standing } from "./standing.ts"
 
 const SAVED = "Your payment method is saved. It is used from now on."
 
 /** What is charged to a method that is saved: what the customer owes elsewhere, where it becomes the default (decision E6). */
-const alsoCharged = ({ nudge, customer, owing, subscriptions, standing }: ReadLink) => {
-  const [own] = nudge.subscription_id === null ? [] : subscriptions
-  return standing.kind === "settled" && becomesDefaultBySaving(own, customer) ? atRest(owing) : []
-}
+const alsoCharged = ({ standing, use }: ReadLink) => (standing.kind === "settled" ? use.charged : [])
 
 /** What a method that is saved is charged with: what the link is about, where that has one of its own. */
-const savesOf = ({ nudge, customer, subscriptions }: ReadLink, planOf: (id: string) => string): Saves => {
-  const own = nudge.subscription_id === null ? undefined : subscriptions[0]
-  return own === undefined || becomesDefaultBySaving(own, customer) ? "default" : { plan: planOf(own.plan_id) }
-}
+const savesOf = ({ use, subscriptions: [own] }: ReadLink, planOf: (id: string) => string): Saves =>
+  use.becomes === "own" ? { plan: planOf(own!.plan_id) } : "default"
 
 /** What is said above the form: that a method was saved; or, of a reminder that is opened later, how it was paid since. */
-const remarkOf = ({ nudge, standing, latest, owing }: ReadLink, saved: boolean): string | null => {
+const remarkOf = ({ nudge, standing, latest, use }: ReadLink, saved: boolean): string | null => {
   if (saved && standing.kind === "settled") {
     // What was charged to it as well, and declined.
-    const declined = atRest(owing).reduce((sum, { bill }) => sum + (bill?.amountKobo ?? 0), 0)
+    const declined = sumOwed(use.charged)
     return declined === 0 ? SAVED : `${SAVED} ${formatKobo(declined)} that you owe is not paid with it.`
   }
   const staysHere = standing.kind === "settled" && nudge.template !== "payment_due"

@@ -77,6 +77,12 @@ export const methodSecrets: SecretTable<Ref & { readonly customer_id: string }> 
 /** What names a payment method among those of several customers. */
 export const methodKey = (customerId: string, methodId: string): string => `${customerId} ${methodId}`
 
+/** The IDs in a {@link methodKey}. */
+export const namesOf = (key: string): { readonly customer: string; readonly method: string } => {
+  const [customer, method] = key.split(" ")
+  return { customer: customer!, method: method! }
+}
+
 /** The payment methods of these customers, by {@link methodKey}. */
 export const findPaymentMethods = Effect.fnUntraced(function* (
   wanted: ReadonlyArray<Ref & { readonly method: string }>,

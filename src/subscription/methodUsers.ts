@@ -15,23 +15,15 @@ import type { PaymentRail } from "../rail/PaymentRail.ts"
 import type { Vault } from "../secret/Vault.ts"
 import { sameForAll } from "../time.ts"
 import { move, type SubscriptionCommand } from "./move.ts"
+import { isBilled, methodCommands, type NewMethod } from "./newMethod.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 import { readTerms } from "./terms.ts"
 
-/** A customer, locked, with a new default payment method. */
-interface NewDefault {
+/** A customer, locked, with the payment method that is their default now. */
+interface NewDefault extends NewMethod {
   readonly customer: CustomerRow
   readonly methodId: string
-  /** The customer's. */
-  readonly now: number
 }
-
-/** A customer, and a payment method of theirs. */
-interface Offered extends Ref {
-  readonly method_id: string
-}
-
-const OFFERED = { ...REF_COLUMNS, method_id: "text" } as const
 
 interface OfCustomer extends Ref {
   readonly customer_id: string
@@ -56,44 +48,53 @@ export const findBillable = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>)
 })
 
 /**
- * Locks all subscriptions of customers that may be billed, and returns those on which payment methods of theirs are to be tried. What is being
- * billed with the default from before is seen from then on, and what is billed later is billed with the new one.
+ * Locks all subscriptions of customers that may be billed, and returns those with a bill. What is being billed with the default from
+ * before is seen from then on, and what is billed later is billed with the new one.
  */
-const holdTried = Effect.fnUntraced(function* (offered: ReadonlyArray<Offered>) {
-  if (offered.length === 0) return []
+const holdBilled = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
+  if (of.length === 0) return []
   const sql = yield* SqlClient.SqlClient
   // OFFSET 0: which of them have a bill is looked at once they are locked, and all are locked.
-  return yield* sql<OfCustomer>`
-    SELECT account_id, livemode, id, customer_id FROM (
-      SELECT *, row_number() OVER (PARTITION BY account_id, livemode, customer_id ORDER BY id) AS n FROM (
-        SELECT s.account_id, s.livemode, s.id, s.customer_id, s.bill, s.payment_method_id, r.method_id FROM ${records(offered, OFFERED)} r
+  const refs = yield* sql<Ref>`
+    SELECT account_id, livemode, id FROM (
+      SELECT *, row_number() OVER (PARTITION BY account_id, livemode, customer_id, is_overdue ORDER BY id) AS n FROM (
+        SELECT s.account_id, s.livemode, s.id, s.customer_id, s.bill, s.dunning IS NOT NULL AS is_overdue FROM ${records(of, REF_COLUMNS)} r
         JOIN subscription s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.id)
         WHERE s.${sql.literal(MAY_BE_BILLED)}
         ORDER BY s.id OFFSET 0 FOR UPDATE OF s
-      ) s WHERE bill IS NOT NULL AND payment_method_id IS DISTINCT FROM method_id
+      ) s WHERE bill IS NOT NULL
     ) s WHERE n <= ${MAX_TRIED}::integer ORDER BY id`
+  return yield* subscriptions.lock(refs)
 })
 
 /**
- * A new default payment method is tried at once on whatever is overdue, or once the attempt under way fails; where a
- * subscription has a method of its own, that one has failed, so the new one stands in for it and becomes its own if it
- * pays (decision E16). Of different customers; returns the charges to attempt after the commit.
+ * Tries payment methods that became the default of different customers on what these owe: at once, or once the attempt under way fails.
+ * A method that stands in for a subscription's own becomes that if it pays. Returns the charges to attempt after the commit.
  */
 export const tryMethods = Effect.fn("subscription.tryMethods")(function* (all: ReadonlyArray<NewDefault>) {
-  const refs = yield* holdTried(all.map(({ customer, methodId }) => ({ ...refOf(customer), method_id: methodId })))
-  const byCustomer = new Map(all.map((one) => [one.customer.id, one]))
-  const commands = (yield* subscriptions.lock(refs)).map((row): SubscriptionCommand => {
-    const { methodId, now } = byCustomer.get(row.customer_id)!
-    return { row, event: { type: "method", at: now, methodId: row.payment_method_id === null ? null : methodId } }
-  })
+  const rows = yield* holdBilled(all.map(({ customer }) => refOf(customer)))
+  const byCustomer = Map.groupBy(rows, ({ customer_id }) => customer_id)
+  return yield* carryOut(all.flatMap((one) => methodCommands(byCustomer.get(one.customer.id) ?? [], one)))
+})
+
+/** Tries what these subscriptions, which are locked, are paid by from now on, on their bills. */
+export const tryTheirs = (rows: ReadonlyArray<SubscriptionRow>, now: number) =>
+  carryOut(rows.filter(isBilled).map((row) => ({ row, event: { type: "method", at: now, methodId: null } })))
+
+/** Of different customers. */
+const carryOut = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>) {
   if (commands.length === 0) return []
+  const nows = new Map(commands.map(({ row, event }) => [row.customer_id, event.at]))
   return yield* move(commands, {
-    nowOf: ({ customer_id }) => byCustomer.get(customer_id!)!.now,
+    nowOf: ({ customer_id }) => nows.get(customer_id!)!,
     terms: yield* readTerms(commands.map(({ row }) => refOf(row))),
   })
 })
 
-/** Subscriptions that had a method of their own which is being removed go back to the customer's default. */
+/**
+ * Subscriptions that had a method of their own which is being removed go back to the customer's default, which is a new method for
+ * what they owe (decision E28). Returns the charges to attempt after the commit.
+ */
 const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
   customer: CustomerRow,
   methodId: string,
@@ -126,6 +127,10 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
   yield* sql`
     UPDATE subscription SET payment_method_id = NULL
     WHERE ${ofTenant(sql, customer)} AND customer_id = ${customer.id} AND payment_method_id = ${methodId}`
+  const { default_payment_method_id: left } = customer
+  if (left === null || left === methodId) return []
+  const billed = living.filter(isBilled).slice(0, MAX_TRIED)
+  return yield* tryTheirs(yield* subscriptions.lock(billed.map(refOf)), now)
 })
 
 export const methodUsersLayer = Layer.effect(
@@ -133,11 +138,13 @@ export const methodUsersLayer = Layer.effect(
   Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Payments | Vault | VatRate>(), (context) =>
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
-        Effect.map(tryMethods([{ customer, methodId, now }]), (attempts) =>
+        Effect.map(tryMethods([{ customer, methodId, isNewDefault: true, isEntered: false, now }]), (attempts) =>
           Effect.provideContext(Effect.asVoid(pay(attempts, now)), context),
         ).pipe(Effect.provideContext(context)),
       methodRemoved: (customer, methodId, now) =>
-        Effect.provideContext(methodRemoved(customer, methodId, now), context),
+        Effect.map(methodRemoved(customer, methodId, now), (attempts) =>
+          Effect.provideContext(Effect.asVoid(pay(attempts, now)), context),
+        ).pipe(Effect.provideContext(context)),
       recover: (customerId) => Effect.provideContext(recoverCharges({ customerId }), context),
     }),
   ),

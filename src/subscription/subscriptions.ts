@@ -13,6 +13,7 @@ import { formatInstant, parseInstant } from "../time.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
 import { type Applied, applyAll, type Found, inTurns, lockAll } from "./apply.ts"
 import { Checkouts } from "./Checkouts.ts"
+import { isBilled } from "./newMethod.ts"
 import { paidFor } from "./paidFor.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 
@@ -170,13 +171,10 @@ const update = Effect.fnUntraced(function* (
   }
 })
 
-/** A payment method for what is overdue is tried at once. A first payment that fails ends the subscription anyway (decision D5). */
+/** A payment method for what is overdue is tried at once. */
 const tryMethod = ({ row, now }: Found) =>
   Effect.succeed({
-    event:
-      row.bill === null || row.status === "incomplete"
-        ? undefined
-        : { type: "method" as const, at: now, methodId: null },
+    event: isBilled(row) ? { type: "method" as const, at: now, methodId: null } : undefined,
     answer: ({ attempts }: Applied) => attempts,
   })
 

@@ -191,6 +191,77 @@ describe("the subscription machine", () => {
     expect(timer(failed, "nextRetry").dueAt).toBe(due + 4 * DAY_MS)
   })
 
+  describe("a new method that fails (decision E25)", () => {
+    const due = Date.UTC(2025, 1, 28)
+    const day = (days: number) => due + days * DAY_MS
+    const method = (step: Step, days: number, over: object = {}, id: string | null = null) =>
+      fail(on(step, { type: "method", at: day(days), methodId: id }), day(days), over)
+    const overdue = (over: object = {}) => fail(fire(active(), "periodEnd"), due, over)
+    const dunning = ({ snapshot }: Step) => snapshot.context.dunning!
+    const dead = { retryable: false }
+
+    it("leaves the retry that is scheduled where it is; what took it before version 5 put it off", () => {
+      const step = method(overdue(), 0.5)
+      expect(timer(step, "nextRetry").dueAt).toBe(day(1))
+      expect(dunning(step)).toMatchObject({ retriesMade: 0, nextRetryAt: day(1) })
+      expect(dunning(method(overdue(), 0.5, { takenBy: 4 }))).toMatchObject({ retriesMade: 0, nextRetryAt: day(1.5) })
+    })
+
+    it("schedules what is left from then on, where the schedule had ended", () => {
+      expect(dunning(method(overdue(dead), 5))).toMatchObject({ retriesMade: 0, nextRetryAt: day(6), gaveUp: false })
+      const second = fail(fire(overdue(), "nextRetry"), day(1), dead)
+      expect(dunning(second)).toMatchObject({ retriesMade: 1, nextRetryAt: null, gaveUp: true })
+      expect(dunning(method(second, 5))).toMatchObject({ retriesMade: 1, nextRetryAt: day(8), gaveUp: false })
+    })
+
+    it("calls the retry off where it is not retryable; the next one brings it back, or those that are left after it", () => {
+      const off = method(overdue(), 0.25, dead)
+      expect(dunning(off)).toMatchObject({ retriesMade: 0, nextRetryAt: null, gaveUp: true })
+      expect(dunning(method(off, 0.75))).toMatchObject({ retriesMade: 0, nextRetryAt: day(1), gaveUp: false })
+      expect(dunning(method(method(off, 0.5, dead), 0.75))).toMatchObject({ nextRetryAt: day(1) })
+      expect(dunning(method(off, 1))).toMatchObject({ retriesMade: 1, nextRetryAt: day(4), gaveUp: false })
+    })
+
+    it.each<readonly [string, object, object]>([
+      ["two that are worth a retry", {}, {}],
+      ["one that is not, then one that is", dead, {}],
+      ["one that is, then one that is not", {}, dead],
+    ])("puts no escalation off, day by day with two in turn: %s", (_, ...overs) => {
+      let step = overdue()
+      let made = 0
+      for (let days = 0; days < 30 && step.snapshot.context.escalation === null; days++) {
+        const { nextRetryAt } = dunning(step)
+        if (nextRetryAt !== null && nextRetryAt <= day(days))
+          step = fail(fire(step, "nextRetry"), nextRetryAt, overs[(days + 1) % 2]!)
+        if (step.snapshot.context.escalation === null) {
+          step = method(step, days, overs[days % 2]!)
+          made += 1
+        }
+      }
+      expect(step.snapshot.context.escalation).toEqual({ action: "pause", triggeredAt: day(11) })
+      expect(made).toBeGreaterThan(10)
+      expect(dunning(step).retriesMade).toBe(3)
+    })
+
+    it("while the retry falls due is followed by that retry at once, which counts", () => {
+      const trying = on(overdue(), { type: "method", at: day(1) - 600_000, methodId: "pm_new" })
+      const failed = fail(trying, day(1) + 600_000)
+      expect(timer(failed, "nextRetry").dueAt).toBe(day(1) + 600_000)
+      const again = fire(failed, "nextRetry")
+      expect(again.snapshot.context.bill).toMatchObject({ methodId: "pm_new", origin: "schedule" })
+      expect(dunning(fail(again, day(1) + 600_000))).toMatchObject({ retriesMade: 1 })
+    })
+
+    it("after the unpaid deadline is followed by the retry that it held up, unless that is called off (E21)", () => {
+      const policy = { ...POLICY, maxAttempts: 1, cancelAfterDays: 1 }
+      const trying = on(overdue({ policy }), { type: "method", at: day(1) - 600_000, methodId: null })
+      const late = (over: object) => fail(trying, day(1) + 600_000, { policy, ...over })
+      expect(status(fire(late({}), "nextRetry"))).toBe("past_due")
+      expect(status(late(dead))).toBe("cancelled")
+      expect(status(late({ takenBy: 4 }))).toBe("cancelled")
+    })
+  })
+
   it("is never charged after a trial that was cancelled", () => {
     const trial = start({ trialDays: 14 })
     expect(emitted(trial)).toEqual(["subscription.created"])

@@ -36,11 +36,12 @@ const checkoutView = (text: string, form: Partial<PaymentForm> = {}): CheckoutVi
   customerName: text,
   expiresAt: NOW + DAY_MS,
   cancelUrl: "https://gym.example/plans?a=1&b=2",
+  dueKobo: 500_000,
   alsoCharged: [{ plan: text, amountKobo: 500_000, since: NOW }],
   form: {
     action: "/checkout/token/complete",
     submission: text,
-    amountKobo: 500_000,
+    amountKobo: 1_000_000,
     purpose: "pay",
     chooses: null,
     details: { name: text, email: text, phone: text },
@@ -204,7 +205,7 @@ describe("the form", () => {
     const page = checkout({ submission: "s1" })
     expect(page).toContain('<form id="payment" method="post" action="/checkout/token/complete" novalidate>')
     expect(page).toContain('<input type="hidden" name="submission" value="s1">')
-    expect(page).toContain('<input type="hidden" name="amount" value="500000">')
+    expect(page).toContain('<input type="hidden" name="amount" value="1000000">')
     for (const field of ["name", "email", "phone", "card_number", "card_expiry", "card_cvc"])
       expect(count(page, new RegExp(`<input id="${field}" name="${field}"`, "g"))).toBe(1)
     for (const completes of ["name", "email", "tel", "cc-number", "cc-exp", "cc-csc"])
@@ -213,7 +214,7 @@ describe("the form", () => {
 
   it("says on its button what happens", () => {
     const button = (form: Partial<PaymentForm>) => /<button class="button"[^>]*>([^<]*)</.exec(checkout(form))![1]
-    expect(button({})).toBe("Pay ₦5,000.00")
+    expect(button({})).toBe("Pay ₦10,000.00")
     expect(button({ purpose: "start_trial", amountKobo: 0 })).toBe("Start free trial")
     expect(button({ purpose: "save", amountKobo: 0 })).toBe("Save payment method")
   })

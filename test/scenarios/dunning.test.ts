@@ -237,6 +237,56 @@ describe("a new payment method (decision E6)", () => {
     ])
   })
 
+  it("that fails leaves the retry where it is: day by day with two in turn, escalation comes when it would have (E25)", async () => {
+    const { clock, id } = await overdue("insufficient_funds", "2025-02-01T00:00:00Z")
+    for (let day = 1; day <= 11; day++) {
+      await advance(api, clock, `2025-02-${String(day).padStart(2, "0")}T12:00:00Z`)
+      const payment_method = day % 2 === 0 ? "pm_test_insufficient_funds" : "pm_test_do_not_honor"
+      data(await api.patch(`/subscriptions/${id}`, { payment_method }))
+    }
+    expect((await get(id)).retry).toEqual({
+      attempt: 2,
+      max_attempts: 3,
+      next_retry_at: "2025-02-12T00:00:00.000Z",
+    })
+    await advance(api, clock, "2025-02-28T00:00:00Z")
+    const story = (await timeline(api, [id])).filter((line) => !line.includes("subscription.updated"))
+    const tried = (day: string) => [
+      `2025-02-${day}T12:00 charge.failed failed`,
+      `2025-02-${day}T12:00 charge.retry_scheduled failed`,
+    ]
+    const again = (day: string) => [
+      `2025-02-${day}T00:00 charge.failed failed`,
+      `2025-02-${day}T00:00 charge.retry_scheduled failed`,
+    ]
+    expect(story.slice(5)).toEqual([
+      ...tried("01"),
+      ...again("02"),
+      ...["02", "03", "04"].flatMap(tried),
+      ...again("05"),
+      ...["05", "06", "07", "08", "09", "10", "11"].flatMap(tried),
+      "2025-02-12T00:00 charge.failed failed",
+      "2025-02-12T00:00 subscription.escalated paused",
+      "2025-02-12T00:00 subscription.paused paused",
+    ])
+    // With the newest method.
+    const codes = (await api.all(`/charges?subscription=${id}&status=failed`)).map(({ failure_code }) => failure_code)
+    expect([codes.at(0), codes.at(1)]).toEqual(["do_not_honor", "do_not_honor"])
+  })
+
+  it("that cannot be retried calls the retry off; the next one brings it back, when it was due", async () => {
+    const { clock, id } = await overdue("insufficient_funds")
+    const set = async (payment_method: string) =>
+      data(await api.patch(`/subscriptions/${id}`, { payment_method })).retry
+    const left = (next_retry_at: string | null, attempt = 0) => ({ attempt, max_attempts: 3, next_retry_at })
+    expect(await set("pm_test_stolen_card")).toEqual(left(null))
+    expect(await set("pm_test_do_not_honor")).toEqual(left("2025-02-02T00:00:00.000Z"))
+    expect(await set("pm_test_stolen_card")).toEqual(left(null))
+    // Its turn is over: the one after it is the next.
+    await advance(api, clock, "2025-02-03T00:00:00Z")
+    expect(await set("pm_test_do_not_honor")).toEqual(left("2025-02-06T00:00:00.000Z", 1))
+  })
+
   it("that cannot be retried ends the schedule", async () => {
     const { clock, id } = await overdue("insufficient_funds")
     data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_stolen_card" }))
@@ -314,7 +364,7 @@ describe("a new payment method (decision E6)", () => {
       "2025-02-01T00:00 500000 failed #1",
       "2025-02-01T12:00 500000 failed #2",
     ])
-    expect((await get(id)).retry).toMatchObject({ attempt: 0, next_retry_at: "2025-02-02T12:00:00.000Z" })
+    expect((await get(id)).retry).toMatchObject({ attempt: 0, next_retry_at: "2025-02-02T00:00:00.000Z" })
   })
 
   it("as a new default that fails stands in for the dead one in the schedule, until it is removed", async () => {
@@ -327,6 +377,95 @@ describe("a new payment method (decision E6)", () => {
     data(await api.delete(`/customers/${customer}/payment-methods/pm_test_do_not_honor`))
     await advance(api, clock, "2025-02-20T00:00:00Z")
     expect((await codes()).at(-1)).toBe("expired_card")
+  })
+
+  describe("that is left when a subscription's own is removed (E28)", () => {
+    /** Overdue by a method of its own; its customer's default is another one. */
+    const withDefault = async (own: string, left: string | null, at = "2025-02-01T12:00:00Z") => {
+      const made = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success")
+      data(await api.patch(`/customers/${made.customer}`, { default_payment_method: left }))
+      data(await api.patch(`/subscriptions/${made.id}`, { payment_method: own }))
+      await advance(api, made.clock, at)
+      const remove = async (method = own) => {
+        const before = (await timeline(api, [made.id])).length
+        const gone = data(await api.delete(`/customers/${made.customer}/payment-methods/${method}`))
+        expect(gone).toEqual({ id: method, object: "payment_method", livemode: false, deleted: true })
+        return (await timeline(api, [made.id])).slice(before)
+      }
+      return { ...made, remove }
+    }
+
+    it.each(["pm_test_expired_card", "pm_test_insufficient_funds"])("is tried at once: %s", async (own) => {
+      const { id, remove } = await withDefault(own, "pm_test_visa")
+      expect(await remove()).toEqual([
+        "2025-02-01T12:00 subscription.updated past_due",
+        "2025-02-01T12:00 charge.succeeded succeeded",
+        "2025-02-01T12:00 subscription.recovered active",
+      ])
+      expect(await get(id)).toMatchObject({ status: "active", payment_method: null, retry: null })
+      const [charge] = await api.all(`/charges?subscription=${id}`)
+      expect(charge.payment_method.id).toBe("pm_test_visa")
+    })
+
+    it("is tried at once while it is paused by escalation", async () => {
+      const { remove } = await withDefault("pm_test_insufficient_funds", "pm_test_visa", "2025-02-20T12:00:00Z")
+      expect(await remove()).toEqual([
+        "2025-02-20T12:00 subscription.updated paused",
+        "2025-02-20T12:00 charge.succeeded succeeded",
+        "2025-02-20T12:00 subscription.recovered active",
+        "2025-02-20T12:00 subscription.resumed active",
+      ])
+    })
+
+    it("that fails too leaves the schedule, which goes on with it", async () => {
+      const { clock, id, remove } = await withDefault("pm_test_insufficient_funds", "pm_test_do_not_honor")
+      expect(await remove()).toEqual([
+        "2025-02-01T12:00 subscription.updated past_due",
+        "2025-02-01T12:00 charge.failed failed",
+        "2025-02-01T12:00 charge.retry_scheduled failed",
+      ])
+      await advance(api, clock, "2025-02-02T00:00:00Z")
+      expect((await charges(api, id)).at(-1)).toBe("2025-02-02T00:00 500000 failed #3")
+      expect((await get(id)).retry).toMatchObject({ attempt: 1, next_retry_at: "2025-02-05T00:00:00.000Z" })
+    })
+
+    it("is tried when the attempt fails that is under way", async () => {
+      const { clock, id, remove } = await withDefault(
+        "pm_test_bank_account_insufficient_funds",
+        "pm_test_visa",
+        "2025-02-01T00:30:00Z",
+      )
+      expect(await remove()).toEqual(["2025-02-01T00:30 subscription.updated active"])
+      await advance(api, clock, "2025-02-01T12:00:00Z")
+      expect((await charges(api, id)).slice(1)).toEqual([
+        "2025-02-01T00:00 500000 failed #1",
+        "2025-02-01T01:00 500000 succeeded #2",
+      ])
+    })
+
+    it.each([
+      ["there is none", "pm_test_expired_card", null, "pm_test_expired_card"],
+      ["it is what was removed", "pm_test_expired_card", "pm_test_expired_card", "pm_test_expired_card"],
+    ])("is not tried where %s", async (_, own, left, removed) => {
+      const { remove } = await withDefault(own, left)
+      expect(await remove(removed)).toEqual(["2025-02-01T12:00 subscription.updated past_due"])
+    })
+
+    it("is not tried where nothing is owed", async () => {
+      const { id, remove } = await withDefault("pm_test_verve", "pm_test_visa", "2025-01-15T00:00:00Z")
+      expect(await remove()).toEqual(["2025-01-15T00:00 subscription.updated active"])
+      expect(await charges(api, id)).toHaveLength(1)
+    })
+  })
+
+  it("that is set to what it is tries nothing, on the customer or on the subscription", async () => {
+    const { customer, id } = await overdue("insufficient_funds")
+    const own = (await get(id)).payment_method
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_do_not_honor" }))
+    const before = await timeline(api, [id])
+    data(await api.patch(`/customers/${customer}`, { default_payment_method: "pm_test_do_not_honor" }))
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: own }))
+    expect(await timeline(api, [id])).toEqual(before)
   })
 
   it("is back to the customer's default with null", async () => {
