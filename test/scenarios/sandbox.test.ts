@@ -112,7 +112,7 @@ describe("a test clock", () => {
       {},
       { start_at: "2025-01-05T00:00:00Z" },
     )
-    await advance(api, clock, "2025-01-02T00:00:00Z")
+    await advance(api, clock, "2025-01-01T12:00:00Z")
     // Here it stands before it is ready: what is due at that instant comes first.
     await advance(api, clock, "2025-01-05T00:00:00Z")
     const arrivals = (await api.all("/events?type=test_clock.ready")).filter(
@@ -120,7 +120,7 @@ describe("a test clock", () => {
     )
     expect(arrivals.map(({ data }) => [data.object.frozen_time, data.previous_attributes])).toEqual([
       ["2025-01-05T00:00:00.000Z", { status: "advancing" }],
-      ["2025-01-02T00:00:00.000Z", { status: "advancing", frozen_time: "2025-01-01T00:00:00.000Z" }],
+      ["2025-01-01T12:00:00.000Z", { status: "advancing", frozen_time: "2025-01-01T00:00:00.000Z" }],
     ])
   })
 
@@ -188,7 +188,8 @@ describe("deleting a clock", () => {
     const lost = await database.run(
       (sql) => sql`
         SELECT actor_id FROM lifecycle_journal j WHERE account_id = ${accountId()} AND NOT EXISTS (SELECT 1 FROM subscription WHERE id = j.actor_id)
-          AND NOT EXISTS (SELECT 1 FROM charge WHERE id = j.actor_id) AND NOT EXISTS (SELECT 1 FROM test_clock WHERE id = j.actor_id)`,
+          AND NOT EXISTS (SELECT 1 FROM charge WHERE id = j.actor_id) AND NOT EXISTS (SELECT 1 FROM test_clock WHERE id = j.actor_id)
+          AND NOT EXISTS (SELECT 1 FROM nudge WHERE id = j.actor_id)`,
     )
     expect(lost).toEqual([])
   })
