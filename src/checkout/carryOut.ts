@@ -31,7 +31,7 @@ import { noSuch } from "../problem.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 import { commit } from "../runtime/commit.ts"
 import { advance } from "../runtime/lifecycle.ts"
-import { born } from "../runtime/outcome.ts"
+import { born, NewestRows } from "../runtime/outcome.ts"
 import { newSubscription } from "../subscription/create.ts"
 import { outcomesOf } from "../subscription/move.ts"
 import {
@@ -42,7 +42,7 @@ import {
 } from "../subscription/subscription.ts"
 import { readTerms } from "../subscription/terms.ts"
 import type { NowOf } from "../time.ts"
-import { checkoutLifecycle, type SessionRow } from "./checkout.ts"
+import { checkoutLifecycle, type SessionRow, sessions } from "./checkout.ts"
 import { subscriptionRefs } from "./closing.ts"
 import { complete } from "./completion.ts"
 import { type Notes, sessionOutcome } from "./outcome.ts"
@@ -70,8 +70,10 @@ export interface Locked {
 
 /** What is committed, to be attempted. */
 export interface Carried {
+  /** The session as it is committed. */
+  readonly session: SessionRow
   /** The payment on the page, where something is due. */
-  readonly chargeId?: string
+  readonly charge: ChargeRow | undefined
   readonly attempts: ReadonlyArray<ChargeRow>
   readonly codes: Codes
   readonly now: number
@@ -262,16 +264,13 @@ export const carryOut = Effect.fnUntraced(function* (tenant: Tenant, all: Readon
     charge: verifications[at] ?? bySubscription.get(one.subscription?.id ?? null),
   }))
   const saving = verifications.filter((charge) => charge !== undefined)
+  const moves = begun.flatMap((one) =>
+    one.charge === undefined
+      ? sessionMoved(one, { type: "complete", at: one.now }, one.notes)
+      : sessionMoved(one, { type: "pay", at: one.now }, { ...one.notes, charge_id: one.charge.id }),
+  )
   yield* commitAttempts(
-    [
-      ...outcomes,
-      ...saving.map((charge) => born(chargeLifecycle, undefined, charge)),
-      ...begun.flatMap((one) =>
-        one.charge === undefined
-          ? sessionMoved(one, { type: "complete", at: one.now }, one.notes)
-          : sessionMoved(one, { type: "pay", at: one.now }, { ...one.notes, charge_id: one.charge.id }),
-      ),
-    ],
+    [...outcomes, ...saving.map((charge) => born(chargeLifecycle, undefined, charge)), ...moves],
     [...attempts, ...saving],
   )
   const following = yield* complete(
@@ -283,10 +282,12 @@ export const carryOut = Effect.fnUntraced(function* (tenant: Tenant, all: Readon
       return [{ ...its, submittedAt: now, now }]
     }),
   )
-  const results = begun.map(({ claim, charge, customer, now }): Carried => {
+  const newest = new NewestRows()
+  newest.note(moves)
+  const results = begun.map(({ claim, session, charge, customer, now }): Carried => {
     const its = charge === undefined ? following.filter(({ customer_id }) => customer_id === customer.id) : [charge]
-    const chargeId = charge === undefined ? {} : { chargeId: charge.id }
-    return { ...chargeId, attempts: its, codes: codesFor(its, claim.submitted), now }
+    const committed = newest.get(sessions, session.id) ?? session
+    return { session: committed, charge, attempts: its, codes: codesFor(its, claim.submitted), now }
   })
   let place = 0
   return exits.map(Exit.map(() => results[place++]!))

@@ -10,6 +10,7 @@ import { retryingDeadlocks } from "../db/deadlock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { Batches } from "../http/batches.ts"
+import { orMade } from "../http/failures.ts"
 import { pageWaitingLimit, waitForCharge } from "../paying/settled.ts"
 import type { Submission } from "../paying/submission.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
@@ -59,11 +60,14 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
     const begun = yield* begin({ found: latest, submitted, hostedBy })
     if (begun.kind === "over") return { ...(yield* read(begun.chargeId)), own: begun.again } satisfies Completed
     if (begun.kind === "begun") {
-      yield* (yield* Payments).collect(begun.attempts, begun.now, begun.codes)
-      if (begun.chargeId === undefined) return { ...(yield* read()), own: true } satisfies Completed
-      const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
-      const session = yield* reading(tenant, sessions.get(tenant, found.id))
-      return { session, charge, own: true } satisfies Completed
+      const { session, charge, attempts, codes, now } = begun
+      const finished = Effect.gen(function* () {
+        yield* (yield* Payments).collect(attempts, now, codes)
+        if (charge === undefined) return yield* read()
+        const paid = yield* waitForCharge(tenant, charge.id, limit)
+        return { session: yield* reading(tenant, sessions.get(tenant, found.id)), charge: paid }
+      })
+      return { ...(yield* orMade(finished, () => ({ session, charge }))), own: true } satisfies Completed
     }
     if (begun.kind === "once_more") continue
     const charge = yield* waitForCharge(tenant, begun.chargeId, limit)

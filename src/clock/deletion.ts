@@ -36,8 +36,8 @@ const refuseAdvancing = (clock: ClockRow) =>
     : Effect.void
 
 /**
- * Deletes a clock with its customers and all that is theirs, and their books, silently, in the background; returns when to
- * answer.
+ * Deletes a clock with its customers and all that is theirs, and their books, silently, in the background: {@link whenDeleted}
+ * waits for that.
  */
 export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, id: string) {
   // Of one that is advancing it is said without waiting for a moment at which nobody holds it.
@@ -46,7 +46,7 @@ export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, 
   yield* refuseAdvancing(clock)
   yield* markDeleted([clock])
   yield* requestDeletions([clock])
-  return { id, after: Effect.as(whenDeleted(clock), undefined) }
+  return clock
 })
 
 /** Waits until a clock is deleted, or for some seconds. */

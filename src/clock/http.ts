@@ -23,7 +23,13 @@ export const clockEndpoints = [
   }),
   bind(clockApi.delete, {
     kind: "two-phase",
-    begin: each((request) => deleteClock(request, request.id)),
+    begin: each((request) =>
+      Effect.map(deleteClock(request, request.id), (clock) => ({
+        id: clock.id,
+        made: () => deleted("test_clock", clock),
+        after: Effect.as(whenDeleted(clock), undefined),
+      })),
+    ),
     finish: ({ account_id, livemode }, id) => whenDeleted({ account_id, livemode, id }),
     reply: ({ livemode }, id) => Effect.succeed(deleted("test_clock", { livemode, id })),
   }),

@@ -18,7 +18,7 @@ const staged = {
 
 const started = ({ charge, now }: Attempt) => ({
   id: charge.id,
-  made: renderCharge(charge),
+  made: () => renderCharge(charge),
   after: Effect.map(pay([charge], now), (rows) => {
     const paid = rows.get(charges, charge.id)
     return paid === undefined ? undefined : renderCharge(paid)

@@ -70,7 +70,8 @@ export const customerEndpoints = [
         const { customer, now, newMethod } = yield* updateCustomer(request, request.id, request.body)
         const users = yield* MethodUsers
         const after = newMethod === undefined ? Effect.void : yield* users.methodSet(customer, newMethod, now)
-        return { id: customer.id, after: Effect.as(after, undefined) }
+        const shown = yield* one(customer)
+        return { id: customer.id, made: () => shown, after: Effect.as(after, shown) }
       }),
     ),
     finish: (_, id) => Effect.flatMap(MethodUsers, (users) => users.recover(id)),
@@ -97,7 +98,7 @@ export const customerEndpoints = [
         const after = yield* (yield* MethodUsers).methodRemoved(customer, id, now)
         yield* detach(customer, id)
         const made = removed(request, id)
-        return { id: methodKey(customer.id, id), made, after: Effect.as(after, made) }
+        return { id: methodKey(customer.id, id), made: () => made, after: Effect.as(after, made) }
       }),
     ),
     finish: (_, key) => Effect.flatMap(MethodUsers, (users) => users.recover(namesOf(key).customer)),

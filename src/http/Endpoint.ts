@@ -84,8 +84,8 @@ type Kinds<Body, Query, A, R> =
 /** What the first phase made, by ID, and the second phase, which runs once that is committed. */
 export interface Started<A, R> {
   readonly id: string
-  /** The object as the first phase commits it, where that takes no query: what is returned where the database is lost after that. */
-  readonly made?: A
+  /** What is returned where the second phase fails: the object as the first one commits it (decision N4). */
+  readonly made: () => A
   readonly after: Result<A | undefined, R>
 }
 

@@ -1,5 +1,5 @@
 /** The response to a failure: the failure itself where the caller can act on it, else no more than that something went wrong. */
-import { Cause } from "effect"
+import { Cause, Effect } from "effect"
 import { SqlError } from "effect/sql"
 import { isAway, isUnwritable } from "../db/sqlState.ts"
 import { isOutcomeUnknown } from "../db/takenBack.ts"
@@ -20,15 +20,19 @@ const isUnusable = (error: SqlError.SqlError): boolean => {
   return _tag === "ConnectionError" || isRetryable || isAway(error) || isUnwritable(error)
 }
 
-/** The refusal of a request that failed; `unexpected` ones are ours to look at. */
-export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Problem; readonly unexpected: boolean } => {
+/** The refusal of a request that failed; `unexpected` ones are ours to look at. What only `reads` does nothing twice (decision N4). */
+export const refusalOf = (
+  cause: Cause.Cause<Failure>,
+  reads = false,
+): { readonly refusal: Problem; readonly unexpected: boolean } => {
   const error = cause.reasons.find(Cause.isFailReason)?.error
   if (error?._tag === "Problem") return { refusal: error, unexpected: false }
   const defect = cause.reasons.find(Cause.isDieReason)?.defect
   const sqlError = error ?? (SqlError.isSqlError(defect) ? defect : undefined)
   if (isFenced(sqlError)) return { refusal: ACCOUNT_MOVING, unexpected: false }
-  if (sqlError !== undefined && isOutcomeUnknown(sqlError)) return { refusal: OUTCOME_UNKNOWN, unexpected: false }
-  if (sqlError !== undefined && isUnusable(sqlError)) {
+  const isLost = sqlError !== undefined && isOutcomeUnknown(sqlError)
+  if (isLost && !reads) return { refusal: OUTCOME_UNKNOWN, unexpected: false }
+  if (isLost || (sqlError !== undefined && isUnusable(sqlError))) {
     return {
       refusal: problem("service_unavailable", "The service cannot reach its database just now."),
       unexpected: isUnwritable(sqlError),
@@ -36,3 +40,13 @@ export const refusalOf = (cause: Cause.Cause<Failure>): { readonly refusal: Prob
   }
   return { refusal: problem("internal_error", "Something went wrong on our side."), unexpected: true }
 }
+
+/**
+ * The second phase of a write. Where it fails, the write is answered by what the first phase has `made`: a worker finishes the rest, and who
+ * repeats the request would do it twice (decision N4).
+ */
+export const orMade = <A, B, R>(work: Effect.Effect<A, Failure, R>, made: () => B): Effect.Effect<A | B, never, R> =>
+  Effect.catchCause(work, (cause) => {
+    const log = refusalOf(cause).unexpected ? Effect.logError : Effect.logWarning
+    return Effect.map(log("a write is answered before all of it is done", cause), made)
+  })

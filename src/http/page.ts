@@ -55,6 +55,7 @@ const TITLES: Readonly<Partial<Record<Problem["code"], string>>> = {
   resource_missing: "This link leads nowhere",
   link_invalid: "This link is not valid",
   live_access_required: "No payments can be made here",
+  outcome_unknown: "We do not know yet whether this was done",
 }
 
 /** What a browser is shown at an address that has nothing to show (decision A13). */
@@ -76,6 +77,9 @@ export const missingPage = ({ refusal, requestId }: Refused): PublicResponse | u
         }),
       )
     : undefined
+
+/** Those whose message says nothing to a buyer. */
+const FOR_PROGRAMS: ReadonlyArray<Problem["code"]> = ["internal_error", "outcome_unknown"]
 
 /** Those after which the page is worth another look. */
 const isPassing = ({ code, status }: Problem): boolean =>
@@ -100,7 +104,7 @@ export const refusedPage = ({ refusal, requestId, headers, path }: Refused): Pub
     simulated: false,
     tone: mine ? "error" : "warning",
     title: TITLES[refusal.code] ?? (mine ? "Something went wrong on our side" : "This cannot be done"),
-    paragraphs: [...(refusal.code === "internal_error" ? [] : [refusal.message]), ...after],
+    paragraphs: [...(FOR_PROGRAMS.includes(refusal.code) ? [] : [refusal.message]), ...after],
     action: back === undefined ? null : { label: "Back to the page", href: back },
     requestId,
   })

@@ -205,13 +205,13 @@ const once = Effect.fnUntraced(function* <E, R, E2, R2>(
   const key = keyOf(String(name), asker)
   const held = yield* keeping(tenant, claim(tenant, key, { method: "POST", path, body: raw }))
   if (isStored(held)) return { ...(yield* again(held)), headers: { "idempotent-replayed": "true" } } satisfies Reply
+  const letGo = keeping(tenant, unclaim(tenant, held)).pipe(
+    // Its claim is dropped all the same: another try takes it over, after a minute in another process.
+    Effect.catchCause((cause) => Effect.logWarning("an idempotency key stays claimed", cause)),
+  )
   return yield* work(held).pipe(
-    Effect.tapCause(() =>
-      keeping(tenant, unclaim(tenant, held)).pipe(
-        // Its claim is dropped all the same: another try takes it over, after a minute in another process.
-        Effect.catchCause((cause) => Effect.logWarning("an idempotency key stays claimed", cause)),
-      ),
-    ),
+    Effect.tap(({ isUnfinished = false }) => (isUnfinished ? letGo : Effect.void)),
+    Effect.tapCause(() => letGo),
     Effect.ensuring(drop(held)),
   )
 })

@@ -6,12 +6,11 @@ import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import type { Json } from "../json.ts"
 import type { KnownKey } from "../key/Keys.ts"
-import type { Problem } from "../problem.ts"
 import { Batches, type BeginAll } from "./batches.ts"
 import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
-import { type Failure, OUTCOME_UNKNOWN } from "./failures.ts"
+import { type Failure, OUTCOME_UNKNOWN, orMade, refusalOf } from "./failures.ts"
 import { type Unsettled, unsettled, untilCommitted, upTo, writersOf } from "./followed.ts"
 import { type Claim, noteResources, orInProgress, type Stored, store } from "./idempotency.ts"
 import { Metering } from "./Metering.ts"
@@ -23,6 +22,8 @@ export interface Reply {
   readonly status: number
   readonly body: string
   readonly headers?: Headers
+  /** Whether the work is committed and its response is not stored: who repeats the request finishes it. */
+  readonly isUnfinished?: boolean
 }
 
 /** Who asks: whose key it is; or anybody, from an address. */
@@ -230,21 +231,13 @@ const begin = <R>(run: Run<R>, handler: Kind<R, "two-phase">) =>
     ),
   )
 
-/**
- * The response to a request of which the first phase is committed and the second one failed: it is never told to come again (decision N4).
- * The worker that recovers what was left finishes it.
- */
-const asItStands = <R>(run: Run<R>, found: Effect.Effect<Returned, Failure, R>, made: Returned | undefined) =>
-  Effect.catchCause(
-    reading(
-      run,
-      Effect.flatMap(found, (one) => render(run, one)),
-    ),
-    (): Effect.Effect<Reply, Problem> =>
-      made === undefined
-        ? Effect.fail(OUTCOME_UNKNOWN)
-        : Effect.succeed({ status: run.endpoint.declaration.status, body: success(made as Json) }),
-  )
+/** Finishes what an earlier try has committed a part of: a failure that passes does not say that nothing was done. */
+const finishStarted = <A, R>(work: Effect.Effect<A, Failure, R>) =>
+  Effect.catchCause(work, (cause) => {
+    const { refusal, unexpected } = refusalOf(cause)
+    const passes = refusal.status === 503 || refusal.code === "lock_timeout"
+    return passes && !unexpected ? Effect.fail(OUTCOME_UNKNOWN) : Effect.failCause(cause)
+  })
 
 const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R, "two-phase">) {
   const { request, held, fields } = run
@@ -263,20 +256,23 @@ const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R
     return returned !== undefined && fields.length === 0 ? work : reading(run, work)
   }
   if (held?.resourceId != null) {
-    yield* handler.finish(request, held.resourceId)
-    return yield* respond(held.resourceId)
+    const id = held.resourceId
+    return yield* finishStarted(Effect.andThen(handler.finish(request, id), respond(id)))
   }
   // A write that charges is counted before it does: one that cannot be counted takes no money.
   const { id, made, after, headers } = yield* begin(run, handler)
-  const response = yield* Effect.catchCause(
-    Effect.flatMap(after, (returned) => respond(id, returned)),
-    (cause) =>
-      Effect.andThen(
-        Effect.logWarning("a request is answered as it stands: its second phase failed", { id }, cause),
-        asItStands(run, handler.reply(request, id), made),
-      ),
-  )
-  return { ...response, headers: headers() }
+  let known: Returned | undefined
+  const finished = Effect.gen(function* () {
+    known = yield* after
+    return (yield* respond(id, known)) satisfies Reply as Reply
+  })
+  // As far as it is known, with nothing expanded.
+  const unfinished = (): Reply => ({
+    status: run.endpoint.declaration.status,
+    body: success((known ?? made()) as Json),
+    isUnfinished: true,
+  })
+  return { ...(yield* orMade(finished, unfinished)), headers: headers() }
 })
 
 /** Runs the handler; returns its response. */

@@ -132,7 +132,7 @@ const refuse = Effect.fnUntraced(function* (
   origin: string,
   requestId: string,
 ) {
-  const { refusal, unexpected } = refusalOf(cause)
+  const { refusal, unexpected } = refusalOf(cause, !isWrite(node))
   if (unexpected) {
     yield* Effect.annotateLogs(Effect.logError("request failed", cause), {
       request_id: requestId,

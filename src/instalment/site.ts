@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { isSaving } from "../../machines/instalment.ts"
 import { dueKobo, isPaidUp, missedKobo, mostKobo, nextOf, payableKobo } from "../../machines/instalment_schedule.ts"
 import type { ChargeRow } from "../charge/charge.ts"
+import { orMade } from "../http/failures.ts"
 import { formatKobo } from "../money.ts"
 import { instalmentPaymentPage } from "../pages/instalments.ts"
 import { day } from "../pages/words.ts"
@@ -34,7 +35,8 @@ const endOf = Effect.fnUntraced(function* ({ path, token }: ReadPlan, paid: Paid
   if (paid.kind === "busy" && page === null) return { kind: "busy", since: paid.charge.created_at } satisfies Ended
   const declined = declineOf(paid.charge)
   if (declined !== null) return { kind: "declined", ...declined } satisfies Ended
-  const { plan } = yield* readPlan(token)
+  const reading = Effect.map(readPlan(token), (now) => now.plan)
+  const plan = paid.kind === "tried" ? yield* orMade(reading, () => paid.plan) : yield* reading
   if (paid.charge.refund_due) return { kind: "too_late", refusal: cameTooLate(plan, paid.charge) } satisfies Ended
   const answer = {
     status: paid.charge.status === "succeeded" ? "paid" : "pending",

@@ -17,6 +17,7 @@ import { retryingDeadlocks } from "../db/deadlock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { ofTenant, tenantOf } from "../db/tenant.ts"
 import { ArrivedAt } from "../http/ArrivedAt.ts"
+import { orMade } from "../http/failures.ts"
 import { formatKobo } from "../money.ts"
 import { checkCode, codesFor, MAX_ATTEMPTS } from "../paying/checks.ts"
 import { methodOf, withEmail } from "../paying/hosted.ts"
@@ -37,11 +38,12 @@ type Begun =
   | { readonly kind: "again"; readonly chargeId: string }
   | { readonly kind: "too_late"; readonly refusal: Problem }
   | { readonly kind: "under_way"; readonly chargeId: string }
-  | { readonly kind: "begun"; readonly charge: ChargeRow; readonly now: number }
+  | { readonly kind: "begun"; readonly charge: ChargeRow; readonly plan: InstalmentPlanRow; readonly now: number }
 
 /** How a submission ended. */
 export type Paid =
-  | { readonly kind: "tried"; readonly charge: ChargeRow }
+  /** `plan`: as it was last seen. */
+  | { readonly kind: "tried"; readonly charge: ChargeRow; readonly plan: InstalmentPlanRow }
   | { readonly kind: "too_late"; readonly refusal: Problem }
   /** Somebody else's payment has been under way for as long as anybody waits. */
   | { readonly kind: "busy"; readonly charge: ChargeRow }
@@ -189,7 +191,7 @@ const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, hostedBy
     notes: new Map([[plan.id, { charge_id: charge.id }]]),
   })
   yield* commitAttempts([...moved.map(({ outcome }) => outcome), born(chargeLifecycle, undefined, charge)], [charge])
-  return { kind: "begun", charge, now } satisfies Begun
+  return { kind: "begun", charge, plan: moved[0]?.row ?? plan, now } satisfies Begun
 })
 
 /** The first transaction of a submission that arrived at `arrivedAt`, by the wall clock. */
@@ -225,15 +227,15 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
   const begunAt = performance.now()
   const arrivedAt = currentTime() - (begunAt - ((yield* ArrivedAt) ?? begunAt))
   const limit = pageWaitingLimit()
-  const tried = (id: string) =>
-    Effect.map(waitForCharge(tenant, id, limit), (charge): Paid => ({ kind: "tried", charge }))
+  const tried = (id: string, plan: InstalmentPlanRow) =>
+    Effect.map(waitForCharge(tenant, id, limit), (charge): Paid => ({ kind: "tried", charge, plan }))
   for (;;) {
     const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(found, submitted, hostedBy, arrivedAt)))
     switch (begun.kind) {
       case "too_late":
         return begun satisfies Paid
       case "again":
-        return yield* tried(begun.chargeId)
+        return yield* tried(begun.chargeId, found)
       case "under_way": {
         const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
         if (charge.status === "pending") return { kind: "busy", charge } satisfies Paid
@@ -243,9 +245,14 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
           return { kind: "too_late", refusal: movedOn(plan) } satisfies Paid
         break
       }
-      case "begun":
-        yield* (yield* Payments).collect([begun.charge], begun.now, codesFor([begun.charge], submitted))
-        return yield* tried(begun.charge.id)
+      case "begun": {
+        const { charge, now, plan } = begun
+        const finished = Effect.andThen(
+          Effect.flatMap(Payments, (payments) => payments.collect([charge], now, codesFor([charge], submitted))),
+          tried(charge.id, plan),
+        )
+        return yield* orMade(finished, (): Paid => ({ kind: "tried", charge, plan }))
+      }
     }
   }
 })

@@ -6,6 +6,7 @@ import { Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import type { ChargeRow } from "../charge/charge.ts"
 import { tenantOf } from "../db/tenant.ts"
+import { orMade } from "../http/failures.ts"
 import { Origin } from "../http/Origin.ts"
 import { page, refusedPage, seeOther, wantsJson } from "../http/page.ts"
 import { type PublicRequest, type PublicResponse, type PublicRoute, publicRoute } from "../http/publicRoutes.ts"
@@ -185,10 +186,13 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     fields: Fields,
   ) {
     if (ended.kind === "done") return seeOther(ended.goesTo)
-    if (ended.kind === "busy") return seeOther(`${pathOf(request)}/return`)
-    const now = yield* find(request)
-    if (ended.kind === "too_late") return yield* shown(request, now, {}, 422)
-    return yield* shown(request, now, { ...declineShown(ended, methodId), typed: typedFields(fields) }, 402)
+    const waiting = seeOther(`${pathOf(request)}/return`)
+    if (ended.kind === "busy") return waiting
+    if (ended.kind === "too_late") return yield* shown(request, yield* find(request), {}, 422)
+    const state = { ...declineShown(ended, methodId), typed: typedFields(fields) }
+    const form = Effect.flatMap(find(request), (now) => shown(request, now, state, 402))
+    // The payment was declined already: that is said where the buyer comes back to.
+    return yield* orMade(form, () => waiting)
   })
 
   /** The form again, where a refusal is one that the buyer can mend in it. */

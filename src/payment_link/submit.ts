@@ -11,6 +11,7 @@ import { type CustomerRow, customers } from "../customer/customer.ts"
 import { retryingDeadlocks } from "../db/deadlock.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { refOf, tenantOf } from "../db/tenant.ts"
+import { orMade } from "../http/failures.ts"
 import type { NudgeRow } from "../nudge/nudge.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../paying/checks.ts"
 import { methodOf, verify, withEmail } from "../paying/hosted.ts"
@@ -188,9 +189,12 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
       case "begun": {
         const { payments, others, now } = begun
         const all = [...payments, ...others]
-        yield* (yield* Payments).collect(all, now, codesFor(all, submitted))
-        for (const { id } of all) yield* waitForCharge(tenant, id, limit)
-        const tried = yield* read(all.map(({ id }) => id))
+        const finished = Effect.gen(function* () {
+          yield* (yield* Payments).collect(all, now, codesFor(all, submitted))
+          for (const { id } of all) yield* waitForCharge(tenant, id, limit)
+          return yield* read(all.map(({ id }) => id))
+        })
+        const tried = yield* orMade(finished, () => all)
         return payments.length === 0
           ? ({ kind: "saved", others: tried } satisfies Paid)
           : ({ kind: "tried", charges: tried } satisfies Paid)

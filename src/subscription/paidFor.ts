@@ -10,7 +10,7 @@ import { renderSubscription, type SubscriptionRow, subscriptions } from "./subsc
  */
 export const paidFor = (row: SubscriptionRow, attempts: ReadonlyArray<ChargeRow>, now: number) => ({
   id: row.id,
-  made: renderSubscription(row),
+  made: () => renderSubscription(row),
   after:
     attempts.length === 0
       ? Effect.succeed(renderSubscription(row))

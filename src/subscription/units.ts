@@ -160,7 +160,7 @@ export const reportAllUnits = Effect.fn("subscription.reportUnits")(function* (
   return taken.map(
     Exit.map(({ record, after }) => ({
       id: record.id,
-      made: renderUnitRecord(record),
+      made: () => renderUnitRecord(record),
       after: Effect.map(after, renderUnitRecord),
     })),
   )

@@ -71,5 +71,5 @@ export const beginTest = Effect.fn("webhookEndpoint.test")(function* (endpoint: 
   })
   const delivery = newDelivery(endpoint, event, endpoint, true)
   ;(yield* unitOfWork).insert(deliveries, [delivery])
-  return delivery.id
+  return delivery
 })

@@ -55,8 +55,12 @@ export const webhookEndpoints = [
     kind: "two-phase",
     begin: each(
       Effect.fnUntraced(function* (request) {
-        const id = yield* beginTest(yield* endpoints.get(request, request.id))
-        return { id, after: Effect.as(sendTest(request, id), undefined) }
+        const { id, event_id } = yield* beginTest(yield* endpoints.get(request, request.id))
+        return {
+          id,
+          made: () => ({ event: event_id, response_status: null, duration_ms: 0, delivered: false }),
+          after: Effect.as(sendTest(request, id), undefined),
+        }
       }),
     ),
     finish: sendTest,

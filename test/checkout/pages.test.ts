@@ -461,8 +461,17 @@ describe("what is sent", () => {
       const shown = await submitForm(url, { payment_method: "pm_test_visa" }, { "sec-fetch-site": site })
       expect([shown.status, heading(shown)]).toEqual([403, "This cannot be done"])
     }
+    const { origin, host } = new URL(url)
+    for (const named of ["https://evil.example", `https://evil.${host}`, `${origin}0`, "file://", "nonsense"])
+      for (const site of [{}, { "sec-fetch-site": "same-origin" }]) {
+        const refused = await submit(url, { payment_method: "pm_test_visa" }, { ...site, origin: named })
+        expect(refusal(refused)).toEqual([403, "origin_not_allowed", null])
+      }
     expect(await charges(api, subscription)).toEqual([])
-    const own = await submitForm(url, { payment_method: "pm_test_visa" }, { "sec-fetch-site": "same-origin" })
+    // No page of ours says where it is, so browsers name no origin.
+    const hidden = await submitForm(url, { payment_method: "" }, { "sec-fetch-site": "same-origin", origin: "null" })
+    expect(hidden.status).toBe(400)
+    const own = await submitForm(url, { payment_method: "pm_test_visa" }, { "sec-fetch-site": "same-origin", origin })
     expect(own.status).toBe(303)
   })
 

@@ -225,6 +225,7 @@ describe("cancelling on the page", () => {
         headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
       })
     expect((await cancel({ "sec-fetch-site": "cross-site" })).status).toBe(403)
+    expect((await cancel({ origin: "https://evil.example" })).status).toBe(403)
     expect(data(await api.get(`/provider-savings/${plan.id}`)).status).toBe("overdue")
     for (const _ of [1, 2]) expect((await cancel()).status).toBe(303)
     const after = await read(plan.pageUrl)

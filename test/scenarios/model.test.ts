@@ -36,6 +36,18 @@ const WALKS_AT_ONCE = 4
 /** Transitions that no caller can take, each with its reason. */
 const OUT_OF_REACH: ReadonlyMap<string, string> = new Map([
   ["overdue.charging on retry #0", "the API refuses a retry while a charge is pending"],
+  ...["(anywhere)", "opening", "paused", "overdue"].map(
+    (state) =>
+      [
+        `${state} on cancel #${state === "paused" || state === "overdue" ? 3 : 2}`,
+        "a reason of its own: test/scenarios/ending.test.ts",
+      ] as const,
+  ),
+  ...[
+    "active.current on after periodEnd #0",
+    "paused on after pausedPeriodEnd #0",
+    ...["units", "update", "charge.succeeded", "charge.failed"].map((event) => `active.ending on ${event} #0`),
+  ].map((key) => [key, "units of a last period have a price: test/scenarios/ending.test.ts"] as const),
   ...TRANSITIONS.filter((key) => key.includes(" on charge.found ")).map(
     (key) => [key, "enters what a rail did after a backup: test/rail/recovery.test.ts"] as const,
   ),

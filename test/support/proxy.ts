@@ -1,6 +1,7 @@
 /** A TCP proxy before the database, which a test can cut. */
 
 import { connect, createServer, type Socket } from "node:net"
+import { Transform } from "node:stream"
 import { Redacted } from "effect"
 
 export interface Proxy {
@@ -9,6 +10,11 @@ export interface Proxy {
   /** From now on nothing passes, and no connection is closed until it is mended. */
   readonly hush: () => void
   readonly mend: () => void
+  /**
+   * All connections are lost at the `piece`-th piece from now on that goes through, either way, and that piece with them; new ones can be opened
+   * at once. Returns what ends this; that says whether it happened.
+   */
+  readonly breakAt: (piece: number) => () => boolean
   readonly close: () => void
 }
 
@@ -18,6 +24,18 @@ export const startProxy = (url: Redacted.Redacted<string>): Promise<Proxy> =>
     const open = new Set<Socket>()
     let isCut = false
     let isHushed = false
+    /** Pieces that still go through before all connections are lost. */
+    let left = Number.POSITIVE_INFINITY
+    const loseAll = () => {
+      for (const socket of open) socket.destroy()
+    }
+    const gate = () =>
+      new Transform({
+        transform: (piece, _, pass) => {
+          if (--left !== 0) return pass(null, piece)
+          loseAll()
+        },
+      })
     const server = createServer((client) => {
       if (isCut) return void client.destroy()
       if (isHushed) return void open.add(client.on("error", () => {}))
@@ -31,14 +49,14 @@ export const startProxy = (url: Redacted.Redacted<string>): Promise<Proxy> =>
           upstream.destroy()
         })
       }
-      client.pipe(upstream).pipe(client)
+      client.pipe(gate()).pipe(upstream).pipe(gate()).pipe(client)
     })
     server.listen(0, "127.0.0.1", () => {
       const through = new URL(target)
       through.port = String((server.address() as { port: number }).port)
       const cut = () => {
         isCut = true
-        for (const socket of open) socket.destroy()
+        loseAll()
       }
       resolve({
         url: Redacted.make(through.href),
@@ -48,9 +66,17 @@ export const startProxy = (url: Redacted.Redacted<string>): Promise<Proxy> =>
           for (const socket of open) socket.unpipe().pause()
         },
         mend: () => {
-          if (isHushed) for (const socket of open) socket.destroy()
+          if (isHushed) loseAll()
           isCut = false
           isHushed = false
+        },
+        breakAt: (piece) => {
+          left = piece
+          return () => {
+            const isBroken = left <= 0
+            left = Number.POSITIVE_INFINITY
+            return isBroken
+          }
         },
         close: () => {
           cut()

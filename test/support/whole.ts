@@ -5,11 +5,16 @@ import { replayables } from "../../src/lifecycles.ts"
 import { replayJournal } from "../../src/runtime/replay.ts"
 import type { TestDatabase } from "./database.ts"
 
+/** Books that balance and journals that replay. */
+export const expectSound = async (database: Pick<TestDatabase, "run">) => {
+  expect(await database.run(() => checkLedger())).toMatchObject({ ok: true, problems: [] })
+  expect((await database.run(() => replayJournal(replayables, []))).differing).toEqual([])
+}
+
 export const expectWhole = async (database: TestDatabase) => {
   const twice = await database.run((sql) => sql`SELECT reference FROM simulator_attempt WHERE attempts > 1`)
   expect(twice).toEqual([])
-  expect(await database.run(() => checkLedger())).toMatchObject({ ok: true, problems: [] })
-  expect((await database.run(() => replayJournal(replayables, []))).differing).toEqual([])
+  await expectSound(database)
 }
 
 /** Call at the top of a test file: checked after all of its stories. */
