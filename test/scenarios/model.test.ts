@@ -54,7 +54,8 @@ const OUT_OF_REACH: ReadonlyMap<string, string> = new Map([
   ...["opening on cancel #0", "opening on cancel #1", "opening on update #0"].map(
     (key) => [key, "only while the creating request runs: test/faults/races.test.ts"] as const,
   ),
-  ...["trialing.running", "active.current", "overdue.retrying", "overdue.waiting"].map(
+  ["overdue.waiting on resume #0", "a credit as large as the new period: test/scenarios/ending.test.ts"],
+  ...["scheduled", "trialing.running", "active.current", "overdue.retrying", "overdue.waiting"].map(
     (state) => [`${state} on reminder #0`, "moves nothing: test/nudge/nudge.test.ts"] as const,
   ),
   ...["trialing.charging", "active.charging", "active.resuming", "overdue", "overdue.charging"].map(
