@@ -51,6 +51,7 @@ const EXAMPLES: { readonly [E in EntryEvent]: FactsOf<E> } = {
   verification: { ...MONEY, amountKobo: 5_000 },
   refunded: { ...MONEY, amountKobo: 5_000 },
   settled: { rail: "paystack", payout: "RV-1", amountKobo: 1_096_500, feeKobo: 26_448, paidOutKobo: 1_070_052 },
+  explained: { as: "rail_fees", amountKobo: 10_000, rail: "paystack", payout: "RV-1", customerId: "cus_ada" },
   deposit_paid: DEPOSIT,
   goods_delivered: { ...DEPOSIT, vatKobo: 75_000 },
   deposit_cancelled: { ...DEPOSIT, feeKobo: 100_000 },

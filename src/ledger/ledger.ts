@@ -25,6 +25,8 @@ export interface About extends Tenant {
   readonly testClockId: string | null
   /** Since the epoch, in the customer's clock. */
   readonly day: number
+  /** Why a person booked it; left out where the service does. */
+  readonly reason?: string
 }
 
 export interface NewEntry extends About {
@@ -61,6 +63,7 @@ const ENTRY = {
   occurred_on: "date",
   line_count: "smallint",
   reverses: "text",
+  reason: "text",
 } as const
 
 const LINE = {
@@ -108,6 +111,7 @@ export const postingEntries = (sql: SqlClient.SqlClient, entries: ReadonlyArray<
     occurred_on: entry.occurred_on,
     line_count: entry.lines.length,
     reverses: entry.reverses,
+    reason: entry.reason ?? null,
   }))
   const lineRows = withIds.flatMap((entry) =>
     entry.lines.map((line, index) => ({
