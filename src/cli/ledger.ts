@@ -4,14 +4,16 @@ import { Argument, Command, Flag } from "effect/cli"
 import { findBooksOwner } from "../account/accounts.ts"
 import { LEDGER_ACCOUNTS } from "../ledger/chart.ts"
 import { booksState, closeThrough, type Open, reopen } from "../ledger/closing.ts"
-import { type ExportedLine, FORMATS, type FormatName } from "../ledger/export.ts"
-import { type BooksFilter, checkLedger, countEntries, readLedger } from "../ledger/ledger.ts"
+import { FORMATS } from "../ledger/export.ts"
+import type { ExportedLine, Writer } from "../ledger/exported.ts"
+import { checkLedger } from "../ledger/ledger.ts"
 import { EXPLANATIONS } from "../ledger/postings.ts"
+import { type BooksFilter, countEntries, readLedger, readNames } from "../ledger/reading.ts"
 import { explain } from "../ledger/suspense.ts"
 import { findCustomer, why } from "../ledger/why.ts"
 import { RAILS } from "../rail/Rail.ts"
 import { explainedInWords, settlementInWords, whyInWords } from "./bookWords.ts"
-import { cellsOption, findInEveryCell, fromEveryCell, inEveryCell, migratedCells } from "./everyCell.ts"
+import { cellsOption, findInEveryCell, inEveryCell, inOrderFromEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused, Unsound } from "./failures.ts"
 import { Installation, onMigrated } from "./Installation.ts"
 import { print, show } from "./output.ts"
@@ -38,17 +40,16 @@ const MODES = ["live", "test"] as const
 /** Batches of whole entries as text, a piece for each, and how far that is. */
 const written = <E, R>(
   batches: Stream.Stream<ReadonlyArray<ExportedLine>, E, R>,
-  format: FormatName,
+  { head, body }: Writer,
   progress: (entries: number) => Effect.Effect<void>,
 ): Stream.Stream<string, E, R> => {
-  const { head, body } = FORMATS[format]
-  let [entries, batch] = [0, 0]
+  let entries = 0
   return batches.pipe(
     Stream.tap((lines) => {
       entries += new Set(lines.map(({ entry_id }) => entry_id)).size
       return progress(entries)
     }),
-    Stream.map((lines) => body(lines, batch++)),
+    Stream.map(body),
     Stream.prepend(head === "" ? [] : [head]),
   )
 }
@@ -65,7 +66,7 @@ const exportBooks = Command.make(
   Effect.fn("ledger.export")(function* ({ account, format, month, mode }) {
     if (account !== undefined)
       yield* Effect.flatMap(findInEveryCell(account, findBooksOwner), found("account", account))
-    const { isOfOne } = FORMATS[format]
+    const { isOfOne, open } = FORMATS[format]
     if (isOfOne && account === undefined)
       return yield* new BadUsage({
         message: `--format ${format} is for the books of one company: name it by --account.`,
@@ -76,7 +77,9 @@ const exportBooks = Command.make(
     const progress = new Progress()
     const far = (entries: number) =>
       progress.show({ part: total === 0 ? 1 : Math.min(1, entries / total), words: `${entries} of ${total} entries` })
-    yield* print(written(fromEveryCell(readLedger(filter)), format, far))
+    const writer = open(new Map((yield* inEveryCell(readNames(filter))).flat()))
+    const lines = inOrderFromEveryCell(readLedger(filter), ({ effective_on }) => effective_on)
+    yield* print(written(lines, writer, far))
     yield* progress.end()
   }),
 ).pipe(Command.provide(({ cells }) => migratedCells(cells)))
