@@ -5,6 +5,7 @@ import { monthOf } from "../usage/allowances.ts"
 import { cellsOption, findInEveryCell, inEveryCell, migratedCells } from "./everyCell.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, onMigrated } from "./Installation.ts"
+import { drawnInWords } from "./invoiceWords.ts"
 import { show } from "./output.ts"
 import { accountOption, month } from "./parameters.ts"
 
@@ -42,8 +43,10 @@ const run = Command.make(
     }
     if (accountId !== undefined) yield* Effect.flatMap(findInEveryCell(accountId), found("account", accountId))
     const { drawUp } = yield* invoicing
-    const results = yield* inEveryCell(drawUp(period ?? monthOf(now, -1), accountId))
-    yield* show(results.flatMap(({ drawn }) => drawn))
+    const month = period ?? monthOf(now, -1)
+    const results = yield* inEveryCell(drawUp(month, accountId))
+    const invoices = results.flatMap((one) => one.invoices.map(({ shown }) => shown))
+    yield* show(invoices, () => drawnInWords(month.start, results))
     const failed = results.flatMap((result) => result.failed)
     if (failed.length > 0) {
       const message = `No invoice could be drawn up for ${failed.slice(0, MAX_NAMED).join(", ")} (${failed.length} in all): what is logged says why. Try again.`
