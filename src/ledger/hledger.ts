@@ -22,7 +22,7 @@ const DETAIL_TAGS: Readonly<Partial<Record<string, string>>> = {
 } satisfies Partial<Record<LedgerAccount, string>>
 
 const HEAD = `; The books of the billing service: hledger check --strict ordereddates
-commodity ${CURRENCY} 1000.00
+commodity ${CURRENCY} 1000.00  ; naira
 `
 
 /** A text as hledger takes it: in one line, with single spaces and without the signs that end a name, a tag or a comment. */

@@ -45,7 +45,7 @@ describe("an export of the books", () => {
         ["acct_3", "twin"],
       ]),
     )
-    expect(head).toContain("\ncommodity NGN 1000.00\n")
+    expect(head).toContain("\ncommodity NGN 1000.00  ; naira\n")
     const owed = (over: object) => ({ ...line("le_2", 1, "receivable", "asset", 7), ...over })
     const first = [
       line("le_1", 1, "clearing", "asset", 123_405),

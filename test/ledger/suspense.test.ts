@@ -183,6 +183,35 @@ describe("what a settlement leaves in suspense", () => {
     expect((await balances(account)).suspense).toBe(undefined)
   })
 
+  it("is told to people in words and in naira, with what each row is", async () => {
+    const account = await paid("chg_w1")
+    const path = join(folder, "words.csv")
+    writeFileSync(path, [NAMES, "chg-w1,5000,75,4900,2026-02-01,P1"].join("\n"))
+    const settled = await command("ledger", "settle", "--rail", "paystack", "--file", path)
+    expect(settled.errors).toBe("1 rows read, 0 matched, 1 booked, 1 unmatched.\n")
+    expect(settled.output).toMatch(/^fees of the rail +₦75\.00$/m)
+    expect(settled.output).toMatch(/^paid out +₦4,900\.00$/m)
+    expect(settled.output).toMatch(
+      /^ +2 {2}chg_w1 {5}₦4,900\.00 {2}acct_\w+ {2}payout_differs: booked; .* is in suspense$/m,
+    )
+    const why = await command("ledger", "why", account, "suspense")
+    expect(why.output.split("\n").slice(0, 6)).toEqual([
+      `suspense of ${account}, now. Debit is above zero, credit below.`,
+      "",
+      "live: ₦25.00, made of",
+      "",
+      "entries  of the kind  amount  meaning",
+      "-------  -----------  ------  -------------------------------------------",
+    ])
+    expect(why.output).toMatch(/^ +1 {2}settled {6}₦25\.00 {2}A rail pays out what it took, less its fee\.$/m)
+    expect(why.output).toMatch(/^2026-02-01 {2}settled {2}₦25\.00 {2}cus_1 .*le_\w{26}/m)
+    const as = ["--as", "bad_debt", "--reason", "Given up"]
+    const explained = await command("ledger", "explain", "chg_w1", "--account", account, ...as)
+    expect(explained.output).toContain(`chg_w1 of ${account} (live) is explained: Given up`)
+    expect(explained.output).toMatch(/^bad_debt +₦25\.00$/m)
+    expect((await command("ledger", "why", account, "deferred_revenue")).output).toContain("Nothing is booked on it.")
+  })
+
   it("is refused to be explained where it is not there, or without what is needed", async () => {
     const account = await paid("chg_r1")
     const [as, reason] = [
