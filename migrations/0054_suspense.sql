@@ -22,7 +22,7 @@ CROSS JOIN ledger_account c
 JOIN ledger_line l ON (l.ledger_account, l.account_id) = (c.code, a.id)
 JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id);
 
--- A reference's lines since its balance was last zero: what was explained or paid out later leaves nothing behind.
+-- A reference's lines since its balance was last zero: of what was explained or paid out later there are none.
 CREATE VIEW finance.suspense AS
 SELECT r.account_id, r.livemode, finance.month_of(min(r.effective_on)) AS month, min(r.effective_on) AS since, max(r.detail) AS rail, r.reference,
   sum(r.amount_kobo)::bigint AS amount_kobo, finance.naira(sum(r.amount_kobo)) AS amount_naira
@@ -59,8 +59,9 @@ CROSS JOIN LATERAL (
 ) b
 JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (b.account_id, b.livemode, b.entry_id) AND e.event IN ('settled', 'explained')
 JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
-GROUP BY e.account_id, e.livemode, b.month, e.id, e.occurred_on, e.charge_id;
-COMMENT ON VIEW finance.settlements IS 'What rails paid out, payment by payment, with their fees: from the files that cli ledger settle has read, and what cli ledger explain has said of the rest. The amount less the fee, the payout and what is in suspense is zero, over a reference. Sum by settled_on or payout to match the bank''s statement. The month is the one in whose books it stands.';
+GROUP BY e.account_id, e.livemode, b.month, e.id, e.occurred_on, e.charge_id
+HAVING e.event = 'settled' OR bool_or(l.ledger_account IN ('bank', 'rail_fees'));
+COMMENT ON VIEW finance.settlements IS 'What rails paid out, payment by payment, with their fees: from the files that cli ledger settle has read, and what cli ledger explain has added to the bank or the fees. The amount is the fee, the payout and what went into suspense (below zero: left it). Sum by settled_on or payout to match the bank''s statement. The month is the one in whose books it stands.';
 
 CREATE OR REPLACE VIEW finance.deferred_revenue AS
 SELECT a.id AS account_id, m.month, o.livemode, coalesce(b.credit_kobo - b.debit_kobo, 0) AS opening_kobo,

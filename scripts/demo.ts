@@ -185,7 +185,7 @@ const demo = Effect.gen(function* () {
   const isKept = process.argv.includes("--keep")
   const { pool, origin, account, key } = yield* isKept ? installedInstance() : ownInstance("demo")
   const told = yield* Effect.promise(() => story(origin, key))
-  // What is kept is what docs/ledger.md tells of: with payouts, and without the page's buyer.
+  // What is kept is what docs/ledger.md shows: with payouts, and without the page's buyer.
   if (isKept) yield* Effect.provide(payOut(account), pool)
   else yield* Effect.promise(() => checkout(caller(origin, key), told.plans.gym))
   yield* Effect.provide(trialBalance(account), pool)

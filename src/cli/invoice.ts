@@ -1,4 +1,4 @@
-/** `invoice …`: the service's own invoices, drawn up, paid, taken back. */
+/** `invoice …`: the service's own invoices, drawn up, paid, made void. */
 import { Clock, Effect } from "effect"
 import { Argument, CliError, Command, Flag } from "effect/cli"
 import { monthOf } from "../usage/allowances.ts"

@@ -33,7 +33,7 @@ interface Column {
   readonly to: number
   readonly align: "left" | "right"
 }
-/** Each is wide enough for its heading in bold and for the longest amount that a month comes to. */
+/** Each is wide enough for its heading in bold and for the longest amount of a month. */
 const COLUMNS: ReadonlyArray<Column> = [
   { from: MARGIN, to: 288, align: "left" },
   { from: 296, to: 352, align: "right" },

@@ -24,7 +24,7 @@ export interface ExportedLine {
   readonly reason: string | null
 }
 
-/** A text in one format, as it is written: what stands before everything, and what batches of whole entries come to. */
+/** Writes a text in one format: what stands before everything, then batches of whole entries. */
 export interface Writer {
   readonly head: string
   readonly body: (lines: ReadonlyArray<ExportedLine>) => string

@@ -181,9 +181,15 @@ describe("what a settlement leaves in suspense", () => {
     const { document } = await cli("explain", `chg_as_${as}`, "--account", account, "--as", as, "--reason", "So it is")
     expect(document.lines[0]).toEqual({ ledger_account: as, detail, amount_kobo: 2_500 })
     expect((await balances(account)).suspense).toBe(undefined)
+    // What was added at the bank is among the payouts.
+    const [payouts] = await database.run(
+      (sql) =>
+        sql`SELECT sum(paid_out_kobo)::bigint AS kobo, count(*) AS rows FROM finance.settlements WHERE account_id = ${account}`,
+    )
+    expect(payouts).toEqual(as === "bank" ? { kobo: 492_500, rows: 2 } : { kobo: 490_000, rows: 1 })
   })
 
-  it("is told to people in words and in naira, with what each row is", async () => {
+  it("is shown to people in words and in naira, with what each row is", async () => {
     const account = await paid("chg_w1")
     const path = join(folder, "words.csv")
     writeFileSync(path, [NAMES, "chg-w1,5000,75,4900,2026-02-01,P1"].join("\n"))
