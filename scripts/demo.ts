@@ -1,4 +1,8 @@
-/** A billing story against a private instance: six months in a few seconds, as a timeline, then the books. */
+/**
+ * A billing story against a private instance: six months in a few seconds, as a timeline, then the books.
+ *
+ *   npm run demo                   (`-- --keep`: in the installation of `npm start`, where the merchant and its books stay)
+ */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -6,8 +10,9 @@ import { checkLedger } from "../src/ledger/ledger.ts"
 import { replayables } from "../src/lifecycles.ts"
 import { formatKobo } from "../src/money.ts"
 import { replayJournal } from "../src/runtime/replay.ts"
-import { ownInstance } from "./ownInstance.ts"
-import { type Call, caller, playStory } from "./story.ts"
+import { installedInstance, ownInstance } from "./ownInstance.ts"
+import { payOut } from "./payOut.ts"
+import { type Call, caller, namesOf, playStory, type Told } from "./story.ts"
 
 const LOOK_FOR_BUYER_MS = 500
 
@@ -131,26 +136,26 @@ const happenings = async (origin: string, key: string): Promise<ReadonlyArray<Ha
   return found.reverse()
 }
 
-const story = async (origin: string, key: string): Promise<void> => {
-  const call = caller(origin, key)
+/** Plays the story, and tells what happened in it. */
+const story = async (origin: string, key: string): Promise<Told> => {
   const before = performance.now()
-  const { customers, plans, savings } = await playStory(call, say)
-  const savers = new Map(Object.entries(savings).map(([name, id]) => [id, name]))
+  const told = await playStory(caller(origin, key), say)
+  const savers = new Map(Object.entries(told.savings).map(([name, id]) => [id, name]))
   say(`\nSix months later (${Math.round(performance.now() - before)} ms):\n`)
   for (const event of await happenings(origin, key)) {
     const { customer, id } = event.data.object
-    const name = customers.get(customer ?? "") ?? savers.get(id)
+    const name = told.customers.get(customer ?? "") ?? savers.get(id)
     // A reminder that was sent arrives a second later.
     if (name !== undefined && event.type !== "nudge.delivered")
       say(`  ${day(event.created_at)}  ${name.padEnd(6)} ${describe(event)}`)
   }
-  await checkout(call, plans.gym)
+  return told
 }
 
-const trialBalance = Effect.gen(function* () {
+const trialBalance = Effect.fnUntraced(function* (account: string) {
   const sql = yield* SqlClient.SqlClient
-  const rows =
-    yield* sql<Balance>`SELECT name, debit_kobo, credit_kobo FROM finance.trial_balance ORDER BY ledger_account`
+  const rows = yield* sql<Balance>`
+    SELECT name, debit_kobo, credit_kobo FROM finance.trial_balance WHERE account_id = ${account} ORDER BY ledger_account`
   yield* Effect.sync(() => {
     const line = (name: string, debit: string, credit: string) =>
       say(`  ${name.padEnd(46)}${debit.padStart(16)}${credit.padStart(16)}`)
@@ -166,14 +171,29 @@ const trialBalance = Effect.gen(function* () {
   })
 })
 
+/** How to ask what docs/ledger.md asks. */
+const howToAsk = (account: string, key: string, told: Told): void => {
+  say(`\nThe merchant stays in this installation, with its books: ${account}. Its sandbox key: ${key}`)
+  say("\nTo try the queries of docs/ledger.md:\n")
+  say("  npm run sql")
+  say(`  SET billing.account = '${account}';`)
+  say("\nTheir names stand for these IDs:\n")
+  for (const [id, name] of namesOf(told)) say(`  ${name.padEnd(12)} ${id}`)
+}
+
 const demo = Effect.gen(function* () {
-  const { pool, origin, key } = yield* ownInstance("demo")
-  yield* Effect.promise(() => story(origin, key))
-  yield* Effect.provide(trialBalance, pool)
-  const books = yield* Effect.provide(checkLedger(), pool)
+  const isKept = process.argv.includes("--keep")
+  const { pool, origin, account, key } = yield* isKept ? installedInstance() : ownInstance("demo")
+  const told = yield* Effect.promise(() => story(origin, key))
+  // What is kept is what docs/ledger.md shows: with payouts, and without the page's buyer.
+  if (isKept) yield* Effect.provide(payOut(account), pool)
+  else yield* Effect.promise(() => checkout(caller(origin, key), told.plans.gym))
+  yield* Effect.provide(trialBalance(account), pool)
+  const books = yield* Effect.provide(checkLedger(account), pool)
   const journal = yield* Effect.provide(replayJournal(replayables, []), pool)
   say(`\nLedger check: ${books.ok ? "ok" : books.problems.join(", ")}, ${books.entries} entries.`)
   say(`Journal replay: ${journal.replayed} lifecycles replayed, ${journal.differing.length} differ.`)
+  if (isKept) howToAsk(account, key, told)
 })
 
 NodeRuntime.runMain(Effect.scoped(demo))

@@ -1,12 +1,10 @@
 /** The generated parts of docs/ledger.md: what they are, from the document as it stands and an installation without books. */
 import { Effect, Redacted, Struct } from "effect"
-import { SqlClient } from "effect/sql"
 import pg from "pg"
 import { poolLayer } from "../src/db/database.ts"
 import { type EntryEvent, type FactsOf, linesOf, POSTINGS } from "../src/ledger/postings.ts"
-import { formatDay } from "../src/ledger/schedule.ts"
-import { Settling } from "../src/ledger/settlements.ts"
-import { caller, playStory, type Told } from "./story.ts"
+import { payOut } from "./payOut.ts"
+import { caller, namesOf, playStory, type Told } from "./story.ts"
 
 export interface Installation {
   readonly origin: string
@@ -51,6 +49,7 @@ const EXAMPLES: { readonly [E in EntryEvent]: FactsOf<E> } = {
   verification: { ...MONEY, amountKobo: 5_000 },
   refunded: { ...MONEY, amountKobo: 5_000 },
   settled: { rail: "paystack", payout: "RV-1", amountKobo: 1_096_500, feeKobo: 26_448, paidOutKobo: 1_070_052 },
+  explained: { as: "rail_fees", amountKobo: 10_000, rail: "paystack", payout: "RV-1", customerId: "cus_ada" },
   deposit_paid: DEPOSIT,
   goods_delivered: { ...DEPOSIT, vatKobo: 75_000 },
   deposit_cancelled: { ...DEPOSIT, feeKobo: 100_000 },
@@ -99,24 +98,13 @@ const answer = (
 }
 
 /** Names for IDs, which are others each time. */
-const spelling = async (
-  client: pg.Client,
-  account: string,
-  { clock, plans, customers, subscriptions, savings }: Told,
-) => {
-  const names = new Map([
-    [account, "acct_fit_lagos"],
-    [clock, "clock_demo"],
-  ])
-  for (const [name, id] of Object.entries(plans)) names.set(id, `plan_${name}`)
-  for (const [id, name] of customers) names.set(id, `cus_${name.toLowerCase()}`)
-  for (const [name, id] of Object.entries(subscriptions)) names.set(id, `sub_${name.toLowerCase()}`)
-  for (const [name, id] of Object.entries(savings)) names.set(id, `SB-${name.toUpperCase()}`)
+const spelling = async (client: pg.Client, account: string, told: Told) => {
+  const names = new Map([[account, "acct_fit_lagos"], ...namesOf(told)])
   const charges = await client.query<{ id: string; customer_id: string; day: string }>(
     "SELECT id, customer_id, to_char(created_at AT TIME ZONE 'UTC', 'MMDD') AS day FROM charge",
   )
   for (const { id, customer_id, day } of charges.rows)
-    names.set(id, `chg_${customers.get(customer_id)!.toLowerCase()}_${day}`)
+    names.set(id, `chg_${told.customers.get(customer_id)!.toLowerCase()}_${day}`)
   return {
     /** The document's names in place of IDs. */
     spell: (text: string): string =>
@@ -128,34 +116,6 @@ const spelling = async (
       return all
     },
   }
-}
-
-/** What the simulated rail paid out: everything it took through June, two days later, less 1.5 %. */
-const settle = async (client: pg.Client, url: string): Promise<void> => {
-  const { rows } = await client.query<{ reference: string; kobo: string; day: number }>(`
-    SELECT charge_id AS reference, sum(amount_kobo) AS kobo, min(l.effective_on) - date '1970-01-01' AS day
-    FROM ledger_line l JOIN ledger_entry e ON e.id = l.entry_id WHERE ledger_account = 'clearing' AND l.effective_on < '2026-07-01' GROUP BY 1 ORDER BY 1`)
-  const settled = rows.map(({ reference, kobo, day }, n) => {
-    const [amountKobo, feeKobo] = [Number(kobo), Math.round(Number(kobo) * 0.015)]
-    const settledOn = formatDay(Number(day) + 2)
-    const paidOn = formatDay(Number(day))
-    return {
-      row: n + 2,
-      reference,
-      amountKobo,
-      feeKobo,
-      paidOutKobo: amountKobo - feeKobo,
-      settledOn,
-      paidOn,
-      payout: `payout of ${settledOn}`,
-    }
-  })
-  const settling = new Settling("simulator")
-  await Effect.runPromise(
-    Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(settling.settle(settled))).pipe(
-      Effect.provide(poolLayer(Redacted.make(url), 1)),
-    ),
-  )
 }
 
 const asReader = async (
@@ -190,7 +150,7 @@ export const ledgerDocument = async (
   const client = new pg.Client({ connectionString: url, types: { getTypeParser: () => (value: string) => value } })
   await client.connect()
   try {
-    await settle(client, url)
+    await Effect.runPromise(Effect.provide(payOut(account), poolLayer(Redacted.make(url), 1)))
     const { spell, unspell } = await spelling(client, account, told)
     const chart = await asReader(
       client,

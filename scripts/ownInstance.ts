@@ -1,26 +1,59 @@
-/** A whole instance of one's own: a Postgres, a server and an account, for as long as the scope is open. */
+/** A server and a merchant of one's own: in an installation of one's own, or in the one of `npm start`. */
 import { Effect } from "effect"
 import { createAccount } from "../src/account/accounts.ts"
+import { demoKey } from "../src/account/demo.ts"
+import { ConfigProblem } from "../src/config/Config.ts"
 import { readConfig } from "../src/config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../src/db/database.ts"
 import { migrate } from "../src/db/migrate.ts"
 import { temporaryDataDir } from "./dataDir.ts"
 import { startServer } from "./server.ts"
 
-/** `of` is a part of its folder's name. */
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Opens the installation that `env` names, and makes a merchant in it. */
+const withMerchant = Effect.fnUntraced(function* (env: Environment, isKept: boolean) {
+  const config = yield* readConfig(env, { development: true })
+  if (config.production)
+    return yield* new ConfigProblem({ message: "The demo's data is for development: NODE_ENV is production." })
+  const url = yield* databaseUrl(config)
+  const pool = poolLayer(url, 2)
+  yield* Effect.provide(migrate, pool)
+  // `npm start` makes its demo account where there is no account at all.
+  if (isKept) yield* Effect.provide(demoKey(config.dataDir), pool)
+  const { account, keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)
+  return { url, pool, account: account.id, key: keys.sk_test }
+})
+
+const serving = (env: Readonly<Record<string, string>>) =>
+  Effect.acquireRelease(
+    Effect.promise(() => startServer(env)),
+    ({ stop }) => Effect.promise(stop),
+  )
+
+/** A whole instance: a Postgres, a server and an account, for as long as the scope is open. `of` is a part of its folder's name. */
 export const ownInstance = Effect.fnUntraced(function* (of: string) {
   const dataDir = yield* Effect.acquireRelease(
     Effect.sync(() => temporaryDataDir(of)),
     ({ remove }) => Effect.sync(remove),
   )
   const { DATABASE_URL: _, ...env } = process.env
-  const url = yield* databaseUrl(yield* readConfig({ ...env, DATA_DIR: dataDir.path }, { development: true }))
-  const pool = poolLayer(url, 2)
-  yield* Effect.provide(migrate, pool)
-  const { account, keys } = yield* Effect.provide(createAccount({ businessName: "Fit Lagos" }), pool)
-  const { origin } = yield* Effect.acquireRelease(
-    Effect.promise(() => startServer({ DATA_DIR: dataDir.path })),
-    ({ stop }) => Effect.promise(stop),
-  )
-  return { url, pool, account: account.id, key: keys.sk_test, origin }
+  const merchant = yield* withMerchant({ ...env, DATA_DIR: dataDir.path }, false)
+  const { origin } = yield* serving({ DATA_DIR: dataDir.path })
+  return { ...merchant, origin }
+})
+
+/** What says which installation `npm start` works on. */
+const INSTALLATION = ["DATA_DIR", "DATABASE_URL", "CELL", "ENCRYPTION_KEY", "ENCRYPTION_KEY_FILE"] as const
+
+/** The installation of `npm start` with a server for as long as the scope is open, and a new account, which stays. */
+export const installedInstance = Effect.fnUntraced(function* () {
+  const merchant = yield* withMerchant(process.env, true)
+  const named = INSTALLATION.flatMap((name) => {
+    const value = process.env[name]
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  // Without a key of its own the server takes the one that is kept in DATA_DIR.
+  const { origin } = yield* serving({ ENCRYPTION_KEY: "", ...Object.fromEntries(named) })
+  return { ...merchant, origin }
 })

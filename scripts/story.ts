@@ -140,6 +140,16 @@ export interface Told {
   readonly savings: Readonly<Record<string, string>>
 }
 
+/** What docs/ledger.md calls the things of the story, by ID. */
+export const namesOf = ({ clock, plans, customers, subscriptions, savings }: Told): ReadonlyMap<string, string> =>
+  new Map([
+    [clock, "clock_demo"],
+    ...Object.entries(plans).map(([name, id]): readonly [string, string] => [id, `plan_${name}`]),
+    ...[...customers].map(([id, name]): readonly [string, string] => [id, `cus_${name.toLowerCase()}`]),
+    ...Object.entries(subscriptions).map(([name, id]): readonly [string, string] => [id, `sub_${name.toLowerCase()}`]),
+    ...Object.entries(savings).map(([name, id]): readonly [string, string] => [id, `SB-${name.toUpperCase()}`]),
+  ])
+
 /** Plays six months of a merchant's sandbox, on a clock; `say` hears who is in it. */
 export const playStory = async (call: Call, say: (line: string) => void): Promise<Told> => {
   const made = (path: string, body: object) => call<{ id: string }>("POST", path, body)

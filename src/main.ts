@@ -112,7 +112,7 @@ const serve = Effect.fnUntraced(function* (
       InstalmentLinks.layer,
       Links.layer,
       Layer.succeed(LiveSimulation, { allowed: !config.production }),
-      Pdfs.layer,
+      Pdfs.layer(config.seller),
       Rails.layer(config.rails),
       TenantDatabase.layer(url),
       Sender.layer(config.webhooks),

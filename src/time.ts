@@ -19,6 +19,15 @@ export const formatInstant = (ms: number): string => {
 /** The day of an instant: `YYYY-MM-DD`. */
 export const formatDayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
 
+const longDay = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "long", year: "numeric" })
+const longMonth = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", month: "long", year: "numeric" })
+
+/** The day of an instant in words, in UTC as books and invoices have it: `8 November 2026`. */
+export const dayInWords = (ms: number): string => longDay.format(ms)
+
+/** The month of an instant in words, in UTC: `November 2026`. */
+export const monthInWords = (ms: number): string => longMonth.format(ms)
+
 export const formatInstantOrNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 
 const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,3})?Z$/

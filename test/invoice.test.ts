@@ -3,9 +3,12 @@ import { extractText, getDocumentProxy } from "unpdf"
 import { describe, expect, it } from "vitest"
 import { totalOf } from "../machines/billing.ts"
 import { createAccount, moveLiveAccess, setPlan } from "../src/account/accounts.ts"
+import type { InvoiceRow } from "../src/invoice/invoice.ts"
 import { drawInvoices, drawLastMonth, invoiceTimers, moveInvoice, readInvoices } from "../src/invoice/invoices.ts"
 import { invoiceLines } from "../src/invoice/lines.ts"
+import { invoicePdf } from "../src/invoice/pdf.ts"
 import { sweep } from "../src/runtime/fire.ts"
+import { dayInWords, monthInWords } from "../src/time.ts"
 import { monthOf } from "../src/usage/allowances.ts"
 import { createApi } from "./support/api.ts"
 import { useCommandLine } from "./support/commandLine.ts"
@@ -14,7 +17,14 @@ import { useServices } from "./support/services.ts"
 import { data, eventually, refusal } from "./support/story.ts"
 import { useWhole } from "./support/whole.ts"
 
-const { database, server, stranger } = useOwnInstance(() => ({ WORKERS: "0" }))
+const SELLER = {
+  SELLER_NAME: "Billing Nigeria Ltd",
+  SELLER_ADDRESS: "12 Marina, Lagos",
+  SELLER_TIN: "12345678-0001",
+  SELLER_EMAIL: "accounts@billing.example",
+  SELLER_BANK: "Zenith Bank, 1012345678",
+}
+const { database, server, stranger } = useOwnInstance(() => ({ WORKERS: "0", ...SELLER }))
 useWhole(database)
 
 const LAST = monthOf(Date.now(), -1)
@@ -215,8 +225,21 @@ describe("an invoice's PDF", () => {
     const { text } = await extractText(await getDocumentProxy(new Uint8Array(await answer.arrayBuffer())), {
       mergePages: true,
     })
-    for (const part of ["Ikeja Gym", "₦5,000.00", "₦0.10", "₦50.00", "₦5,050.10", "Starter plan"])
-      expect(text).toContain(part)
+    const parts = [
+      "Ikeja Gym",
+      "₦5,000.00",
+      "₦0.10",
+      "₦50.00",
+      "₦5,050.10",
+      `Starter plan, ${monthInWords(LAST.start)}`,
+    ]
+    for (const part of [...parts, ...Object.values(SELLER)]) expect(text).toContain(part)
+    // Days in words, nowhere as 2026-11-08, and headings in one piece.
+    expect(text).toContain(`${dayInWords(LAST.start)} to ${dayInWords(LAST.end - 1)}`)
+    expect(text).toContain(`By: ${dayInWords(LAST.end + 7 * 86_400_000)}`)
+    expect(text).toMatch(/Reference: inv_\w{26}/)
+    expect(text).not.toMatch(/\d{4}-\d\d-\d\d/)
+    expect(text).toMatch(/Description\s+Quantity\s+Unit price\s+Amount/)
 
     const altered = [
       pdf_url.replace(/signature=./, "signature=_"),
@@ -232,6 +255,58 @@ describe("an invoice's PDF", () => {
       expect([shown.status, shown.headers.get("content-type")]).toEqual([403, "text/html; charset=utf-8"])
       expect(await shown.text()).toContain("<h1>This link is not valid</h1>")
     }
+  })
+})
+
+describe("an invoice of a service that has set nothing of itself", () => {
+  const line = (n: number) => ({
+    type: "proration" as const,
+    description: `Change ${n} `.repeat(9),
+    quantity: 1,
+    unit_amount: 7_500_000_000,
+    amount: 7_500_000_000,
+  })
+  const invoice: InvoiceRow = {
+    account_id: "acct_1",
+    livemode: true,
+    id: "inv_1",
+    version: 1,
+    test_clock_id: null,
+    state: "open",
+    period_start_at: LAST.start,
+    period_end_at: LAST.end,
+    currency: "NGN",
+    lines: Array.from({ length: 60 }, (_, n) => line(n)),
+    total_kobo: 450_000_000_000,
+    vat_kobo: 0,
+    due_at: LAST.end,
+    paid_at: null,
+    created_at: LAST.end,
+  }
+  const seller = { name: "Recurring Billing", address: undefined, tin: undefined, email: undefined, bank: undefined }
+  const read = async (over: Partial<InvoiceRow>) => {
+    const pdf = await invoicePdf({ invoice: { ...invoice, ...over }, businessName: "Long ".repeat(40), seller })
+    return (await extractText(await getDocumentProxy(new Uint8Array(pdf)))).text
+  }
+
+  it("says what it can, and repeats its headings on each page that its lines take", async () => {
+    const pages = await read({})
+    expect(pages.length).toBeGreaterThan(1)
+    for (const page of pages) expect(page).toMatch(/Description\s+Quantity\s+Unit price\s+Amount/)
+    const text = pages.join("\n")
+    for (const part of [
+      "Recurring Billing",
+      "Address: not stated",
+      "TIN: not stated",
+      "the account of Recurring Billing that your agreement names",
+    ])
+      expect(text).toContain(part)
+    expect(text.match(/₦75,000,000\.00/g)).toHaveLength(120)
+  })
+
+  it("asks for nothing once it is paid or void", async () => {
+    for (const state of ["paid", "void"] as const)
+      expect((await read({ state, paid_at: state === "paid" ? LAST.end : null })).join("")).not.toContain("How to pay")
   })
 })
 
@@ -256,6 +331,25 @@ describe("the command line", () => {
     expect((await cli("invoice", "run", "--period", "2999-01")).code).toBe(2)
     expect((await cli("invoice", "run", "--period", "January")).code).toBe(2)
     expect((await cli("invoice", "pay", "inv_none")).code).toBe(1)
+  })
+
+  it("says to people what invoice run did, and why there was nothing to do", async () => {
+    const { id } = await merchant()
+    const inWords = async (...args: ReadonlyArray<string>) => (await commandLine("invoice", "run", ...args)).output
+    const month = monthInWords(LAST.start)
+    const first = await inWords("--account", id)
+    expect(first).toContain(`${month}: 1 invoice drawn up now, 0 before.`)
+    expect(first).toMatch(
+      new RegExp(`inv_\\w{26}  ${id}  open    ₦5,000.00  ${dayInWords(LAST.end + 7 * 86_400_000)}  now`),
+    )
+    expect(await inWords("--account", id)).toContain(`${month}: 0 invoices drawn up now, 1 before.`)
+    const { account } = await database.run(() => createAccount({ businessName: "New" }))
+    expect(await inWords("--account", account.id)).toBe(
+      `There is no invoice for ${month}.\n1 account has no access to live, which is what an invoice is for.\n`,
+    )
+    expect(await inWords("--account", await newcomer())).toBe(
+      `There is no invoice for ${month}.\n1 account was let into live after ${month}.\n`,
+    )
   })
 
   it("makes, lists, rolls and revokes keys", async () => {

@@ -17,6 +17,7 @@ import { type ClocksDisagree, requireAgreement } from "../process/DatabaseClock.
 import { existingKeys } from "../secret/encryptionKeys.ts"
 import { Refused, unusableDatabase } from "./failures.ts"
 import { connected, Installation, migrated, writable } from "./Installation.ts"
+import { merged } from "./merging.ts"
 import { text } from "./parameters.ts"
 
 export const cellsOption = text("cells", "FILE").pipe(Flag.withDefault(undefined))
@@ -94,6 +95,20 @@ export const fromEveryCell = <A, E, R>(stream: Stream.Stream<A, E, R>) =>
   Stream.unwrap(
     Effect.map(Cells, (cells) =>
       Stream.flatMap(Stream.fromIterable(cells), (cell) => Stream.provideContext(stream, cell)),
+    ),
+  )
+
+/** What is read in each cell, in batches whose items are in the order of `keyOf`: all together in that order. */
+export const inOrderFromEveryCell = <A, E, R>(
+  stream: Stream.Stream<ReadonlyArray<A>, E, R>,
+  keyOf: (item: A) => string,
+) =>
+  Stream.unwrap(
+    Effect.map(Cells, (cells) =>
+      merged(
+        cells.map((cell) => Stream.provideContext(stream, cell)),
+        keyOf,
+      ),
     ),
   )
 

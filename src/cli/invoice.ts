@@ -1,4 +1,4 @@
-/** `invoice …`: the service's own invoices, drawn up, paid, taken back. */
+/** `invoice …`: the service's own invoices, drawn up, paid, made void. */
 import { Effect } from "effect"
 import { Argument, CliError, Command, Flag } from "effect/cli"
 import { monthOf } from "../usage/allowances.ts"
@@ -6,6 +6,7 @@ import { currentTime } from "../wallClock.ts"
 import { cellsOption, findInEveryCell, inEveryCell, writableCells } from "./everyCell.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, onWritable } from "./Installation.ts"
+import { drawnInWords } from "./invoiceWords.ts"
 import { show } from "./output.ts"
 import { accountOption, month } from "./parameters.ts"
 
@@ -43,8 +44,10 @@ const run = Command.make(
     }
     if (accountId !== undefined) yield* Effect.flatMap(findInEveryCell(accountId), found("account", accountId))
     const { drawUp } = yield* invoicing
-    const results = yield* inEveryCell(drawUp(period ?? monthOf(now, -1), accountId))
-    yield* show(results.flatMap(({ drawn }) => drawn))
+    const month = period ?? monthOf(now, -1)
+    const results = yield* inEveryCell(drawUp(month, accountId))
+    const invoices = results.flatMap((one) => one.invoices.map(({ shown }) => shown))
+    yield* show(invoices, () => drawnInWords(month.start, results))
     const failed = results.flatMap((result) => result.failed)
     if (failed.length > 0) {
       const message = `No invoice could be drawn up for ${failed.slice(0, MAX_NAMED).join(", ")} (${failed.length} in all): what is logged says why. Try again.`

@@ -2,7 +2,7 @@
 import { Effect, Layer } from "effect"
 import { Origin, originOf } from "../http/Origin.ts"
 import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
-import { drawInvoices, moveInvoice, readInvoices } from "../invoice/invoices.ts"
+import { drawInvoices, moveInvoice, type NotBilled, readInvoices, readNotBilled } from "../invoice/invoices.ts"
 import { Links } from "../invoice/Links.ts"
 import { VatRate } from "../ledger/VatRate.ts"
 import { SharedSecrets } from "../secret/SharedSecrets.ts"
@@ -24,11 +24,29 @@ const vatRate = Layer.effect(
 
 const rendered = (row: InvoiceRow) => Effect.map(Links, ({ pdf }) => renderInvoice(row, pdf(row)))
 
-/** Draws up the invoices of a period, of one account or of all, and returns them, and the accounts of which none could be drawn up. */
+/** Invoices of a period, with what there is to say of them. */
+export interface DrawnUp {
+  readonly invoices: ReadonlyArray<{
+    readonly account: string
+    /** Whether it was not there before. */
+    readonly isNew: boolean
+    readonly shown: Effect.Success<ReturnType<typeof rendered>>
+  }>
+  readonly notBilled: NotBilled
+  /** The accounts of which none could be drawn up. */
+  readonly failed: ReadonlyArray<string>
+}
+
+/** Draws up the invoices of a period, of one account or of all. */
 export const drawUp = Effect.fnUntraced(
   function* (period: { readonly start: number; readonly end: number }, accountId: string | undefined) {
+    const before = new Set((yield* readInvoices(period, accountId)).map(({ id }) => id))
     const failed = yield* drawInvoices(period, accountId)
-    return { drawn: yield* Effect.forEach(yield* readInvoices(period, accountId), rendered), failed }
+    const rows = yield* readInvoices(period, accountId)
+    const invoices = yield* Effect.forEach(rows, (row) =>
+      Effect.map(rendered(row), (shown) => ({ account: row.account_id, isNew: !before.has(row.id), shown })),
+    )
+    return { invoices, notBilled: yield* readNotBilled(period, accountId), failed } satisfies DrawnUp
   },
   Effect.provide([links, vatRate]),
 )

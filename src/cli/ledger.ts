@@ -4,13 +4,18 @@ import { Argument, Command, Flag } from "effect/cli"
 import { findBooksOwner } from "../account/accounts.ts"
 import { readAttention } from "../charge/attention.ts"
 import { LEDGER_ACCOUNTS } from "../ledger/chart.ts"
-import { booksState, closeThrough, reopen } from "../ledger/closing.ts"
-import { type ExportedLine, FORMATS, type FormatName } from "../ledger/export.ts"
-import { type BooksFilter, checkLedger, countEntries, readLedger } from "../ledger/ledger.ts"
+import { booksState, closeThrough, type Open, reopen } from "../ledger/closing.ts"
+import { FORMATS } from "../ledger/export.ts"
+import type { ExportedLine, Writer } from "../ledger/exported.ts"
+import { checkLedger } from "../ledger/ledger.ts"
+import { EXPLANATIONS } from "../ledger/postings.ts"
+import { type BooksFilter, countEntries, readLedger, readNames } from "../ledger/reading.ts"
+import { explain } from "../ledger/suspense.ts"
 import { findCustomer, why } from "../ledger/why.ts"
 import { RAILS } from "../rail/Rail.ts"
 import { currentTime } from "../wallClock.ts"
-import { cellsOption, findInEveryCell, fromEveryCell, inEveryCell, migratedCells } from "./everyCell.ts"
+import { explainedInWords, settlementInWords, whyInWords } from "./bookWords.ts"
+import { cellsOption, findInEveryCell, inEveryCell, inOrderFromEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused, Unsound } from "./failures.ts"
 import { Installation, onMigrated, onWritable } from "./Installation.ts"
 import { print, show } from "./output.ts"
@@ -38,17 +43,16 @@ const MODES = ["live", "test"] as const
 /** Batches of whole entries as text, a piece for each, and how far that is. */
 const written = <E, R>(
   batches: Stream.Stream<ReadonlyArray<ExportedLine>, E, R>,
-  format: FormatName,
+  { head, body }: Writer,
   progress: (entries: number) => Effect.Effect<void>,
 ): Stream.Stream<string, E, R> => {
-  const { head, body } = FORMATS[format]
-  let [entries, batch] = [0, 0]
+  let entries = 0
   return batches.pipe(
     Stream.tap((lines) => {
       entries += new Set(lines.map(({ entry_id }) => entry_id)).size
       return progress(entries)
     }),
-    Stream.map((lines) => body(lines, batch++)),
+    Stream.map(body),
     Stream.prepend(head === "" ? [] : [head]),
   )
 }
@@ -65,7 +69,7 @@ const exportBooks = Command.make(
   Effect.fn("ledger.export")(function* ({ account, format, month, mode }) {
     if (account !== undefined)
       yield* Effect.flatMap(findInEveryCell(account, findBooksOwner), found("account", account))
-    const { isOfOne } = FORMATS[format]
+    const { isOfOne, open } = FORMATS[format]
     if (isOfOne && account === undefined)
       return yield* new BadUsage({
         message: `--format ${format} is for the books of one company: name it by --account.`,
@@ -76,7 +80,9 @@ const exportBooks = Command.make(
     const progress = new Progress()
     const far = (entries: number) =>
       progress.show({ part: total === 0 ? 1 : Math.min(1, entries / total), words: `${entries} of ${total} entries` })
-    yield* print(written(fromEveryCell(readLedger(filter)), format, far))
+    const writer = open(new Map((yield* inEveryCell(readNames(filter))).flat()))
+    const lines = inOrderFromEveryCell(readLedger(filter), ({ effective_on }) => effective_on)
+    yield* print(written(lines, writer, far))
     yield* progress.end()
   }),
 ).pipe(Command.provide(({ cells }) => migratedCells(cells)))
@@ -86,10 +92,35 @@ const areMoving = (accounts: ReadonlyArray<string>) =>
     message: `${accounts.join(", ")} is on its way between cells, with its closed months: finish that move, or give it up by --abandon, and try again.`,
   })
 
+/** A reason is kept for good: a sentence, not a letter. */
+const MAX_REASON = 500
+
+/** An option with a reason that is kept. */
+const reasonOption = (name: string, placeholder: string) =>
+  text(name, placeholder).pipe(
+    Flag.filter(
+      (value) => value.length <= MAX_REASON,
+      () => `a text of at most ${MAX_REASON} characters`,
+    ),
+  )
+
+/** Problems that a refusal names. */
+const MAX_NAMED = 5
+
+const isOpen = (through: string, open: ReadonlyArray<Open>) => {
+  const named = open
+    .slice(0, MAX_NAMED)
+    .map(({ month, kind, account, problem }) => `${problem} (${kind} of ${account}, ${month ?? "no month"})`)
+  const more = open.length > named.length ? ", and more" : ""
+  return new Refused({
+    message: `The books have what is open through ${through}: ${named.join("; ")}${more}. finance.exceptions lists it. Settle it, or close with --accept REASON.`,
+  })
+}
+
 const close = Command.make(
   "close",
-  { through: month("through") },
-  Effect.fn("ledger.close")(function* ({ through }) {
+  { through: month("through"), accept: reasonOption("accept", "REASON").pipe(Flag.withDefault(undefined)) },
+  Effect.fn("ledger.close")(function* ({ through, accept }) {
     const { config } = yield* Installation
     const now = new Date(currentTime()).toISOString().slice(0, 7)
     if (through > now)
@@ -97,8 +128,9 @@ const close = Command.make(
     // Closing the running month early is for trying out.
     if (through === now && config.production)
       return yield* new Refused({ message: `The month ${through} is running: production closes complete months only.` })
-    const state = yield* closeThrough(through)
+    const state = yield* closeThrough(through, accept)
     if ("moving" in state) return yield* areMoving(state.moving)
+    if ("open" in state) return yield* isOpen(through, state.open)
     if ("missed" in state)
       return yield* new Refused({
         message: `The revenue of ${state.missed.slice(0, 5).join(", ")} is not recognised yet: the log of the servers says why. Try again.`,
@@ -109,11 +141,10 @@ const close = Command.make(
 
 const open = Command.make(
   "reopen",
-  { month: Argument.String("YYYY-MM"), reason: text("reason", "R") },
+  { month: Argument.String("YYYY-MM"), reason: reasonOption("reason", "R") },
   Effect.fn("ledger.reopen")(function* ({ month, reason }) {
     if (!isMonth(month))
       return yield* new BadUsage({ message: `YYYY-MM must be a month such as 2026-01, not ${month}.` })
-    if (reason.length > 500) return yield* new BadUsage({ message: "--reason has more than 500 characters." })
     const state = yield* reopen(month, reason)
     if (state !== undefined && "moving" in state) return yield* areMoving(state.moving)
     if (state === undefined) {
@@ -130,11 +161,35 @@ const settle = Command.make(
   { rail: oneOf("rail", RAILS), file: text("file", "F.csv") },
   Effect.fn("ledger.settle")(function* ({ rail, file }) {
     const { settleFile } = yield* Effect.promise(() => import("./settling.ts"))
-    yield* show(yield* settleFile(rail, file))
+    yield* show(yield* settleFile(rail, file), settlementInWords)
   }),
 )
 
-const explain = Command.make(
+const explainSuspense = Command.make(
+  "explain",
+  {
+    reference: Argument.String("REFERENCE"),
+    account: accountOption,
+    as: oneOf("as", EXPLANATIONS),
+    reason: reasonOption("reason", "TEXT"),
+  },
+  Effect.fn("ledger.explain")(function* ({ reference, account, as, reason }) {
+    yield* Effect.flatMap(findBooksOwner(account), found("account", account))
+    const result = yield* explain({ account, reference, as, reason })
+    if (result.state === "unknown")
+      return yield* new Refused({
+        message: `The books of ${account} have no payment ${reference}: REFERENCE is a rail's, as ledger settle prints it.`,
+      })
+    if (result.state === "nothing") {
+      const { before } = result
+      const how = before === undefined ? "" : `: it is explained as ${before.as} by ${before.entry}`
+      return yield* new Refused({ message: `Nothing of ${reference} is in suspense${how}.` })
+    }
+    yield* show(result.explained, explainedInWords)
+  }),
+)
+
+const explainBalance = Command.make(
   "why",
   {
     account: accountArgument,
@@ -145,7 +200,7 @@ const explain = Command.make(
   Effect.fn("ledger.why")(function* ({ account, code, customer, at }) {
     yield* Effect.flatMap(findBooksOwner(account), found("account", account))
     if (customer !== undefined) yield* Effect.flatMap(findCustomer(account, customer), found("customer", customer))
-    yield* show(yield* why({ account, code, customer, at }))
+    yield* show(yield* why({ account, code, customer, at }), whyInWords)
   }),
 )
 
@@ -156,6 +211,7 @@ export const ledger = Command.make("ledger").pipe(
     onWritable(close),
     onWritable(open),
     onWritable(settle),
-    onMigrated(explain),
+    onWritable(explainSuspense),
+    onMigrated(explainBalance),
   ]),
 )

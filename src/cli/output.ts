@@ -45,8 +45,8 @@ const readable = (value: unknown): string => {
     .join("\n")
 }
 
-/** Shows what a command has to say: the one document of its standard output. */
-export const show = Effect.fnUntraced(function* (document: unknown) {
+/** Shows what a command has to say: the one document of its standard output, for people as `inWords` has it. */
+export const show = Effect.fnUntraced(function* <A>(document: A, inWords: (document: A) => string = readable) {
   const json = yield* Json
-  yield* print(Stream.make(`${json ? JSON.stringify(document) : readable(document)}\n`))
+  yield* print(Stream.make(`${json ? JSON.stringify(document) : inWords(document)}\n`))
 })

@@ -42,9 +42,14 @@ export const settleFile = Effect.fnUntraced(function* (rail: RailName, file: str
   )
   const result = yield* sql.withTransaction(settling.finish())
   const { unmatchedCount } = settling
-  const listed = unmatchedCount > result.unmatched.length ? ` (the first ${result.unmatched.length} are listed)` : ""
+  const [unmatched, listed] = [rows - result.matched, result.unmatched.length]
+  const ours = unmatchedCount - unmatched
   yield* progress.end(
-    `${rows} rows read, ${result.matched} matched, ${result.booked} booked, ${unmatchedCount} unmatched${listed}.`,
+    [
+      `${rows} rows read, ${result.matched} matched, ${result.booked} booked, ${unmatched} unmatched`,
+      ...(ours > 0 ? [`${ours} of our books not paid out or not deducted`] : []),
+      ...(unmatchedCount > listed ? [`the first ${listed} are listed`] : []),
+    ].join("; ") + ".",
   )
   return result
 })

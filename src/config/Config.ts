@@ -96,6 +96,18 @@ export interface RailSettings {
   readonly timeoutMs: number
 }
 
+/** Who sends the service's invoices, and how they are paid: what is not set is undefined. */
+export interface Seller {
+  readonly name: string
+  readonly address: string | undefined
+  /** Its tax identification number. */
+  readonly tin: string | undefined
+  /** Where questions go. */
+  readonly email: string | undefined
+  /** The bank account that is paid into, in words. */
+  readonly bank: string | undefined
+}
+
 /** 32 bytes under which secrets are encrypted at rest. */
 export type EncryptionKey = Redacted.Redacted<Uint8Array>
 
@@ -125,6 +137,7 @@ export interface Config {
   readonly webhooks: Webhooks
   readonly messaging: Messaging
   readonly rails: RailSettings
+  readonly seller: Seller
 }
 
 /** A setting, or what one names, that stops the start; `message` is the one line to print. */

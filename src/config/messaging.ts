@@ -8,13 +8,12 @@ import {
   type TermiiSettings,
   type WhatsAppSettings,
 } from "./Config.ts"
-import { isLoopback, secret, text, together, webUrl } from "./settings.ts"
+import { EMAIL, isLoopback, secret, text, together, webUrl } from "./settings.ts"
 
 /** Two hours of the day, 0 to 23. */
 const HOURS = /^(\d|1\d|2[0-3])-(\d|1\d|2[0-3])$/
 /** What Termii takes as the name of a sender. */
 const SENDER = /^[A-Za-z0-9 ]{3,11}$/
-const EMAIL = /^[^\s@<>]+@[^\s@<>]+$/
 
 const isMailServer = (text: string): boolean => {
   const url = URL.parse(text)

@@ -12,6 +12,7 @@ import { readEncryptionKeys } from "./encryption.ts"
 import { readMessaging } from "./messaging.ts"
 import { readObservability } from "./observability.ts"
 import { readRails } from "./rails.ts"
+import { readSeller } from "./seller.ts"
 import { choice, integer, MAX_PORT, text, textLike, webUrl } from "./settings.ts"
 import { readInFlight, readRateLimits, readTransport } from "./transport.ts"
 import { readWebhooks } from "./webhooks.ts"
@@ -78,6 +79,7 @@ export const readConfig = Effect.fnUntraced(
     const development = purpose.development && !production
     const databaseNeeded = production && purpose.elsewhere !== true
     const host = yield* readHost
+    const messaging = yield* readMessaging(production)
     return {
       cell: (yield* readCell) ?? DEFAULT_CELL,
       host,
@@ -91,8 +93,9 @@ export const readConfig = Effect.fnUntraced(
       transport: yield* readTransport(host, development, production),
       observability: yield* readObservability(production),
       webhooks: yield* readWebhooks(development, production),
-      messaging: yield* readMessaging(production),
+      messaging,
       rails: yield* readRails(production),
+      seller: yield* readSeller(messaging.smtp?.from),
       rateLimits: yield* readRateLimits(development),
       inFlight: yield* readInFlight(development),
       encryptionKeys: yield* readEncryptionKeys(databaseNeeded),

@@ -6,6 +6,9 @@ import { readFileSync } from "node:fs"
 import { Config, Effect, Redacted, Schema, SchemaTransformation } from "effect"
 import { ConfigProblem } from "./Config.ts"
 
+/** What looks like an e-mail address. */
+export const EMAIL = /^[^\s@<>]+@[^\s@<>]+$/
+
 /** Ports are 16 bits. */
 export const MAX_PORT = 65_535
 

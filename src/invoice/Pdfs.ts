@@ -4,6 +4,7 @@
  */
 import { Worker } from "node:worker_threads"
 import { Context, Effect, Layer } from "effect"
+import type { Seller } from "../config/Config.ts"
 import type { InvoiceRow } from "./invoice.ts"
 
 /** Bytes of documents that are remembered; the one that was asked for longest ago goes first. */
@@ -14,6 +15,7 @@ export interface Asked {
   readonly id: number
   readonly invoice: InvoiceRow
   readonly businessName: string
+  readonly seller: Seller
 }
 export interface Answered {
   readonly id: number
@@ -28,9 +30,14 @@ interface Waiting {
 
 /** The thread, started when it is first needed, and again after it ended. */
 class Renderer {
+  readonly #seller: Seller
   #worker: Worker | undefined
   #asked = 0
   readonly #waiting = new Map<number, Waiting>()
+
+  constructor(seller: Seller) {
+    this.#seller = seller
+  }
 
   #start(): Worker {
     const worker = new Worker(new URL("./pdfThread.ts", import.meta.url))
@@ -57,7 +64,7 @@ class Renderer {
     const id = this.#asked++
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject })
-      this.#worker!.postMessage({ id, invoice, businessName } satisfies Asked)
+      this.#worker!.postMessage({ id, invoice, businessName, seller: this.#seller } satisfies Asked)
     })
   }
 
@@ -123,19 +130,21 @@ export class Pdfs extends Context.Service<
     readonly pdf: (invoice: InvoiceRow, businessName: string) => Effect.Effect<Uint8Array>
   }
 >()("billing/invoice/Pdfs") {
-  static readonly layer: Layer.Layer<Pdfs> = Layer.effect(
-    Pdfs,
-    Effect.map(
-      Effect.acquireRelease(
-        Effect.sync(() => new Renderer()),
-        (renderer) => Effect.promise(() => renderer.stop()),
+  /** `seller`: who sends them. */
+  static readonly layer = (seller: Seller): Layer.Layer<Pdfs> =>
+    Layer.effect(
+      Pdfs,
+      Effect.map(
+        Effect.acquireRelease(
+          Effect.sync(() => new Renderer(seller)),
+          (renderer) => Effect.promise(() => renderer.stop()),
+        ),
+        (renderer) => {
+          const documents = new Documents(renderer)
+          return Pdfs.of({
+            pdf: (invoice, businessName) => Effect.promise(() => documents.get(invoice, businessName)),
+          })
+        },
       ),
-      (renderer) => {
-        const documents = new Documents(renderer)
-        return Pdfs.of({
-          pdf: (invoice, businessName) => Effect.promise(() => documents.get(invoice, businessName)),
-        })
-      },
-    ),
-  )
+    )
 }

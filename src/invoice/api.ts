@@ -44,7 +44,7 @@ export const Invoice = Struct({
       lines: [
         {
           type: "plan_fee",
-          description: "Starter plan, 2026-10",
+          description: "Starter plan, October 2026",
           quantity: 1,
           unit_amount: 500_000,
           amount: 500_000,

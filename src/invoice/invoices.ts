@@ -152,6 +152,29 @@ export const readInvoices = Effect.fnUntraced(function* (period: Month, only?: s
       AND ${only === undefined ? sql`true` : sql`account_id = ${only}`} ORDER BY id`
 })
 
+/** Accounts that are not invoiced for a month, by why. */
+export interface NotBilled {
+  /** They have no access to live. */
+  readonly without: number
+  /** They were let into live after the month. */
+  readonly later: number
+  /** They are on their way to another cell, which invoices them. */
+  readonly moving: number
+}
+
+/** Why accounts are not invoiced for a month, one or all that are here. */
+export const readNotBilled = Effect.fnUntraced(function* (period: Month, only?: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<NotBilled>`
+    SELECT count(*) FILTER (WHERE stays AND NOT has_live) AS without, count(*) FILTER (WHERE stays AND has_live AND since >= ${PgTypes.timestamptz(period.end)}) AS later,
+      count(*) FILTER (WHERE NOT stays) AS moving
+    FROM (
+      SELECT ${staysHere(sql, "a", "id")} AS stays, a.live_access IN ('approved', 'suspended') AS has_live, coalesce(a.live_since, a.created_at) AS since
+      FROM account a WHERE a.id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")} AND ${only === undefined ? sql`true` : sql`a.id = ${only}`}
+    ) a`
+  return row!
+})
+
 /** The job of every minute: last month's invoices, once the month is well over. */
 export const drawLastMonth = Effect.suspend(() => {
   const last = monthOf(currentTime(), -1)

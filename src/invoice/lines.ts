@@ -2,7 +2,7 @@
 import { shareOf } from "../../machines/billing.ts"
 import type { ApiPlan } from "../apiPlans.ts"
 import { formatKobo } from "../money.ts"
-import { formatDayOf, SECOND_MS } from "../time.ts"
+import { dayInWords, monthInWords, SECOND_MS } from "../time.ts"
 import { ALLOWANCES, nudgeOverage, WRITE_BLOCK, WRITE_BLOCK_KOBO, writeOverage } from "../usage/allowances.ts"
 
 export const INVOICE_LINE_TYPES = ["plan_fee", "write_request_overage", "nudge_overage", "proration", "credit"] as const
@@ -44,16 +44,14 @@ const line = (type: InvoiceLine["type"], description: string, quantity: number, 
 
 /** The lines of a month's invoice. What is used is measured by the plan that is in force at the month's end. */
 export const invoiceLines = ({ start, end, plan, changes, writes, nudges }: Month): ReadonlyArray<InvoiceLine> => {
-  const lines = [
-    line("plan_fee", `${NAMES[plan]} plan, ${formatDayOf(start).slice(0, 7)}`, 1, ALLOWANCES[plan].feeKobo),
-  ]
+  const lines = [line("plan_fee", `${NAMES[plan]} plan, ${monthInWords(start)}`, 1, ALLOWANCES[plan].feeKobo)]
   let before = plan
   for (const { at, to } of changes) {
     const difference = ALLOWANCES[to].feeKobo - ALLOWANCES[before].feeKobo
     // By whole seconds.
     const rest = Math.floor((end - at) / SECOND_MS)
     const amount = shareOf(difference, rest, (end - start) / SECOND_MS)
-    lines.push(line("proration", `${NAMES[before]} to ${NAMES[to]} from ${formatDayOf(at)}`, 1, amount))
+    lines.push(line("proration", `${NAMES[before]} to ${NAMES[to]} from ${dayInWords(at)}`, 1, amount))
     before = to
   }
   const allowance = ALLOWANCES[before]

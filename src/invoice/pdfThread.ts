@@ -5,8 +5,8 @@ import { invoicePdf } from "./pdf.ts"
 
 const answer = (answered: Answered): void => parentPort!.postMessage(answered)
 
-parentPort!.on("message", ({ id, invoice, businessName }: Asked) => {
-  invoicePdf(invoice, businessName).then(
+parentPort!.on("message", ({ id, invoice, businessName, seller }: Asked) => {
+  invoicePdf({ invoice, businessName, seller }).then(
     (pdf) => answer({ id, pdf }),
     (error: unknown) => answer({ id, failure: String(error) }),
   )

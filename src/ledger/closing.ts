@@ -4,6 +4,7 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
 import { isLockTimeout, limitWaiting } from "../db/held.ts"
 import { LOCKS } from "../db/locks.ts"
 import { readMoving } from "../db/moving.ts"
@@ -101,12 +102,50 @@ const daysOf = (month: string): readonly [first: number, last: number] => {
   return [dayOf(Date.UTC(year, number - 1, 1)), dayOf(Date.UTC(year, number, 1)) - 1]
 }
 
+/** A breach or an exception that keeps a month from being closed (decision Q10). */
+export interface Open {
+  /** `YYYY-MM`; null: it belongs to no month, and so possibly to this one. */
+  readonly month: string | null
+  readonly kind: string
+  readonly account: string
+  readonly problem: string
+}
+
+/** Problems that are read; a refusal names the first of them. */
+const MAX_OPEN = 100
+
+/** The months that closing through `month` closes: from the first that is open to that one, as their first days. */
+const monthsToClose = (sql: SqlClient.SqlClient, { open_from }: Pick<BooksState, "open_from">, month: string) =>
+  sql`month >= coalesce(${open_from}::date, '-infinity') AND month <= ${`${month}-01`}::date`
+
+/** What is open in these months, of all accounts that live here, the earliest first. */
+const readOpen = Effect.fnUntraced(function* (months: Fragment) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql.withTransaction(
+    Effect.andThen(
+      forWholeTables,
+      sql<Open>`
+        SELECT to_char(month, 'YYYY-MM') AS month, kind, account_id AS account, problem FROM finance.exceptions
+        WHERE month IS NULL OR (${months}) ORDER BY month, kind, about LIMIT ${MAX_OPEN}`,
+    ),
+  )
+})
+
+/** The same of suspense alone: of all that can be open it is what comes into a month that is over. */
+const readSuspense = Effect.fnUntraced(function* (months: Fragment) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<Open>`
+    SELECT to_char(month, 'YYYY-MM') AS month, 'suspense' AS kind, account_id AS account, amount_kobo || ' kobo of ' || reference || ' are in suspense' AS problem
+    FROM finance.suspense WHERE ${months} ORDER BY month, reference LIMIT ${MAX_OPEN}`
+})
+
 /**
- * Closes the months up to `month`, once all revenue of theirs is recognised; `missed` are the accounts whose is not. Does nothing while
- * accounts move, and returns some of those: sums that are made of them here would be missing there. Closing what is closed changes
- * nothing.
+ * Closes the months up to `month`, once all revenue of theirs is recognised; `missed` are the accounts whose is not. Where a breach or an
+ * exception is open in them, it closes only for a reason to `accept` that, which is kept; without one it returns what is `open`. Does
+ * nothing while accounts move, and returns some of those: sums that are made of them here would be missing there. Closing what is closed
+ * changes nothing.
  */
-export const closeThrough = Effect.fn("ledger.close")(function* (month: string) {
+export const closeThrough = Effect.fn("ledger.close")(function* (month: string, accept?: string) {
   const sql = yield* SqlClient.SqlClient
   const moving = yield* readMoving(["opened"])
   if (moving.length > 0) return { moving }
@@ -115,10 +154,24 @@ export const closeThrough = Effect.fn("ledger.close")(function* (month: string) 
   // Sandboxes are nobody's books: what is recognised there later is a correction.
   const live = missed.filter(({ livemode }) => livemode)
   if (live.length > 0) return { missed: live.map(({ account_id }) => account_id) }
-  yield* alone(sql`
-    INSERT INTO ledger_closing (action, month, through)
-    SELECT 'close', ${`${month}-01`}::date, (${`${month}-01`}::date + interval '1 month')::date - 1
-    WHERE ledger_open_from() <= (${`${month}-01`}::date + interval '1 month')::date - 1`)
+  const before = yield* booksState
+  const isClosed = before.closed_through !== null && before.closed_through >= month
+  const months = monthsToClose(sql, before, month)
+  const isChecked = accept === undefined && !isClosed
+  const found = isChecked ? yield* readOpen(months) : []
+  if (found.length > 0) return { open: found }
+  const close = Effect.gen(function* () {
+    // A settlement may have been read since then.
+    const since = isChecked ? yield* readSuspense(months) : []
+    if (since.length === 0)
+      yield* sql`
+        INSERT INTO ledger_closing (action, month, through, reason)
+        SELECT 'close', ${`${month}-01`}::date, (${`${month}-01`}::date + interval '1 month')::date - 1, ${accept ?? null}::text
+        WHERE ledger_open_from() <= (${`${month}-01`}::date + interval '1 month')::date - 1`
+    return since
+  })
+  const open = yield* alone(close)
+  if (open.length > 0) return { open }
   yield* sumClosed
   return yield* booksState
 })

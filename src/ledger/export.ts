@@ -1,63 +1,7 @@
 /** The books for other programs: hledger, CSV, and the journal imports of accounting packages. Pure; rows in, text out. */
 import { inNaira } from "../money.ts"
-
-export interface ExportedLine {
-  readonly account_id: string
-  readonly livemode: boolean
-  readonly entry_id: string
-  readonly event: string
-  readonly effective_on: string
-  readonly occurred_on: string
-  readonly posted_at: string
-  readonly line_no: number
-  readonly ledger_account: string
-  readonly kind: string
-  readonly detail: string | null
-  readonly currency: string
-  readonly amount_kobo: number
-  readonly customer_id: string | null
-  readonly subscription_id: string | null
-  readonly charge_id: string | null
-  readonly plan_id: string | null
-  readonly corrects: string | null
-}
-
-/** hledger's top-level accounts by kind. */
-const ROOTS: Readonly<Record<string, string>> = {
-  asset: "assets",
-  liability: "liabilities",
-  revenue: "revenues",
-  expense: "expenses",
-}
-
-const accountName = ({ account_id, livemode, kind, ledger_account, detail }: ExportedLine): string =>
-  [ROOTS[kind]!, account_id, livemode ? "live" : "sandbox", ledger_account, ...(detail === null ? [] : [detail])].join(
-    ":",
-  )
-
-const isFirst = (lines: ReadonlyArray<ExportedLine>, index: number): boolean =>
-  index === 0 || lines[index - 1]!.entry_id !== lines[index]!.entry_id
-
-/** One hledger transaction for each entry; the lines of an entry must stand together. */
-const toHledger = (lines: ReadonlyArray<ExportedLine>): string =>
-  lines
-    .map((line, index) => {
-      const posting = `    ${accountName(line)}  ${line.currency} ${inNaira(line.amount_kobo)}\n`
-      if (!isFirst(lines, index)) return posting
-      const about = {
-        entry: line.entry_id,
-        customer: line.customer_id,
-        subscription: line.subscription_id,
-        charge: line.charge_id,
-        plan: line.plan_id,
-        corrects: line.corrects,
-        occurred: line.occurred_on === line.effective_on ? null : line.occurred_on,
-      }
-      const tags = Object.entries(about).flatMap(([name, value]) => (value === null ? [] : [`${name}:${value}`]))
-      return `${line.effective_on} ${line.event}  ; ${tags.join(", ")}\n${posting}`
-    })
-    .map((text, index) => (index > 0 && isFirst(lines, index) ? `\n${text}` : text))
-    .join("")
+import type { ExportedLine, Writer } from "./exported.ts"
+import { hledger } from "./hledger.ts"
 
 const cell = (value: unknown): string => {
   const text = value === null ? "" : String(value)
@@ -87,7 +31,7 @@ const field = (name: keyof ExportedLine): Column => [name, (line) => line[name]]
 const ALL: ReadonlyArray<Column> = [
   ...(["account_id", "livemode", "entry_id", "event", "effective_on", "posted_at", "line_no"] as const).map(field),
   ...(["ledger_account", "detail", "currency", "amount_kobo", "customer_id"] as const).map(field),
-  ...(["subscription_id", "charge_id", "plan_id", "occurred_on", "corrects"] as const).map(field),
+  ...(["subscription_id", "charge_id", "plan_id", "occurred_on", "corrects", "reason"] as const).map(field),
 ]
 
 /** Sage 50's audit trail import: a journal is its debits (JD) and credits (JC). Nominal codes are ours: create them, or map them. */
@@ -132,27 +76,24 @@ const ZOHO: ReadonlyArray<Column> = [
   ["Credit", credit],
 ]
 
-/** A format: what stands before everything, and the text of some whole entries. `index`: of the batch, from 0. */
 interface Format {
-  readonly head: string
-  readonly body: (lines: ReadonlyArray<ExportedLine>, index: number) => string
+  /** `names`: of the merchants, by account. */
+  readonly open: (names: ReadonlyMap<string, string>) => Writer
   /** Whether it is one company's: of one account and environment. */
   readonly isOfOne: boolean
 }
 
 const csv = (columns: ReadonlyArray<Column>, isOfOne: boolean): Format => ({
-  head: row(columns.map(([name]) => name)),
-  body: (lines) => lines.map((line) => row(columns.map(([, value]) => value(line)))).join(""),
+  open: () => ({
+    head: row(columns.map(([name]) => name)),
+    body: (lines) => lines.map((line) => row(columns.map(([, value]) => value(line)))).join(""),
+  }),
   isOfOne,
 })
 
 /** The formats of exports, by name. */
 export const FORMATS = {
-  hledger: {
-    head: "",
-    body: (lines, index) => (index > 0 ? `\n${toHledger(lines)}` : toHledger(lines)),
-    isOfOne: false,
-  },
+  hledger: { open: hledger, isOfOne: false },
   csv: csv(ALL, false),
   sage: csv(SAGE, true),
   quickbooks: csv(QUICKBOOKS, true),

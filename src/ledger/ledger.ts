@@ -1,5 +1,5 @@
 /** Writing the books, and checking them. */
-import { Effect, Option, Stream } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { names, REF_COLUMNS, records } from "../db/records.ts"
@@ -8,7 +8,6 @@ import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
 import { newId } from "../ids.ts"
 import { CURRENCY } from "../money.ts"
-import type { ExportedLine } from "./export.ts"
 import { type EntryEvent, type FactsOf, linesOf, type PostingLine } from "./postings.ts"
 import { formatDay } from "./schedule.ts"
 
@@ -24,6 +23,8 @@ export interface About extends Tenant {
   readonly testClockId: string | null
   /** Since the epoch, in the customer's clock. */
   readonly day: number
+  /** Why a person booked it; left out where the service does. */
+  readonly reason?: string
 }
 
 export interface NewEntry extends About {
@@ -60,6 +61,7 @@ const ENTRY = {
   occurred_on: "date",
   line_count: "smallint",
   reverses: "text",
+  reason: "text",
 } as const
 
 const LINE = {
@@ -108,6 +110,7 @@ export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>):
     occurred_on: entry.occurred_on,
     line_count: entry.lines.length,
     reverses: entry.reverses,
+    reason: entry.reason ?? null,
   }))
   const lineRows = withIds.flatMap((entry) =>
     entry.lines.map((line, index) => ({
@@ -178,64 +181,3 @@ export const checkLedger = Effect.fn("ledger.check")(function* (account?: string
     }),
   )
 })
-
-/** Entries read at a time for an export: a few megabytes. */
-const EXPORT_ENTRIES = 5_000
-
-/** Which of the books are read. */
-export interface BooksFilter {
-  readonly account?: string | undefined
-  readonly livemode?: boolean | undefined
-  /** `YYYY-MM`, of the books: `effective_on`. */
-  readonly month?: string | undefined
-}
-
-/** Where a batch ends: the last entry of it. */
-interface Cursor {
-  readonly account_id: string
-  readonly livemode: boolean
-  readonly entry_id: string
-}
-
-const START: Cursor = { account_id: "", livemode: false, entry_id: "" }
-
-const isRead = (sql: SqlClient.SqlClient, { account, livemode, month }: BooksFilter) => sql`
-  ${livesHere(sql, "ledger_entry")} AND ${account === undefined ? sql`true` : sql`account_id = ${account}`}
-  AND ${livemode === undefined ? sql`true` : sql`livemode = ${livemode}`}
-  AND ${
-    month === undefined
-      ? sql`true`
-      : sql`effective_on >= ${`${month}-01`}::date AND effective_on < ${`${month}-01`}::date + interval '1 month'`
-  }`
-
-/** How many entries {@link readLedger} will read. */
-export const countEntries = Effect.fnUntraced(function* (filter: BooksFilter) {
-  const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{ n: number }>`SELECT count(*) AS n FROM ledger_entry WHERE ${isRead(sql, filter)}`
-  return row!.n
-})
-
-const readBatch = Effect.fnUntraced(function* (filter: BooksFilter, after: Cursor) {
-  const sql = yield* SqlClient.SqlClient
-  return yield* sql<ExportedLine>`
-    SELECT e.account_id, e.livemode, e.id AS entry_id, e.event, e.effective_on::text AS effective_on, e.occurred_on::text AS occurred_on,
-      to_char(e.posted_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS posted_at, l.line_no, l.ledger_account, a.kind, l.detail, l.currency,
-      l.amount_kobo, e.customer_id, e.subscription_id, e.charge_id, e.plan_id, e.corrects
-    FROM (
-      SELECT * FROM ledger_entry
-      WHERE (account_id, livemode, id) > (${after.account_id}, ${after.livemode}, ${after.entry_id}) AND ${isRead(sql, filter)}
-      ORDER BY account_id, livemode, id LIMIT ${EXPORT_ENTRIES}
-    ) e
-    JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
-    JOIN ledger_account a ON a.code = l.ledger_account
-    ORDER BY e.account_id, e.livemode, e.id, l.line_no`
-})
-
-/** Streams the books' lines in batches of whole entries, oldest first by account and environment. */
-export const readLedger = (filter: BooksFilter) =>
-  Stream.paginate(START, (after) =>
-    Effect.map(readBatch(filter, after), (lines) => {
-      const last = lines.at(-1)
-      return last === undefined ? [[], Option.none()] : [[lines], Option.some(last)]
-    }),
-  )

@@ -60,6 +60,25 @@ interface Settled {
   readonly paidOutKobo: number
 }
 
+/** The ledger accounts that can explain what a settlement left in suspense (decision Q9). */
+export const EXPLANATIONS = [
+  "rail_fees",
+  "refunds_payable",
+  "bad_debt",
+  "bank",
+] as const satisfies ReadonlyArray<LedgerAccount>
+export type Explanation = (typeof EXPLANATIONS)[number]
+
+interface Explained {
+  readonly as: Explanation
+  /** What was in suspense: above zero where the rail paid out less than it should have. */
+  readonly amountKobo: number
+  readonly rail: string
+  /** The payout of the settlement, and whose payment it is about. */
+  readonly payout: string
+  readonly customerId: string | null
+}
+
 interface Deposit {
   readonly amountKobo: number
   readonly rail: string
@@ -170,6 +189,13 @@ export const POSTINGS = {
       line("rail_fees", feeKobo, rail),
       line("clearing", -amountKobo, rail),
       line("suspense", amountKobo - feeKobo - paidOutKobo, rail),
+    ],
+  ),
+  explained: rule(
+    "What a settlement left in suspense is explained by a person, for a reason.",
+    ({ as, amountKobo, rail, payout, customerId }: Explained) => [
+      line(as, amountKobo, { rail_fees: rail, refunds_payable: customerId, bad_debt: null, bank: payout }[as]),
+      line("suspense", -amountKobo, rail),
     ],
   ),
   deposit_paid: rule("An instalment is paid.", ({ amountKobo, rail, planId }: Deposit) => [

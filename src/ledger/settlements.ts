@@ -1,20 +1,18 @@
 /**
  * Settlements of rails: what a rail's file says that it paid out is matched with the payments in the books by reference, and
- * booked: the money at the bank, the rail's fee, and what it no longer holds. One entry for a reference, once for ever, so that
- * a file may be read twice, and on after a crash.
+ * booked: the money at the bank, the rail's fee, and what the rail no longer holds. A row is booked once, so that a file may be read
+ * twice, and again after a crash.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { LOCKS } from "../db/locks.ts"
-import { records } from "../db/records.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { forWholeTables } from "../db/wholeTables.ts"
 import type { RailName } from "../rail/Rail.ts"
-import { DAY_MS, dayOf, formatDayOf, HOUR_MS } from "../time.ts"
+import { DAY_MS, formatDayOf, HOUR_MS } from "../time.ts"
 import { currentTime } from "../wallClock.ts"
-import type { LedgerAccount } from "./chart.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
+import { aboutReference, type Booked, lockSettlements, nth, readTaken, type Taken } from "./references.ts"
 import type { SettledRow } from "./settlementFile.ts"
 
 /**
@@ -44,8 +42,9 @@ export interface Unmatched {
 }
 
 export interface Settlement {
+  /** Rows of the file that match; each other row is in `unmatched`, once. */
   readonly matched: number
-  /** Of what matched, kobo. */
+  /** Of all rows that are booked, also where their difference is in suspense: kobo. */
   readonly fees: number
   readonly payouts: number
   /** Entries that were not there yet. */
@@ -56,60 +55,9 @@ export interface Settlement {
 /** Listed of each side; a file that is of somebody else's account altogether fills no memory. */
 const MAX_UNMATCHED = 5_000
 
-/** What the books have of a reference. */
-interface Taken extends Tenant {
-  readonly reference: string
-  readonly customer_id: string | null
-  readonly subscription_id: string | null
-  readonly plan_id: string | null
-  readonly bill_no: number | null
-  readonly test_clock_id: string | null
-  readonly rail: string
-  /** The first day of which the books have it. */
-  readonly taken_on: string
-  /** What the rail took, and what of that it sent back. */
-  readonly taken_kobo: number
-  readonly returned_kobo: number
-  /** The lines of what is settled of it already, each with the key of its entry. */
-  readonly settled: ReadonlyArray<{ readonly key: string; readonly account: LedgerAccount; readonly kobo: number }>
-}
-
-/** What an entry says of a payout. */
-type Booked = Pick<SettledRow, "amountKobo" | "feeKobo" | "paidOutKobo">
-
-/** What is booked under a key; undefined: nothing. */
-const bookedOf = ({ settled }: Taken, key: string): Booked | undefined => {
-  const lines = settled.filter((line) => line.key === `settled:${key}`)
-  if (lines.length === 0) return undefined
-  const of = (account: LedgerAccount) => lines.find((line) => line.account === account)?.kobo ?? 0
-  return { amountKobo: 0 - of("clearing"), feeKobo: of("rail_fees"), paidOutKobo: of("bank") }
-}
-
-const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) {
-  const sql = yield* SqlClient.SqlClient
-  const rows = [...references].map((reference) => ({ reference }))
-  const taken = yield* sql<Taken>`
-    SELECT e.account_id, e.livemode, e.charge_id AS reference, max(e.customer_id) AS customer_id, max(e.subscription_id) AS subscription_id, max(e.plan_id) AS plan_id,
-      max(e.bill_no) AS bill_no, max(e.test_clock_id) AS test_clock_id,
-      min(l.detail) FILTER (WHERE l.ledger_account = 'clearing' AND e.event <> 'settled') AS rail,
-      (min(e.occurred_on) FILTER (WHERE e.event <> 'settled'))::text AS taken_on,
-      coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing' AND l.amount_kobo > 0 AND e.event <> 'settled'), 0)::bigint AS taken_kobo,
-      coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing' AND e.event = 'refunded'), 0)::bigint AS returned_kobo,
-      coalesce(jsonb_agg(jsonb_build_object('key', e.idempotency_key, 'account', l.ledger_account, 'kobo', l.amount_kobo)) FILTER (WHERE e.event = 'settled'), '[]') AS settled
-    FROM ${records(rows, { reference: "text" })} r
-    JOIN ledger_entry e ON e.charge_id = r.reference
-    JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
-    GROUP BY e.account_id, e.livemode, e.charge_id
-    HAVING bool_or(l.ledger_account = 'clearing' AND l.amount_kobo > 0 AND e.event <> 'settled')`
-  return new Map(taken.map((one) => [one.reference, one]))
-})
-
 const today = () => formatDayOf(currentTime())
 /** As rails count days: in Nigeria, where it may be tomorrow already. */
 const todayThere = () => formatDayOf(currentTime() + HOUR_MS)
-
-/** A payment is paid out once, and what the rail deducts for what it sent back is deducted once. */
-const keyOf = ({ reference, amountKobo }: SettledRow): string => (amountKobo < 0 ? `${reference}:returned` : reference)
 
 /** What the books expect of a row: what was sent back, where the rail deducts it; else all that was taken, or what is left of it. */
 const expectedOf = ({ amountKobo }: SettledRow, { taken_kobo, returned_kobo }: Taken): number => {
@@ -128,28 +76,54 @@ const HEARD_LATE_MS = 31 * DAY_MS
 const isBeforeIt = ({ settledOn }: SettledRow, { test_clock_id, taken_on }: Taken): boolean =>
   settledOn !== null && test_clock_id === null && Date.parse(settledOn) < Date.parse(taken_on) - HEARD_LATE_MS
 
-const entryOf = (rail: RailName, row: SettledRow, taken: Taken): ReadonlyArray<NewEntry> => {
-  const day = row.settledOn ?? row.paidOn ?? today()
-  const about = {
-    account_id: taken.account_id,
-    livemode: taken.livemode,
-    customerId: taken.customer_id,
-    subscriptionId: taken.subscription_id,
-    chargeId: taken.reference,
-    planId: taken.plan_id,
-    billNo: taken.bill_no,
-    testClockId: taken.test_clock_id,
-    day: dayOf(Date.parse(`${day}T00:00:00Z`)),
-  }
-  const settled = {
-    rail,
-    payout: row.payout ?? rail,
-    amountKobo: expectedOf(row, taken),
-    feeKobo: row.feeKobo,
-    paidOutKobo: row.paidOutKobo,
-  }
-  return entriesOf("settled", keyOf(row), about, settled)
+/** Whether a row is the one that made an entry when it was read before. */
+const isSame = (row: SettledRow, { feeKobo, paidOutKobo, payout, day }: Booked): boolean =>
+  row.feeKobo === feeKobo &&
+  row.paidOutKobo === paidOutKobo &&
+  (row.payout === null || payout === null || row.payout === payout) &&
+  (row.settledOn === null || row.settledOn === day)
+
+/** Whether a row pays out exactly what is missing of a reference, or takes back what was paid out too much (decision Q9). */
+const isMissing = ({ amountKobo, feeKobo, paidOutKobo }: SettledRow, taken: Taken): boolean =>
+  taken.suspense_kobo !== 0 && amountKobo === taken.suspense_kobo && amountKobo - feeKobo === paidOutKobo
+
+const missingKey = ({ reference }: SettledRow): string => `${reference}:missing`
+const isOfMissing = (key: string, row: SettledRow): boolean => key.startsWith(missingKey(row))
+
+/** What a row says of the books: which of the entries about its reference it made, or is to make. */
+interface Reading {
+  readonly key: string
+  /** What the books expect of it. */
+  readonly expectedKobo: number
 }
+
+/** A payment is paid out once, what the rail deducts for what it sent back is deducted once, and what was missing comes once. */
+const readingOf = (row: SettledRow, taken: Taken): Reading => {
+  const own = {
+    key: row.amountKobo < 0 ? `${row.reference}:returned` : row.reference,
+    expectedKobo: expectedOf(row, taken),
+  }
+  const same = taken.booked.find((one) => isSame(row, one))
+  if (same !== undefined) return { key: same.key, expectedKobo: same.amountKobo }
+  const isOwn = own.expectedKobo === row.amountKobo && !taken.booked.some(({ key }) => key === own.key)
+  if (isOwn || !isMissing(row, taken)) return own
+  const before = taken.booked.filter(({ key }) => isOfMissing(key, row)).length
+  return { key: nth(missingKey(row), before), expectedKobo: 0 }
+}
+
+/** What a row is to book. */
+const bookingOf = (rail: RailName, row: SettledRow, { key, expectedKobo }: Reading): Booked => ({
+  key,
+  day: row.settledOn ?? row.paidOn ?? today(),
+  payout: row.payout ?? rail,
+  amountKobo: expectedKobo,
+  feeKobo: row.feeKobo,
+  paidOutKobo: row.paidOutKobo,
+  suspenseKobo: expectedKobo - row.feeKobo - row.paidOutKobo,
+})
+
+const entryOf = (rail: RailName, { key, day, payout, ...amounts }: Booked, taken: Taken): ReadonlyArray<NewEntry> =>
+  entriesOf("settled", key, aboutReference(taken, day), { rail, payout: payout ?? rail, ...amounts })
 
 /** Adds up what batches of a file come to. */
 export class Settling {
@@ -158,7 +132,7 @@ export class Settling {
   fees = 0
   payouts = 0
   booked = 0
-  readonly unmatched: Array<Unmatched> = []
+  unmatched: Array<Unmatched> = []
   /** How many do not match; the first of them are in `unmatched`. */
   unmatchedCount = 0
   /** The accounts that are in the file, and the last day that it is about. */
@@ -179,8 +153,18 @@ export class Settling {
     this.unmatched.push({ side: "file", reference, reason, amount_kobo, account, row })
   }
 
+  /** Takes the rows of a reference for matching that left in suspense what a row of the same file has ended. */
+  #resolve(reference: string): void {
+    const left = this.unmatched.filter(
+      (one) => !(one.reference === reference && (one.reason === "amount_differs" || one.reason === "payout_differs")),
+    )
+    const resolved = this.unmatched.length - left.length
+    this.unmatched = left
+    this.unmatchedCount -= resolved
+    this.matched += resolved
+  }
+
   #note(row: SettledRow, taken: Taken): void {
-    this.matched++
     this.fees += row.feeKobo
     this.payouts += row.paidOutKobo
     this.#accounts.set(`${taken.account_id} ${taken.livemode}`, {
@@ -192,45 +176,67 @@ export class Settling {
     if (day > this.#lastDay) this.#lastDay = day
   }
 
-  /** Compares a row with the books, and returns the entry that it makes. */
-  #match(row: SettledRow, taken: Taken, booked: Booked | undefined): ReadonlyArray<NewEntry> {
-    const { amountKobo, feeKobo, paidOutKobo } = row
-    if (booked !== undefined && (booked.feeKobo !== feeKobo || booked.paidOutKobo !== paidOutKobo)) {
-      this.#leave("booked_otherwise", row, taken.account_id)
-      return []
+  /** Why a row is not booked; undefined: it is, or has been. */
+  #refusal(
+    row: SettledRow,
+    taken: Taken,
+    { key }: Reading,
+    booked: Booked | undefined,
+  ): Unmatched["reason"] | undefined {
+    if (taken.rail !== this.#rail) return "other_rail"
+    if (this.#seen.has(key)) return "duplicate"
+    if (booked !== undefined)
+      return booked.feeKobo === row.feeKobo && booked.paidOutKobo === row.paidOutKobo ? undefined : "booked_otherwise"
+    // Announced, or left out of the payout: it comes with a later file.
+    if ((row.settledOn ?? "") > todayThere() || saysNothing(row, taken)) return "not_paid_out"
+    return isBeforeIt(row, taken) ? "dated_before_payment" : undefined
+  }
+
+  /** How a row differs from the books; undefined: it matches, or its difference has been explained or paid out since. */
+  #difference(row: SettledRow, taken: Taken, booked: Booked): Unmatched["reason"] | undefined {
+    if (booked.suspenseKobo !== 0 && taken.suspense_kobo === 0) return undefined
+    if (booked.amountKobo !== row.amountKobo && !isOfMissing(booked.key, row)) return "amount_differs"
+    return row.amountKobo - row.feeKobo === row.paidOutKobo ? undefined : "payout_differs"
+  }
+
+  /** Compares a row with the books, and returns what they have of its reference with it, and the entry that it makes. */
+  #read(row: SettledRow, taken: Taken): readonly [Taken, ReadonlyArray<NewEntry>] {
+    const reading = readingOf(row, taken)
+    const before = taken.booked.find(({ key }) => key === reading.key)
+    const refusal = this.#refusal(row, taken, reading, before)
+    if (refusal !== undefined) {
+      this.#leave(refusal, row, taken.account_id)
+      return [taken, []]
     }
+    this.#seen.add(reading.key)
     this.#note(row, taken)
     // What the rail paid out is at the bank: what our books do not explain of it is in suspense.
-    if ((booked?.amountKobo ?? expectedOf(row, taken)) !== amountKobo)
-      this.#leave("amount_differs", row, taken.account_id)
-    if (amountKobo - feeKobo !== paidOutKobo) this.#leave("payout_differs", row, taken.account_id)
-    return booked === undefined ? entryOf(this.#rail, row, taken) : []
+    const booked = before ?? bookingOf(this.#rail, row, reading)
+    const after =
+      before === undefined
+        ? { ...taken, booked: [...taken.booked, booked], suspense_kobo: taken.suspense_kobo + booked.suspenseKobo }
+        : taken
+    const difference = this.#difference(row, after, booked)
+    if (difference === undefined) this.matched++
+    else this.#leave(difference, row, taken.account_id)
+    if (taken.suspense_kobo !== 0 && after.suspense_kobo === 0) this.#resolve(row.reference)
+    return [after, before === undefined ? entryOf(this.#rail, booked, taken) : []]
   }
 
   /** Books a batch of rows, in the running transaction. */
   readonly settle = Effect.fnUntraced({ self: this }, function* (this: Settling, rows: ReadonlyArray<SettledRow>) {
-    const sql = yield* SqlClient.SqlClient
-    // Two may read the same file: the one that comes second finds what the first has booked.
-    yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.settlements}, 0)`
+    yield* lockSettlements
     const all = yield* readTaken(new Set(rows.map(({ reference }) => reference)))
     const entries: Array<NewEntry> = []
-    const [day, seen] = [todayThere(), this.#seen]
     for (const row of rows) {
       const taken = all.get(row.reference)
-      const key = keyOf(row)
-      const booked = taken === undefined ? undefined : bookedOf(taken, key)
-      if (taken === undefined) this.#leave("unknown_reference", row, null)
-      else if (taken.rail !== this.#rail) this.#leave("other_rail", row, taken.account_id)
-      else if (seen.has(key)) this.#leave("duplicate", row, taken.account_id)
-      // Announced, or left out of the payout: it comes with a later file.
-      else if (booked === undefined && ((row.settledOn ?? "") > day || saysNothing(row, taken)))
-        this.#leave("not_paid_out", row, taken.account_id)
-      else if (booked === undefined && isBeforeIt(row, taken))
-        this.#leave("dated_before_payment", row, taken.account_id)
-      else {
-        seen.add(key)
-        entries.push(...this.#match(row, taken, booked))
+      if (taken === undefined) {
+        this.#leave("unknown_reference", row, null)
+        continue
       }
+      const [after, made] = this.#read(row, taken)
+      all.set(row.reference, after)
+      entries.push(...made)
     }
     postEntries(yield* unitOfWork, entries)
     this.booked += entries.length

@@ -41,6 +41,8 @@ interface Told {
   readonly charge_id: string | null
   readonly plan_id: string | null
   readonly corrects: string | null
+  /** Why a person booked it; null: the service did. */
+  readonly reason: string | null
   /** Whose deposit it is about. */
   readonly instalment_plan_id: string | null
   /** Of the charge, where there is one. */
@@ -107,7 +109,7 @@ const readTold = (question: Question) =>
         CASE WHEN c.purpose = 'instalment' THEN c.page_id ELSE d.plan_id END AS instalment_plan_id
       FROM (
         SELECT e.livemode, e.id, e.effective_on::text AS effective_on, e.occurred_on - date '1970-01-01' AS occurred_day, e.event, sum(l.amount_kobo)::bigint AS kobo,
-          e.customer_id, e.subscription_id, e.bill_no, e.charge_id, e.plan_id, e.corrects
+          e.customer_id, e.subscription_id, e.bill_no, e.charge_id, e.plan_id, e.corrects, e.reason
         FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
         WHERE ${asked(sql, question)}
         GROUP BY e.account_id, e.livemode, e.id ORDER BY e.id DESC LIMIT ${MAX_TOLD}
@@ -200,11 +202,26 @@ const schedulesAsked = (sql: SqlClient.SqlClient, { account, customer, at }: Que
     ) s CROSS JOIN LATERAL (SELECT least(s.posted_on, s.until_on - 1, ${day}::date, ${booked}) AS last_on) p`
 }
 
+/** How the revenue of a bill stands. */
+interface ScheduleShown {
+  readonly livemode: boolean
+  readonly subscription: string
+  readonly bill_no: number
+  readonly plan: string
+  readonly start_on: string
+  readonly end_on: string | null
+  readonly amount_kobo: number
+  readonly recognised_kobo: number
+  readonly recognised_at_once_kobo: number
+  readonly moved_kobo: number
+  readonly state: string
+}
+
 /** How the revenue of bills stands. */
 const readSchedules = Effect.fnUntraced(function* (question: Question) {
   const sql = yield* SqlClient.SqlClient
   const order = sql`ORDER BY s.start_on DESC, s.subscription_id`
-  return yield* sql`
+  return yield* sql<ScheduleShown>`
     SELECT livemode, subscription_id AS subscription, bill_no, plan_id AS plan, start_on::text AS start_on, end_on::text AS end_on, amount_kobo, recognised_kobo,
       CASE WHEN is_running THEN 0 ELSE adjusted_kobo END AS recognised_at_once_kobo, CASE WHEN is_running THEN 0 ELSE moved_kobo END AS moved_kobo,
       CASE WHEN is_running THEN 'running' ELSE state END AS state
@@ -250,6 +267,7 @@ const explain = Effect.fnUntraced(function* (question: Question) {
           plan: one.plan_id,
           instalment_plan: one.instalment_plan_id,
           corrects: one.corrects,
+          reason: one.reason,
           charge:
             one.charge_id === null
               ? null

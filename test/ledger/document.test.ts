@@ -38,7 +38,7 @@ it.runIf(hledger !== undefined || isRequired)("pass hledger's checks, and a plan
     const { status, stdout, stderr } = spawnSync(hledger, ["-f", "-", ...args], { input: journal, encoding: "utf8" })
     return { status, stdout, stderr }
   }
-  expect(run(output, "check")).toEqual({ status: 0, stdout: "", stderr: "" })
+  expect(run(output, "check", "--strict", "ordereddates")).toEqual({ status: 0, stdout: "", stderr: "" })
   // The same receivable as the cookbook's.
   expect(run(output, "balance", "--no-total", "--flat", "receivable").stdout).toContain("NGN 15000.00")
   const planted = output.replace(

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest"
 import { createAccount } from "../../src/account/accounts.ts"
 import { FORMATS } from "../../src/ledger/export.ts"
 import { postEntries } from "../../src/ledger/ledger.ts"
+import { dayOf } from "../../src/time.ts"
 import { bookEntry } from "../support/books.ts"
 import { useDatabase } from "../support/database.ts"
 import { runToEnd } from "../support/server.ts"
@@ -33,27 +34,54 @@ describe("an export of the books", () => {
     charge_id: null,
     plan_id: null,
     corrects: null,
+    reason: null,
   })
 
-  it("is hledger's journal format: one balanced transaction for each entry", () => {
-    const text = FORMATS.hledger.body(
-      [
-        line("le_1", 1, "clearing", "asset", 123_405),
-        line("le_1", 2, "deferred_revenue", "liability", -123_405),
-        line("le_2", 1, "clearing", "asset", 7),
-        line("le_2", 2, "one_off_revenue", "revenue", -7),
-      ],
-      0,
+  it("is hledger's journal: accounts by the merchant's name, declared once, payouts and customers as tags", () => {
+    const { head, body } = FORMATS.hledger.open(
+      new Map([
+        ["acct_1", "Ada & Sons:  Gym;"],
+        ["acct_2", "Twin"],
+        ["acct_3", "twin"],
+      ]),
     )
-    expect(text).toBe(
+    expect(head).toContain("\ncommodity NGN 1000.00  ; naira\n")
+    const owed = (over: object) => ({ ...line("le_2", 1, "receivable", "asset", 7), ...over })
+    const first = [
+      line("le_1", 1, "clearing", "asset", 123_405),
+      line("le_1", 2, "deferred_revenue", "liability", -123_405),
+      owed({ detail: "cus_1", reason: "Agreed, by phone: no fee", occurred_on: "2025-01-30" }),
+      { ...line("le_2", 2, "bank", "asset", -7), detail: "RV 1" },
+    ]
+    expect(body(first)).toBe(
       [
+        "",
+        "account assets:Ada & Sons Gym:sandbox:clearing:simulator  ; type:A",
+        "account liabilities:Ada & Sons Gym:sandbox:deferred_revenue  ; type:L",
+        "account assets:Ada & Sons Gym:sandbox:receivable  ; type:A",
+        "account assets:Ada & Sons Gym:sandbox:bank  ; type:C",
+        "",
         "2025-01-31 paid  ; entry:le_1, customer:cus_1",
-        "    assets:acct_1:sandbox:clearing:simulator  NGN 1234.05",
-        "    liabilities:acct_1:sandbox:deferred_revenue  NGN -1234.05",
+        "    assets:Ada & Sons Gym:sandbox:clearing:simulator  NGN 1234.05",
+        "    liabilities:Ada & Sons Gym:sandbox:deferred_revenue  NGN -1234.05",
+        "",
+        "2025-01-31 paid  ; entry:le_2, customer:cus_1, occurred:2025-01-30, reason:Agreed by phone no fee",
+        "    assets:Ada & Sons Gym:sandbox:receivable  NGN 0.07",
+        "    assets:Ada & Sons Gym:sandbox:bank  NGN -0.07  ; payout:RV 1",
+        "",
+      ].join("\n"),
+    )
+    // Two of one name keep their IDs; whose it is stands with a line where the entry does not say it.
+    const others = [owed({ account_id: "acct_2", detail: "acct_9" }), owed({ account_id: "acct_3", line_no: 2 })]
+    expect(body(others)).toBe(
+      [
+        "",
+        "account assets:Twin (acct_2):sandbox:receivable  ; type:A",
+        "account assets:twin (acct_3):sandbox:receivable  ; type:A",
         "",
         "2025-01-31 paid  ; entry:le_2, customer:cus_1",
-        "    assets:acct_1:sandbox:clearing:simulator  NGN 0.07",
-        "    revenues:acct_1:sandbox:one_off_revenue  NGN -0.07",
+        "    assets:Twin (acct_2):sandbox:receivable  NGN 0.07  ; customer:acct_9",
+        "    assets:twin (acct_3):sandbox:receivable  NGN 0.07",
         "",
       ].join("\n"),
     )
@@ -64,8 +92,10 @@ describe("an export of the books", () => {
       line("le_1", 1, "clearing", "asset", 123_405),
       line("le_1", 2, "deferred_revenue", "liability", -123_405),
     ]
-    const shown = (name: "sage" | "quickbooks" | "zoho") =>
-      `${FORMATS[name].head}${FORMATS[name].body(entry, 0)}`.trim().split("\n")
+    const shown = (name: "sage" | "quickbooks" | "zoho") => {
+      const { head, body } = FORMATS[name].open(new Map())
+      return `${head}${body(entry)}`.trim().split("\n")
+    }
     expect(shown("sage")).toEqual([
       "Type,Account Reference,Nominal A/C Ref,Department Code,Date,Reference,Details,Net Amount,Tax Code,Tax Amount",
       "JD,,clearing,0,31/01/2025,le_1,paid simulator cus_1,1234.05,T9,0.00",
@@ -85,13 +115,21 @@ describe("an export of the books", () => {
 
   it("is CSV with every line, by the command line, and adds up to the trial balance", async () => {
     const id = await account()
-    await database.write((unit) => postEntries(unit, [bookEntry(id), bookEntry(id), bookEntry(id)]))
+    const days = [31, 30, 31].map((day) => ({ day: dayOf(Date.UTC(2025, 0, day)) }))
+    await database.write((unit) =>
+      postEntries(
+        unit,
+        days.map((over) => bookEntry(id, over)),
+      ),
+    )
     const other = await account()
     await database.write((unit) => postEntries(unit, [bookEntry(other)]))
     const env = { DATABASE_URL: Redacted.value(database.url()) }
     const { output, code } = await runToEnd("src/cli.ts", ["ledger", "export", "--account", id, "--format", "csv"], env)
     const [names, ...rows] = output.trim().split("\n")
     expect([code, rows.length, names!.split(",")[0]]).toEqual([0, 6, "account_id"])
+    // In the order of their days, whatever that of their posting.
+    expect(rows.map((row) => row.split(",")[4]!.slice(-2))).toEqual(["30", "30", "31", "31", "31", "31"])
     const amounts = rows.map((row) => Number(row.split(",")[10]))
     expect(amounts.filter((kobo) => kobo > 0).reduce((a, b) => a + b)).toBe(1500)
     expect(amounts.reduce((a, b) => a + b)).toBe(0)

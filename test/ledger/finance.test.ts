@@ -186,6 +186,16 @@ describe("the views", () => {
 
     const [clearing] = await rows(`SELECT sum(balance_kobo)::bigint AS kobo FROM finance.clearing ${sandbox}`)
     expect(clearing!.kobo).toBe(balances.get("clearing" as never))
+    const months = deferred.map(({ month }) => new Date(month as never).toISOString().slice(0, 7))
+    expect(months).toEqual(["2025-01", "2025-02", "2025-03", "2025-04", "2025-05", "2025-06"])
+    const days = await rows(`SELECT * FROM finance.recognition ${sandbox}`)
+    for (const [kobo, naira] of [
+      ["amount_kobo", "amount_naira"],
+      ["recognised_kobo", "recognised_naira"],
+      ["remaining_kobo", "remaining_naira"],
+    ] as const)
+      for (const row of days) expect(row[naira] === null ? null : Math.round(Number(row[naira]) * 100)).toBe(row[kobo])
+
     const [recognised] = await rows(
       `SELECT sum(amount_kobo)::bigint AS kobo FROM finance.recognition ${sandbox} AND status = 'booked'`,
     )
@@ -224,7 +234,7 @@ describe("the views", () => {
     expect(await ages("2025-06-10")).toEqual([{ days_overdue: 129, bucket: "90+", amount_kobo: 500_000 }])
   })
 
-  it("pass over the years in which nothing is, however far apart a sandbox's clocks are", async () => {
+  it("leave no month of deferred revenue out, however far apart a sandbox's clocks are, and pass over the years in which nothing is", async () => {
     const { account, keys } = await database.run(() => createAccount({ businessName: "Far" }))
     const far = createApi(server().origin, keys.sk_test)
     for (const year of ["1970", "8990"]) await subscribe(far, `${year}-02-01T00:00:00Z`, "pm_test_success")
@@ -235,9 +245,28 @@ describe("the views", () => {
     expect(months).toEqual([{ month: "1970-02" }, { month: "8990-02" }])
     const deferred = await reading(
       account.id,
-      (sql) => sql`SELECT closing_kobo FROM finance.deferred_revenue WHERE NOT livemode ORDER BY month`,
+      (sql) => sql<{
+        month: string
+        opening_kobo: number
+        billed_kobo: number
+        closing_kobo: number
+        closing_naira: string
+      }>`
+        SELECT to_char(month, 'YYYY-MM') AS month, opening_kobo, billed_kobo, closing_kobo, closing_naira::text AS closing_naira
+        FROM finance.deferred_revenue WHERE NOT livemode ORDER BY month`,
     )
-    expect(deferred).toEqual([{ closing_kobo: 500_000 }, { closing_kobo: 1_000_000 }])
+    const [first, last] = [deferred[0]!, deferred.at(-1)!]
+    expect(deferred).toHaveLength((8990 - 1970) * 12 + 1)
+    expect(first).toMatchObject({ month: "1970-02", opening_kobo: 0, billed_kobo: 500_000, closing_kobo: 500_000 })
+    expect(last).toMatchObject({ month: "8990-02", opening_kobo: 500_000, closing_kobo: 1_000_000 })
+    const between = { opening_kobo: 500_000, billed_kobo: 0, closing_kobo: 500_000, closing_naira: "5000.00" }
+    for (const { month, ...one } of deferred.slice(1, -1)) expect(one, month).toEqual(between)
+    // In live nothing lies ahead of today but what is booked there.
+    const [live] = await reading(
+      account.id,
+      (sql) => sql<{ rows: number }>`SELECT count(*) AS rows FROM finance.deferred_revenue WHERE livemode`,
+    )
+    expect(live!.rows).toBeLessThan(100 * 12)
   })
 
   it("list what breaks a rule", async () => {

@@ -40,6 +40,13 @@ const EXAMPLES: { readonly [E in EntryEvent]: ReturnType<typeof linesOf<E>> } = 
   verification: linesOf("verification", MONEY),
   refunded: linesOf("refunded", MONEY),
   settled: linesOf("settled", { rail: "paystack", payout: "1", amountKobo: 5000, feeKobo: 75, paidOutKobo: 4900 }),
+  explained: linesOf("explained", {
+    as: "refunds_payable",
+    amountKobo: -25,
+    rail: "paystack",
+    payout: "1",
+    customerId: "cus_1",
+  }),
   deposit_paid: linesOf("deposit_paid", DEPOSIT),
   goods_delivered: linesOf("goods_delivered", { ...DEPOSIT, vatKobo: 75 }),
   deposit_cancelled: linesOf("deposit_cancelled", { ...DEPOSIT, feeKobo: 100 }),
@@ -71,6 +78,10 @@ describe("postings", () => {
       ["rail_fees", 75],
       ["clearing", -5000],
       ["suspense", 25],
+    ])
+    expect(EXAMPLES.explained).toEqual([
+      { account: "refunds_payable", detail: "cus_1", amountKobo: -25 },
+      { account: "suspense", detail: "paystack", amountKobo: 25 },
     ])
     expect(shown(EXAMPLES.goods_delivered)).toEqual([
       ["buyer_deposits", 1075],

@@ -1,0 +1,124 @@
+/** What the books have of rails' references: what was taken, what of that is settled, and what is in suspense. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { LOCKS } from "../db/locks.ts"
+import { records } from "../db/records.ts"
+import type { Tenant } from "../db/tenant.ts"
+import { dayOf } from "../time.ts"
+import type { LedgerAccount } from "./chart.ts"
+import type { About } from "./ledger.ts"
+
+/** A line of an entry that settles a reference. */
+interface SettledLine {
+  /** The key of its entry. */
+  readonly key: string
+  /** The day of its entry, `YYYY-MM-DD`. */
+  readonly day: string
+  readonly account: LedgerAccount
+  readonly detail: string | null
+  readonly kobo: number
+}
+
+interface TakenRow extends Tenant {
+  readonly reference: string
+  readonly customer_id: string | null
+  readonly subscription_id: string | null
+  readonly plan_id: string | null
+  readonly bill_no: number | null
+  readonly test_clock_id: string | null
+  readonly rail: string
+  /** The first day of which the books have it. */
+  readonly taken_on: string
+  /** What the rail took, and what of that it sent back. */
+  readonly taken_kobo: number
+  readonly returned_kobo: number
+  /** How often what it left in suspense was explained. */
+  readonly explained: number
+  readonly settled: ReadonlyArray<SettledLine>
+}
+
+/** What a row of a rail's file has booked. */
+export interface Booked {
+  /** The key of its entry, without the name of the rule. */
+  readonly key: string
+  readonly day: string
+  /** Null where it paid nothing out. */
+  readonly payout: string | null
+  readonly amountKobo: number
+  readonly feeKobo: number
+  readonly paidOutKobo: number
+  readonly suspenseKobo: number
+}
+
+/** What the books have of a reference. */
+export interface Taken extends Omit<TakenRow, "settled"> {
+  readonly booked: ReadonlyArray<Booked>
+  /** What of it is in suspense: above zero where the rail paid out too little. */
+  readonly suspense_kobo: number
+}
+
+const SETTLED = "settled:"
+
+const bookedOf = (key: string, lines: ReadonlyArray<SettledLine>): Booked => {
+  const line = (account: LedgerAccount) => lines.find((one) => one.account === account)
+  const kobo = (account: LedgerAccount) => line(account)?.kobo ?? 0
+  return {
+    key: key.slice(SETTLED.length),
+    day: lines[0]!.day,
+    payout: line("bank")?.detail ?? null,
+    amountKobo: 0 - kobo("clearing"),
+    feeKobo: kobo("rail_fees"),
+    paidOutKobo: kobo("bank"),
+    suspenseKobo: kobo("suspense"),
+  }
+}
+
+/** Books settlements alone until the running transaction ends: the second of two who read a file finds what the first has booked. */
+export const lockSettlements = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql`SELECT pg_advisory_xact_lock(${LOCKS.settlements}, 0)`,
+)
+
+/** What the books have of references, by reference; those that no payment has are not there. */
+export const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<string>) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = [...references].map((reference) => ({ reference }))
+  const taken = yield* sql<TakenRow & { readonly suspense_kobo: number }>`
+    SELECT e.account_id, e.livemode, e.charge_id AS reference, max(e.customer_id) AS customer_id, max(e.subscription_id) AS subscription_id, max(e.plan_id) AS plan_id,
+      max(e.bill_no) AS bill_no, max(e.test_clock_id) AS test_clock_id,
+      min(l.detail) FILTER (WHERE l.ledger_account = 'clearing' AND e.event <> 'settled') AS rail,
+      (min(e.occurred_on) FILTER (WHERE e.event <> 'settled'))::text AS taken_on,
+      coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing' AND l.amount_kobo > 0 AND e.event <> 'settled'), 0)::bigint AS taken_kobo,
+      coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing' AND e.event = 'refunded'), 0)::bigint AS returned_kobo,
+      coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'suspense'), 0)::bigint AS suspense_kobo,
+      count(DISTINCT e.id) FILTER (WHERE e.event = 'explained')::integer AS explained,
+      coalesce(jsonb_agg(jsonb_build_object('key', e.idempotency_key, 'day', e.occurred_on, 'account', l.ledger_account, 'detail', l.detail, 'kobo', l.amount_kobo)
+        ORDER BY e.posted_at, e.id) FILTER (WHERE e.event = 'settled'), '[]') AS settled
+    FROM ${records(rows, { reference: "text" })} r
+    JOIN ledger_entry e ON e.charge_id = r.reference
+    JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+    GROUP BY e.account_id, e.livemode, e.charge_id
+    HAVING bool_or(l.ledger_account = 'clearing' AND l.amount_kobo > 0 AND e.event <> 'settled')`
+  return new Map(
+    taken.map(({ settled, ...row }): readonly [string, Taken] => {
+      const entries = [...Map.groupBy(settled, ({ key }) => key)]
+      return [row.reference, { ...row, booked: entries.map(([key, lines]) => bookedOf(key, lines)) }]
+    }),
+  )
+})
+
+/** What an entry about a reference is about, on a day `YYYY-MM-DD`. */
+export const aboutReference = (taken: Taken, day: string): About => ({
+  account_id: taken.account_id,
+  livemode: taken.livemode,
+  customerId: taken.customer_id,
+  subscriptionId: taken.subscription_id,
+  chargeId: taken.reference,
+  planId: taken.plan_id,
+  billNo: taken.bill_no,
+  testClockId: taken.test_clock_id,
+  day: dayOf(Date.parse(`${day}T00:00:00Z`)),
+})
+
+/** How the n-th entry of a kind about a reference is called, from 0: the first has the plain name. */
+export const nth = (key: string, n: number): string => (n === 0 ? key : `${key}:${n + 1}`)
