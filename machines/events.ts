@@ -46,12 +46,12 @@ export type SubscriptionEvent =
       readonly policy: DunningPolicy
       readonly attemptedAt?: number
       readonly retryNotBefore?: number
-    })
+    } & PlanFacts)
   /** The rail has not decided yet. */
   | Timed<"charge.unsettled">
-  | (Timed<"cancel"> & { readonly atPeriodEnd: boolean; readonly reason: CancellationReason })
+  | (Timed<"cancel"> & { readonly atPeriodEnd: boolean; readonly reason: CancellationReason } & PlanFacts)
   /** PATCH: what is left out stays as it is (decision E14). */
-  | (Timed<"update"> & { readonly quantity?: number; readonly cancelAtPeriodEnd?: boolean })
+  | (Timed<"update"> & { readonly quantity?: number; readonly cancelAtPeriodEnd?: boolean } & PlanFacts)
   | (Timed<"pause"> & { readonly resumesAt: number | null; readonly reason: string | null } & PlanFacts)
   | (Timed<"resume"> & PlanFacts)
   /** The buyer has submitted the page of the checkout session: the first payment is made, or the trial begins (decision G2); null: with a method that is not known yet, or cannot be used again. */

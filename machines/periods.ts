@@ -164,11 +164,11 @@ export const lastLines = (context: SubscriptionContext, usage: Usage): ReadonlyA
   return context.billingCycle === "per_delivery" || totalOf(lines) < MIN_CHARGE_KOBO ? undefined : lines
 }
 
-/** The instant at which the current period ends: the last bill is for no time. */
-export const endOfPeriod = (context: SubscriptionContext): Period => ({
-  ...periodOf(context),
-  periodStart: context.periodEnd,
-})
+/** The instant at which the last period ends, of what is overdue the one that its bill is for: the last bill is for no time. */
+export const endOfPeriod = (context: SubscriptionContext): Period => {
+  const last = periodOf(context.bill ?? context)
+  return { ...last, periodStart: last.periodEnd }
+}
 
 /** The period that a payment buys. */
 export const paidPeriod = (bill: Bill) => ({ ...periodOf(bill), periodQuantity: bill.quantity })

@@ -67,7 +67,7 @@ export const remindersOf = (
   rules: ReminderRules,
   quiet: QuietHours | null,
 ): ReadonlyArray<Reminder> => {
-  if (!rules.enabled || cancelling) return []
+  if (!rules.enabled) return []
   const found: Array<Reminder> = []
   if (BEFORE.has(state) && nextChargeAt !== null)
     for (const day of new Set(rules.pre_due_days)) {
@@ -76,7 +76,8 @@ export const remindersOf = (
       // A day before this period is none of it; one that would come too late says nothing.
       if (due > since && at < nextChargeAt) found.push({ rule: "pre_due", day, at })
     }
-  if (AFTER.has(state) && firstFailedAt !== null)
+  // Who is leaving is not asked any more for what is overdue; where a charge still lies ahead, it is announced.
+  if (AFTER.has(state) && firstFailedAt !== null && !cancelling)
     for (const day of new Set(rules.post_due_days))
       found.push({ rule: "post_due", day, at: afterQuiet(firstFailedAt + day * DAY_MS, quiet) })
   return found.sort((a, b) => a.at - b.at || a.day - b.day)

@@ -14,7 +14,6 @@ const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
   trialing: "trialing",
   active: "active",
   paused: "paused",
-  overdue: "past_due",
   cancelled: "cancelled",
 }
 
@@ -26,8 +25,8 @@ const CHARGING: ReadonlySet<string> = new Set([
   "trialing.charging",
   "active.charging",
   "active.resuming",
-  "active.ending",
   "overdue.charging",
+  "ending",
 ])
 
 /** Whether it waits for its checkout session to be completed (decision G2). */
@@ -36,11 +35,15 @@ export const waitsForCheckout = (state: string): boolean => state.startsWith("ch
 /** Whether a charge of the subscription is pending (decision E15). */
 export const isCharging = (state: string): boolean => CHARGING.has(state)
 
-/** The API's status. `state` is the machine's state as one word. */
-export const statusOf = (state: string, context: SubscriptionContext): SubscriptionStatus => {
-  const top = state.split(".")[0]!
-  return top === "overdue" && context.escalation?.action === "pause" ? "paused" : STATUSES[top]!
+/** Of what is overdue, and of what ends, which is shown as it was before. */
+const standingOf = ({ pause, escalation, dunning }: SubscriptionContext): SubscriptionStatus => {
+  if (pause !== null || escalation?.action === "pause") return "paused"
+  return dunning === null ? "active" : "past_due"
 }
+
+/** The API's status. `state` is the machine's state as one word. */
+export const statusOf = (state: string, context: SubscriptionContext): SubscriptionStatus =>
+  STATUSES[state.split(".")[0]!] ?? standingOf(context)
 
 /** When a subscription that owes a bill ends by itself: as it was asked to, or for non-payment. */
 export const endsAt = ({ bill, dunning, cancelAtPeriodEnd }: SubscriptionContext) => ({

@@ -10,15 +10,20 @@ import {
   adopt,
   attempt,
   beginTrial,
+  billUnits,
+  billUnitsOwing,
   cancelled,
   cancelOwing,
   emit,
   endPaid,
+  endPaidOwing,
   endService,
   endUnpaid,
+  endUnpaidOwing,
   failAgain,
   fallOverdue,
   findDelivery,
+  findLastOwing,
   findResumed,
   findResumedAfterEscalation,
   findResumption,
@@ -217,22 +222,24 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         current: {
           on: {
             reminder: { actions: remind },
-            cancel: {
-              guard: "periodIsOverWithoutUnits",
-              target: "#subscription.cancelled",
-              actions: ["cancelOver", ...cancelled],
-            },
-            update: {
-              guard: "periodIsOverWithoutUnits",
-              target: "#subscription.cancelled",
-              actions: ["update", ...cancelled],
-            },
+            cancel: [
+              {
+                guard: "periodIsOverAndOwesUnits",
+                target: "#subscription.ending",
+                actions: ["cancelOver", ...billUnits],
+              },
+              { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["cancelOver", ...cancelled] },
+            ],
+            update: [
+              { guard: "periodIsOverAndOwesUnits", target: "#subscription.ending", actions: ["update", ...billUnits] },
+              { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["update", ...cancelled] },
+            ],
             pause: {
               target: "#subscription.paused",
               actions: [endService("paused"), "pause", emit("subscription.paused")],
             },
             "charge.found": [
-              { guard: "findsLast", target: "ending", actions: ["takeBill", attempt] },
+              { guard: "findsLast", target: "#subscription.ending", actions: ["takeBill", attempt] },
               { guard: "findsResumption", target: "resuming", actions: [...findResumption] },
               { guard: "findsDelivery", target: "charging", actions: [...findDelivery] },
               { guard: "findsBill", target: "charging", actions: ["takeBill", attempt] },
@@ -252,7 +259,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           },
           after: {
             periodEnd: [
-              { guard: "cancellingAndOwesUnits", target: "ending", actions: ["billLast", attempt] },
+              { guard: "cancellingAndOwesUnits", target: "#subscription.ending", actions: [...billUnits] },
               { guard: "cancelling", target: "#subscription.cancelled", actions: [...cancelled] },
               { guard: "billedByCalendar", target: "charging", actions: ["billRenewal", attempt] },
             ],
@@ -263,15 +270,6 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             ...methods,
             "charge.succeeded": { target: "current", actions: [...paid, emit("subscription.renewed")] },
             "charge.failed": { target: "#subscription.overdue", actions: [...fallOverdue] },
-          },
-        },
-        /** Its last period is over, and the units of it are being collected (decision E34): nothing else is charged. */
-        ending: {
-          on: {
-            units: {},
-            update: {},
-            "charge.succeeded": { target: "#subscription.cancelled", actions: [...endPaid] },
-            "charge.failed": { target: "#subscription.cancelled", actions: [...endUnpaid] },
           },
         },
         /** Resumed; what its new period costs is being collected. */
@@ -290,23 +288,22 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       on: {
         resume: [...resumptions],
         "charge.found": [
-          { guard: "findsLast", target: "#subscription.active.ending", actions: ["takeLast", attempt] },
+          { guard: "findsLast", target: "ending", actions: ["takeBill", attempt] },
           { guard: "findsBill", target: "#subscription.active.resuming", actions: [...findResumed] },
         ],
         cancel: [
-          { guard: "cancelsNow", target: "cancelled", actions: [...cancelled] },
+          { guard: "periodIsOverAndOwesUnits", target: "ending", actions: ["cancelOver", ...billUnits] },
           { guard: "periodIsOver", target: "cancelled", actions: ["cancelOver", ...cancelled] },
-          { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
-          { guard: "changesReason", actions: "cancelLater" },
         ],
         update: [
+          { guard: "periodIsOverAndOwesUnits", target: "ending", actions: ["update", ...billUnits] },
           { guard: "periodIsOver", target: "cancelled", actions: ["update", ...cancelled] },
           { actions: ["update", emit("subscription.updated")] },
         ],
       },
       after: {
         pausedPeriodEnd: [
-          { guard: "cancellingAndOwesUnits", target: "#subscription.active.ending", actions: ["billLast", attempt] },
+          { guard: "cancellingAndOwesUnits", target: "ending", actions: [...billUnits] },
           { guard: "cancelling", target: "cancelled", actions: [...cancelled] },
         ],
         resume: [...resumptions],
@@ -317,17 +314,20 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
     overdue: {
       initial: "deciding",
       after: {
-        billPeriodEnd: { guard: "cancellingAndNoAttemptUnderWay", target: "cancelled", actions: [...cancelOwing] },
+        billPeriodEnd: [
+          { guard: "cancellingAndOwesUnitsAndNoAttemptUnderWay", target: "ending", actions: [...billUnitsOwing] },
+          { guard: "cancellingAndNoAttemptUnderWay", target: "cancelled", actions: [...cancelOwing] },
+        ],
         unpaidTooLong: { guard: "noAttemptUnderWay", target: "cancelled", actions: [...writeOff] },
       },
       on: {
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelOwing] },
+          { guard: "billedPeriodIsOverAndOwesUnits", target: "ending", actions: ["cancelOver", ...billUnitsOwing] },
           { guard: "billedPeriodIsOver", target: "cancelled", actions: ["cancelOver", ...cancelOwing] },
-          { guard: "cancelsLater", actions: ["cancelLater", emit("subscription.updated")] },
-          { guard: "changesReason", actions: "cancelLater" },
         ],
         update: [
+          { guard: "billedPeriodIsOverAndOwesUnits", target: "ending", actions: ["update", ...billUnitsOwing] },
           { guard: "billedPeriodIsOver", target: "cancelled", actions: ["update", ...cancelOwing] },
           { actions: ["update", emit("subscription.updated")] },
         ],
@@ -336,7 +336,10 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
         retry: { target: ".charging", actions: ["billAtRequest", attempt] },
         method: { target: ".charging", actions: ["billWithMethod", attempt] },
         "method.removed": { actions: "forgetMethod" },
-        "charge.found": { guard: "findsFurther", target: ".charging", actions: ["takeAttempt", attempt] },
+        "charge.found": [
+          { guard: "findsLast", target: "ending", actions: [...findLastOwing] },
+          { guard: "findsFurther", target: ".charging", actions: ["takeAttempt", attempt] },
+        ],
       },
       states: {
         deciding: {
@@ -392,6 +395,11 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
                 actions: [settle(), emit("charge.failed"), ...writeOff],
               },
               {
+                guard: "cancellingAndBillPeriodIsOverAndOwesUnits",
+                target: "#subscription.ending",
+                actions: [settle(), emit("charge.failed"), ...billUnitsOwing],
+              },
+              {
                 guard: "cancellingAndBillPeriodIsOver",
                 target: "#subscription.cancelled",
                 actions: [settle(), emit("charge.failed"), ...cancelOwing],
@@ -406,6 +414,7 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           on: {
             reminder: { actions: remind },
             "charge.found": [
+              { guard: "findsLast", target: "#subscription.ending", actions: [...findLastOwing] },
               { guard: "findsFurther", target: "charging", actions: ["takeAttempt", attempt] },
               {
                 guard: "findsResumptionAfterEscalation",
@@ -428,6 +437,24 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
             ],
           },
         },
+      },
+    },
+
+    /**
+     * Its last period is over, and what the units of it cost is being collected, once (decision E34). It is cancelled when that is
+     * answered, paid or not; until then it is shown as it was.
+     */
+    ending: {
+      on: {
+        cancel: { guard: "cancelsNowAndOwes", target: "cancelled", actions: [...cancelOwing] },
+        "charge.succeeded": [
+          { guard: "owes", target: "cancelled", actions: [...endPaidOwing] },
+          { target: "cancelled", actions: [...endPaid] },
+        ],
+        "charge.failed": [
+          { guard: "owes", target: "cancelled", actions: [...endUnpaidOwing] },
+          { target: "cancelled", actions: [...endUnpaid] },
+        ],
       },
     },
 

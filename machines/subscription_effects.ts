@@ -67,9 +67,15 @@ export const endService = (reason: ServiceEndReason) =>
     params: (moment: Moment): ServiceEnd => ({ reason, at: endedAt(moment.event), creditKobo: creditOf(moment) }),
   }) as const
 export const cancelled = ["cancelNow", emit("subscription.cancelled"), endService("cancelled")] as const
-/** The subscription ends once its last bill is answered, paid or not (decision E34). */
+/** The last bill, over the units of the last period (decision E34). */
+export const billUnits = ["billLast", attempt] as const
+/** The same of what is overdue: that is given up, and what the units cost is owed in its place. */
+export const billUnitsOwing = [post("written_off"), "billLast", post("owed"), attempt] as const
+/** The subscription ends once its last bill is answered, paid or not. */
 export const endPaid = [settle(), post("paid"), emit("charge.succeeded"), ...cancelled] as const
 export const endUnpaid = [settle(), post("owed"), post("written_off"), emit("charge.failed"), ...cancelled] as const
+export const endPaidOwing = [settle(), post("overdue_paid"), emit("charge.succeeded"), ...cancelled] as const
+export const endUnpaidOwing = [settle(), post("written_off"), emit("charge.failed"), ...cancelled] as const
 /** A trial shorter than the notice: it is given at once. */
 export const shortTrial = [emit("subscription.trial_will_end")] as const
 /** A payment of the first bill that fails ends the subscription (decision D5). */
@@ -144,6 +150,7 @@ export const findResumption = [closeBefore, endService("paused"), "takeResumptio
 export const findDelivery = [closeBefore, endService("delivered"), "takeBill", attempt] as const
 /** The pause that it ends is known. */
 export const findResumed = [closePaused, "takeResumption", emit("subscription.resumed"), attempt] as const
+export const findLastOwing = [post("written_off"), "takeBill", post("owed"), attempt] as const
 export const findResumedAfterEscalation = [
   post("written_off"),
   "forgive",

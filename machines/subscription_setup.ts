@@ -138,6 +138,10 @@ const isFurther = ({ context: { bill }, event }: Moment): boolean =>
 
 const reasonOf = (event: SubscriptionEvent) => (event.type === "cancel" ? event.reason : "merchant_request")
 
+/** Whether units of a last period are to be charged (decision E34): machines before 5 billed none. */
+const owesUnits = ({ context, event }: Moment): boolean =>
+  !takenBefore(event, 5) && lastLines(context, usageOf(context, event)) !== undefined
+
 /** An attempt under way may still save the subscription: its failure decides (decision E21). */
 const noAttemptUnderWay = not(stateIn({ overdue: "charging" }))
 
@@ -196,7 +200,8 @@ export const subscriptionSetup = setup({
     /** What the units of the last period cost, once it is over (decision E34). */
     billLast: assign(({ context, event }) => {
       const lines = lastLines(context, usageOf(context, event)) ?? []
-      return bill(billFor(context, "last", endOfPeriod(context), context.periodEnd, lines), { pause: null })
+      const made = billFor(context, "last", endOfPeriod(context), event.at, lines)
+      return bill({ ...made, methodId: context.bill?.standIn ?? null })
     }),
     /** A new period, and a new grid, from the instant of resuming (decision E11). */
     billResume: assign(({ context, event }) => {
@@ -248,7 +253,6 @@ export const subscriptionSetup = setup({
       const made = foundBill(event)
       return bill(made, { ...periodOf(made), periodQuantity: made.quantity, pause: null })
     }),
-    takeLast: assign(({ event }) => bill(foundBill(event), { pause: null })),
     takeAttempt: assign(({ context, event }) => {
       const { attempt, attemptedAt, origin, methodId } = foundBill(event)
       const standIn = origin === "method" ? methodId : context.bill!.standIn
@@ -326,9 +330,10 @@ export const subscriptionSetup = setup({
     resumesFreeAfterEscalation: (moment) =>
       moment.context.escalation?.action === "pause" && totalOf(linesOfResume(moment)) < MIN_CHARGE_KOBO,
     cancelling: ({ context }) => context.cancelAtPeriodEnd && context.cancelledAt === null,
-    /** Journals of machines before 5 bill no units of a last period. */
-    cancellingAndOwesUnits: ({ context, event }) =>
-      context.cancelAtPeriodEnd && !takenBefore(event, 5) && lastLines(context, usageOf(context, event)) !== undefined,
+    owesUnits,
+    cancellingAndOwesUnits: and(["cancelling", "owesUnits"]),
+    owes: ({ context }) => context.dunning !== null,
+    cancelsNowAndOwes: and(["cancelsNow", "owes"]),
     findsBill: isOfNewBill,
     findsLast: (moment) => isOfNewBill(moment) && foundBill(moment.event).purpose === "last",
     findsFirstBill: (moment) => isOfNewBill(moment) || isFurther(moment),
@@ -375,11 +380,7 @@ export const subscriptionSetup = setup({
     notOver: ({ context }) => context.cancelledAt === null,
     /** Cancelling at the end of a period that has ended is cancelling now (decision E12). */
     periodIsOver: ({ context, event }) => asksForPeriodEnd(context, event) && context.periodEnd <= event.at,
-    /** Units that were reported are billed first, by the timer of the period's end (decision E34). */
-    periodIsOverWithoutUnits: ({ context, event }) =>
-      asksForPeriodEnd(context, event) &&
-      context.periodEnd <= event.at &&
-      (context.units === 0 || context.billingCycle === "per_delivery" || takenBefore(event, 5)),
+    periodIsOverAndOwesUnits: and(["periodIsOver", "owesUnits"]),
     /**
      * Of an unpaid period the one that counts is the one that the bill is for, once no attempt at it is under way (decision E21); of a
      * paused one, the last.
@@ -393,9 +394,12 @@ export const subscriptionSetup = setup({
         asksForPeriodEnd(context, event) &&
         (context.escalation?.action === "pause" ? context.periodEnd : context.bill!.periodEnd) <= event.at,
     ]),
+    billedPeriodIsOverAndOwesUnits: and(["billedPeriodIsOver", noAttemptUnderWay, "owesUnits"]),
     cancellingAndBillPeriodIsOver: ({ context, event }) =>
       context.cancelAtPeriodEnd && context.bill!.periodEnd <= event.at,
+    cancellingAndBillPeriodIsOverAndOwesUnits: and(["cancellingAndBillPeriodIsOver", "owesUnits"]),
     noAttemptUnderWay,
     cancellingAndNoAttemptUnderWay: and(["cancelling", noAttemptUnderWay]),
+    cancellingAndOwesUnitsAndNoAttemptUnderWay: and(["cancellingAndOwesUnits", noAttemptUnderWay]),
   },
 })

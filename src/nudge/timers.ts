@@ -23,10 +23,10 @@ const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>
     SELECT n.id FROM ${records(waiting, REF_COLUMNS)} r
     JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
     JOIN subscription s ON (s.account_id, s.livemode, s.id) = (n.account_id, n.livemode, n.subscription_id)
-    WHERE NOT (NOT s.cancel_at_period_end AND CASE n.template
-        WHEN 'payment_due' THEN s.status IN ('trialing', 'active') AND s.next_charge_at = n.reminder_of AND s.next_charge_at > now()
-        WHEN 'service_paused' THEN s.status = 'paused' AND s.escalation IS NOT NULL
-        ELSE s.dunning IS NOT NULL END)
+    WHERE NOT CASE n.template
+        WHEN 'payment_due' THEN s.status IN ('incomplete', 'trialing', 'active') AND s.next_charge_at = n.reminder_of AND s.next_charge_at > now()
+        WHEN 'service_paused' THEN NOT s.cancel_at_period_end AND s.status = 'paused' AND s.escalation IS NOT NULL
+        ELSE NOT s.cancel_at_period_end AND s.dunning IS NOT NULL END
     UNION ALL
     SELECT n.id FROM ${records(waiting, REF_COLUMNS)} r
     JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)

@@ -138,7 +138,11 @@ export type SubscriptionPause = typeof SubscriptionPause.Type
 
 export const SubscriptionCancel = Struct({
   at_period_end: byDefault(flag, false),
-  reason: byDefault(NullOr(oneOf(CANCELLATION_REASONS)), "merchant_request"),
+  reason: optionalKey(
+    NullOr(oneOf(CANCELLATION_REASONS)).annotate({
+      description: "the newest reason that is given counts; without one it stays as it was, at first merchant_request",
+    }),
+  ),
 })
 export type SubscriptionCancel = typeof SubscriptionCancel.Type
 
@@ -204,7 +208,7 @@ export const subscriptionApi = {
     body: SubscriptionPatch,
     example: { quantity: 3, metadata: { branch: "Ikeja" } },
     status: 200,
-    codes: ["resource_missing", "subscription_state_invalid", "test_clock_advancing"],
+    codes: ["resource_missing", "subscription_state_invalid", "charge_in_progress", "test_clock_advancing"],
   }),
   pause: declare({
     method: "POST",
@@ -235,6 +239,8 @@ export const subscriptionApi = {
     method: "POST",
     path: "/subscriptions/:id/cancel",
     summary: "Cancel a subscription, now or at period end",
+    notes:
+      "At period end the units of the last period are charged, once, where they cost 100 kobo or more, and the subscription is cancelled when that charge is answered, paid or not. Cancelling now charges nothing.",
     ...shared,
     body: SubscriptionCancel,
     example: { at_period_end: true, reason: "customer_request" },

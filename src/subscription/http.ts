@@ -64,10 +64,9 @@ export const subscriptionEndpoints = [
     begin: resumeSubscriptions,
   }),
   bind(subscriptionApi.cancel, {
-    kind: "write",
+    ...staged,
     ...byId,
-    run: (tenant, requests) =>
-      Effect.map(cancelSubscriptions(tenant, requests), (all) => all.map(Exit.map(renderSubscription))),
+    begin: cancelSubscriptions,
   }),
   bind(subscriptionApi.reportUnits, {
     kind: "two-phase",

@@ -11,7 +11,7 @@ import { apply, lockWithMethod } from "./apply.ts"
 import { type MoveServices, outcomesOf, type SubscriptionCommand } from "./move.ts"
 import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "./subscription.ts"
 import { refuseWhileCharging } from "./subscriptions.ts"
-import { policyOf, type RulesOfPlans, readRulesOf, readTerms, type Terms } from "./terms.ts"
+import { policyOf, type RulesOfPlans, readRulesOf, readTerms, type Terms, unitFacts } from "./terms.ts"
 
 /** The subscription that a charge is for. */
 export const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
@@ -35,6 +35,7 @@ const eventOf = (
     at,
     retryable: isRetryable(after.failure_code),
     policy: policyOf(terms!),
+    ...(subscription.cancel_at_period_end ? unitFacts(subscription, terms!) : {}),
     ...(isLate ? { attemptedAt: before.created_at } : {}),
     ...(retryNotBefore === undefined ? {} : { retryNotBefore }),
   }

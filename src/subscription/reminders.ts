@@ -124,8 +124,7 @@ export const nudgesOf = (
   quiet: QuietHours | null,
   now: number,
 ): ReadonlyArray<NudgeRequest> => {
-  // Somebody who is leaving is not asked any more.
-  if (!reminders.enabled || row.cancel_at_period_end) return []
+  if (!reminders.enabled) return []
   const request = {
     account_id: row.account_id,
     livemode: row.livemode,
@@ -137,9 +136,11 @@ export const nudgesOf = (
     source: "automatic" as const,
     at: now,
   }
+  // Who is leaving is not asked any more for what is overdue: reminders of that are not scheduled either.
+  const asked = row.cancel_at_period_end ? [] : allParamsOf(decision, "nudge")
   return [
-    // What is told of something that happened is told from now on, however late that was; a reminder was due when it was due.
-    ...allParamsOf(decision, "nudge").map(({ template }) => ({
+    // A nudge about an event is due from now on, however late the event is; a reminder is due at its own instant.
+    ...asked.map(({ template }) => ({
       ...request,
       template,
       sendAt: turnOf(now, now, quiet),

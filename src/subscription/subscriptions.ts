@@ -16,6 +16,7 @@ import { Checkouts } from "./Checkouts.ts"
 import { isBilled } from "./newMethod.ts"
 import { paidFor } from "./paidFor.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
+import { unitFacts } from "./terms.ts"
 
 /** What one period comes to must be chargeable (decision B4); `usageKobo`: the units that are to be billed with it. */
 export const checkAmount = (priceKobo: number, quantity: number, usageKobo = 0) =>
@@ -39,6 +40,13 @@ export const refuseWhileCharging = ({ state, latest_charge_id }: SubscriptionRow
       )
     : Effect.void
 
+const endsWith = ({ latest_charge_id }: SubscriptionRow) =>
+  problem(
+    "charge_in_progress",
+    `The last period is over and the charge ${latest_charge_id} for its units is pending: cancel_at_period_end stays true.`,
+    "cancel_at_period_end",
+  )
+
 /** A request on the subscription that its path names. */
 interface On<Body> {
   readonly id: string
@@ -49,11 +57,11 @@ interface On<Body> {
  * Cancels now or at period end (decision E12); repeating the latter changes nothing but the reason. The newest reason that was given counts
  * (decision E13).
  */
-const cancel = Effect.fnUntraced(function* ({ row, now }: Found, { body }: On<SubscriptionCancel>) {
+const cancel = Effect.fnUntraced(function* ({ row, now, terms }: Found, { body }: On<SubscriptionCancel>) {
   const { at_period_end: atPeriodEnd = false } = body
   const reason = body.reason ?? row.cancel_reason ?? "merchant_request"
   if (row.status === "cancelled") return yield* stateInvalid(row, "cancelled")
-  const event = { type: "cancel" as const, at: now, atPeriodEnd, reason }
+  const event = { type: "cancel" as const, at: now, atPeriodEnd, reason, ...unitFacts(row, terms) }
   return { event, answer: (applied: Applied) => applied }
 })
 
@@ -89,7 +97,7 @@ export const cancelSubscriptions = Effect.fn("subscription.cancel")(function* (
       ({ customer_id }) => nows.get(customer_id!)!,
     )
   }
-  return cancelled.map(Exit.map(({ row }) => row))
+  return cancelled.map(Exit.map(({ row, attempts, now }) => paidFor(row, attempts, now)))
 })
 
 /** Pauses an active subscription until it is resumed, or until `resumes_at` (decision E10). */
@@ -158,9 +166,10 @@ const update = Effect.fnUntraced(function* (
   if (quantity > row.quantity) yield* checkAmount(row.price_kobo, quantity, usageKobo)
   const metadata = yield* mergeMetadata(row.metadata, patch.metadata)
   if (row.status === "cancelled") return yield* stateInvalid(row, "updated")
+  if (row.state === "ending" && !cancelAtPeriodEnd) return yield* endsWith(row)
   const changes = {
     ...(quantity === row.quantity ? {} : { quantity }),
-    ...(cancelAtPeriodEnd === row.cancel_at_period_end ? {} : { cancelAtPeriodEnd }),
+    ...(cancelAtPeriodEnd === row.cancel_at_period_end ? {} : { cancelAtPeriodEnd, ...unitFacts(row, terms) }),
   }
   const same = own === row.payment_method_id && canonical(metadata) === canonical(row.metadata)
   return {
@@ -211,10 +220,7 @@ export const updateSubscriptions = Effect.fn("subscription.update")(function* (
       for (const [at, tried] of (yield* applyDecided(others, tryMethod)).entries())
         attempts.set(others[at]!.id, yield* tried)
       const answered = updated.map(
-        Exit.map(({ row, now }) => {
-          const its = attempts.get(row.id) ?? []
-          return paidFor(row, its, now)
-        }),
+        Exit.map((one) => paidFor(one.row, [...one.attempts, ...(attempts.get(one.row.id) ?? [])], one.now)),
       )
       return yield* Effect.forEach(answered, (one, at) =>
         Effect.exit(beforeState(buyers.get(distinct[at]!)?.named ?? Effect.succeed(undefined), one)),

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import type { DunningPolicy } from "../../machines/dunning.ts"
+import type { PlanFacts } from "../../machines/events.ts"
 import { REF_COLUMNS, records } from "../db/records.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { RetryLogic } from "../plan/api.ts"
@@ -71,6 +72,10 @@ export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) 
     LEFT JOIN LATERAL (SELECT rail FROM account WHERE s.livemode AND m.id IS NULL AND id = s.account_id OFFSET 0) a ON true`
   return new Map(rows.map((row) => [row.id, termsOf(row)]))
 })
+
+/** What units that wait to be billed cost by these terms, as an event says it; nothing where none wait. */
+export const unitFacts = ({ units }: SubscriptionRow, { overage_per_unit_kobo: unitKobo }: Terms): PlanFacts =>
+  units > 0 && unitKobo !== null ? { unitKobo } : {}
 
 /** How an unpaid bill is retried by these terms. */
 export const policyOf = ({ retry_logic: rules }: Terms): DunningPolicy => ({

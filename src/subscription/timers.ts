@@ -12,7 +12,7 @@ import type { NowOf } from "../time.ts"
 import { outcomesOf, type SubscriptionCommand } from "./move.ts"
 import { dueReminder, nextReminder } from "./reminders.ts"
 import { REMINDER, type SubscriptionRow, subscriptionLifecycle } from "./subscription.ts"
-import { readRules, readTerms } from "./terms.ts"
+import { readRules, readTerms, unitFacts } from "./terms.ts"
 
 type DueSubscription = Due<typeof subscriptionMachine, SubscriptionRow, typeof REMINDER>
 
@@ -45,9 +45,9 @@ export const subscriptionTimers = timerHandler(
     const reminders = yield* sortReminders(due, nowOf)
     const commands = due.flatMap(({ row, event }): ReadonlyArray<SubscriptionCommand> => {
       if (event.type === REMINDER) return []
-      const { overage_per_unit_kobo: unitKobo, pro_rate: proRate } = terms.get(row.id)!
-      const usage = row.units > 0 && unitKobo !== null ? { unitKobo } : {}
-      return [{ row, event: { ...event, ...usage, ...(row.pause === null ? {} : { proRate }) } }]
+      const its = terms.get(row.id)!
+      const credited = row.pause === null ? {} : { proRate: its.pro_rate }
+      return [{ row, event: { ...event, ...unitFacts(row, its), ...credited } }]
     })
     const transitions = advance(subscriptionLifecycle, [...commands, ...reminders.commands])
     const { outcomes, attempts } = yield* outcomesOf(transitions, { nowOf, terms })

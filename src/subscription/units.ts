@@ -117,7 +117,7 @@ const take = Effect.fnUntraced(function* (found: Found, { body: report }: Report
   if (!COUNTING.includes(row.status)) {
     return yield* problem("subscription_state_invalid", `The subscription is ${row.status}: it takes no units.`)
   }
-  if (row.state === "active.ending")
+  if (row.state === "ending")
     return yield* problem("subscription_state_invalid", "The subscription's last period is over: it takes no units.")
   const byDelivery = row.billing_cycle === "per_delivery"
   if (byDelivery) yield* refuseUndeliverable(found, action)

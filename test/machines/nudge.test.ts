@@ -117,7 +117,8 @@ describe("reminders", () => {
       ["pre_due", 3, 25],
     ])
     expect(remindersOf({ ...facts, state: "active.charging" }, rules, null)).toEqual([])
-    expect(remindersOf({ ...facts, state: "active.current", cancelling: true }, rules, null)).toEqual([])
+    // One that ends after its first period pays for that.
+    expect(days(remindersOf({ ...facts, state: "scheduled", cancelling: true }, rules, null))).toHaveLength(2)
     expect(remindersOf({ ...facts, state: "active.current", nextChargeAt: null }, rules, null)).toEqual([])
     expect(remindersOf({ ...facts, state: "active.current" }, { ...rules, enabled: false }, null)).toEqual([])
   })
@@ -128,6 +129,7 @@ describe("reminders", () => {
       ["post_due", 1, 1.5],
       ["post_due", 3, 3.5],
     ])
+    expect(remindersOf({ ...overdue, state: "overdue.waiting", cancelling: true }, rules, null)).toEqual([])
   })
 
   it("wait for the end of quiet hours, which are those of Lagos, and never come once it is due", () => {

@@ -272,6 +272,36 @@ describe("the subscription machine", () => {
     expect(end.snapshot.context.cancellationReason).toBe("customer_request")
   })
 
+  it("bills the units of a last period when it ends, however it is asked to; version 4 billed none", () => {
+    const counted = on(active(), { type: "units", at: START, quantity: 7, action: "increment" })
+    const over = Date.UTC(2025, 1, 28)
+    const bills = (event: object) => {
+      const step = on(counted, { at: over, ...event })
+      return [stateName(step.snapshot), status(step), allParamsOf(step, "attemptCharge").map(({ lines }) => lines)]
+    }
+    const asked = { type: "cancel", atPeriodEnd: true, reason: "other" }
+    const charged = [[{ type: "overage", description: "Usage", quantity: 7, unit_amount: 100, amount: 700 }]]
+    // Its timer has not fired yet.
+    expect(bills({ ...asked, unitKobo: 100 })).toEqual(["ending", "active", charged])
+    expect(bills({ type: "update", cancelAtPeriodEnd: true, unitKobo: 100 })).toEqual(["ending", "active", charged])
+    const later = on(counted, { ...asked, at: START })
+    const { event } = timer(active(), "periodEnd")
+    const ended = (facts: object) => on(later, { type: event, at: over, unitKobo: 100, ...facts })
+    expect(stateName(ended({}).snapshot)).toBe("ending")
+    expect(stateName(ended({ takenBy: 4 }).snapshot)).toBe("cancelled")
+    expect(stateName(ended({ unitKobo: 14 }).snapshot)).toBe("cancelled")
+    const declined = fail(ended({}), over)
+    expect(declined.effects.map(named)).toEqual([
+      "settleCharge",
+      "owed",
+      "written_off",
+      "charge.failed",
+      "subscription.cancelled",
+      "endService",
+    ])
+    expect(declined.snapshot.context).toMatchObject({ cancellationReason: "other", bill: null })
+  })
+
   it("drops the units of a trial with it; version 2 kept those of one that was cancelled", () => {
     const trial = start({ trialDays: 14 })
     const counted = on(trial, { type: "units", at: START, quantity: 8, action: "increment" })

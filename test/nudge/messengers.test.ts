@@ -473,12 +473,23 @@ describe.concurrent("quiet hours", () => {
     const reminder = { rule: "pre_due", day: 3, of: Date.parse(next_charge_at) } as const
     const due = await make({ customerId: customer, about, template: "payment_due", reminder, sendAt: Date.now() + 900 })
     const id = await make({ customerId: customer, about, sendAt: Date.now() + 1_000 })
+    // A first payment at `start_at` lies ahead as a renewal does (decision H10).
+    const start_at = new Date(Date.now() + 5 * 86_400_000).toISOString()
+    const later = data(await live.post("/subscriptions", { customer, plan, payment_method: "pm_live", start_at }), 201)
+    const first = await make({
+      customerId: customer,
+      about: { ...about, subscriptionId: later.id },
+      template: "payment_due",
+      reminder: { rule: "pre_due", day: 3, of: Date.parse(later.next_charge_at) },
+      sendAt: Date.now() + 900,
+    })
     expect(await reached(id, "failed")).toMatchObject({
       failure_reason: "no_longer_needed",
       attempts: [],
       counts_toward_allowance: false,
     })
     await reached(due, "sent")
+    await reached(first, "sent")
   })
 
   it("are over for an automatic one that an outage held up for an hour", async () => {

@@ -2,6 +2,8 @@
 import { createHash } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import { gallery } from "../../scripts/gallery.ts"
+import { OUTCOME_UNKNOWN } from "../../src/http/failures.ts"
+import { refusedPage } from "../../src/http/page.ts"
 import { checkoutPage } from "../../src/pages/checkout.ts"
 import { pageHeaders, STYLE_SOURCE } from "../../src/pages/headers.ts"
 import { paymentLinkPage } from "../../src/pages/paymentLink.ts"
@@ -305,4 +307,19 @@ describe("the other pages", () => {
     expect(startPage({ origin: "http://127.0.0.1:3000", demoKey: "sk_1" })).toContain("Bearer sk_1")
     expect(startPage({ origin: "http://127.0.0.1:3000", demoKey: null })).not.toContain("curl")
   })
+})
+
+it("a buyer whose payment may have been made is sent back to the page, with nothing of what programs do", () => {
+  const shown = refusedPage({
+    refusal: OUTCOME_UNKNOWN,
+    requestId: "req_1",
+    headers: { accept: "text/html" },
+    path: "/checkout/secret/complete",
+  })
+  const text = Buffer.from(shown!.body).toString()
+  expect(shown!.status).toBe(503)
+  expect(text).toContain("We do not know yet whether this was done")
+  expect(text).toContain("you are not charged twice")
+  expect(text).toContain('href="/checkout/secret"')
+  expect(text).not.toContain("Idempotency-Key")
 })

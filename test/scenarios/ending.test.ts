@@ -1,7 +1,17 @@
 /** How subscriptions end: the units of the last period (decision E34), the reason (E13), the credit of a failed resumption (E24). */
 import { describe, expect, it } from "vitest"
 import { useInstance } from "../support/instance.ts"
-import { advance, createClock, createCustomer, createPlan, data, subscribe, timeline } from "../support/story.ts"
+import {
+  advance,
+  charges,
+  createClock,
+  createCustomer,
+  createPlan,
+  data,
+  refusal,
+  subscribe,
+  timeline,
+} from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"
 
 const { api, database } = useInstance()
@@ -12,10 +22,25 @@ const report = (id: string, quantity: number) => api.post(`/subscriptions/${id}/
 const cancelLater = (id: string, body: object = {}) =>
   api.post(`/subscriptions/${id}/cancel`, { at_period_end: true, ...body })
 const linesOf = async (id: string) => data(await api.get(`/charges/${(await get(id)).latest_charge}`))
+/** What of a subscription was given up, entry by entry. */
+const writtenOff = (id: string) =>
+  database.run(
+    (sql) => sql`
+      SELECT -l.amount_kobo AS kobo FROM ledger_entry e JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+      WHERE e.subscription_id = ${id} AND e.event = 'written_off' AND l.ledger_account = 'receivable' ORDER BY e.effective_on, e.bill_no`,
+  )
+/** What is owed of it by the books. */
+const owed = (id: string) =>
+  database.run(
+    (sql) => sql`
+      SELECT sum(l.amount_kobo)::integer AS kobo FROM ledger_entry e JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+      WHERE e.subscription_id = ${id} AND l.ledger_account = 'receivable'`,
+  )
+const START = "2025-01-01T00:00:00Z"
+const END = "2025-02-01T00:00:00Z"
 
 describe("the units of the last period", () => {
   const METERED = { amount: 100_000, overage_per_unit: 100 }
-  const end = "2025-02-01T00:00:00Z"
 
   it("are charged alone when it ends, once, and the subscription is cancelled when that is paid", async () => {
     const { clock, id } = await subscribe(api, "2025-01-01T00:00:00Z", "pm_test_success", METERED)
@@ -73,7 +98,7 @@ describe("the units of the last period", () => {
     await advance(api, clock, "2025-01-01T02:00:00Z")
     data(await report(id, 1_000), 201)
     data(await cancelLater(id))
-    await advance(api, clock, end)
+    await advance(api, clock, END)
     expect(await get(id)).toMatchObject({ status: "active", cancel_at_period_end: true })
     expect((await report(id, 1)).status).toBe(422)
     expect((await api.post(`/subscriptions/${id}/pause`, {})).status).toBe(422)
@@ -106,6 +131,123 @@ describe("the units of the last period", () => {
         id,
       ).toEqual(id === trial.id ? [] : [100_000])
     }
+  })
+
+  it("of a paused subscription that is asked to end after its period are charged at once", async () => {
+    const { clock, id } = await subscribe(api, START, "pm_test_success", { ...METERED, pause_enabled: true })
+    data(await report(id, 1_000), 201)
+    data(await api.post(`/subscriptions/${id}/pause`, {}))
+    await advance(api, clock, "2025-02-10T00:00:00Z")
+    expect(data(await cancelLater(id))).toMatchObject({ status: "cancelled" })
+    expect((await timeline(api, [id])).slice(-2)).toEqual([
+      "2025-02-10T00:00 charge.succeeded succeeded",
+      "2025-02-10T00:00 subscription.cancelled cancelled",
+    ])
+  })
+
+  it("leave a paused subscription paused, and its revenue alone, until they are answered", async () => {
+    const { clock, id } = await subscribe(api, START, "pm_test_bank_account", { ...METERED, pause_enabled: true })
+    await advance(api, clock, "2025-01-01T02:00:00Z")
+    data(await report(id, 1_000), 201)
+    data(await api.post(`/subscriptions/${id}/pause`, {}))
+    data(await cancelLater(id))
+    await advance(api, clock, END)
+    expect(await get(id)).toMatchObject({ status: "paused", paused_at: "2025-01-01T02:00:00.000Z" })
+    await advance(api, clock, "2025-02-01T02:00:00Z")
+    const ends = await api.all("/events?type=subscription.cancelled")
+    const { data: told } = ends.find(({ data }) => data.object.id === id)
+    expect(told.previous_attributes).toMatchObject({ status: "paused" })
+    const moved = await database.run(
+      (sql) => sql`SELECT kind FROM mrr_movement WHERE subscription_id = ${id} ORDER BY version`,
+    )
+    expect(moved).toEqual([{ kind: "new" }, { kind: "churn" }])
+  })
+
+  const LATE = {
+    ...METERED,
+    retry_logic: {
+      max_attempts: 1,
+      retry_intervals_days: [20],
+      escalation_on_failure: "restrict_access",
+      cancel_after_days_unpaid: null,
+    },
+  }
+
+  it("of what is past due are charged once, when the period that is owed ends: that is given up", async () => {
+    const { clock, id } = await subscribe(api, START, "pm_test_success_then_insufficient_funds", LATE)
+    await advance(api, clock, "2025-02-02T00:00:00Z")
+    data(await report(id, 700), 201)
+    data(await cancelLater(id))
+    await advance(api, clock, "2025-04-01T00:00:00Z")
+    expect(await get(id)).toMatchObject({ status: "cancelled", cancellation_reason: "merchant_request" })
+    expect(await charges(api, id)).toEqual([
+      "2025-01-01T00:00 100000 succeeded #1",
+      "2025-02-01T00:00 100000 failed #1",
+      "2025-02-21T00:00 100000 failed #2",
+      "2025-03-01T00:00 70000 failed #1",
+    ])
+    expect((await timeline(api, [id])).slice(-2)).toEqual([
+      "2025-03-01T00:00 charge.failed failed",
+      "2025-03-01T00:00 subscription.cancelled cancelled",
+    ])
+    expect(await writtenOff(id)).toEqual([{ kobo: 100_000 }, { kobo: 70_000 }])
+  })
+
+  it("of what is past due are owed, and paid, where an attempt that was under way at the end fails", async () => {
+    const { clock, id } = await subscribe(api, START, "pm_test_success_then_insufficient_funds", LATE)
+    await advance(api, clock, "2025-02-02T00:00:00Z")
+    data(await report(id, 700), 201)
+    data(await cancelLater(id))
+    await advance(api, clock, "2025-02-28T23:30:00Z")
+    const { latest_charge } = await get(id)
+    data(await api.post(`/charges/${latest_charge}/retry`, { payment_method: "pm_test_pending_then_failed" }), 201)
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_bank_account" }))
+    await advance(api, clock, "2025-03-01T00:30:00Z")
+    expect(await get(id)).toMatchObject({ status: "past_due", cancel_at_period_end: true })
+    expect(await owed(id)).toEqual([{ kobo: 70_000 }])
+    await advance(api, clock, "2025-03-01T02:00:00Z")
+    expect((await timeline(api, [id])).slice(-3)).toEqual([
+      "2025-03-01T00:30 charge.failed failed",
+      "2025-03-01T01:30 charge.succeeded succeeded",
+      "2025-03-01T01:30 subscription.cancelled cancelled",
+    ])
+    expect(await owed(id)).toEqual([{ kobo: 0 }])
+  })
+
+  it("are tried without a payment method too, and written off", async () => {
+    const { clock, customer, id } = await subscribe(api, START, "pm_test_success", METERED)
+    data(await report(id, 1_000), 201)
+    data(await cancelLater(id))
+    data(await api.delete(`/customers/${customer}/payment-methods/pm_test_success`))
+    await advance(api, clock, "2025-02-02T00:00:00Z")
+    expect(await get(id)).toMatchObject({ status: "cancelled" })
+    expect(await linesOf(id)).toMatchObject({
+      status: "failed",
+      failure_code: "payment_method_inactive",
+      will_retry: false,
+    })
+    expect(await writtenOff(id)).toEqual([{ kobo: 100_000 }])
+  })
+
+  it("on their way leave all else to be changed, refuse to go on, and are owed back once it is cancelled now", async () => {
+    const { clock, id } = await subscribe(api, START, "pm_test_bank_account", METERED)
+    await advance(api, clock, "2025-01-01T02:00:00Z")
+    data(await report(id, 1_000), 201)
+    data(await cancelLater(id))
+    await advance(api, clock, END)
+    const path = `/subscriptions/${id}`
+    expect(data(await api.patch(path, { metadata: { branch: "Ikeja" } })).metadata).toEqual({ branch: "Ikeja" })
+    expect(refusal(await api.patch(path, { cancel_at_period_end: false }))).toEqual([
+      422,
+      "charge_in_progress",
+      "cancel_at_period_end",
+    ])
+    expect(data(await api.post(`${path}/cancel`, { reason: "other" }))).toMatchObject({
+      status: "cancelled",
+      cancellation_reason: "other",
+    })
+    await advance(api, clock, "2025-02-01T02:00:00Z")
+    expect(await linesOf(id)).toMatchObject({ status: "succeeded", refund_due: true })
   })
 
   it("of a period that a pause interrupted are charged when it would have ended", async () => {
@@ -183,6 +325,58 @@ describe("the credit of an interrupted period", () => {
       310_000, 310_000, 10_000, 310_000,
     ])
   })
+
+  it("is whole again where part of the period was served that is given up, and so it is in the books", async () => {
+    const plan = {
+      amount: 310_000,
+      pause_enabled: true,
+      retry_logic: { max_attempts: 1, retry_intervals_days: [3], escalation_on_failure: "pause_service" },
+    }
+    const { clock, id, plan: planId } = await subscribe(api, "2025-03-01T00:00:00Z", "pm_test_success", plan)
+    const pays = (method: string) => api.patch(`/subscriptions/${id}`, { payment_method: method })
+    await advance(api, clock, "2025-03-02T00:00:00Z")
+    data(await api.post(`/subscriptions/${id}/pause`, {}))
+    data(await pays("pm_test_insufficient_funds"))
+    data(await api.post(`/subscriptions/${id}/resume`))
+    await advance(api, clock, "2025-03-06T00:00:00Z")
+    expect(await get(id)).toMatchObject({ status: "paused", escalation: { action: "pause" } })
+    data(await api.post(`/subscriptions/${id}/resume`))
+    data(await pays("pm_test_success"))
+    expect(await get(id)).toMatchObject({ status: "active", current_period_start: "2025-03-06T00:00:00.000Z" })
+    expect(await linesOf(id)).toMatchObject({
+      amount: 10_000,
+      lines: [
+        { type: "plan", amount: 310_000 },
+        { type: "proration", amount: -300_000 },
+      ],
+    })
+    data(await cancelLater(id))
+    await advance(api, clock, "2025-04-10T00:00:00Z")
+    const left = await database.run(
+      (sql) => sql`
+        SELECT l.ledger_account, sum(l.amount_kobo)::integer AS kobo
+        FROM ledger_entry e JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
+        WHERE e.plan_id = ${planId} AND l.ledger_account IN ('clearing', 'deferred_revenue', 'receivable') GROUP BY 1 ORDER BY 1`,
+    )
+    expect(left).toEqual([
+      { ledger_account: "clearing", kobo: 320_000 },
+      { ledger_account: "deferred_revenue", kobo: 0 },
+      { ledger_account: "receivable", kobo: 0 },
+    ])
+  })
+
+  it("may pay for the whole next bill", async () => {
+    const plan = { amount: 100_000, overage_per_unit: 100, pause_enabled: true, retry_logic: { max_attempts: 0 } }
+    const { id } = await subscribe(api, START, "pm_test_success", plan)
+    data(await report(id, 50), 201)
+    data(await api.post(`/subscriptions/${id}/pause`, {}))
+    data(await api.patch(`/subscriptions/${id}`, { payment_method: "pm_test_insufficient_funds" }))
+    // All of the period is left: the units alone are charged, and then given up.
+    data(await api.post(`/subscriptions/${id}/resume`))
+    expect(await linesOf(id)).toMatchObject({ amount: 5_000, status: "failed" })
+    expect(data(await api.post(`/subscriptions/${id}/resume`))).toMatchObject({ status: "active", retry: null })
+    expect(await charges(api, id)).toHaveLength(2)
+  })
 })
 
 describe("a first payment at start_at", () => {
@@ -208,5 +402,20 @@ describe("a first payment at start_at", () => {
       "payment_due 2025-01-19T00:00:00.000Z",
     ])
     expect(await get(id)).toMatchObject({ status: "active" })
+  })
+
+  it("is reminded of where the subscription ends after it, too", async () => {
+    const clock = await createClock(api, START)
+    const customer = await createCustomer(api, { test_clock: clock, email: "ada@example.com" })
+    const reminders = { enabled: true, pre_due_days: [3], post_due_days: [], channels: ["email"] }
+    const plan = await createPlan(api, { reminders })
+    const body = { customer, plan, payment_method: "pm_test_success", start_at: END }
+    const { id } = data(await api.post("/subscriptions", body), 201)
+    data(await cancelLater(id))
+    await advance(api, clock, "2025-02-02T00:00:00Z")
+    const nudges = await api.all(`/nudges?subscription=${id}`)
+    expect(nudges.map(({ template, created_at }) => [template, created_at])).toEqual([
+      ["payment_due", "2025-01-29T00:00:00.000Z"],
+    ])
   })
 })

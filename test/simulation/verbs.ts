@@ -100,7 +100,7 @@ export const verbs = {
       }),
     ),
   cancel: (tenant: Tenant, id: string, atPeriodEnd: boolean) =>
-    asked(Effect.as(only(cancelSubscriptions(tenant, [{ id, body: { at_period_end: atPeriodEnd } }])), {})),
+    asked(only(cancelSubscriptions(tenant, [{ id, body: { at_period_end: atPeriodEnd } }]))),
   pause: (tenant: Tenant, id: string) => asked(Effect.as(only(pauseSubscriptions(tenant, [{ id, body: {} }])), {})),
   resume: (tenant: Tenant, id: string) => asked(only(resumeSubscriptions(tenant, [{ id }]))),
   setCard: (tenant: Tenant, id: string, card: string) =>

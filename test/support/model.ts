@@ -3,9 +3,11 @@
  * and a rail that behaves as the sandbox's test methods do. No database, no HTTP: the walks are then taken over these.
  */
 import { type AnyTransitionDefinition, type EventObject, initialTransition } from "xstate"
+import { creditedIn } from "../../machines/billing.ts"
 import { type Decision, decide, delayOf, paramsOf, stateName } from "../../machines/decide.ts"
 import { type DunningPolicy, unpaidDeadline } from "../../machines/dunning.ts"
 import type { SubscriptionEvent } from "../../machines/events.ts"
+import type { CancellationReason } from "../../machines/periods.ts"
 import { isCharging, nextChargeAt, statusOf, waitsForCheckout } from "../../machines/status.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
 import { checkoutLifecycle } from "../../src/checkout/checkout.ts"
@@ -40,12 +42,22 @@ interface ScenarioSpec {
   readonly startsInDays: number
   readonly proRate: boolean
   readonly policy: DunningPolicy
+  /** What a reported unit costs. */
+  readonly unitKobo?: number
   /** It is created with a checkout session, and starts once that is completed. */
   readonly checkout?: boolean
 }
 
 const SPECS = {
   plain: { cycle: "weekly", trialDays: 0, startsInDays: 0, proRate: true, policy: policy({}) },
+  metered: {
+    cycle: "daily",
+    trialDays: 0,
+    startsInDays: 0,
+    proRate: true,
+    policy: policy({ maxAttempts: 0 }),
+    unitKobo: 1_000,
+  },
   unprorated: {
     cycle: "weekly",
     trialDays: 0,
@@ -95,7 +107,7 @@ export type Move =
   | { readonly type: "nap" }
   | { readonly type: "pause"; readonly days: number | null }
   | { readonly type: "resume" }
-  | { readonly type: "cancel"; readonly atPeriodEnd: boolean }
+  | { readonly type: "cancel"; readonly atPeriodEnd: boolean; readonly reason?: CancellationReason }
   | { readonly type: "patch"; readonly cancelAtPeriodEnd: boolean }
   | { readonly type: "method"; readonly method: Method }
   | { readonly type: "retry"; readonly method: Method | null }
@@ -219,8 +231,16 @@ const answer = (world: World): World => {
   const settled = { ...world, rail: null }
   return succeeds
     ? send(settled, { type: "charge.succeeded", at: world.now })
-    : send(settled, { type: "charge.failed", at: world.now, retryable, policy: SCENARIOS[world.scenario].policy })
+    : send(settled, {
+        type: "charge.failed",
+        at: world.now,
+        retryable,
+        policy: SCENARIOS[world.scenario].policy,
+        unitKobo: unitKoboOf(world),
+      })
 }
+
+const unitKoboOf = ({ scenario }: World): number => SCENARIOS[scenario].unitKobo ?? 0
 
 /** What falls due next, timers of one instant in order of decision E19. */
 const nextDue = (world: World): { readonly dueAt: number; readonly timer: Timer | null } | undefined =>
@@ -238,7 +258,7 @@ const advanceTo = (world: World, at: number): World => {
     if (due.timer === null) current = answer(current)
     else {
       const { event } = due.timer
-      const facts = { unitKobo: 0, proRate: SCENARIOS[world.scenario].proRate }
+      const facts = { unitKobo: unitKoboOf(world), proRate: SCENARIOS[world.scenario].proRate }
       current = send(current, { type: event, at: due.dueAt, ...facts } as SubscriptionEvent)
     }
   }
@@ -259,6 +279,7 @@ export const step = (world: World, move: Move): World => {
 
 const take = (world: World, move: Move): World => {
   const at = world.now
+  const unitKobo = unitKoboOf(world)
   const before: World = { ...world, moves: world.moves + 1, taken: [] }
   switch (move.type) {
     case "create": {
@@ -289,11 +310,13 @@ const take = (world: World, move: Move): World => {
         reason: null,
       })
     case "resume":
-      return send(before, { type: "resume", at, unitKobo: 0, proRate: SCENARIOS[world.scenario].proRate })
-    case "cancel":
-      return send(before, { type: "cancel", at, atPeriodEnd: move.atPeriodEnd, reason: "merchant_request" })
+      return send(before, { type: "resume", at, unitKobo, proRate: SCENARIOS[world.scenario].proRate })
+    case "cancel": {
+      const reason = move.reason ?? world.snapshot.context.cancelReason ?? "merchant_request"
+      return send(before, { type: "cancel", at, atPeriodEnd: move.atPeriodEnd, reason, unitKobo })
+    }
     case "patch":
-      return send(before, { type: "update", at, cancelAtPeriodEnd: move.cancelAtPeriodEnd })
+      return send(before, { type: "update", at, cancelAtPeriodEnd: move.cancelAtPeriodEnd, unitKobo })
     case "method": {
       const updated = { ...send(before, { type: "update", at }), method: move.method }
       const { bill } = updated.snapshot.context
@@ -334,7 +357,10 @@ export const movesFrom = (world: World): ReadonlyArray<Move> => {
   }
   if (status === "cancelled") return moves
   moves.push({ type: "cancel", atPeriodEnd: true }, { type: "cancel", atPeriodEnd: false })
-  moves.push({ type: "patch", cancelAtPeriodEnd: !context.cancelAtPeriodEnd })
+  if (context.cancelAtPeriodEnd && context.cancelReason !== "other")
+    moves.push({ type: "cancel", atPeriodEnd: true, reason: "other" })
+  // What ends does not go on any more.
+  if (state !== "ending") moves.push({ type: "patch", cancelAtPeriodEnd: !context.cancelAtPeriodEnd })
   if (waitsForCheckout(state)) {
     if (!isCharging(state))
       for (const method of ["good", "declined", "slow", "doubtful"] as const) moves.push({ type: "submit", method })
@@ -343,7 +369,9 @@ export const movesFrom = (world: World): ReadonlyArray<Move> => {
   for (const method of ["good", "dead", "doubtful"] as const)
     if (method !== world.method) moves.push({ type: "method", method })
   const counting =
-    ["trialing", "active", "past_due"].includes(status) && SCENARIOS[world.scenario].cycle !== "per_delivery"
+    ["trialing", "active", "past_due"].includes(status) &&
+    state !== "ending" &&
+    SCENARIOS[world.scenario].cycle !== "per_delivery"
   if (counting && context.units === 0) moves.push({ type: "units" })
   if (state === "active.current" && SCENARIOS[world.scenario].cycle === "per_delivery") moves.push({ type: "deliver" })
   if (isCharging(state)) return moves
@@ -396,6 +424,8 @@ export const situation = (world: World): string => {
     due?.timer?.name,
     due !== undefined && due.dueAt - world.now <= NAP_MS,
     context.cancelAtPeriodEnd,
+    context.cancelReason,
+    context.bill === null ? 0 : creditedIn(context.bill.lines),
     context.bill?.origin,
     context.bill?.nextMethod != null,
     context.dunning?.gaveUp,
