@@ -130,21 +130,22 @@ export const readBodies = Effect.fnUntraced(function* (wanted: ReadonlyArray<Ref
   return new Map(rows.map((row) => [row.id, eventBody(row)]))
 })
 
-/** Sends a test, unless that was done: once, whatever comes of it (decision I8). */
+/** Sends a test, unless that was done: once, whatever comes of it (decision I8). Returns how that ended. */
 export const sendTest = Effect.fnUntraced(function* (tenant: Tenant, deliveryId: string) {
   const sql = yield* SqlClient.SqlClient
   const [delivery] = yield* sql<Waiting>`
     SELECT ${sql.literal(DELIVERY)} FROM webhook_delivery d
     JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
     WHERE ${isRef(sql, { ...tenantOf(tenant), id: deliveryId }, "d")} AND d.status = 'pending'`
-  if (delivery === undefined) return
+  if (delivery === undefined) return undefined
   const endpoint = yield* endpoints.get(tenant, delivery.webhook_endpoint_id)
   const target = { endpoint, secrets: yield* readSecrets(endpoint) }
   const body = eventBody(yield* events.get(tenant, delivery.event_id))
   const sender = yield* Sender
   const outcome = yield* Effect.promise(() => tryDelivery(sender, delivery, body, target))
   yield* recordOutcomes([outcome])
-  if (outcome.response_status !== GONE) return
   // Somebody is changing it, so that it may not be gone any more: the next delivery says.
-  yield* Effect.catchIf(disable({ endpoint, type: "endpoint.gone" }), isLockTimeout, () => Effect.void)
+  if (outcome.response_status === GONE)
+    yield* Effect.catchIf(disable({ endpoint, type: "endpoint.gone" }), isLockTimeout, () => Effect.void)
+  return outcome
 })

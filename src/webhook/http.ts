@@ -7,7 +7,7 @@ import { formatInstant } from "../time.ts"
 import { type EndpointPatch, webhookApi } from "./api.ts"
 import { sendTest } from "./deliver.ts"
 import { beginTest, resend } from "./deliveries.ts"
-import { deliveries, renderDelivery } from "./delivery.ts"
+import { type DeliveryRow, deliveries, renderDelivery } from "./delivery.ts"
 import { endpoints, renderEndpoint } from "./endpoint.ts"
 import { checkPatterns, checkUrl, createEndpoint, deleteEndpoint, rollSecret, updateEndpoint } from "./endpoints.ts"
 import { Sender } from "./Sender.ts"
@@ -21,6 +21,20 @@ const check = (name: string, { url, enabled_events: patterns }: EndpointPatch, {
     Effect.flatMap(Sender, (sender) => sender.check(url!, livemode)),
   )
 }
+
+/** How a test ended. */
+const renderTest = ({
+  event_id,
+  response_status,
+  duration_ms,
+  status,
+}: Pick<DeliveryRow, "event_id" | "response_status" | "duration_ms" | "status">) => ({
+  event: event_id,
+  response_status,
+  // It was tried.
+  duration_ms: duration_ms!,
+  delivered: status === "succeeded",
+})
 
 export const webhookEndpoints = [
   bind(webhookApi.create, {
@@ -59,19 +73,12 @@ export const webhookEndpoints = [
         return {
           id,
           made: () => ({ event: event_id, response_status: null, duration_ms: 0, delivered: false }),
-          after: Effect.as(sendTest(request, id), undefined),
+          after: Effect.map(sendTest(request, id), (tried) => tried && renderTest({ ...tried, event_id })),
         }
       }),
     ),
-    finish: sendTest,
-    reply: (tenant, id) =>
-      Effect.map(deliveries.get(tenant, id), ({ event_id, response_status, duration_ms, status }) => ({
-        event: event_id,
-        response_status,
-        // It was tried: that is what the first stage waited for.
-        duration_ms: duration_ms!,
-        delivered: status === "succeeded",
-      })),
+    finish: (tenant, id) => Effect.asVoid(sendTest(tenant, id)),
+    reply: (tenant, id) => Effect.map(deliveries.get(tenant, id), renderTest),
   }),
   bind(webhookApi.deliveries, {
     kind: "read",

@@ -112,7 +112,7 @@ it("finds the entry that a correction corrects by the bill or the charge", async
     )
   await runtime.runPromise(posting(both(1, 2)))
   await database.write((unit) => postEntries(unit, both(...Array.from({ length: LATER }, (_, n) => n + BEGINNING))))
-  await database.run(() => closeThrough("2025-01"))
+  await database.run(() => closeThrough("2025-01", "Made up for this test"))
 
   const some = Array.from({ length: 20 }, (_, n) => 3_000 + n)
   const { rows } = await runtime.runPromise(readBy(Effect.map(unitOfWork, (unit) => postEntries(unit, both(...some)))))
