@@ -41,7 +41,7 @@ const OUT_OF_REACH: ReadonlyMap<string, string> = new Map([
   ),
   ["ending on charge.succeeded #0", "takes more moves: test/scenarios/ending.test.ts"],
   ...TRANSITIONS.filter((key) => key.includes(" on charge.found ")).map(
-    (key) => [key, "enters what a rail did after a backup: test/rail/recovery.test.ts"] as const,
+    (key) => [key, "enters what a rail did after a backup: test/faults/restore.test.ts"] as const,
   ),
   ...["opening on cancel #0", "opening on cancel #1", "opening on cancel #2", "opening on update #0"].map(
     (key) => [key, "only while the creating request runs: test/faults/races.test.ts"] as const,
