@@ -4,7 +4,6 @@ import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequ
 import { type Cause, Effect, Option, Tracer } from "effect"
 import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
 import type { RateLimits, Transport } from "../config/Config.ts"
-import { isFenced } from "../db/tenant.ts"
 import { newId } from "../ids.ts"
 import { DatabaseClock } from "../process/DatabaseClock.ts"
 import { noteRequest } from "../process/serving.ts"
@@ -16,7 +15,7 @@ import type { Endpoint } from "./Endpoint.ts"
 import { failure, json } from "./envelope.ts"
 import { addressFault } from "./escapes.ts"
 import type { Expanders } from "./expand.ts"
-import { type Failure, OUTCOME_UNKNOWN, refusalOf } from "./failures.ts"
+import { type Failure, refusalOf } from "./failures.ts"
 import { endsConnection, headFault } from "./framing.ts"
 import { createLimits, type Limits } from "./limits.ts"
 import { Metering } from "./Metering.ts"
@@ -111,16 +110,8 @@ const servePublic = Effect.fnUntraced(function* <R>(
   noteRequest()
   const body = readBytes(node, (bytes) => limits.hold(call, address, bytes))
   const request = { parts, search: url.searchParams, headers: node.headers, body }
-  const response = yield* respond(request).pipe(
-    Effect.tapError((error) =>
-      error._tag === "Problem" && error.code === "signature_invalid"
-        ? limits.take(call, "public", address)
-        : Effect.void,
-    ),
-    // A submission has several transactions: where one of them is lost, an earlier one may be committed (decision N4).
-    Effect.mapError((error) =>
-      isWrite(node) && error._tag === "SqlError" && !isFenced(error) ? OUTCOME_UNKNOWN : error,
-    ),
+  const response = yield* Effect.tapError(respond(request), (error) =>
+    error._tag === "Problem" && error.code === "signature_invalid" ? limits.take(call, "public", address) : Effect.void,
   )
   return publicResponse(response, call.headers, requestId)
 })

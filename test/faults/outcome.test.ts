@@ -147,16 +147,15 @@ describe.each(Object.keys(WRITES))("%s whose database is lost", (name) => {
       const mended = proxy.breakAt(piece)
       const answer = await write.send()
       isBroken = mended()
-      const said = saidBy(answer)
+      let said = saidBy(answer)
       sayings.add(said)
       if (said === "again") {
         expect(await timesDone(write)).toBe(0)
-        // As it is told.
-        const second = await eventually(async () => {
-          const again = await write.send()
-          return saidBy(again) === "again" ? undefined : again
+        // As it is told. Another of the lost connections may be the one that it comes by.
+        said = await eventually(async () => {
+          const second = saidBy(await write.send())
+          return second === "again" ? undefined : second
         })
-        expect(second.status).toBeLessThan(300)
       }
       if (said === "unknown") expect(await timesDone(write)).toBeLessThanOrEqual(1)
       else expect(await timesDone(write)).toBe(1)
