@@ -153,7 +153,7 @@ export class PipeliningConnection implements Connection {
     })
   }
 
-  /** Runs a statement that is a transaction by itself. */
+  /** Runs a statement that is a whole transaction. */
   #alone(statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<unknown, SqlError.SqlError> {
     return Effect.catchIf(
       statement,

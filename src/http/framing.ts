@@ -18,7 +18,7 @@ const isHost = (value: string): boolean => {
   return whole !== undefined && (ipv6 === undefined || isIPv6(ipv6)) && Number(port) <= MAX_PORT
 }
 
-/** The values of the `Host` headers, each by itself: Node shows the first one alone. */
+/** The values of the `Host` headers, as a list: Node shows only the first. */
 const hostsOf = ({ rawHeaders }: IncomingMessage): ReadonlyArray<string> =>
   rawHeaders.filter((_, index) => index % 2 === 1 && /^host$/i.test(rawHeaders[index - 1]!))
 

@@ -42,7 +42,7 @@ const readOnly = notReady(
 )
 const full = notReady("database full", "The database takes no writes: its disk or its memory is full.")
 
-/** Tries a write, which is taken back (migrations/0049). */
+/** Tries a write, which is rolled back (migrations/0049). */
 const write = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql`SELECT write_probe() FROM schema_migration LIMIT 1`,

@@ -264,7 +264,8 @@ const runTwoPhase = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Kind<R
   let known: Returned | undefined
   const finished = Effect.gen(function* () {
     known = yield* after
-    return (yield* respond(id, known)) satisfies Reply as Reply
+    const response: Reply = yield* respond(id, known)
+    return response
   })
   // As far as it is known, with nothing expanded.
   const unfinished = (): Reply => ({

@@ -17,7 +17,7 @@ const owedRow = ({ plan, amountKobo, since }: Owed): Html =>
   html`<div><dt>${plan}<small>not paid since ${day(since)}</small></dt><dd>${formatKobo(amountKobo)}</dd></div>
 `
 
-/** What is owed, after what is bought; `totalKobo`: what all of it comes to. */
+/** What is owed, after what is bought; `totalKobo`: the sum of all of it. */
 export const bills = (owed: ReadonlyArray<Owed>, totalKobo: number, bought: Bought | null = null): Html =>
   html`<dl class="facts bills">
 ${bought !== null && boughtRow(bought)}${owed.map(owedRow)}<div class="total"><dt>To pay today</dt><dd>${formatKobo(totalKobo)}</dd></div>

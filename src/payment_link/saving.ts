@@ -18,7 +18,7 @@ interface Saved {
 }
 
 /**
- * The subscription goes on with it, by itself or as its customer's default. It is tried on what is overdue there (decision E6);
+ * The subscription goes on with it, as its own method or as its customer's default. It is tried on what is overdue there (decision E6);
  * returns the charges to attempt after the commit.
  */
 export const goOnWith = Effect.fnUntraced(function* ({ own, customer, methodId, now }: Saved) {
