@@ -12,8 +12,9 @@ import type { Merchant } from "../support/rails/wire.ts"
 const EMAIL = "ada@example.com"
 
 /** The IDs of a customer and of a daily plan. */
-export const openShop = (tenant: Tenant, amountKobo: number) =>
-  Effect.gen(function* () {
+export const openShop = Effect.fnUntraced(function* (tenant: Tenant, amountKobo: number) {
+  const sql = yield* SqlClient.SqlClient
+  const creation = Effect.gen(function* () {
     const customer = yield* (yield* createCustomers(tenant, [{ name: "Ada Obi", email: EMAIL }]))[0]!
     const plan = yield* createPlan(tenant, {
       name: "Gym",
@@ -25,6 +26,8 @@ export const openShop = (tenant: Tenant, amountKobo: number) =>
     })
     return { customer: customer.id, plan: plan.id }
   })
+  return yield* sql.withTransaction(creation)
+})
 
 /** A further card, as a rail would have saved it; returns the payment method's ID. */
 export const saveCardAt = (tenant: Tenant, customer: string, rail: OutsideRail, { books }: Merchant) => {

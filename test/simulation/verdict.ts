@@ -92,6 +92,9 @@ const exceptionOf = (told: Told, amountKobo: number): string | undefined => {
 const isCertain = ({ marks, heard }: Account, index: number): boolean =>
   marks.some((mark) => mark.generation === heard[index]!.generation && mark.heard > index)
 
+/** Decision P9. */
+const ASKS_BEFORE_SENT_AGAIN = 3
+
 class Verdict {
   readonly problems: Array<string> = []
   readonly #account: Account
@@ -127,9 +130,7 @@ class Verdict {
 
   #judgeCharge = (charge: Charge): void => {
     const { id, status, amount_kobo } = charge
-    const isSent = ({ kind }: Heard) => kind === "charge" || kind === "open"
-    const sent = this.#account.heard.filter((one) => isSent(one) && one.reference === id)
-    this.#expect(sent.length <= 1, () => `${id} was sent to its rail ${sent.length} times`)
+    this.#judgeSends(charge)
     const transaction = this.#atRail(charge)
     if (status === "pending")
       this.#expect(
@@ -141,6 +142,22 @@ class Verdict {
     const told = this.#events.filter(({ object_id }) => object_id === id).map(({ type }) => type)
     const expected = status === "pending" || charge.purpose === "verification" ? "" : `charge.${status}`
     this.#expect(told.join() === expected, () => `${id} is ${status}, its events are ${told.join()}`)
+  }
+
+  /** A charge is sent once; twice only if its process died with the first call and the rail was asked often enough after it. */
+  #judgeSends = ({ id }: Charge): void => {
+    const { heard } = this.#account
+    const [first, second, ...more] = heard.flatMap(({ kind, reference }, index) =>
+      reference === id && (kind === "charge" || kind === "open") ? [index] : [],
+    )
+    if (first === undefined || second === undefined) return
+    const asks = heard.slice(first, second).filter(({ kind, reference }) => kind === "verify" && reference === id)
+    const isLost = heard[first]!.generation < heard[second]!.generation && !isCertain(this.#account, first)
+    this.#expect(
+      isLost && asks.length >= ASKS_BEFORE_SENT_AGAIN && more.length === 0,
+      () =>
+        `${id} was sent to its rail ${more.length + 2} times, and the rail was asked ${asks.length} times in between`,
+    )
   }
 
   #judgeExceptions = (charge: Charge): void => {
