@@ -1,7 +1,7 @@
 /**
  * The delivery of one event to one webhook endpoint (decision I2): tried until it is answered with success or the schedule
  * is used up. There are too many deliveries to journal: what the last try brought is on the row. What waits for an endpoint that is
- * disabled or deleted is given up all at once, without a transition of each (src/webhook/housekeeping.ts).
+ * disabled or deleted is given up all at once, without a transition of each (src/outbound/webhook/housekeeping.ts).
  */
 import { assign, setup } from "xstate"
 import type { DelayEvent } from "./decide.ts"

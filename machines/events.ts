@@ -110,7 +110,7 @@ export type AutomaticTemplate = Exclude<NudgeTemplate, "custom">
 /** What the bill does in the books; amounts come from its lines (`src/ledger/postings.ts`). */
 export type Posting = "paid" | "owed" | "overdue_paid" | "written_off" | "waived"
 
-/** Why a period is not served to its end, or not by the calendar; what that does in the books: src/subscription/books.ts. */
+/** Why a period is not served to its end, or not by the calendar; what that does in the books: src/billing/subscription/postings.ts. */
 export type ServiceEndReason = "cancelled" | "paused" | "escalated" | "delivered"
 
 export interface ServiceEnd {

@@ -112,7 +112,7 @@ const paidBy = (context: InstalmentContext, event: InstalmentEvent): Savings => 
 const instalmentSetup = setup({
   types: {} as { context: InstalmentContext; events: InstalmentEvent; input: InstalmentInput },
   actions: {
-    // Effects: carried out by src/instalment.
+    // Effects: carried out by src/buying/instalment.
     emit: (_, _params: { readonly type: InstalmentEventType }) => {},
     /** In the books, about the plan as it was before. */
     post: (

@@ -154,7 +154,7 @@ export const nudgeMachine = setup({
     input: { readonly at: number; readonly channels: ReadonlyArray<Channel>; readonly sendAt: number | null }
   },
   actions: {
-    // Effects: carried out by src/nudge.
+    // Effects: carried out by src/outbound/nudge.
     emit: (_, _params: { readonly type: NudgeEventType }) => {},
     /** It counts towards the allowance from here on. */
     count: () => {},

@@ -57,7 +57,7 @@ const nextAskAt = ({ requestedAt, asks }: RefundContext, now: number): number =>
 export const refundMachine = setup({
   types: {} as { context: RefundContext; events: RefundEvent; input: { readonly at: number } },
   actions: {
-    // Effects: carried out by src/refund.
+    // Effects: carried out by src/billing/refund.
     request: () => {},
     ask: () => {},
     /** The money is back with the customer. */

@@ -40,7 +40,7 @@ export const post = (posting: Posting) =>
   ({ type: "post", params: ({ context }: Known) => ({ posting, bill: context.bill! }) }) as const
 export const attempt = { type: "attemptCharge", params: ({ context }: Known) => context.bill! } as const
 
-/** The customer is reminded by itself (decisions E6, H4): src/nudge has the words. */
+/** The customer is reminded by itself (decisions E6, H4): src/outbound/nudge has the words. */
 export const nudge = (template: AutomaticTemplate) => ({ type: "nudge", params: { template } }) as const
 export const remind = {
   type: "remind",

@@ -13,7 +13,7 @@ CREATE TABLE deletion (
   CONSTRAINT deletion_sandbox_only CHECK (NOT livemode)
 );
 CREATE INDEX deletion_turn ON deletion (account_id, turn_at NULLS FIRST);
-COMMENT ON TABLE deletion IS 'What is being deleted in the background, and how far that is (src/deletion): a test clock with all that is its, or a whole sandbox.';
+COMMENT ON TABLE deletion IS 'What is being deleted in the background, and how far that is (src/process/deletion): a test clock with all that is its, or a whole sandbox.';
 COMMENT ON COLUMN deletion.id IS 'The test clock; `sandbox`: all of it.';
 COMMENT ON COLUMN deletion.step IS 'The table that is being emptied; those before it are done. Empty before the first batch.';
 COMMENT ON COLUMN deletion.deleted_to IS 'The last key of that table that is deleted: what is gone is not looked at again.';

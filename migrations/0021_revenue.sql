@@ -303,7 +303,7 @@ GRANT SELECT, INSERT ON mrr_movement TO billing_request;
 CREATE FUNCTION monthly_kobo(cycle text, kobo bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT round(CASE cycle WHEN 'daily' THEN kobo * 365 / 12.0 WHEN 'weekly' THEN kobo * 365 / 84.0 WHEN 'monthly' THEN kobo WHEN 'quarterly' THEN kobo / 3.0 ELSE 0 END)::bigint
 $$;
-COMMENT ON FUNCTION monthly_kobo IS 'What mrrOf of src/subscription/mrr.ts computes: a year''s price by twelve; what is billed by deliveries recurs by no calendar.';
+COMMENT ON FUNCTION monthly_kobo IS 'What mrrOf of src/billing/subscription/mrr.ts computes: a year''s price by twelve; what is billed by deliveries recurs by no calendar.';
 INSERT INTO mrr_movement (account_id, livemode, subscription_id, version, customer_id, plan_id, moved_on, kind, change_kobo, mrr_kobo)
 SELECT account_id, livemode, id, version, customer_id, plan_id, created_at::date, 'new',
   monthly_kobo(billing_cycle, price_kobo * period_quantity), monthly_kobo(billing_cycle, price_kobo * period_quantity)

@@ -1,4 +1,9 @@
 /** Every hosted page in every state that it has, made of invented views: for the screenshots and for tests of pages. */
+
+import { type Problem, problem } from "../src/base/problem.ts"
+import { DAY_MS, HOUR_MS } from "../src/base/time.ts"
+import { type Declined, declineInWords } from "../src/buying/payment_page/declines.ts"
+import { noSuchPage } from "../src/buying/payment_page/routes.ts"
 import { errorCodesPage } from "../src/http/documentation.ts"
 import { refusedPage } from "../src/http/page.ts"
 import { checkoutPage } from "../src/pages/checkout.ts"
@@ -21,10 +26,6 @@ import type {
   Upcoming,
 } from "../src/pages/views.ts"
 import { tooLate, upcoming } from "../src/pages/words.ts"
-import { type Declined, declineInWords } from "../src/paying/declines.ts"
-import { noSuchPage } from "../src/paying/site.ts"
-import { type Problem, problem } from "../src/problem.ts"
-import { DAY_MS, HOUR_MS } from "../src/time.ts"
 
 /** 10:00 in Lagos. */
 const NOW = Date.UTC(2027, 2, 3, 9)

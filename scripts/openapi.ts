@@ -1,5 +1,5 @@
 /** Prints the OpenAPI document that a server serves at /openapi.json, without starting one. */
-import { endpoints } from "../src/api.ts"
+import { endpoints } from "../src/app/api.ts"
 import { openApi } from "../src/http/openapi.ts"
 import { declaredEvents as events } from "../src/sandbox/samples.ts"
 

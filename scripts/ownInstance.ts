@@ -1,11 +1,11 @@
 /** A server and a merchant of one's own: in an installation of one's own, or in the one of `npm start`. */
 import { Effect } from "effect"
-import { createAccount } from "../src/account/accounts.ts"
-import { demoKey } from "../src/account/demo.ts"
 import { ConfigProblem } from "../src/config/Config.ts"
 import { readConfig } from "../src/config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../src/db/database.ts"
-import { migrate } from "../src/db/migrate.ts"
+import { createAccount } from "../src/merchants/account/accounts.ts"
+import { demoKey } from "../src/merchants/account/demo.ts"
+import { migrate } from "../src/postgres/migrate.ts"
 import { temporaryDataDir } from "./dataDir.ts"
 import { startServer } from "./server.ts"
 

@@ -3,7 +3,7 @@
  * programs, such as `/usr/lib/postgresql/15/bin`: of the oldest that is supported, or of one that was built for speed.
  */
 import type { Redacted } from "effect"
-import { useEmbeddedServer } from "../src/db/embedded.ts"
+import { useEmbeddedServer } from "../src/postgres/embedded.ts"
 import { temporaryDataDir } from "./dataDir.ts"
 
 export interface TemporaryPostgres {

@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process"
 import { Effect, Redacted } from "effect"
 import { readConfig } from "../src/config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../src/db/database.ts"
-import { migrate } from "../src/db/migrate.ts"
+import { migrate } from "../src/postgres/migrate.ts"
 
 const COMMAND = `PGOPTIONS='-c role=finance_reader' psql "$(npm run --silent cli -- db url | sed 's/^url: //')"`
 /** Nobody's query holds up the service for longer. */

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from "node:net"
 import { setImmediate } from "node:timers/promises"
 import { Agent, request } from "undici"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { createConnector } from "../src/connector.ts"
+import { createConnector } from "../src/base/connector.ts"
 
 const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n"
 const HINTS = "HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\nRetry-After: 7\r\n\r\n"

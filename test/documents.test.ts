@@ -7,8 +7,8 @@ import { machinesDocument } from "../scripts/machines/document.ts"
 import { readCellsFile } from "../src/cells/cellsFile.ts"
 import { haproxyConfig } from "../src/cells/haproxy.ts"
 import { nameOf } from "../src/http/response.ts"
-import { WORDINGS } from "../src/nudge/messages.ts"
-import { FAILURE_CODES } from "../src/rail/PaymentRail.ts"
+import { WORDINGS } from "../src/outbound/nudge/messages.ts"
+import { FAILURE_CODES } from "../src/rails/rail/PaymentRail.ts"
 import { declaredEvents } from "../src/sandbox/samples.ts"
 
 const read = (path: string): string => readFileSync(join(import.meta.dirname, "..", path), "utf8")

@@ -5,7 +5,7 @@ import { SUBSCRIPTION_EVENT_TYPES } from "../machines/events.ts"
 import { INSTALMENT_EVENT_TYPES } from "../machines/instalment.ts"
 import { NUDGE_EVENT_TYPES } from "../machines/nudge.ts"
 import { machinesDocument } from "../scripts/machines/document.ts"
-import { EVENT_TYPES, isEventPattern } from "../src/event/types.ts"
+import { EVENT_TYPES, isEventPattern } from "../src/outbound/event/types.ts"
 
 const FAMILIES = [...new Set(EVENT_TYPES.map((type) => type.split(".")[0]!))]
 

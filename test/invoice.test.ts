@@ -2,14 +2,20 @@ import { Effect } from "effect"
 import { extractText, getDocumentProxy } from "unpdf"
 import { describe, expect, it } from "vitest"
 import { totalOf } from "../machines/billing.ts"
-import { createAccount, moveLiveAccess, setPlan } from "../src/account/accounts.ts"
-import type { InvoiceRow } from "../src/invoice/invoice.ts"
-import { drawInvoices, drawLastMonth, invoiceTimers, moveInvoice, readInvoices } from "../src/invoice/invoices.ts"
-import { invoiceLines } from "../src/invoice/lines.ts"
-import { invoicePdf } from "../src/invoice/pdf.ts"
+import { dayInWords, monthInWords } from "../src/base/time.ts"
+import { createAccount, moveLiveAccess, setPlan } from "../src/merchants/account/accounts.ts"
+import type { InvoiceRow } from "../src/merchants/invoice/invoice.ts"
+import {
+  drawInvoices,
+  drawLastMonth,
+  invoiceTimers,
+  moveInvoice,
+  readInvoices,
+} from "../src/merchants/invoice/invoices.ts"
+import { invoiceLines } from "../src/merchants/invoice/lines.ts"
+import { invoicePdf } from "../src/merchants/invoice/pdf.ts"
+import { monthOf } from "../src/merchants/usage/allowances.ts"
 import { sweep } from "../src/runtime/fire.ts"
-import { dayInWords, monthInWords } from "../src/time.ts"
-import { monthOf } from "../src/usage/allowances.ts"
 import { createApi } from "./support/api.ts"
 import { useCommandLine } from "./support/commandLine.ts"
 import { useOwnInstance } from "./support/instance.ts"

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { afterEach, describe, expect, it } from "vitest"
-import { endpoints } from "../src/api.ts"
+import { endpoints } from "../src/app/api.ts"
 import { createApi } from "./support/api.ts"
 import { beginPlan, createProduct } from "./support/instalments.ts"
 import { useOwnInstance } from "./support/instance.ts"

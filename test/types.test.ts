@@ -8,11 +8,11 @@ import { allParamsOf, type Decision, type DelayEvent, decide, hasEffect, paramsO
 import type { DunningPolicy } from "../machines/dunning.ts"
 import type { NudgeEvent } from "../machines/nudge.ts"
 import { subscriptionMachine } from "../machines/subscription.ts"
-import { type ChargeRow, chargeLifecycle } from "../src/charge/charge.ts"
-import * as Kind from "../src/db/Kind.ts"
+import { problem } from "../src/base/problem.ts"
+import { type ChargeRow, chargeLifecycle } from "../src/billing/charge/charge.ts"
+import * as Kind from "../src/db/columns.ts"
 import { actorTable, columnsOf } from "../src/db/table.ts"
-import type { NewEvent } from "../src/event/events.ts"
-import { problem } from "../src/problem.ts"
+import type { NewEvent } from "../src/outbound/event/events.ts"
 import type { Command, Lifecycle, Transition } from "../src/runtime/lifecycle.ts"
 
 type Subscription = Decision<typeof subscriptionMachine>

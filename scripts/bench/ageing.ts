@@ -6,10 +6,10 @@
  */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { createAccount } from "../../src/account/accounts.ts"
+import { HOUR_MS } from "../../src/base/time.ts"
 import { poolLayer } from "../../src/db/database.ts"
-import { HOUR_MS } from "../../src/time.ts"
-import { purgeEvents } from "../../src/webhook/housekeeping.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
+import { purgeEvents } from "../../src/outbound/webhook/housekeeping.ts"
 import { startServer } from "../server.ts"
 import { renewAll } from "./engine.ts"
 import { seconds as inSeconds, rate, sizes, startInstance } from "./instance.ts"

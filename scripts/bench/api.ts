@@ -5,8 +5,8 @@
  */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { startServer } from "../server.ts"
 import { median, sizes, startInstance } from "./instance.ts"
 import { load } from "./load.ts"

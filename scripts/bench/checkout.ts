@@ -6,8 +6,8 @@
  */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { type Server, startServer } from "../server.ts"
 import { median, rate, seconds, sizes, startInstance } from "./instance.ts"
 import { seed } from "./renewals-seed.ts"

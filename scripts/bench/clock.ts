@@ -5,8 +5,8 @@
  *   npm run bench:clock -- --customers 1000 --days 365
  */
 import { Effect, Redacted } from "effect"
-import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { startServer } from "../server.ts"
 import { rate, seconds, sizes, startInstance } from "./instance.ts"
 

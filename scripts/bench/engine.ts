@@ -1,9 +1,9 @@
 /** The engine alone, without a server. */
 import { Effect, type Redacted } from "effect"
-import { chargeTimers } from "../../src/collecting/collect.ts"
+import { servicesLayer } from "../../src/app/services.ts"
+import { chargeTimers } from "../../src/billing/payments/simulatorCharges.ts"
+import { subscriptionTimers } from "../../src/billing/subscription/timers.ts"
 import { sweep } from "../../src/runtime/fire.ts"
-import { servicesLayer } from "../../src/services.ts"
-import { subscriptionTimers } from "../../src/subscription/timers.ts"
 import { KEYS } from "../server.ts"
 
 /** Makes every renewal that is due, to the end; returns the milliseconds that this took. */

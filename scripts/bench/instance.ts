@@ -3,7 +3,7 @@ import { parseArgs } from "node:util"
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { onDatabase, poolLayer } from "../../src/db/database.ts"
-import { migrate } from "../../src/db/migrate.ts"
+import { migrate } from "../../src/postgres/migrate.ts"
 import { startTemporaryPostgres } from "../postgres.ts"
 
 export interface Instance {

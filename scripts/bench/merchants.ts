@@ -6,8 +6,8 @@
  */
 import { setTimeout as sleep } from "node:timers/promises"
 import { Effect, Redacted } from "effect"
-import { createAccount } from "../../src/account/accounts.ts"
 import { poolLayer } from "../../src/db/database.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { type Api, createApi } from "../../test/support/api.ts"
 import { startServer } from "../server.ts"
 import { median, sizes, startInstance } from "./instance.ts"

@@ -1,12 +1,12 @@
 /** Live accounts whose subscriptions are all due, with payment methods that their rail has saved. */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { createAccount } from "../../src/account/accounts.ts"
-import { giveCredentials } from "../../src/credential/credentials.ts"
-import { records } from "../../src/db/records.ts"
-import { methodPlace } from "../../src/payment_method/paymentMethods.ts"
-import { isOutside, type RailName } from "../../src/rail/Rail.ts"
-import { Vault } from "../../src/secret/Vault.ts"
+import { methodPlace } from "../../src/billing/payment_method/paymentMethods.ts"
+import { records } from "../../src/db/rows.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
+import { giveCredentials } from "../../src/rails/credential/credentials.ts"
+import { isOutside, type RailName } from "../../src/rails/rail/Rail.ts"
+import { Vault } from "../../src/security/secret/Vault.ts"
 import { KEYS } from "../server.ts"
 
 const METHOD = {

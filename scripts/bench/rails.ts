@@ -7,7 +7,7 @@
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { poolLayer } from "../../src/db/database.ts"
-import type { RailName } from "../../src/rail/Rail.ts"
+import type { RailName } from "../../src/rails/rail/Rail.ts"
 import { type Server, startServer } from "../server.ts"
 import { median, sizes, startInstance } from "./instance.ts"
 import { seedDue } from "./rails-seed.ts"

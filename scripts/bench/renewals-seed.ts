@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { idBefore } from "../../src/ids.ts"
-import { DAY_MS } from "../../src/time.ts"
+import { idBefore } from "../../src/base/ids.ts"
+import { DAY_MS } from "../../src/base/time.ts"
 
 /** By default an account of its own, and what is due has been so since midnight. */
 interface Where {

@@ -1,7 +1,7 @@
 /** The file that says what cells there are, for commands that look at all of them and for the proxy (docs/scaling.md). */
 import { readFileSync } from "node:fs"
 import { Effect, Redacted, Schema } from "effect"
-import { isCell } from "../cell.ts"
+import { isCell } from "../base/cell.ts"
 import { isDatabaseUrl, requireTls } from "../config/database.ts"
 import { portFits } from "../config/settings.ts"
 import { CellsApart } from "./CellsApart.ts"

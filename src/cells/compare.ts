@@ -1,7 +1,7 @@
 /** What both sides of a move have in common: what they must before an account moves, and the account itself once it is copied. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { Cell } from "../cell.ts"
+import { Cell } from "../base/cell.ts"
 import { checkLedger } from "../ledger/ledger.ts"
 import { type Replayable, replayJournal } from "../runtime/replay.ts"
 import { apart } from "./CellsApart.ts"

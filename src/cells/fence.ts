@@ -5,7 +5,7 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
-import { LOCKS } from "../db/locks.ts"
+import { LOCKS } from "../postgres/advisoryLocks.ts"
 import type { Move } from "./replication.ts"
 import type { MovedTable } from "./tables.ts"
 

@@ -2,7 +2,7 @@
  * The configuration of HAProxy (2.6 or newer) before cells: each request goes to the cell that its text names (decision O2),
  * or to where its account has moved since, which a map says.
  */
-import { TAG_LENGTH } from "../cell.ts"
+import { TAG_LENGTH } from "../base/cell.ts"
 import type { CellEntry } from "./cellsFile.ts"
 import { MAP_NAME } from "./proxy.ts"
 

@@ -1,7 +1,7 @@
 /** Which cell a database is (decision O1). Keys and links say so: a process that says another would send callers astray. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { Cell } from "../cell.ts"
+import { Cell } from "../base/cell.ts"
 import { ConfigProblem } from "../config/Config.ts"
 
 export interface Identity {

@@ -4,9 +4,9 @@
  */
 import { Effect, type Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { Cell } from "../cell.ts"
-import { LOCKS } from "../db/locks.ts"
+import { Cell } from "../base/cell.ts"
 import { OWN_ACCOUNT } from "../ledger/chart.ts"
+import { LOCKS } from "../postgres/advisoryLocks.ts"
 import type { Replayable } from "../runtime/replay.ts"
 import { TIMERS_DUE } from "../runtime/Wakeups.ts"
 import { apart, type CellsApart } from "./CellsApart.ts"

@@ -4,7 +4,7 @@
  */
 import { Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import { Cell, tagOf } from "../cell.ts"
+import { Cell, tagOf } from "../base/cell.ts"
 import { livesHere } from "../db/tenant.ts"
 
 interface Lived {

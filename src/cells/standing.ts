@@ -14,7 +14,7 @@
 import { randomBytes } from "node:crypto"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { Cell } from "../cell.ts"
+import { Cell } from "../base/cell.ts"
 import { asReplica } from "./asReplica.ts"
 import { apart } from "./CellsApart.ts"
 import { reopen, switchFence } from "./fence.ts"

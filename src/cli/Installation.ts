@@ -1,15 +1,15 @@
 /** The installation that a command works on, beside whatever servers run on it. */
 import { Context, Effect, Layer, type Redacted } from "effect"
 import { Command } from "effect/cli"
-import { Cell } from "../cell.ts"
+import { Cell } from "../base/cell.ts"
 import { requireCell } from "../cells/identity.ts"
 import type { Config } from "../config/Config.ts"
 import { readConfig } from "../config/readConfig.ts"
 import { databaseUrl, poolLayer } from "../db/database.ts"
-import { migrate } from "../db/migrate.ts"
+import { migrate } from "../postgres/migrate.ts"
 import { requireAgreement } from "../process/DatabaseClock.ts"
-import { encryptionKeys, existingKeys } from "../secret/encryptionKeys.ts"
-import { Vault } from "../secret/Vault.ts"
+import { encryptionKeys, existingKeys } from "../security/secret/encryptionKeys.ts"
+import { Vault } from "../security/secret/Vault.ts"
 
 /** A command does one thing at a time; a second connection is for what it does outside of its transaction. */
 const MAX_CONNECTIONS = 2

@@ -2,6 +2,8 @@
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import { LIVE_ACCESS_MOVES } from "../../machines/live_access.ts"
+import { API_PLANS } from "../base/apiPlans.ts"
+import { Cell } from "../base/cell.ts"
 import {
   type AccountRow,
   createAccount,
@@ -10,12 +12,10 @@ import {
   moveLiveAccess,
   renderAccount,
   setPlan,
-} from "../account/accounts.ts"
-import { VERTICALS } from "../account/verticals.ts"
-import { API_PLANS } from "../apiPlans.ts"
-import { Cell } from "../cell.ts"
-import { giveCredentials, switchRail } from "../credential/credentials.ts"
-import { isOutside, RAILS, type RailName } from "../rail/Rail.ts"
+} from "../merchants/account/accounts.ts"
+import { VERTICALS } from "../merchants/account/verticals.ts"
+import { giveCredentials, switchRail } from "../rails/credential/credentials.ts"
+import { isOutside, RAILS, type RailName } from "../rails/rail/Rail.ts"
 import { readCredentials } from "./credentialsFile.ts"
 import { cellsOption, inEveryCell, migratedCells } from "./everyCell.ts"
 import { BadUsage, found, Refused } from "./failures.ts"

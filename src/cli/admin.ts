@@ -1,7 +1,12 @@
 /** `admin …`: the service's own people. */
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
-import { createAdministrator, listAdministrators, renderAdministrator, revokeAdministrator } from "../key/apiKeys.ts"
+import {
+  createAdministrator,
+  listAdministrators,
+  renderAdministrator,
+  revokeAdministrator,
+} from "../security/key/apiKeys.ts"
 import { found } from "./failures.ts"
 import { onMigrated, onWritable } from "./Installation.ts"
 import { show } from "./output.ts"

@@ -1,9 +1,9 @@
 /** What commands about the books say to people. */
 import type { Effect } from "effect"
+import { formatKobo } from "../base/money.ts"
 import type { Settlement, Unmatched } from "../ledger/settlements.ts"
 import type { Explained } from "../ledger/suspense.ts"
 import type { why } from "../ledger/why.ts"
-import { formatKobo } from "../money.ts"
 import { paragraphs, table } from "./table.ts"
 
 const environment = (livemode: boolean): string => (livemode ? "live" : "sandbox")

@@ -1,7 +1,7 @@
 /** The file or the standard input in which an account's credentials at a rail are given (decision P1). */
 import { createReadStream } from "node:fs"
 import { Effect, Redacted } from "effect"
-import { type Credentials, OTHER_KEYS, type OutsideRail, RAIL_CREDENTIALS } from "../rail/Rail.ts"
+import { type Credentials, OTHER_KEYS, type OutsideRail, RAIL_CREDENTIALS } from "../rails/rail/Rail.ts"
 import { BadUsage } from "./failures.ts"
 
 const STANDARD_INPUT = "-"

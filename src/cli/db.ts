@@ -1,7 +1,7 @@
 /** `db …`: the database itself, as it is before anything else is done to it. */
 import { Effect, Redacted } from "effect"
 import { Command } from "effect/cli"
-import { migrate, migrationStatus } from "../db/migrate.ts"
+import { migrate, migrationStatus } from "../postgres/migrate.ts"
 import { cellsAsTheyAre, cellsOption, inEveryCell } from "./everyCell.ts"
 import { connected, Installation } from "./Installation.ts"
 import { show } from "./output.ts"

@@ -2,9 +2,9 @@
 import { Cause, Data, Effect, Runtime } from "effect"
 import { CellsApart } from "../cells/CellsApart.ts"
 import { ConfigProblem } from "../config/Config.ts"
-import { databaseReason, isUnreachable } from "../db/sqlState.ts"
-import { KeyUnusable } from "../key/apiKeys.ts"
+import { databaseReason, isUnreachable } from "../postgres/errors.ts"
 import { ClocksDisagree } from "../process/DatabaseClock.ts"
+import { KeyUnusable } from "../security/key/apiKeys.ts"
 import { writeTo } from "./output.ts"
 
 const BAD_USAGE_CODE = 2

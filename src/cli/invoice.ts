@@ -1,8 +1,8 @@
 /** `invoice …`: the service's own invoices, drawn up, paid, made void. */
 import { Effect } from "effect"
 import { Argument, CliError, Command, Flag } from "effect/cli"
-import { monthOf } from "../usage/allowances.ts"
-import { currentTime } from "../wallClock.ts"
+import { currentTime } from "../base/wallClock.ts"
+import { monthOf } from "../merchants/usage/allowances.ts"
 import { cellsOption, findInEveryCell, inEveryCell, writableCells } from "./everyCell.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, onWritable } from "./Installation.ts"

@@ -1,6 +1,6 @@
 /** What `invoice run` says to people: what it did, or why there was nothing to do. */
-import { formatKobo } from "../money.ts"
-import { dayInWords, monthInWords } from "../time.ts"
+import { formatKobo } from "../base/money.ts"
+import { dayInWords, monthInWords } from "../base/time.ts"
 import type { DrawnUp } from "./invoicing.ts"
 import { paragraphs, table } from "./table.ts"
 

@@ -1,11 +1,17 @@
 /** What the `invoice` commands do: the service's invoices with links to their PDFs, and timers for the days they are due. */
 import { Effect, Layer } from "effect"
 import { Origin, originOf } from "../http/Origin.ts"
-import { type InvoiceRow, renderInvoice } from "../invoice/invoice.ts"
-import { drawInvoices, moveInvoice, type NotBilled, readInvoices, readNotBilled } from "../invoice/invoices.ts"
-import { Links } from "../invoice/Links.ts"
 import { VatRate } from "../ledger/VatRate.ts"
-import { SharedSecrets } from "../secret/SharedSecrets.ts"
+import { type InvoiceRow, renderInvoice } from "../merchants/invoice/invoice.ts"
+import {
+  drawInvoices,
+  moveInvoice,
+  type NotBilled,
+  readInvoices,
+  readNotBilled,
+} from "../merchants/invoice/invoices.ts"
+import { Links } from "../merchants/invoice/Links.ts"
+import { SharedSecrets } from "../security/secret/SharedSecrets.ts"
 import { found, Refused } from "./failures.ts"
 import { Installation, vault } from "./Installation.ts"
 

@@ -6,7 +6,7 @@ import { migrated } from "./Installation.ts"
 import { show } from "./output.ts"
 
 /** All the machines there are: loaded by the command that runs them. */
-const machines = Effect.promise(() => Promise.all([import("../runtime/replay.ts"), import("../lifecycles.ts")]))
+const machines = Effect.promise(() => Promise.all([import("../runtime/replay.ts"), import("../app/lifecycles.ts")]))
 
 const replay = Command.make(
   "replay",

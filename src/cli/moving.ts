@@ -1,9 +1,9 @@
 /** What `account move` does: an account from this cell to the one behind a database's address. */
 import { Effect, Layer, Redacted } from "effect"
-import { Cell } from "../cell.ts"
+import { replayables } from "../app/lifecycles.ts"
+import { Cell } from "../base/cell.ts"
 import { abandonMove, moveAccount, STEPS } from "../cells/moveAccount.ts"
 import { tellProxies } from "../cells/proxy.ts"
-import { replayables } from "../lifecycles.ts"
 import { Installation, vaultOfServers } from "./Installation.ts"
 import { openDatabase } from "./otherCells.ts"
 import { Progress } from "./progress.ts"

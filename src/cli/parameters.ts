@@ -1,10 +1,10 @@
 /** The kinds of options and arguments that commands take. A placeholder stands for the value in a command's usage. */
 import { Effect, Schema } from "effect"
 import { Argument, CliError, Flag } from "effect/cli"
+import { hasControls, isVisible } from "../base/text.ts"
+import { parseInstant } from "../base/time.ts"
 import { isDatabaseUrl } from "../config/database.ts"
 import { portFits } from "../config/settings.ts"
-import { hasControls, isVisible } from "../text.ts"
-import { parseInstant } from "../time.ts"
 
 /** An option with a text that shows something. */
 export const text = (name: string, placeholder: string) =>

@@ -1,7 +1,7 @@
 /** `rail …`: the rails of the outside world. */
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import { parseInstant } from "../time.ts"
+import { parseInstant } from "../base/time.ts"
 import { Refused } from "./failures.ts"
 import { writable } from "./Installation.ts"
 import { show } from "./output.ts"

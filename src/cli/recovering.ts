@@ -1,10 +1,10 @@
 /** What `rail recover` does: the charges that were made after a backup which is put back are entered again (decision F9). */
 import { Effect, Layer } from "effect"
-import { findAccount } from "../account/accounts.ts"
-import { Rails } from "../rail/Rails.ts"
-import { recover as recoverAll, type Wanted } from "../recovery/recover.ts"
-import { encryptionKeys } from "../secret/encryptionKeys.ts"
-import { houseRules, servicesLayer } from "../services.ts"
+import { houseRules, servicesLayer } from "../app/services.ts"
+import { findAccount } from "../merchants/account/accounts.ts"
+import { Rails } from "../rails/rail/Rails.ts"
+import { recover as recoverAll, type Wanted } from "../rails/recovery/recover.ts"
+import { encryptionKeys } from "../security/secret/encryptionKeys.ts"
 import { found } from "./failures.ts"
 import { Installation } from "./Installation.ts"
 

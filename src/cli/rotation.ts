@@ -1,11 +1,11 @@
 /** Secrets in the database, written anew under the newest key of this process. */
 import { Effect } from "effect"
-import { credentialSecrets } from "../credential/credential.ts"
+import { methodSecrets } from "../billing/payment_method/paymentMethods.ts"
 import { readMoving } from "../db/moving.ts"
-import { methodSecrets } from "../payment_method/paymentMethods.ts"
-import { rotate, type SecretTable } from "../secret/rotate.ts"
-import { serviceSecrets } from "../secret/serviceSecrets.ts"
-import { webhookSecrets } from "../webhook/secrets.ts"
+import { webhookSecrets } from "../outbound/webhook/secrets.ts"
+import { credentialSecrets } from "../rails/credential/credential.ts"
+import { rotate, type SecretTable } from "../security/secret/rotate.ts"
+import { serviceSecrets } from "../security/secret/serviceSecrets.ts"
 import { Refused } from "./failures.ts"
 import { vault } from "./Installation.ts"
 

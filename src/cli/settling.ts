@@ -4,7 +4,7 @@ import { Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { BadFile, settledRows } from "../ledger/settlementFile.ts"
 import { Settling } from "../ledger/settlements.ts"
-import type { RailName } from "../rail/Rail.ts"
+import type { RailName } from "../rails/rail/Rail.ts"
 import { Refused } from "./failures.ts"
 import { Progress } from "./progress.ts"
 

@@ -1,6 +1,6 @@
 /** Settings of where the rails' APIs are, and how long one call may take (decision P3). */
 import { Effect } from "effect"
-import { SECOND_MS } from "../time.ts"
+import { SECOND_MS } from "../base/time.ts"
 import { ConfigProblem, type RailSettings } from "./Config.ts"
 import { integer, isLoopback, url } from "./settings.ts"
 

@@ -5,7 +5,7 @@
 import { isIP } from "node:net"
 import { resolve } from "node:path"
 import { ConfigProvider, Effect } from "effect"
-import { DEFAULT_CELL, isCell } from "../cell.ts"
+import { DEFAULT_CELL, isCell } from "../base/cell.ts"
 import { type Config, ConfigProblem } from "./Config.ts"
 import { readDatabaseUrl } from "./database.ts"
 import { readEncryptionKeys } from "./encryption.ts"

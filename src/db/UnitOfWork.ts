@@ -5,11 +5,11 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Fragment, Statement } from "effect/sql/Statement"
-import type { PendingStatement, PendingWrites } from "./connection.ts"
-import { sqlStateOf } from "./sqlState.ts"
+import type { PendingStatement, PendingWrites } from "../postgres/connection.ts"
+import { sqlStateOf } from "../postgres/errors.ts"
+import { CurrentTransaction } from "../postgres/transaction.ts"
 import type { Change, Table } from "./table.ts"
 import type { Ref } from "./tenant.ts"
-import { CurrentTransaction } from "./transaction.ts"
 
 /** A part of a statement, by whose name the parts behind it may refer to what it returns. */
 export type CtePart = readonly [name: string, statement: Statement<object>]

@@ -1,5 +1,5 @@
 /** The texts of a table's statements, each built once, so that they stay prepared. Pure. */
-import { REF_COLUMNS, type Typed } from "./records.ts"
+import { REF_COLUMNS, type Typed } from "./rows.ts"
 
 type RowLock = "UPDATE" | "NO KEY UPDATE" | "SHARE" | "KEY SHARE"
 export type LockMode = RowLock | `${RowLock} SKIP LOCKED`

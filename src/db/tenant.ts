@@ -1,8 +1,8 @@
 /** Whose a row is. Every tenant table begins with these two columns, and every statement filters on them. */
 import type { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { problem } from "../problem.ts"
-import { sqlStateOf } from "./sqlState.ts"
+import { problem } from "../base/problem.ts"
+import { sqlStateOf } from "../postgres/errors.ts"
 
 export interface Tenant {
   readonly account_id: string

@@ -4,10 +4,10 @@
  */
 import { Effect, type Exit, type Schema } from "effect"
 import type { SqlError } from "effect/sql"
+import type { Json } from "../base/json.ts"
+import type { Problem, ProblemCode } from "../base/problem.ts"
 import type { Tenant } from "../db/tenant.ts"
-import type { Json } from "../json.ts"
-import type { Scope } from "../key/scopes.ts"
-import type { Problem, ProblemCode } from "../problem.ts"
+import type { Scope } from "../security/key/scopes.ts"
 
 export interface Caller {
   /** The administrator's name; of an account's key, its ID; of anybody else, the address. */

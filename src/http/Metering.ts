@@ -1,7 +1,7 @@
 /** The port to what counts what accounts use (decisions K1, K5). */
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
-import type { AccountKey, KnownKey } from "../key/Keys.ts"
+import type { AccountKey, KnownKey } from "../security/key/Keys.ts"
 
 type Headers = Readonly<Record<string, string>>
 

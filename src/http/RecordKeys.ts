@@ -12,11 +12,11 @@
 import { createHash, createHmac } from "node:crypto"
 import { Context, Effect, Layer, Redacted } from "effect"
 import type { SqlError } from "effect/sql"
+import { canonical } from "../base/json.ts"
 import type { ConfigProblem } from "../config/Config.ts"
 import type { Tenant } from "../db/tenant.ts"
-import { canonical } from "../json.ts"
-import { decrypt, deriveKey, encrypt } from "../secret/cipher.ts"
-import { SharedSecrets } from "../secret/SharedSecrets.ts"
+import { decrypt, deriveKey, encrypt } from "../security/secret/cipher.ts"
+import { SharedSecrets } from "../security/secret/SharedSecrets.ts"
 
 const SECRET = "idempotency_records"
 

@@ -1,11 +1,11 @@
 /** Whether a key may call an endpoint, and a page of another origin may see the response (decisions G7, J2, J3). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { type Problem, problem } from "../base/problem.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import type { Tenant } from "../db/tenant.ts"
-import type { AccountKey, KnownKey } from "../key/Keys.ts"
-import { type Level, reaches, type Scope } from "../key/scopes.ts"
-import { type Problem, problem } from "../problem.ts"
+import type { AccountKey, KnownKey } from "../security/key/Keys.ts"
+import { type Level, reaches, type Scope } from "../security/key/scopes.ts"
 import type { Declaration } from "./Endpoint.ts"
 
 /** The level that a call needs of its scope. */

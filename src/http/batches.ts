@@ -6,13 +6,13 @@
  * another; not one of which nobody knows whether it was committed.
  */
 import { Cause, Context, Effect, Exit, Layer, Tracer } from "effect"
-import { MayWait } from "../db/held.ts"
-import { Places } from "../db/Places.ts"
+import type { Problem } from "../base/problem.ts"
+import { Together } from "../concurrency/Batcher.ts"
+import { Places } from "../concurrency/FairSemaphore.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
-import { isCertainlyRolledBack } from "../db/takenBack.ts"
 import { type Tenant, tenantName } from "../db/tenant.ts"
-import type { Problem } from "../problem.ts"
-import { Together } from "../Together.ts"
+import { MayWait } from "../postgres/lockWait.ts"
+import { isCertainlyRolledBack } from "../postgres/rollback.ts"
 import type { Failure } from "./failures.ts"
 
 /** What a request of a batch comes to. */

@@ -1,7 +1,7 @@
 /** Request bodies (decision A3): read up to their limit, as UTF-8 JSON. */
 import type { IncomingMessage } from "node:http"
 import { Effect } from "effect"
-import { type Problem, problem } from "../problem.ts"
+import { type Problem, problem } from "../base/problem.ts"
 import { isJson } from "./page.ts"
 import { parseBody } from "./parseBody.ts"
 

@@ -2,7 +2,7 @@
 import type { Server, ServerResponse } from "node:http"
 import { Server as NetServer, type Socket } from "node:net"
 import { Server as TlsServer } from "node:tls"
-import { Counts } from "../Counts.ts"
+import { Counts } from "../concurrency/Counter.ts"
 
 export interface ConnectionLimits {
   /** Connections of the process. */

@@ -1,7 +1,7 @@
 /** Responses: the success and error envelopes. */
 import { HttpServerResponse } from "effect/http"
-import type { Json } from "../json.ts"
-import { CATALOGUE, type Problem } from "../problem.ts"
+import type { Json } from "../base/json.ts"
+import { CATALOGUE, type Problem } from "../base/problem.ts"
 
 /** A database that restarts is back within seconds. */
 const RETRY_AFTER_SECONDS = 2

@@ -1,5 +1,5 @@
 /** Percent escapes in addresses: each stands for bytes of UTF-8, or the address is refused (decision A12). */
-import { invalid, type Problem } from "../problem.ts"
+import { invalid, type Problem } from "../base/problem.ts"
 
 const HOW =
   "has a percent escape that is none, or that is no UTF-8: write each character as %XX of its UTF-8 bytes, and % as %25."

@@ -1,11 +1,11 @@
 /** `expand[]`: ID fields replaced by their objects, one query per field however long the list (decision B7). */
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
+import type { Json } from "../base/json.ts"
+import { invalid, type Problem } from "../base/problem.ts"
 import type { Tenant } from "../db/tenant.ts"
-import type { Json } from "../json.ts"
-import type { KnownKey } from "../key/Keys.ts"
-import type { Scope } from "../key/scopes.ts"
-import { invalid, type Problem } from "../problem.ts"
+import type { KnownKey } from "../security/key/Keys.ts"
+import type { Scope } from "../security/key/scopes.ts"
 import { requireScope } from "./access.ts"
 import type { Declaration } from "./Endpoint.ts"
 

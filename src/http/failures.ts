@@ -1,10 +1,10 @@
 /** The response to a failure: the failure itself where the caller can act on it, else no more than that something went wrong. */
 import { Cause, Effect } from "effect"
 import { SqlError } from "effect/sql"
-import { isAway, isUnwritable } from "../db/sqlState.ts"
-import { isOutcomeUnknown } from "../db/takenBack.ts"
+import { type Problem, problem } from "../base/problem.ts"
 import { ACCOUNT_MOVING, isFenced } from "../db/tenant.ts"
-import { type Problem, problem } from "../problem.ts"
+import { isAway, isUnwritable } from "../postgres/errors.ts"
+import { isOutcomeUnknown } from "../postgres/rollback.ts"
 
 export type Failure = Problem | SqlError.SqlError
 

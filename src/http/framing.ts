@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from "node:http"
 import { isIPv6 } from "node:net"
-import { type Problem, type ProblemCode, problem } from "../problem.ts"
+import { type Problem, type ProblemCode, problem } from "../base/problem.ts"
 
 /** A name has at most 255 bytes, and a port follows. */
 const MAX_HOST = 262

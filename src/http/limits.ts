@@ -3,9 +3,9 @@
  * once, and how many bytes of bodies are held of callers that are not known yet.
  */
 import { Effect } from "effect"
-import { Counts } from "../Counts.ts"
+import { type Problem, problem, tryAgainIn } from "../base/problem.ts"
+import { Counts } from "../concurrency/Counter.ts"
 import type { RateLimits } from "../config/Config.ts"
-import { type Problem, problem, tryAgainIn } from "../problem.ts"
 import { createInFlight } from "./inFlight.ts"
 import { createRateLimit } from "./rateLimit.ts"
 

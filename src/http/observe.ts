@@ -1,7 +1,7 @@
 /** What is seen of requests from outside: a log line and two metrics for each, by route, never by object. */
 import type { IncomingMessage } from "node:http"
 import { Effect, LogLevel, Metric, References } from "effect"
-import type { KnownKey } from "../key/Keys.ts"
+import type { KnownKey } from "../security/key/Keys.ts"
 
 const requests = Metric.counter("http_requests_total", {
   description: "Requests that got a response, by method, route, status and environment",

@@ -1,5 +1,5 @@
 /** The part of the OpenAPI document about callbacks: what rails and messengers call, signed. */
-import type { Json } from "../json.ts"
+import type { Json } from "../base/json.ts"
 import { inPath, operation, plain, refused, text, UNLIMITED } from "./openapiOperations.ts"
 
 /** Who calls back: a rail about its transactions, or a messenger about its messages. */

@@ -1,5 +1,5 @@
 /** The codes that the OpenAPI document lists for an operation: its own, and those that every one of its kind may be refused with. */
-import type { ProblemCode } from "../problem.ts"
+import type { ProblemCode } from "../base/problem.ts"
 import type { Declaration } from "./Endpoint.ts"
 
 const EVERYWHERE: ReadonlyArray<ProblemCode> = [

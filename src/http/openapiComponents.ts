@@ -1,6 +1,6 @@
 /** What the OpenAPI document's operations share, whatever is declared; and what is sent to webhook endpoints. */
-import type { Json } from "../json.ts"
-import { CATALOGUE } from "../problem.ts"
+import type { Json } from "../base/json.ts"
+import { CATALOGUE } from "../base/problem.ts"
 
 /** A header among these components. */
 export const header = (name: string): Json => ({ $ref: `#/components/headers/${name}` })

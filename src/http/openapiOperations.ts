@@ -1,5 +1,5 @@
 /** What the operations without a key share in the OpenAPI document: where they lie, their headers and their refusals. */
-import type { Json } from "../json.ts"
+import type { Json } from "../base/json.ts"
 import { header } from "./openapiComponents.ts"
 
 /** Of what takes no place in a rate: health, and callbacks that are signed. */

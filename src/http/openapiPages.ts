@@ -1,6 +1,6 @@
 /** The part of the OpenAPI document about the pages on which buyers pay. */
-import type { Json } from "../json.ts"
-import { TEST_CARDS } from "../rail/simulator/methods.ts"
+import type { Json } from "../base/json.ts"
+import { TEST_CARDS } from "../rails/rail/simulator/methods.ts"
 import { HEADERS, inPath, operation, plain, refused, text } from "./openapiOperations.ts"
 
 const data = (properties: Readonly<Record<string, Json>>, required: ReadonlyArray<string>): Json => ({

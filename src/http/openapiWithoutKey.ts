@@ -1,5 +1,5 @@
 /** The part of the OpenAPI document about what takes no key: health, invoices' links, pages on which buyers pay, callbacks. */
-import type { Json } from "../json.ts"
+import type { Json } from "../base/json.ts"
 import { callbacks } from "./openapiCallbacks.ts"
 import { type Described, operation, plain, refused, text, UNLIMITED } from "./openapiOperations.ts"
 import { pages } from "./openapiPages.ts"

@@ -1,8 +1,8 @@
 /** Responses to browsers: pages, and what a browser is shown of a refusal. The same address serves programs (decision G8). */
 import type { IncomingHttpHeaders } from "node:http"
+import type { Problem } from "../base/problem.ts"
 import { pageHeaders } from "../pages/headers.ts"
 import { messagePage } from "../pages/says.ts"
-import type { Problem } from "../problem.ts"
 import type { PublicResponse, Refused } from "./publicRoutes.ts"
 
 export const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? "")

@@ -4,13 +4,13 @@
  * the description as well.
  */
 import { Schema } from "effect"
-import { jsonBytes } from "../json.ts"
-import { MAX_METADATA_BYTES, MAX_METADATA_KEYS } from "../metadata.ts"
-import { MAX_AMOUNT_KOBO } from "../money.ts"
-import { E164, isPhone, parsePhone } from "../phone.ts"
-import { hasControls, isVisible } from "../text.ts"
-import { FIRST_YEAR, LAST_YEAR, parseInstant } from "../time.ts"
-import { isWebAddress } from "../webAddress.ts"
+import { jsonBytes } from "../base/json.ts"
+import { MAX_METADATA_BYTES, MAX_METADATA_KEYS } from "../base/metadata.ts"
+import { MAX_AMOUNT_KOBO } from "../base/money.ts"
+import { E164, isPhone, parsePhone } from "../base/phone.ts"
+import { hasControls, isVisible } from "../base/text.ts"
+import { FIRST_YEAR, LAST_YEAR, parseInstant } from "../base/time.ts"
+import { isWebAddress } from "../base/webAddress.ts"
 
 const MAX_ID = 64
 const MAX_METADATA_KEY = 40

@@ -1,6 +1,6 @@
 /** Request bodies as JSON, strictly (decision A3). */
 import { Effect } from "effect"
-import { type Problem, problem } from "../problem.ts"
+import { type Problem, problem } from "../base/problem.ts"
 
 const MAX_LEVELS = 32
 /** Values in a body, of all levels: what may be faulty is bounded, and so is the time that finding it takes. */

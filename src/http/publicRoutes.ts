@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http"
 import type { Effect } from "effect"
 import type { SqlError } from "effect/sql"
-import type { Problem } from "../problem.ts"
+import type { Problem } from "../base/problem.ts"
 
 export interface PublicRequest {
   /** What the path's groups matched. */

@@ -1,5 +1,5 @@
 /** Query strings: plain parameters, `expand[]` and `metadata[key]`; anything twice or unknown is refused. */
-import { invalid, type Problem } from "../problem.ts"
+import { invalid, type Problem } from "../base/problem.ts"
 import { type Declaration, takesCell } from "./Endpoint.ts"
 import { queryParameters } from "./escapes.ts"
 import { expansionFault } from "./expand.ts"

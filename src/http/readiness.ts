@@ -4,7 +4,7 @@
  */
 import { Data, Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { isUnwritable, sqlStateOf } from "../db/sqlState.ts"
+import { isUnwritable, sqlStateOf } from "../postgres/errors.ts"
 import { DatabaseClock } from "../process/DatabaseClock.ts"
 import { lastAnswer } from "../process/lastAnswer.ts"
 

@@ -1,6 +1,6 @@
 /** A page as its response has it: as many of its objects as a response holds. */
 import { Effect } from "effect"
-import type { Json } from "../json.ts"
+import type { Json } from "../base/json.ts"
 import type { Page } from "./Endpoint.ts"
 import { listSuccess } from "./envelope.ts"
 

@@ -3,9 +3,9 @@
  * example: its type is what the renderer returns, and the OpenAPI document shows it.
  */
 import { Schema, SchemaAST } from "effect"
-import { type IdKind, isId, kindOf, PREFIXES } from "../ids.ts"
-import type { Json } from "../json.ts"
-import { formatInstant, parseInstant } from "../time.ts"
+import { type IdKind, isId, kindOf, PREFIXES } from "../base/ids.ts"
+import type { Json } from "../base/json.ts"
+import { formatInstant, parseInstant } from "../base/time.ts"
 
 const { Boolean: Bool, Int, Literal, Record: Dictionary, String: Text, Unknown, Union } = Schema
 

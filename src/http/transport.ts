@@ -1,8 +1,8 @@
 /** What the connection says of a request, and its address: by what it came, from where, and to which environment. */
 import type { IncomingMessage } from "node:http"
 import { isIP, type Socket } from "node:net"
+import { addressIn, callerNetwork } from "../base/ip.ts"
 import type { Transport } from "../config/Config.ts"
-import { addressIn, callerNetwork } from "../ip.ts"
 
 /** Whether what a peer says of the request that it passes on is believed. */
 const isTrusted = (address: string, { trustProxy }: Transport): boolean =>

@@ -1,6 +1,6 @@
 /** From untrusted values to typed ones: the first offending parameter, by its path, with what it must be (decision A5). */
 import { Effect, Result, Schema, SchemaAST, type SchemaIssue } from "effect"
-import { type Problem, problem } from "../problem.ts"
+import { type Problem, problem } from "../base/problem.ts"
 import type { Declaration } from "./Endpoint.ts"
 
 type Path = ReadonlyArray<PropertyKey>

@@ -5,12 +5,12 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { isLockTimeout, limitWaiting } from "../db/held.ts"
-import { LOCKS } from "../db/locks.ts"
+import { DAY_MS, dayOf, formatDayOf } from "../base/time.ts"
+import { currentTime } from "../base/wallClock.ts"
 import { readMoving } from "../db/moving.ts"
-import { forWholeTables } from "../db/wholeTables.ts"
-import { DAY_MS, dayOf, formatDayOf } from "../time.ts"
-import { currentTime } from "../wallClock.ts"
+import { LOCKS } from "../postgres/advisoryLocks.ts"
+import { forWholeTables } from "../postgres/fullScan.ts"
+import { isLockTimeout, limitWaiting } from "../postgres/lockWait.ts"
 import { recogniseThrough } from "./recognition.ts"
 
 /** A closing waits for those that post, and they for it: a moment at a time. */

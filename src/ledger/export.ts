@@ -1,5 +1,5 @@
 /** The books for other programs: hledger, CSV, and the journal imports of accounting packages. Pure; rows in, text out. */
-import { inNaira } from "../money.ts"
+import { inNaira } from "../base/money.ts"
 import type { ExportedLine, Writer } from "./exported.ts"
 import { hledger } from "./hledger.ts"
 

@@ -1,5 +1,5 @@
 /** The books as a journal of hledger (hledger.org): a transaction for each entry, every account declared before it is used. Pure. */
-import { CURRENCY, inNaira } from "../money.ts"
+import { CURRENCY, inNaira } from "../base/money.ts"
 import type { LedgerAccount } from "./chart.ts"
 import type { ExportedLine, Writer } from "./exported.ts"
 

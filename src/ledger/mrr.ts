@@ -1,5 +1,5 @@
-/** Movements of monthly recurring revenue, as they are kept; src/subscription/mrr.ts says what moves. */
-import { names, records } from "../db/records.ts"
+/** Movements of monthly recurring revenue, as they are kept; src/billing/subscription/mrr.ts says what moves. */
+import { names, records } from "../db/rows.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { formatDay } from "./schedule.ts"

@@ -1,9 +1,9 @@
 /** Reading the books whole, in the order of their days, for other programs. */
 import { Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import { records } from "../db/records.ts"
+import { records } from "../db/rows.ts"
 import { livesHere, type Ref } from "../db/tenant.ts"
-import { forWholeTables } from "../db/wholeTables.ts"
+import { forWholeTables } from "../postgres/fullScan.ts"
 import type { ExportedLine } from "./exported.ts"
 
 /** Entries read at a time for an export: a few megabytes. */

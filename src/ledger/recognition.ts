@@ -5,10 +5,10 @@
  */
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import { DAY_MS, dayOf, HOUR_MS } from "../base/time.ts"
+import { currentTime } from "../base/wallClock.ts"
 import { isRef, type Ref, staysHere, type Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
-import { DAY_MS, dayOf, HOUR_MS } from "../time.ts"
-import { currentTime } from "../wallClock.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { formatDay } from "./schedule.ts"
 

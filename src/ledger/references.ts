@@ -1,10 +1,10 @@
 /** What the books have of rails' references: what was taken, what of that is settled, and what is in suspense. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { LOCKS } from "../db/locks.ts"
-import { records } from "../db/records.ts"
+import { dayOf } from "../base/time.ts"
+import { records } from "../db/rows.ts"
 import type { Tenant } from "../db/tenant.ts"
-import { dayOf } from "../time.ts"
+import { LOCKS } from "../postgres/advisoryLocks.ts"
 import type { LedgerAccount } from "./chart.ts"
 import type { About } from "./ledger.ts"
 

@@ -2,8 +2,9 @@
  * How the revenue of a bill is recognised: day by day while it is served, what is left when service ends. Pure; kobo, and days
  * as numbers since 1970-01-01 (UTC). The rows are of the table revenue_schedule; recognition.ts books the days.
  */
+
+import { DAY_MS, formatInstant } from "../base/time.ts"
 import type { Tenant } from "../db/tenant.ts"
-import { DAY_MS, formatInstant } from "../time.ts"
 
 /** A day, by its number, as `YYYY-MM-DD`. */
 export const formatDay = (day: number): string => formatInstant(day * DAY_MS).slice(0, 10)

@@ -1,7 +1,7 @@
 /** The schedules of recognition in the database (schedule.ts has their arithmetic). Their subscriptions are locked by whoever changes them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { names, REF_COLUMNS, records } from "../db/records.ts"
+import { names, REF_COLUMNS, records } from "../db/rows.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { formatDay, type NewSchedule, type Schedule } from "./schedule.ts"

@@ -2,10 +2,10 @@
 import { createReadStream } from "node:fs"
 import { type Info, parse } from "csv-parse"
 import { Data } from "effect"
-import { lineOf, referenceIn } from "../rail/fields.ts"
-import { ownFromPaystack } from "../rail/paystack/answers.ts"
-import type { RailName } from "../rail/Rail.ts"
-import { FIRST_YEAR, LAST_YEAR } from "../time.ts"
+import { FIRST_YEAR, LAST_YEAR } from "../base/time.ts"
+import { lineOf, referenceIn } from "../rails/rail/fields.ts"
+import { ownFromPaystack } from "../rails/rail/paystack/answers.ts"
+import type { RailName } from "../rails/rail/Rail.ts"
 
 /** What a rail says of one payment. */
 export interface SettledRow {

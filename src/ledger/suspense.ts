@@ -1,9 +1,9 @@
 /** Ending suspense by hand: a person says what it is that a settlement left there (decision Q9). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { inNaira } from "../base/money.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
-import { inNaira } from "../money.ts"
-import { ownFromPaystack } from "../rail/paystack/answers.ts"
+import { ownFromPaystack } from "../rails/rail/paystack/answers.ts"
 import { entriesOf, postEntries } from "./ledger.ts"
 import type { Explanation } from "./postings.ts"
 import { aboutReference, lockSettlements, nth, readTaken, type Taken } from "./references.ts"

@@ -2,9 +2,9 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { forWholeTables } from "../db/wholeTables.ts"
-import { inNaira } from "../money.ts"
-import { dayOf, formatInstant } from "../time.ts"
+import { inNaira } from "../base/money.ts"
+import { dayOf, formatInstant } from "../base/time.ts"
+import { forWholeTables } from "../postgres/fullScan.ts"
 import { type LedgerAccount, OWN_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
 

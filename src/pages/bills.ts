@@ -1,5 +1,5 @@
 /** A list of what is paid, with its sum. */
-import { formatKobo } from "../money.ts"
+import { formatKobo } from "../base/money.ts"
 import { type Html, html } from "./html.ts"
 import type { Owed } from "./views.ts"
 import { day } from "./words.ts"

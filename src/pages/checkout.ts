@@ -1,5 +1,5 @@
 /** The checkout page: what is bought on what terms, and the form that pays for it. */
-import { formatKobo } from "../money.ts"
+import { formatKobo } from "../base/money.ts"
 import { bills } from "./bills.ts"
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"

@@ -1,5 +1,5 @@
 /** The pages of a buyer's instalment plan: how far it has come and what is next, paying, and cancelling. */
-import { formatKobo } from "../money.ts"
+import { formatKobo } from "../base/money.ts"
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"
 import { errorSummary, paymentForm, titled } from "./paymentForm.ts"

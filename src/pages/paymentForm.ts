@@ -1,5 +1,5 @@
 /** The form that a payment method is given with, on checkout and payment pages. It posts what decision G8 says. */
-import { formatKobo, VERIFICATION_KOBO } from "../money.ts"
+import { formatKobo, VERIFICATION_KOBO } from "../base/money.ts"
 import { type Errors, errorId, hidden, invalid, textField, wrong } from "./fields.ts"
 import { type Html, html } from "./html.ts"
 import type { AmountChoice, FieldError, FormField, PaymentForm, SavedMethod, TypedDetails } from "./views.ts"

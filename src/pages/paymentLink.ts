@@ -1,5 +1,5 @@
 /** The page behind a payment link: what is owed, what happens by itself, and the form that pays or saves a payment method. */
-import { formatKobo } from "../money.ts"
+import { formatKobo } from "../base/money.ts"
 import { bills } from "./bills.ts"
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"

@@ -1,6 +1,6 @@
 /** Pages that say one thing: that a payment is looked for, or how something ended. */
-import { formatAmount, formatKobo } from "../money.ts"
-import type { PaymentMethodType } from "../rail/PaymentRail.ts"
+import { formatAmount, formatKobo } from "../base/money.ts"
+import type { PaymentMethodType } from "../rails/rail/PaymentRail.ts"
 import { type Html, html } from "./html.ts"
 import { layout } from "./layout.ts"
 import type { MessageView, PendingView } from "./views.ts"

@@ -1,5 +1,5 @@
 /** What the sandbox's pages offer beside the form: cards and other payment methods whose behaviour is known. */
-import { TEST_CARDS, TEST_METHODS, type TestCard } from "../rail/simulator/methods.ts"
+import { TEST_CARDS, TEST_METHODS, type TestCard } from "../rails/rail/simulator/methods.ts"
 import { errorId, wrong } from "./fields.ts"
 import { type Html, html } from "./html.ts"
 import { FORM_ID, TEST_METHOD_ID } from "./paymentForm.ts"

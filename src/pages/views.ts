@@ -1,7 +1,7 @@
 /** What the pages that buyers see are made from: plain data. Each page is a pure function of its view. */
 import type { BillingCycle } from "../../machines/calendar.ts"
 import type { EscalationAction } from "../../machines/dunning.ts"
-import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import type { PaymentMethodSummary } from "../rails/rail/PaymentRail.ts"
 
 /** Whose page it is, and in which world. */
 export interface Setting {

@@ -1,8 +1,8 @@
 /** What pages say to buyers, in plain English. Amounts in kobo, instants in milliseconds; days are Nigeria's. */
 import type { BillingCycle } from "../../machines/calendar.ts"
-import { formatKobo } from "../money.ts"
-import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
-import { DAY_MS } from "../time.ts"
+import { formatKobo } from "../base/money.ts"
+import { DAY_MS } from "../base/time.ts"
+import type { PaymentMethodSummary } from "../rails/rail/PaymentRail.ts"
 import type { Consequence, Halt, Offer, Owed, Saves, Upcoming } from "./views.ts"
 
 const LAGOS = { timeZone: "Africa/Lagos" } as const

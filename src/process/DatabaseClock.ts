@@ -5,9 +5,9 @@
  */
 import { Context, Data, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { type Problem, problem } from "../problem.ts"
-import { formatInstant, MINUTE_MS, SECOND_MS } from "../time.ts"
-import { clocksAgree, disagreement, isLookFresh, MAX_DIFFERENCE_MS, noteLook } from "../wallClock.ts"
+import { type Problem, problem } from "../base/problem.ts"
+import { formatInstant, MINUTE_MS, SECOND_MS } from "../base/time.ts"
+import { clocksAgree, disagreement, isLookFresh, MAX_DIFFERENCE_MS, noteLook } from "../base/wallClock.ts"
 import { lastAnswer } from "./lastAnswer.ts"
 import { orElseUnlessStopped } from "./workers.ts"
 

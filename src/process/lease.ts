@@ -7,7 +7,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { type Hand, isDead, Runner } from "./Runner.ts"
+import { type Hand, isDead, Runner } from "./ProcessLease.ts"
 
 export interface Lease {
   readonly name: string

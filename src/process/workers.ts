@@ -3,8 +3,8 @@
  * a failure, which is logged and counted, and says how often and how long it ran. No run begins while the machine's clock is wrong.
  */
 import { Cause, Effect, Metric, Queue, Semaphore } from "effect"
-import { SECOND_MS } from "../time.ts"
-import { clocksAgree } from "../wallClock.ts"
+import { SECOND_MS } from "../base/time.ts"
+import { clocksAgree } from "../base/wallClock.ts"
 
 /** After a failure: the database is away, say. */
 const AFTER_FAILURE_MS = SECOND_MS

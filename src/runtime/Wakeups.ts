@@ -6,10 +6,10 @@
 import type { Redacted } from "effect"
 import { Context, Effect, Layer, Redacted as Secret } from "effect"
 import { PgBoss } from "pg-boss"
-import { columnParameter } from "../db/records.ts"
+import { MINUTE_MS, SECOND_MS } from "../base/time.ts"
+import { currentTime } from "../base/wallClock.ts"
+import { columnParameter } from "../db/rows.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
-import { MINUTE_MS, SECOND_MS } from "../time.ts"
-import { currentTime } from "../wallClock.ts"
 
 export const TIMERS_DUE = "timers.due"
 /** pg-boss's own pool: it polls one queue and keeps its house. */

@@ -3,9 +3,9 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AnyMachineSnapshot, AnyStateMachine, EventFrom, InputFrom } from "xstate"
 import { create, decide, stateName, type TimedEvent } from "../../machines/decide.ts"
-import { REF_COLUMNS, records } from "../db/records.ts"
+import { canonical } from "../base/json.ts"
+import { REF_COLUMNS, records } from "../db/rows.ts"
 import { livesHere, type Tenant } from "../db/tenant.ts"
-import { canonical } from "../json.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./lifecycle.ts"
 
 /** Journal rows read at a time: a few megabytes. */

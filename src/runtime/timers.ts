@@ -2,7 +2,7 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { names, REF_COLUMNS, records } from "../db/records.ts"
+import { names, REF_COLUMNS, records } from "../db/rows.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 

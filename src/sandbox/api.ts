@@ -1,8 +1,8 @@
 /** Sandbox helpers on the wire. */
 import { Schema } from "effect"
-import { Event } from "../event/api.ts"
 import { declare } from "../http/Endpoint.ts"
 import { freeObject, id, text } from "../http/parameters.ts"
+import { Event } from "../outbound/event/api.ts"
 
 const SandboxReset = Schema.Struct({ status: Schema.Literal("resetting") }).annotate({
   identifier: "sandbox_reset",

@@ -1,11 +1,11 @@
 /** The simulator's record of its attempts, in Postgres. */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { LOCKS } from "../db/locks.ts"
-import { names, records } from "../db/records.ts"
-import type { FailureCode, RailCharge } from "../rail/PaymentRail.ts"
-import { type Attempt, Attempts } from "../rail/simulator/Attempts.ts"
-import { COUNTED } from "../rail/simulator/methods.ts"
+import { names, records } from "../db/rows.ts"
+import { LOCKS } from "../postgres/advisoryLocks.ts"
+import type { FailureCode, RailCharge } from "../rails/rail/PaymentRail.ts"
+import { type Attempt, Attempts } from "../rails/rail/simulator/Attempts.ts"
+import { COUNTED } from "../rails/rail/simulator/methods.ts"
 
 interface AttemptRow {
   readonly reference: string

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { renderEvent } from "../event/events.ts"
 import { bind, each } from "../http/Endpoint.ts"
+import { renderEvent } from "../outbound/event/events.ts"
 import { sandboxApi } from "./api.ts"
 import { requestReset } from "./reset.ts"
 import { triggerEvent } from "./trigger.ts"

@@ -1,15 +1,15 @@
 /**
  * Emptying a sandbox (decision M2): a marker is committed before the answer, and writes are refused while it stands. Workers
- * delete everything in batches (src/deletion), the marker last, so that a crash goes on where it was.
+ * delete everything in batches (src/process/deletion), the marker last, so that a crash goes on where it was.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { stopClocks } from "../clock/deletion.ts"
-import { LOCKS } from "../db/locks.ts"
+import { problem } from "../base/problem.ts"
+import { stopClocks } from "../billing/clock/deletion.ts"
 import type { Tenant } from "../db/tenant.ts"
-import { requestDeletions, SANDBOX, type Step } from "../deletion/deletion.ts"
-import { actorsOf, ledgerEntries, rowsOf } from "../deletion/steps.ts"
-import { problem } from "../problem.ts"
+import { LOCKS } from "../postgres/advisoryLocks.ts"
+import { requestDeletions, SANDBOX, type Step } from "../process/deletion/deletion.ts"
+import { actorsOf, ledgerEntries, rowsOf } from "../process/deletion/steps.ts"
 
 /** Asks for a sandbox to be emptied; in the running transaction. `recordKey` is of the idempotency record that has the answer. */
 export const requestReset = Effect.fn("sandbox.reset")(function* ({ account_id }: Tenant, recordKey: string | null) {

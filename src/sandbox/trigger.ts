@@ -1,14 +1,14 @@
 /** Test events (decision I9): an event of any type around a given or a made-up object. No state changes. */
 import { Effect } from "effect"
-import { knownClocks } from "../clock/clock.ts"
+import { findObject } from "../app/objects.ts"
+import type { Json } from "../base/json.ts"
+import { invalid, noSuchReference } from "../base/problem.ts"
+import { currentTime } from "../base/wallClock.ts"
+import { knownClocks } from "../billing/clock/clock.ts"
 import { type Tenant, tenantOf } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
-import { leastBytes, MAX_DATA_BYTES } from "../event/data.ts"
-import { appendTestEvent } from "../event/events.ts"
-import type { Json } from "../json.ts"
-import { findObject } from "../objects.ts"
-import { invalid, noSuchReference } from "../problem.ts"
-import { currentTime } from "../wallClock.ts"
+import { leastBytes, MAX_DATA_BYTES } from "../outbound/event/data.ts"
+import { appendTestEvent } from "../outbound/event/events.ts"
 import { sampleFor } from "./samples.ts"
 
 const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)

@@ -1,7 +1,7 @@
 /** The books of an account that moves: its closed months, and what it owes for the service. */
 import { describe, expect, it } from "vitest"
+import { dayOf } from "../../src/base/time.ts"
 import { postEntries } from "../../src/ledger/ledger.ts"
-import { dayOf } from "../../src/time.ts"
 import { bookEntry } from "../support/books.ts"
 import { type Side, useCells } from "../support/cells.ts"
 

@@ -1,7 +1,7 @@
 /** Servers that die, stand still or are two, while buyers pay on their pages: nobody is charged twice, and nothing is lost. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { ADA, createSession, declined, moneyOf, pay, submit, tally } from "../support/checkout.ts"
 import { useDatabase } from "../support/database.ts"

@@ -1,6 +1,6 @@
 /** The page of a checkout session as browsers and programs use it (decisions G1 to G4, G8). */
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import {
   ADA,

@@ -1,9 +1,9 @@
 /** Checkout sessions by the API (decisions G1 to G6, G9): what a merchant asks for, and what it is told. */
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
-import { createKey } from "../../src/key/apiKeys.ts"
-import type { Scopes } from "../../src/key/scopes.ts"
-import { hashToken } from "../../src/secret/linkTokens.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
+import { createKey } from "../../src/security/key/apiKeys.ts"
+import type { Scopes } from "../../src/security/key/scopes.ts"
+import { hashToken } from "../../src/security/secret/linkTokens.ts"
 import { createApi } from "../support/api.ts"
 import { ADA, checkout, createSession, declined, open, pay, START, submit, URLS } from "../support/checkout.ts"
 import { dump } from "../support/dump.ts"

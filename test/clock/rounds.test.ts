@@ -1,8 +1,8 @@
 /** What fires in which order on a test clock, and how it is numbered. Pure. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { closeWindow, isId, newId, opensAt, openWindow } from "../../src/ids.ts"
-import { type NextTimer, roundOf } from "../../src/runtime/rounds.ts"
+import { closeWindow, isId, newId, opensAt, openWindow } from "../../src/base/ids.ts"
+import { type NextTimer, roundOf } from "../../src/runtime/clockBatches.ts"
 
 const DAY_MS = 86_400_000
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import { placeOf } from "../../src/db/sockets.ts"
+import { placeOf } from "../../src/postgres/sockets.ts"
 
 const kept = { keepAlive: true, keepAliveInitialDelay: 10_000 }
 

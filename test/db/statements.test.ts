@@ -2,7 +2,7 @@
 import { connect, createServer, type Server as NetServer, type Socket } from "node:net"
 import { Redacted } from "effect"
 import { afterAll, beforeAll, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { type Api, createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { type Server, startServer } from "../support/server.ts"

@@ -1,8 +1,8 @@
 /** What a declared table writes: the columns that have something in them, and those that differ. */
 import { Effect } from "effect"
 import { beforeAll, describe, expect, it } from "vitest"
-import { type CustomerRow, customers } from "../../src/customer/customer.ts"
-import { paymentMethods } from "../../src/payment_method/paymentMethods.ts"
+import { type CustomerRow, customers } from "../../src/billing/customer/customer.ts"
+import { paymentMethods } from "../../src/billing/payment_method/paymentMethods.ts"
 import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()

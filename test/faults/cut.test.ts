@@ -1,6 +1,6 @@
 /** Connections to the database that are cut again and again while a clock moves: none of its steps is at fault. */
 import { expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { startProxy } from "../support/proxy.ts"

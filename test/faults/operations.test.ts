@@ -4,7 +4,7 @@ import { Agent, createServer, request as httpRequest, type IncomingMessage } fro
 import { type AddressInfo, connect } from "node:net"
 import { Deferred, Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { startServer } from "../support/server.ts"

@@ -4,7 +4,7 @@
  */
 import type { Statement } from "effect/sql/Statement"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { type Answer, type Api, createApi } from "../support/api.ts"
 import { createSession, pay } from "../support/checkout.ts"
 import { type Sql, useDatabase } from "../support/database.ts"

@@ -4,10 +4,10 @@
  */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
-import { chargeTimers } from "../../src/collecting/collect.ts"
+import { chargeTimers } from "../../src/billing/payments/simulatorCharges.ts"
+import { subscriptionTimers } from "../../src/billing/subscription/timers.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { sweep } from "../../src/runtime/fire.ts"
-import { subscriptionTimers } from "../../src/subscription/timers.ts"
 import { type Answer, type Api, createApi } from "../support/api.ts"
 import { nudge, pay } from "../support/checkout.ts"
 import { holdTable } from "../support/hold.ts"

@@ -1,6 +1,6 @@
 /** A database that answers nothing any more and closes no connection, as one whose machine is gone. */
 import { expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { startProxy } from "../support/proxy.ts"

@@ -20,9 +20,9 @@ import { Effect, Redacted } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { temporaryDataDir } from "../../scripts/dataDir.ts"
 import { ENCRYPTION_KEY, ROOT, startServer as startWith } from "../../scripts/server.ts"
-import { createAccount } from "../../src/account/accounts.ts"
-import { demoKey } from "../../src/account/demo.ts"
-import { hashKey } from "../../src/key/key.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
+import { demoKey } from "../../src/merchants/account/demo.ts"
+import { hashKey } from "../../src/security/key/key.ts"
 import { createApi } from "../support/api.ts"
 import { type TestDatabase, useDatabase } from "../support/database.ts"
 import { startProxy } from "../support/proxy.ts"
@@ -97,7 +97,7 @@ describe.concurrent("a start that cannot be", () => {
 
 describe("processes of one DATA_DIR", () => {
   const PROGRAM = `
-    import { useEmbeddedServer } from ${JSON.stringify(join(import.meta.dirname, "../../src/db/embedded.ts"))}
+    import { useEmbeddedServer } from ${JSON.stringify(join(import.meta.dirname, "../../src/postgres/embedded.ts"))}
     import { Redacted } from "effect"
     const { url, release } = await useEmbeddedServer(process.argv[1])
     process.stdout.write(Redacted.value(url))

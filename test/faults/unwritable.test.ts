@@ -2,7 +2,7 @@
 import { once } from "node:events"
 import { Effect } from "effect"
 import { expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { startServer } from "../support/server.ts"

@@ -1,6 +1,6 @@
 /** Requests that come together are begun together, and answered each for itself (docs/performance.md). */
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { type Answer, createApi } from "../support/api.ts"
 import { hold, holdTable } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"

@@ -5,9 +5,9 @@ import { PassThrough } from "node:stream"
 import { Effect } from "effect"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
+import { problem } from "../../src/base/problem.ts"
 import { readBytes } from "../../src/http/body.ts"
 import { parseBody } from "../../src/http/parseBody.ts"
-import { problem } from "../../src/problem.ts"
 
 const LIMIT = 256 * 1024
 

@@ -1,6 +1,6 @@
 /** Cursors are positions (decision B10): a walk goes on where it was, whatever is deleted meanwhile. */
 import { describe, expect, it } from "vitest"
-import { newId } from "../../src/ids.ts"
+import { newId } from "../../src/base/ids.ts"
 import type { Api } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
 import { createCustomer, data, eventually } from "../support/story.ts"

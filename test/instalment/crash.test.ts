@@ -1,6 +1,6 @@
 /** Servers that die while buyers pay their instalments: nobody pays twice, and nothing is lost. */
 import { expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { submit } from "../support/checkout.ts"
 import { useDatabase } from "../support/database.ts"

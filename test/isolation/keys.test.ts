@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { type AccountKey, Remembered } from "../../src/key/Remembered.ts"
+import { type AccountKey, Remembered } from "../../src/security/key/Remembered.ts"
 
 const key = (id: string, account_id: string): AccountKey => ({
   kind: "account",

@@ -1,7 +1,7 @@
 import { Effect, Exit } from "effect"
 import { describe, expect, it } from "vitest"
+import { Creations } from "../../src/buying/instalment/Creations.ts"
 import { createLimits, type Limited } from "../../src/http/limits.ts"
-import { Creations } from "../../src/instalment/Creations.ts"
 
 const limits = () => createLimits({ live: 100, sandbox: 50, public: 10 }, 2)
 const request = (): Limited => ({ headers: {}, ends: [] })

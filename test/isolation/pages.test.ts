@@ -2,9 +2,9 @@
 import { Effect } from "effect"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
+import type { Json } from "../../src/base/json.ts"
 import { pageOf } from "../../src/http/lists.ts"
 import { MAX_PAGE_BYTES, renderPage } from "../../src/http/renderPage.ts"
-import type { Json } from "../../src/json.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { createPlan, data } from "../support/story.ts"
 

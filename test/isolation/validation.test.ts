@@ -1,10 +1,10 @@
 import { Effect, Exit } from "effect"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
+import { Problem } from "../../src/base/problem.ts"
+import { planApi } from "../../src/billing/plan/api.ts"
 import { parseBody } from "../../src/http/parseBody.ts"
 import { judgesOf } from "../../src/http/validation.ts"
-import { planApi } from "../../src/plan/api.ts"
-import { Problem } from "../../src/problem.ts"
 
 const { body: judge } = judgesOf(planApi.create)
 

@@ -1,7 +1,7 @@
 /** What wakes the sweep of due timers: jobs for what is near, which requests can only add, and a look ahead for the rest. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { nextDue, pauseMs } from "../../src/runtime/timerWorker.ts"
 import { TIMERS_DUE, wakeAt } from "../../src/runtime/Wakeups.ts"
 import { createApi } from "../support/api.ts"

@@ -1,10 +1,10 @@
 /** The days of the wall clock: booked late, twice, by two at once, or after a crash in the middle, the entries are the same. */
 import { Deferred, Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { dayOf } from "../../src/base/time.ts"
 import { recogniseOnClock, recogniseThrough } from "../../src/ledger/recognition.ts"
 import { formatDay } from "../../src/ledger/schedule.ts"
-import { dayOf } from "../../src/time.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { type Api, createApi } from "../support/api.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { createCustomer, createPlan, data, subscribe as subscribeOnClock } from "../support/story.ts"

@@ -1,10 +1,10 @@
 /** The books for other programs. */
 import { Effect, Redacted } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { dayOf } from "../../src/base/time.ts"
 import { FORMATS } from "../../src/ledger/export.ts"
 import { postEntries } from "../../src/ledger/ledger.ts"
-import { dayOf } from "../../src/time.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { bookEntry } from "../support/books.ts"
 import { useDatabase } from "../support/database.ts"
 import { runToEnd } from "../support/server.ts"

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"
 import { advance, createClock, createCustomer, createPlan, data, subscribe } from "../support/story.ts"

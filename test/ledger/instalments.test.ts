@@ -2,10 +2,10 @@
 import fc from "fast-check"
 import { expect, it } from "vitest"
 import { stateName } from "../../machines/decide.ts"
-import type { ChargeRow } from "../../src/charge/charge.ts"
-import type { NewEvent } from "../../src/event/events.ts"
-import { outcomeOf } from "../../src/instalment/outcome.ts"
-import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "../../src/instalment/plan.ts"
+import type { ChargeRow } from "../../src/billing/charge/charge.ts"
+import { outcomeOf } from "../../src/buying/instalment/outcome.ts"
+import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "../../src/buying/instalment/plan.ts"
+import type { NewEvent } from "../../src/outbound/event/events.ts"
 import { EXAMPLES, inputs, moves, start, step } from "../support/instalmentModel.ts"
 
 const VAT_BPS = 750

@@ -7,12 +7,16 @@ import type { EscalationRule } from "../../machines/dunning.ts"
 import type { SubscriptionEvent } from "../../machines/events.ts"
 import type { Bill } from "../../machines/periods.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
-import type { ChargeRow } from "../../src/charge/charge.ts"
+import { dayOf } from "../../src/base/time.ts"
+import type { ChargeRow } from "../../src/billing/charge/charge.ts"
+import { booksOf, needsSchedule } from "../../src/billing/subscription/postings.ts"
+import {
+  type SubscriptionRow,
+  subscriptionLifecycle,
+  subscriptions,
+} from "../../src/billing/subscription/subscription.ts"
 import type { NewEntry } from "../../src/ledger/ledger.ts"
 import { recognisedBefore, restOf, type Schedule } from "../../src/ledger/schedule.ts"
-import { booksOf, needsSchedule } from "../../src/subscription/books.ts"
-import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "../../src/subscription/subscription.ts"
-import { dayOf } from "../../src/time.ts"
 
 const DAY_MS = 86_400_000
 const START = Date.UTC(2025, 0, 30, 18)

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest"
 import { allParamsOf, begin, type Decision, decide, stateName } from "../../machines/decide.ts"
 import { type Channel, type NudgeEvent, nudgeMachine, UNHEARD_AFTER_MS } from "../../machines/nudge.ts"
 import { afterQuiet, remindersOf } from "../../machines/reminders.ts"
-import { nudges } from "../../src/nudge/nudge.ts"
+import { nudges } from "../../src/outbound/nudge/nudge.ts"
 
 type Step = Decision<typeof nudgeMachine>
 

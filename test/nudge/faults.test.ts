@@ -1,7 +1,7 @@
 /** Processes that die or were away: nobody is written to twice on a channel, and nothing is sent in a batch. */
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { createApi } from "../support/api.ts"
 import { useDatabase } from "../support/database.ts"
 import { useReceiver } from "../support/receiver.ts"

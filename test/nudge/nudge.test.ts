@@ -1,7 +1,7 @@
 /** Reminders by hand and by themselves (decisions H1 to H8, E6). */
 
 import { describe, expect, it } from "vitest"
-import { hashToken } from "../../src/secret/linkTokens.ts"
+import { hashToken } from "../../src/security/secret/linkTokens.ts"
 import { useInstance } from "../support/instance.ts"
 import {
   advance,

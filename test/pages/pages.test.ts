@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import { gallery } from "../../scripts/gallery.ts"
+import { DAY_MS } from "../../src/base/time.ts"
 import { OUTCOME_UNKNOWN } from "../../src/http/failures.ts"
 import { refusedPage } from "../../src/http/page.ts"
 import { checkoutPage } from "../../src/pages/checkout.ts"
@@ -10,8 +11,7 @@ import { paymentLinkPage } from "../../src/pages/paymentLink.ts"
 import { messagePage, pendingPage } from "../../src/pages/says.ts"
 import { startPage } from "../../src/pages/start.ts"
 import type { CheckoutView, MessageView, PaymentForm, PaymentLinkView, PendingView } from "../../src/pages/views.ts"
-import { TEST_METHODS, testMethod } from "../../src/rail/simulator/methods.ts"
-import { DAY_MS } from "../../src/time.ts"
+import { TEST_METHODS, testMethod } from "../../src/rails/rail/simulator/methods.ts"
 
 const PAGES = [...gallery()]
 const NOW = Date.UTC(2027, 2, 3, 9)

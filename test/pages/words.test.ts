@@ -1,5 +1,6 @@
 /** What buyers read, to the letter. */
 import { describe, expect, it } from "vitest"
+import { DAY_MS } from "../../src/base/time.ts"
 import type { Offer } from "../../src/pages/views.ts"
 import {
   consequence,
@@ -15,8 +16,7 @@ import {
   units,
   upcoming,
 } from "../../src/pages/words.ts"
-import { TEST_CARDS, TEST_METHODS, testMethod } from "../../src/rail/simulator/methods.ts"
-import { DAY_MS } from "../../src/time.ts"
+import { TEST_CARDS, TEST_METHODS, testMethod } from "../../src/rails/rail/simulator/methods.ts"
 
 /** 10:00 in Lagos. */
 const START = Date.UTC(2027, 2, 3, 9)

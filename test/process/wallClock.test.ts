@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterEach, expect, it } from "vitest"
-import { DAY_MS, SECOND_MS } from "../../src/time.ts"
-import { clocksAgree, currentTime, disagreement, noteLook } from "../../src/wallClock.ts"
+import { DAY_MS, SECOND_MS } from "../../src/base/time.ts"
+import { clocksAgree, currentTime, disagreement, noteLook } from "../../src/base/wallClock.ts"
 
 afterEach(() => noteLook(undefined))
 

@@ -1,7 +1,7 @@
 /** Whatever a rail answers, nothing counts as paid that it does not say to be. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { OUTSIDE_RAILS, type OutsideRail } from "../../src/rail/Rail.ts"
+import { OUTSIDE_RAILS, type OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { KEYS, saying, useRailServer } from "../support/railServer.ts"
 import { CALLS, charge } from "./calls.ts"
 

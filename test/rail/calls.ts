@@ -1,6 +1,6 @@
 /** Every call that there is of a rail, of a payment of ₦1.00. */
 import { Redacted } from "effect"
-import type { Rail } from "../../src/rail/Rail.ts"
+import type { Rail } from "../../src/rails/rail/Rail.ts"
 import { credentialsOf } from "../support/railServer.ts"
 
 export const charge = (rail: Rail) =>

@@ -1,6 +1,6 @@
 /** Charges at the rails of the outside world that are decided at once: what each answer means (decisions P4, P9). */
 import { describe, expect, it } from "vitest"
-import type { FailureCode } from "../../src/rail/PaymentRail.ts"
+import type { FailureCode } from "../../src/rails/rail/PaymentRail.ts"
 import { dump, spellings } from "../support/dump.ts"
 import { useMailbox } from "../support/mailbox.ts"
 import { faults } from "../support/rails/fault.ts"

@@ -1,6 +1,6 @@
 /** Processes that die over their calls to rails, and two at once: each charge goes out once (decisions F1, P11). */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import type { OutsideRail } from "../../src/rail/Rail.ts"
+import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { type TestDatabase, useDatabase } from "../support/database.ts"
 import { faults } from "../support/rails/fault.ts"
 import { startFlutterwave } from "../support/rails/flutterwave.ts"

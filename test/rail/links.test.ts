@@ -1,7 +1,7 @@
 /** Payment links where buyers pay on the rails' own pages (decisions P5 to P8). */
 import { Effect, Layer } from "effect"
 import { describe, expect, it } from "vitest"
-import { Nudging } from "../../src/nudge/Nudging.ts"
+import { Nudging } from "../../src/outbound/nudge/Nudging.ts"
 import { heading, markup, open as openPage, submit, submitForm } from "../support/checkout.ts"
 import { faults } from "../support/rails/fault.ts"
 import { BOTH, DUE, type LiveAccount, useRails } from "../support/rails/live.ts"

@@ -1,8 +1,8 @@
 /** A process that dies over a call which the rail never got: the charge is sent again, once, under the same reference (decision P9). */
 import { Effect } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { chargeTimers } from "../../src/collecting/collect.ts"
-import type { OutsideRail } from "../../src/rail/Rail.ts"
+import { chargeTimers } from "../../src/billing/payments/simulatorCharges.ts"
+import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { sweep } from "../../src/runtime/fire.ts"
 import { useDatabase } from "../support/database.ts"
 import { faults } from "../support/rails/fault.ts"

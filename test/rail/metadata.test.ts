@@ -2,8 +2,8 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { Bill } from "../../machines/periods.ts"
-import { type ChargeRow, newCharge } from "../../src/charge/charge.ts"
-import { describedBy, railMetadataOf } from "../../src/collecting/railMetadata.ts"
+import { type ChargeRow, newCharge } from "../../src/billing/charge/charge.ts"
+import { describedBy, railMetadataOf } from "../../src/billing/payments/railMetadata.ts"
 
 const DAY_MS = 86_400_000
 const START = Date.UTC(2026, 0, 31)

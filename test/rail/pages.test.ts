@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { checkLedger } from "../../src/ledger/ledger.ts"
-import type { OutsideRail } from "../../src/rail/Rail.ts"
+import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { comeBack, heading, markup, open, submit, submitForm } from "../support/checkout.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { post } from "../support/rails/callbacks.ts"

@@ -1,7 +1,7 @@
 /** Paystack's documented answers, and what is heard of them (decisions P9, P10). */
 import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
-import type { Heard, PagePayment, Rail, TokenCharge } from "../../src/rail/Rail.ts"
+import type { Heard, PagePayment, Rail, TokenCharge } from "../../src/rails/rail/Rail.ts"
 import { credentialsOf, KEYS, saying, useRailServer } from "../support/railServer.ts"
 
 const server = useRailServer()

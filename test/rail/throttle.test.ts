@@ -1,6 +1,6 @@
 /** How much goes to a rail at once, and to one that wants less or is out of reach; nobody else is held up (decisions P9, P11). */
 import { describe, expect, it } from "vitest"
-import type { OutsideRail } from "../../src/rail/Rail.ts"
+import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { createApi } from "../support/api.ts"
 import { type Fault, faults } from "../support/rails/fault.ts"
 import { BOTH, DUE, type LiveAccount, useRails } from "../support/rails/live.ts"

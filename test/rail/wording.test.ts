@@ -1,7 +1,7 @@
 /** What rails say of failures, row by row, as failure codes (docs/decisions.md, failure codes). */
 import { describe, expect, it } from "vitest"
-import { FAILURE_CODES, type FailureCode } from "../../src/rail/PaymentRail.ts"
-import { codeIn, declineCode } from "../../src/rail/wording.ts"
+import { FAILURE_CODES, type FailureCode } from "../../src/rails/rail/PaymentRail.ts"
+import { codeIn, declineCode } from "../../src/rails/rail/wording.ts"
 
 const SAID: ReadonlyArray<readonly [FailureCode, ReadonlyArray<string>]> = [
   [

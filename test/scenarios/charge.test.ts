@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { describe, expect, it } from "vitest"
-import type { ChargeRow } from "../../src/charge/charge.ts"
-import { settle } from "../../src/collecting/settle.ts"
+import type { ChargeRow } from "../../src/billing/charge/charge.ts"
+import { settle } from "../../src/billing/payments/settle.ts"
 import { useInstance } from "../support/instance.ts"
 import { useServices } from "../support/services.ts"
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { RETRYABLE } from "../../src/rail/PaymentRail.ts"
+import { RETRYABLE } from "../../src/rails/rail/PaymentRail.ts"
 import { useInstance } from "../support/instance.ts"
 import { advance, charges, createClock, createCustomer, data, refusal, subscribe, timeline } from "../support/story.ts"
 import { useWhole } from "../support/whole.ts"

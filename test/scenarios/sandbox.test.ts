@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 import { describe, expect, it } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { SANDBOX_STEPS } from "../../src/sandbox/reset.ts"
 import { createApi } from "../support/api.ts"
 import { useInstance } from "../support/instance.ts"

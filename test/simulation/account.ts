@@ -1,8 +1,8 @@
 /** An account that lives by its schedule: what its merchant, its buyers and its rails do, step by step. */
 import { Redacted } from "effect"
-import { createAccount } from "../../src/account/accounts.ts"
-import { giveCredentials } from "../../src/credential/credentials.ts"
-import type { OutsideRail } from "../../src/rail/Rail.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
+import { giveCredentials } from "../../src/rails/credential/credentials.ts"
+import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import type { Forgery } from "../support/rails/callback.ts"
 import type { Callback, Merchant } from "../support/rails/wire.ts"
 import type { Heard, Party } from "./rails.ts"

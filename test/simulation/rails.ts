@@ -1,5 +1,5 @@
 /** The stand-ins for rails, and what each account's merchants there hear, say and announce. */
-import type { OutsideRail } from "../../src/rail/Rail.ts"
+import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import type { Call, Fault } from "../support/rails/fault.ts"
 import { startFlutterwave } from "../support/rails/flutterwave.ts"
 import { startPaystack } from "../support/rails/paystack.ts"

@@ -3,7 +3,7 @@
  * of it is drawn from the seed and the schedule's number.
  */
 import fc from "fast-check"
-import { OUTSIDE_RAILS, type OutsideRail } from "../../src/rail/Rail.ts"
+import { OUTSIDE_RAILS, type OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { CHARGE_FAULTS, type FaultName, PAYMENT_FAULTS, REFUND_FAULTS, TRANSPORT_FAULTS } from "./faults.ts"
 import type { Break } from "./fuse.ts"
 

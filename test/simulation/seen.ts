@@ -1,7 +1,7 @@
 /** What the database says of an account, as its merchant and its buyers see it. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { OutsideRail } from "../../src/rail/Rail.ts"
+import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 
 /** The newest charge of an account, and its newest subscription that is not cancelled. */
 export const newestOf = (account: string) =>

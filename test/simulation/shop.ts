@@ -1,12 +1,12 @@
 /** What a merchant has before anything is sold: an account, a customer, a plan, cards. */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import type { ChargeRow } from "../../src/charge/charge.ts"
-import { saveMethod } from "../../src/collecting/saving.ts"
-import { createCustomers } from "../../src/customer/customers.ts"
+import type { ChargeRow } from "../../src/billing/charge/charge.ts"
+import { createCustomers } from "../../src/billing/customer/customers.ts"
+import { saveMethod } from "../../src/billing/payments/saveMethod.ts"
+import { createPlan } from "../../src/billing/plan/plans.ts"
 import type { Tenant } from "../../src/db/tenant.ts"
-import { createPlan } from "../../src/plan/plans.ts"
-import type { OutsideRail } from "../../src/rail/Rail.ts"
+import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import type { Merchant } from "../support/rails/wire.ts"
 
 const EMAIL = "ada@example.com"

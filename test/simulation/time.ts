@@ -1,7 +1,7 @@
 /** Time of accounts that stand still on the wall clock: what each has left to do, and when. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { LOCKS } from "../../src/db/locks.ts"
+import { LOCKS } from "../../src/postgres/advisoryLocks.ts"
 
 /** How things stand with an account. */
 export interface Standing {

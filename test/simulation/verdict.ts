@@ -4,9 +4,9 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { replayables } from "../../src/app/lifecycles.ts"
 import { checkLedger } from "../../src/ledger/ledger.ts"
-import { replayables } from "../../src/lifecycles.ts"
-import type { OutsideRail } from "../../src/rail/Rail.ts"
+import type { OutsideRail } from "../../src/rails/rail/Rail.ts"
 import { replayJournal } from "../../src/runtime/replay.ts"
 import type { Transaction } from "../support/rails/transaction.ts"
 import type { Account } from "./account.ts"

@@ -1,6 +1,7 @@
 /** Entries of the books, as tests post them. */
+
+import { dayOf } from "../../src/base/time.ts"
 import type { NewEntry } from "../../src/ledger/ledger.ts"
-import { dayOf } from "../../src/time.ts"
 
 /** An entry over 500 kobo of 31 January 2025. */
 export const bookEntry = (account_id: string, over: Partial<NewEntry> = {}): NewEntry => ({

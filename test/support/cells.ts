@@ -1,8 +1,8 @@
 /** Two cells on one machine. */
 import { Effect, Redacted } from "effect"
 import { afterAll, beforeAll, expect } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
-import { Cell } from "../../src/cell.ts"
+import { Cell } from "../../src/base/cell.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { useCommandLine } from "./commandLine.ts"
 import { useDatabase } from "./database.ts"
 import { type Finished, runToEnd, type Server, startServer } from "./server.ts"

@@ -1,7 +1,7 @@
 /** A server with a database and an account: what most test files need. */
 import { afterAll, beforeAll } from "vitest"
-import { createAccount } from "../../src/account/accounts.ts"
-import { createAdministrator } from "../../src/key/apiKeys.ts"
+import { createAccount } from "../../src/merchants/account/accounts.ts"
+import { createAdministrator } from "../../src/security/key/apiKeys.ts"
 import { type Api, createApi } from "./api.ts"
 import { createDatabase, type OwnDatabase, type TestDatabase } from "./database.ts"
 import { type Server, startServer } from "./server.ts"

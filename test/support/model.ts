@@ -10,8 +10,8 @@ import type { SubscriptionEvent } from "../../machines/events.ts"
 import type { CancellationReason } from "../../machines/periods.ts"
 import { isCharging, nextChargeAt, statusOf, waitsForCheckout } from "../../machines/status.ts"
 import { subscriptionMachine } from "../../machines/subscription.ts"
-import { checkoutLifecycle } from "../../src/checkout/checkout.ts"
-import { subscriptionLifecycle } from "../../src/subscription/subscription.ts"
+import { subscriptionLifecycle } from "../../src/billing/subscription/subscription.ts"
+import { checkoutLifecycle } from "../../src/buying/checkout/checkout.ts"
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS

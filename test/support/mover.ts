@@ -2,11 +2,11 @@
 import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { KEYS } from "../../scripts/server.ts"
-import { Cell } from "../../src/cell.ts"
+import { replayables } from "../../src/app/lifecycles.ts"
+import { Cell } from "../../src/base/cell.ts"
 import { moveAccount } from "../../src/cells/moveAccount.ts"
 import { poolLayer } from "../../src/db/database.ts"
-import { replayables } from "../../src/lifecycles.ts"
-import { Vault } from "../../src/secret/Vault.ts"
+import { Vault } from "../../src/security/secret/Vault.ts"
 
 const { SOURCE, TARGET, ACCOUNT, CELL, DIES_AT } = process.env as Readonly<Record<string, string>>
 

@@ -6,7 +6,7 @@ import type { TestProject } from "vitest/node"
 import { bundle } from "../../scripts/bundle.ts"
 import { startTemporaryPostgres } from "../../scripts/postgres.ts"
 import { onDatabase, poolLayer } from "../../src/db/database.ts"
-import { migrate } from "../../src/db/migrate.ts"
+import { migrate } from "../../src/postgres/migrate.ts"
 import { Wakeups } from "../../src/runtime/Wakeups.ts"
 
 declare module "vitest" {

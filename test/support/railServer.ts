@@ -3,8 +3,8 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from "node:net"
 import { Effect, Redacted } from "effect"
 import { afterAll, beforeAll, beforeEach } from "vitest"
-import type { Credentials, OutsideRail, Rail } from "../../src/rail/Rail.ts"
-import { Rails } from "../../src/rail/Rails.ts"
+import type { Credentials, OutsideRail, Rail } from "../../src/rails/rail/Rail.ts"
+import { Rails } from "../../src/rails/rail/Rails.ts"
 
 export interface Sent {
   readonly method: string

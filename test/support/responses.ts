@@ -1,6 +1,6 @@
 /** The schemas of what the API returns, by their names. */
 import type { Schema } from "effect"
-import { endpoints } from "../../src/api.ts"
+import { endpoints } from "../../src/app/api.ts"
 import { nameOf } from "../../src/http/response.ts"
 
 export const RESPONSES = new Map(

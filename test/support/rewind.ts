@@ -1,8 +1,8 @@
 /** Makes wall-clock time pass for accounts, by moving back what is theirs. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { retryingDeadlocks } from "../../src/db/deadlock.ts"
-import { records } from "../../src/db/records.ts"
+import { records } from "../../src/db/rows.ts"
+import { retryingDeadlocks } from "../../src/postgres/deadlock.ts"
 
 /** By how much an account's time passes. */
 export interface Passing {

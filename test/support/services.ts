@@ -2,11 +2,11 @@
 import { type Effect, Layer, ManagedRuntime } from "effect"
 import { afterAll } from "vitest"
 import { KEYS } from "../../scripts/server.ts"
+import { servicesLayer } from "../../src/app/services.ts"
 import type { EncryptionKey } from "../../src/config/Config.ts"
 import { poolLayer } from "../../src/db/database.ts"
-import { SharedSecrets } from "../../src/secret/SharedSecrets.ts"
-import { Vault } from "../../src/secret/Vault.ts"
-import { servicesLayer } from "../../src/services.ts"
+import { SharedSecrets } from "../../src/security/secret/SharedSecrets.ts"
+import { Vault } from "../../src/security/secret/Vault.ts"
 import type { TestDatabase } from "./database.ts"
 
 type Services = Layer.Success<ReturnType<typeof servicesLayer>>

@@ -1,7 +1,7 @@
 /** What must hold whatever happened: books that balance, journals that replay, no reference sent twice. */
 import { afterAll, expect } from "vitest"
+import { replayables } from "../../src/app/lifecycles.ts"
 import { checkLedger } from "../../src/ledger/ledger.ts"
-import { replayables } from "../../src/lifecycles.ts"
 import { replayJournal } from "../../src/runtime/replay.ts"
 import type { TestDatabase } from "./database.ts"
 

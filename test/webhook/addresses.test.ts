@@ -1,6 +1,6 @@
 /** No way in through the back (decision I4): webhooks go to public addresses, whatever an endpoint's URL or name says. */
 import { describe, expect, it } from "vitest"
-import { isAllowed } from "../../src/webhook/addresses.ts"
+import { isAllowed } from "../../src/outbound/webhook/addresses.ts"
 import { useNameServer } from "../support/dns.ts"
 import { useOwnInstance } from "../support/instance.ts"
 import { useReceiver } from "../support/receiver.ts"

@@ -1,11 +1,11 @@
 /** A merchant of the service on stand-ins for rails: its credentials, and payment methods that a rail has saved. */
 import { Effect, Redacted } from "effect"
 import { KEYS } from "../../../scripts/server.ts"
-import type { ChargeRow } from "../../../src/charge/charge.ts"
-import { saveMethod } from "../../../src/collecting/saving.ts"
-import { giveCredentials } from "../../../src/credential/credentials.ts"
-import type { OutsideRail, SavedMethod } from "../../../src/rail/Rail.ts"
-import { Vault } from "../../../src/secret/Vault.ts"
+import type { ChargeRow } from "../../../src/billing/charge/charge.ts"
+import { saveMethod } from "../../../src/billing/payments/saveMethod.ts"
+import { giveCredentials } from "../../../src/rails/credential/credentials.ts"
+import type { OutsideRail, SavedMethod } from "../../../src/rails/rail/Rail.ts"
+import { Vault } from "../../../src/security/secret/Vault.ts"
 import type { TestDatabase } from "../database.ts"
 import type { Merchant } from "./wire.ts"
 

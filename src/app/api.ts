@@ -1,0 +1,60 @@
+/** Every endpoint, and every route that needs no key. */
+
+import { chargeEndpoints } from "../billing/charge/http.ts"
+import { clockEndpoints } from "../billing/clock/http.ts"
+import { customerEndpoints } from "../billing/customer/http.ts"
+import { paymentMethodEndpoints } from "../billing/payment_method/http.ts"
+import { collectingEndpoints } from "../billing/payments/http.ts"
+import { planEndpoints } from "../billing/plan/http.ts"
+import { subscriptionEndpoints } from "../billing/subscription/http.ts"
+import { checkoutEndpoints } from "../buying/checkout/http.ts"
+import { checkoutRoutes } from "../buying/checkout/routes.ts"
+import { instalmentEndpoints } from "../buying/instalment/http.ts"
+import { instalmentPageRoutes } from "../buying/instalment/page.ts"
+import { instalmentPaymentRoutes } from "../buying/instalment/routes.ts"
+import { paymentLinkRoutes } from "../buying/payment_link/routes.ts"
+import type { Endpoint, ServicesOf } from "../http/Endpoint.ts"
+import type { PublicRoute, PublicServicesOf } from "../http/publicRoutes.ts"
+import { accountEndpoints } from "../merchants/account/http.ts"
+import { invoiceEndpoints, invoiceRoutes } from "../merchants/invoice/http.ts"
+import { providerEndpoints } from "../merchants/provider/http.ts"
+import { usageEndpoints } from "../merchants/usage/http.ts"
+import { eventEndpoints } from "../outbound/event/http.ts"
+import { nudgeCallbacks, nudgeEndpoints } from "../outbound/nudge/http.ts"
+import { webhookEndpoints } from "../outbound/webhook/http.ts"
+import { railCallbacks } from "../rails/rail_callback/http.ts"
+import { sandboxEndpoints } from "../sandbox/http.ts"
+
+const routes = [
+  ...checkoutRoutes,
+  ...instalmentPageRoutes,
+  ...instalmentPaymentRoutes,
+  ...invoiceRoutes,
+  ...nudgeCallbacks,
+  ...paymentLinkRoutes,
+  ...railCallbacks,
+]
+
+export const publicRoutes: ReadonlyArray<PublicRoute<PublicServicesOf<(typeof routes)[number]>>> = routes
+
+const all = [
+  ...accountEndpoints,
+  ...planEndpoints,
+  ...customerEndpoints,
+  ...paymentMethodEndpoints,
+  ...subscriptionEndpoints,
+  ...collectingEndpoints,
+  ...chargeEndpoints,
+  ...checkoutEndpoints,
+  ...instalmentEndpoints,
+  ...nudgeEndpoints,
+  ...eventEndpoints,
+  ...webhookEndpoints,
+  ...clockEndpoints,
+  ...sandboxEndpoints,
+  ...usageEndpoints,
+  ...invoiceEndpoints,
+  ...providerEndpoints,
+]
+
+export const endpoints: ReadonlyArray<Endpoint<ServicesOf<(typeof all)[number]>>> = all

@@ -1,0 +1,101 @@
+/** Everything that works on the database, as one layer. */
+import { Effect, Layer, type Redacted } from "effect"
+import type { QuietHours } from "../../machines/reminders.ts"
+import { Cell, DEFAULT_CELL } from "../base/cell.ts"
+import { oneOffOwner } from "../billing/payments/createCharge.ts"
+import { ChargeOwners } from "../billing/payments/PaymentSubjects.ts"
+import { Payments } from "../billing/payments/Payments.ts"
+import { methodUsersLayer } from "../billing/subscription/methodUsers.ts"
+import { nudgeSubjectsLayer } from "../billing/subscription/nudgeSubjects.ts"
+import { subscriptionOwner } from "../billing/subscription/paymentSubject.ts"
+import { remindersFollowLayer } from "../billing/subscription/reschedule.ts"
+import { checkoutsLayer } from "../buying/checkout/closing.ts"
+import { checkoutOwner } from "../buying/checkout/paymentSubject.ts"
+import { instalmentOwner } from "../buying/instalment/paymentSubject.ts"
+import { paymentLinkOwner } from "../buying/payment_link/paymentSubject.ts"
+import type { Config, EncryptionKey } from "../config/Config.ts"
+import { serviceLayer } from "../db/database.ts"
+import { RecordKeys } from "../http/RecordKeys.ts"
+import { VatRate } from "../ledger/VatRate.ts"
+import { meteringLayer } from "../merchants/usage/metering.ts"
+import { Nudging } from "../outbound/nudge/Nudging.ts"
+import { closeWhenSilent } from "../postgres/watchdog.ts"
+import { DatabaseClock } from "../process/DatabaseClock.ts"
+import { Notices } from "../process/Listener.ts"
+import { Runner } from "../process/ProcessLease.ts"
+import { Lookout } from "../process/QueuePoller.ts"
+import { RailCredentials } from "../rails/credential/RailCredentials.ts"
+import { simulatorLayer } from "../rails/rail/simulator/simulator.ts"
+import { RailCallbacks } from "../rails/rail_callback/RailCallbacks.ts"
+import { Wakeups } from "../runtime/Wakeups.ts"
+import { attemptsLayer } from "../sandbox/attempts.ts"
+import { Keys } from "../security/key/Keys.ts"
+import { SharedSecrets } from "../security/secret/SharedSecrets.ts"
+import { Vault } from "../security/secret/Vault.ts"
+
+/** What the nouns ask of each other against the direction of their imports. */
+const ports = methodUsersLayer.pipe(
+  Layer.provideMerge(Payments.layer),
+  Layer.provideMerge(
+    Layer.mergeAll(
+      Layer.effect(
+        ChargeOwners,
+        Effect.all([checkoutOwner, instalmentOwner, oneOffOwner, paymentLinkOwner, subscriptionOwner]),
+      ),
+      checkoutsLayer,
+      nudgeSubjectsLayer,
+      remindersFollowLayer,
+    ),
+  ),
+)
+
+/** What all that runs here has in common. */
+export interface HouseRules {
+  readonly cell: string
+  readonly quietHours: QuietHours | null
+  readonly vatBps: number
+}
+
+export const houseRules = ({ cell, messaging, vatBps }: Config): HouseRules => ({
+  cell,
+  quietHours: messaging.quietHours,
+  vatBps,
+})
+
+const NO_RULES: HouseRules = { cell: DEFAULT_CELL, quietHours: null, vatBps: 0 }
+
+/** `encryptionKeys`: newest first. */
+export const servicesLayer = (
+  url: Redacted.Redacted<string>,
+  encryptionKeys: ReadonlyArray<EncryptionKey>,
+  { cell, quietHours, vatBps }: HouseRules = NO_RULES,
+) =>
+  ports.pipe(
+    Layer.provideMerge(
+      Layer.mergeAll(
+        Keys.layer,
+        Lookout.layer(url),
+        meteringLayer,
+        Nudging.layer(quietHours),
+        RailCallbacks.layer,
+        RailCredentials.layer,
+        RecordKeys.layer,
+        Runner.layer,
+        simulatorLayer.pipe(Layer.provide(attemptsLayer)),
+        Wakeups.layer(url),
+      ),
+    ),
+    Layer.provideMerge(SharedSecrets.layer),
+    Layer.provideMerge(
+      Layer.mergeAll(
+        Notices.layer(url),
+        DatabaseClock.layer.pipe(
+          Layer.provideMerge(Layer.effectDiscard(closeWhenSilent(url))),
+          Layer.provideMerge(serviceLayer(url)),
+        ),
+        Vault.layer(encryptionKeys),
+        Layer.succeed(VatRate, vatBps),
+        Layer.succeed(Cell, cell),
+      ),
+    ),
+  )

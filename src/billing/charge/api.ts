@@ -1,0 +1,162 @@
+/** Charges on the wire. */
+import { Schema } from "effect"
+import { LINE_TYPES } from "../../../machines/billing.ts"
+import { CHARGE_STATUSES } from "../../../machines/charge.ts"
+import { declare } from "../../http/Endpoint.ts"
+import { pageFields } from "../../http/lists.ts"
+import { amount, currency, id, metadata, oneOf, textOrNull } from "../../http/parameters.ts"
+import { common, exampleId, idOrObject, instant, kobo, metadata as metadataShown } from "../../http/response.ts"
+import { FAILURE_CODES } from "../../rails/rail/PaymentRail.ts"
+import { EXAMPLE_CARD, PaymentMethodSummary } from "../payment_method/api.ts"
+
+const { Boolean: Bool, Int, Literal, Literals, NullOr, optionalKey, String: Text, Struct } = Schema
+
+const Line = Struct({
+  type: Literals(LINE_TYPES),
+  description: Text,
+  quantity: Int,
+  unit_amount: kobo,
+  amount: kobo,
+})
+
+/** What may differ between what a rail received and what was asked for. */
+export const ATTENTION_KINDS = ["amount_differs", "currency_differs"] as const
+export type AttentionKind = (typeof ATTENTION_KINDS)[number]
+
+const Attention = Struct({
+  kind: Literals(ATTENTION_KINDS),
+  expected_amount: kobo,
+  received_amount: NullOr(kobo).annotate({ description: "null: the rail names no amount that can be read" }),
+  currency: Text.annotate({ description: "Of what was received" }),
+})
+
+export const Charge = Struct({
+  ...common("charge"),
+  amount: kobo,
+  currency: Literal("NGN"),
+  status: Literals(CHARGE_STATUSES),
+  customer: idOrObject,
+  subscription: NullOr(idOrObject),
+  attempt_number: Int,
+  will_retry: Bool,
+  next_retry_at: NullOr(instant),
+  failure_code: NullOr(Text).annotate({ description: `Why it failed: ${FAILURE_CODES.join(", ")}` }),
+  failure_message: NullOr(Text),
+  payment_method: NullOr(PaymentMethodSummary),
+  processor: Text,
+  description: NullOr(Text),
+  lines: Schema.Array(Line),
+  refund_due: Bool.annotate({
+    description: "The payment succeeded after its subscription was cancelled: it is owed back",
+  }),
+  attention: NullOr(Attention).annotate({
+    description:
+      "While the charge is pending: the rail received less than was asked for, or another currency. Look the payment up at the rail, and send it back or have the rest paid there",
+  }),
+  paid_at: NullOr(instant),
+  metadata: metadataShown,
+}).annotate({
+  identifier: "charge",
+  examples: [
+    {
+      id: exampleId("charge"),
+      object: "charge",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      amount: 500_000,
+      currency: "NGN",
+      status: "succeeded",
+      customer: exampleId("customer"),
+      subscription: exampleId("subscription"),
+      attempt_number: 1,
+      will_retry: false,
+      next_retry_at: null,
+      failure_code: null,
+      failure_message: null,
+      payment_method: EXAMPLE_CARD,
+      processor: "simulator",
+      description: null,
+      lines: [{ type: "plan", description: "Plan", quantity: 1, unit_amount: 500_000, amount: 500_000 }],
+      refund_due: false,
+      attention: null,
+      paid_at: "2026-11-01T09:00:00.000Z",
+      metadata: {},
+    },
+  ],
+})
+
+const method = id("a payment method of the customer, or a pm_test_ ID in the sandbox")
+
+export const ChargeCreate = Struct({
+  customer: id("a customer"),
+  amount,
+  currency,
+  description: optionalKey(textOrNull(200)),
+  payment_method: optionalKey(method),
+  metadata: optionalKey(metadata),
+})
+export type ChargeCreate = typeof ChargeCreate.Type
+
+const ChargeRetry = Struct({ payment_method: optionalKey(method) })
+
+const ChargeList = Struct({
+  ...pageFields,
+  customer: optionalKey(id("a customer")),
+  subscription: optionalKey(id("a subscription")),
+  status: optionalKey(oneOf(CHARGE_STATUSES)),
+})
+
+const shared = { access: "charges", success: Charge, expand: ["customer", "subscription"] } as const
+
+export const chargeApi = {
+  create: declare({
+    method: "POST",
+    path: "/charges",
+    summary: "Charge a customer once",
+    notes:
+      "Without payment_method the customer's default pays. The charge is attempted within the request: the answer is 201 with the status succeeded, failed, or pending while the rail has not decided.",
+    ...shared,
+    body: ChargeCreate,
+    example: {
+      customer: exampleId("customer"),
+      amount: 250_000,
+      currency: "NGN",
+      description: "Registration",
+    },
+    status: 201,
+    codes: ["resource_missing", "payment_method_required", "test_clock_advancing"],
+  }),
+  list: declare({
+    method: "GET",
+    path: "/charges",
+    summary: "List charges",
+    ...shared,
+    query: ChargeList,
+    status: 200,
+    list: true,
+  }),
+  get: declare({
+    method: "GET",
+    path: "/charges/:id",
+    summary: "Get a charge",
+    ...shared,
+    status: 200,
+    codes: ["resource_missing"],
+  }),
+  retry: declare({
+    method: "POST",
+    path: "/charges/:id/retry",
+    summary: "Retry a failed charge now",
+    ...shared,
+    body: ChargeRetry,
+    example: { payment_method: "pm_test_visa" },
+    status: 201,
+    codes: [
+      "resource_missing",
+      "charge_not_retryable",
+      "charge_in_progress",
+      "payment_method_required",
+      "test_clock_advancing",
+    ],
+  }),
+}

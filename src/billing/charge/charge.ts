@@ -1,0 +1,212 @@
+/** A charge: one attempt at a rail (decision F1). Its table, its lifecycle, and how the API shows it. */
+import { Effect } from "effect"
+import type { Line } from "../../../machines/billing.ts"
+import { CHARGE_STATUSES, type ChargeContext, chargeMachine, type RailPage } from "../../../machines/charge.ts"
+import { isId, newId } from "../../base/ids.ts"
+import type { Metadata } from "../../base/metadata.ts"
+import { CURRENCY } from "../../base/money.ts"
+import { noSuch } from "../../base/problem.ts"
+import { formatInstantOrNull, MINUTE_MS } from "../../base/time.ts"
+import * as Kind from "../../db/columns.ts"
+import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
+import type { Tenant } from "../../db/tenant.ts"
+import { commonOf } from "../../http/response.ts"
+import type { Lease } from "../../process/lease.ts"
+import type { PaymentMethodSummary } from "../../rails/rail/PaymentRail.ts"
+import { isOutside, RAILS } from "../../rails/rail/Rail.ts"
+import type { Lifecycle } from "../../runtime/lifecycle.ts"
+import type { AttentionKind, Charge } from "./api.ts"
+
+/** What a rail said against its first word (decision F2). */
+export interface Contradiction {
+  readonly at: string
+  readonly answer: "succeeded" | "failed"
+  readonly code: string | null
+}
+
+/** What the rail received, which is not what was asked for: nothing is settled by it (decision P10). Amounts in kobo. */
+export interface Attention {
+  readonly kind: AttentionKind
+  readonly expected_amount: number
+  /** null: the rail names no amount that can be read. */
+  readonly received_amount: number | null
+  /** Of what was received. */
+  readonly currency: string
+}
+
+const CHARGE_PURPOSES = ["sale", "verification", "instalment"] as const
+
+const { fixed, moving } = columnsOf<ChargeContext>()
+
+export const charges = actorTable<ChargeContext>()(
+  "charge",
+  { noun: "charge", ids: "charge" },
+  {
+    customer_id: fixed(Kind.text),
+    subscription_id: fixed(Kind.nullable(Kind.text)),
+    test_clock_id: fixed(Kind.nullable(Kind.text)),
+    /** Attempts at one bill of a subscription have its number. */
+    bill_no: fixed(Kind.nullable(Kind.integer)),
+    attempt_number: fixed(Kind.integer),
+    amount_kobo: fixed(Kind.bigint),
+    currency: fixed(Kind.oneOf([CURRENCY])),
+    lines: fixed(Kind.json<ReadonlyArray<Line>>()),
+    /**
+     * A verification is made to save a card, and sent back (decision P8): it sells nothing, and the API does not show it. An
+     * instalment is of the plan on whose page it was made.
+     */
+    purpose: fixed(Kind.oneOf(CHARGE_PURPOSES)),
+    /** The buyer pays on the rail's own page (decision P5). */
+    hosted: fixed(Kind.flag),
+    /** null where the customer had none when the bill came due, or where the rail's page has not said it. */
+    payment_method: moving(Kind.nullable(Kind.json<PaymentMethodSummary>())),
+    /** Whether the caller named it; otherwise it was the one in force. */
+    payment_method_named: fixed(Kind.flag),
+    /** The failed one-off charge that this one retries. */
+    retry_of: fixed(Kind.nullable(Kind.text)),
+    /** The checkout session, the nudge with the link, or the instalment plan, on whose page it was made. */
+    page_id: fixed(Kind.nullable(Kind.text)),
+    /** The hash of what numbers the form that was submitted there, so that one sent twice is known by it. */
+    submission: fixed(Kind.nullable(Kind.text)),
+    rail: fixed(Kind.oneOf(RAILS)),
+    /** The address of the rail's page, once it is open. */
+    page_url: moving(Kind.nullable(Kind.text)),
+    /** The rail's own number of the transaction. */
+    rail_id: moving(Kind.nullable(Kind.text)),
+    description: fixed(Kind.nullable(Kind.text)),
+    metadata: fixed(Kind.json<Metadata>()),
+    created_at: fixed(Kind.instant),
+    sent_at: moving(Kind.instant, "sentAt"),
+    asks: moving(Kind.integer, "asks"),
+    not_found: moving(Kind.integer, "notFound"),
+    known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
+    refused_for: moving(Kind.nullable(Kind.text), "refusedFor"),
+    page: moving(Kind.nullable(Kind.json<RailPage>()), "page"),
+    resend: moving(Kind.nullable(Kind.oneOf(["possible", "made"])), "resend"),
+    /** Of a pending one: what the rail received in place of what was asked for (decision P10). */
+    attention: moving(Kind.nullable(Kind.json<Attention>())),
+    status: moving(Kind.oneOf(CHARGE_STATUSES)),
+    runner: moving(Kind.nullable(Kind.integer)),
+    will_retry: moving(Kind.flag),
+    next_retry_at: moving(Kind.nullable(Kind.instant)),
+    refund_due: moving(Kind.flag),
+    failure_code: moving(Kind.nullable(Kind.text)),
+    failure_message: moving(Kind.nullable(Kind.text)),
+    contradictions: moving(Kind.json<ReadonlyArray<Contradiction>>()),
+    paid_at: moving(Kind.nullable(Kind.instant)),
+    /** The period that it pays for; shortened where that ends early. */
+    period_start_at: moving(Kind.nullable(Kind.instant)),
+    period_end_at: moving(Kind.nullable(Kind.instant)),
+  },
+)
+
+export type ChargeRow = RowOf<typeof charges>
+
+/** `rail.*` answers move a charge; the questions' timer is `ask`. */
+export const chargeLifecycle: Lifecycle<typeof chargeMachine, ChargeRow> = {
+  kind: "charge",
+  machine: chargeMachine,
+  machineVersion: 3,
+  // What a rail already knows comes before what is decided on it: a payment at the last instant saves the subscription.
+  ranks: { ask: 0 },
+  table: charges,
+}
+
+/** The process that talks to the simulator about a charge, which takes no time to speak of. */
+export const chargeLease: Lease = { name: "charge", forgottenAfterMs: 2 * MINUTE_MS }
+
+type Made =
+  | "account_id"
+  | "livemode"
+  | "customer_id"
+  | "subscription_id"
+  | "test_clock_id"
+  | "bill_no"
+  | "attempt_number"
+  | "amount_kobo"
+  | "period_start_at"
+  | "period_end_at"
+  | "lines"
+  | "purpose"
+  | "hosted"
+  | "payment_method"
+  | "payment_method_named"
+  | "retry_of"
+  | "page_id"
+  | "submission"
+  | "rail"
+  | "sent_at"
+  | "description"
+  | "metadata"
+  | "created_at"
+
+/**
+ * Whether a charge goes out by the queue of calls to rails (src/rails/rail_call), not at once: whoever commits it queues it. One
+ * without a payment method goes nowhere.
+ */
+export const isQueued = ({
+  rail,
+  hosted,
+  payment_method,
+}: Pick<ChargeRow, "rail" | "hosted" | "payment_method">): boolean =>
+  isOutside(rail) && (hosted || payment_method !== null)
+
+/** A charge as it is committed before it is sent to a rail (decision F1). `runner`: this process, which sends it if it is to go at once. */
+export const newCharge = (made: Pick<ChargeRow, Made> & { readonly runner: number }): ChargeRow => ({
+  ...made,
+  runner: isQueued(made) ? null : made.runner,
+  id: newId(made.purpose === "verification" ? "verification" : "charge", { ...made, at: made.created_at }),
+  currency: CURRENCY,
+  state: "pending.sending",
+  status: "pending",
+  version: 0,
+  asks: 0,
+  not_found: 0,
+  known_at: null,
+  refused_for: null,
+  page: null,
+  resend: null,
+  attention: null,
+  page_url: null,
+  rail_id: null,
+  will_retry: false,
+  next_retry_at: null,
+  refund_due: false,
+  failure_code: null,
+  failure_message: null,
+  contradictions: [],
+  paid_at: null,
+})
+
+/** Whether a charge was made on the page of a checkout session. */
+export const isOfCheckout = ({ page_id }: ChargeRow): boolean => page_id !== null && isId("checkout_session", page_id)
+
+/** Whether the buyer pays it on the rail's own page, where a payment link led to. */
+export const isHostedByLink = (charge: ChargeRow): boolean =>
+  charge.hosted && charge.page_id !== null && !isOfCheckout(charge) && charge.purpose !== "instalment"
+
+/** The charge with this ID, as the API knows charges: verifications are none. Fails with `resource_missing`. */
+export const getCharge = (tenant: Tenant, id: string) =>
+  isId("charge", id) ? charges.get(tenant, id) : Effect.fail(noSuch("charge", id))
+
+export const renderCharge = (row: ChargeRow): typeof Charge.Type => ({
+  ...commonOf("charge", row),
+  amount: row.amount_kobo,
+  currency: row.currency,
+  status: row.status,
+  customer: row.customer_id,
+  subscription: row.subscription_id,
+  attempt_number: row.attempt_number,
+  will_retry: row.will_retry,
+  next_retry_at: formatInstantOrNull(row.next_retry_at),
+  failure_code: row.failure_code,
+  failure_message: row.failure_message,
+  payment_method: row.payment_method,
+  processor: row.rail,
+  description: row.description,
+  lines: row.lines,
+  refund_due: row.refund_due,
+  attention: row.attention,
+  paid_at: formatInstantOrNull(row.paid_at),
+  metadata: row.metadata,
+})

@@ -1,0 +1,104 @@
+/**
+ * Deleting test clocks: by request, and once their time is over (decisions M1, M4). A clock is gone as soon as it is marked;
+ * its rows, which may be many, go in the background (src/process/deletion).
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { problem } from "../../base/problem.ts"
+import { MINUTE_MS } from "../../base/time.ts"
+import { ofTenant, type Ref, staysHere, type Tenant } from "../../db/tenant.ts"
+import { Deletions } from "../../process/deletion/Deletions.ts"
+import { requestDeletions, type Step } from "../../process/deletion/deletion.ts"
+import { actorsOf, ledgerEntries, rowsOf } from "../../process/deletion/steps.ts"
+import { every } from "../../process/workers.ts"
+import { commit } from "../../runtime/commit.ts"
+import { advance, rowAfter } from "../../runtime/lifecycle.ts"
+import { moved } from "../../runtime/outcome.ts"
+import { type ClockRow, clockLifecycle, knownClocks } from "./clock.ts"
+
+/** Clocks that are marked in one transaction. */
+const MAX_MARKED = 500
+
+/** Marks locked clocks as being deleted: from the commit on they are gone for everybody, and nothing moves them. */
+const markDeleted = Effect.fnUntraced(function* (rows: ReadonlyArray<ClockRow>) {
+  const commands = rows.map((row) => ({ row, event: { type: "delete" as const, at: row.frozen_at } }))
+  const transitions = advance(clockLifecycle, commands)
+  yield* commit(
+    transitions.map((transition) =>
+      moved(clockLifecycle, transition, { ...rowAfter(clockLifecycle, transition), runner: null }),
+    ),
+  )
+})
+
+const refuseAdvancing = (clock: ClockRow) =>
+  clock.state === "advancing"
+    ? Effect.fail(problem("test_clock_advancing", "The test clock is advancing: wait for test_clock.ready."))
+    : Effect.void
+
+/**
+ * Deletes a clock with its customers and all that is theirs, and their books, silently, in the background: {@link whenDeleted}
+ * waits for that.
+ */
+export const deleteClock = Effect.fn("clock.delete")(function* (tenant: Tenant, id: string) {
+  // Of one that is advancing it is said without waiting for a moment at which nobody holds it.
+  yield* refuseAdvancing(yield* knownClocks.get(tenant, id))
+  const clock = yield* knownClocks.lockOne(tenant, id)
+  yield* refuseAdvancing(clock)
+  yield* markDeleted([clock])
+  yield* requestDeletions([clock])
+  return clock
+})
+
+/** Waits until a clock is deleted, or for some seconds. */
+export const whenDeleted = (clock: Ref) => Effect.flatMap(Deletions, (deletions) => deletions.wait(clock))
+
+/** Has the clocks deleted whose time is over (`deletes_at`, decision M1); returns how many there were. */
+const expireSome = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const expired = yield* sql<ClockRow>`
+    SELECT * FROM test_clock c
+    WHERE deletes_at < now() AND state IN ('ready', 'internal_failure') AND ${staysHere(sql, "c")}
+    ORDER BY deletes_at LIMIT ${MAX_MARKED} FOR UPDATE SKIP LOCKED`
+  yield* markDeleted(expired)
+  yield* requestDeletions(expired)
+  return expired.length
+})
+
+export const expireClocks = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  Effect.repeat(sql.withTransaction(expireSome), { while: (found) => found === MAX_MARKED }),
+)
+
+/** Has clocks deleted as their time ends, for as long as the scope is open. */
+export const expiryWorker = every("clock expiry", MINUTE_MS, expireClocks)
+
+/**
+ * Stops clocks of a sandbox that is being emptied: whoever moves one sees at its next step that it is gone. Their rows go
+ * with the sandbox. Returns how many there were.
+ */
+export const stopClocks = Effect.fnUntraced(function* (tenant: Tenant, limit: number) {
+  const sql = yield* SqlClient.SqlClient
+  const moving = yield* sql<ClockRow>`
+    SELECT * FROM test_clock WHERE ${ofTenant(sql, tenant)} AND state = 'advancing' ORDER BY id LIMIT ${limit} FOR UPDATE`
+  yield* markDeleted(moving)
+  return moving.length
+})
+
+/**
+ * What is deleted of a clock, in this order. What is to be sent still has an index of its own among the nudges; events are
+ * last but for what the simulator noted: once nobody is left, nothing more happens.
+ */
+export const CLOCK_STEPS: ReadonlyArray<Step> = [
+  actorsOf({ table: "nudge", name: "nudge to send", where: "state = 'sending'" }),
+  actorsOf({ table: "nudge", where: "state <> 'sending'" }),
+  rowsOf({ table: "unit_record" }),
+  actorsOf({ table: "charge", ofCustomers: true }),
+  actorsOf({ table: "checkout_session" }),
+  actorsOf({ table: "instalment_plan" }),
+  actorsOf({ table: "subscription" }),
+  rowsOf({ table: "customer" }),
+  rowsOf({ table: "event" }),
+  rowsOf({ table: "simulator_attempt", key: "reference" }),
+  rowsOf({ table: "revenue_book", clock: "id" }),
+  ledgerEntries,
+  actorsOf({ table: "test_clock", clock: "id" }),
+]

@@ -1,0 +1,84 @@
+/** Customers: the verbs of the API (decisions C4 to C6). */
+import { Effect, Exit } from "effect"
+import { newId } from "../../base/ids.ts"
+import { mergeMetadata } from "../../base/metadata.ts"
+import { beforeState } from "../../base/problem.ts"
+import { currentTime } from "../../base/wallClock.ts"
+import { type Tenant, tenantOf } from "../../db/tenant.ts"
+import { unitOfWork } from "../../db/UnitOfWork.ts"
+import { joinClocks, standingTime } from "../clock/clocks.ts"
+import { findNamed, nameMethod } from "../payment_method/paymentMethods.ts"
+import type { CustomerCreate, CustomerPatch } from "./api.ts"
+import { type CustomerRow, customers, renderCustomer } from "./customer.ts"
+
+const METHOD = "default_payment_method"
+
+/** Creates customers for requests that came together: for each what it comes to. */
+export const createCustomers = Effect.fn("customer.create")(function* (
+  { account_id, livemode }: Tenant,
+  inputs: ReadonlyArray<CustomerCreate>,
+) {
+  const noted = yield* Effect.forEach(inputs, ({ metadata }) => Effect.exit(mergeMetadata({}, metadata)))
+  // A place on a clock is taken by those alone who will have it.
+  const clocks = inputs.map(({ test_clock }, at) => (Exit.isSuccess(noted[at]!) ? (test_clock ?? null) : null))
+  const onClocks = clocks.filter((id) => id !== null)
+  const joined = onClocks.length === 0 ? [] : yield* joinClocks({ account_id, livemode }, onClocks, "test_clock")
+  const wall = currentTime()
+  let place = 0
+  const made = yield* Effect.forEach(inputs, (input, at) => {
+    const now = clocks[at] === null ? Exit.succeed(wall) : joined[place++]!
+    return Effect.exit(
+      Effect.gen(function* () {
+        return {
+          account_id,
+          livemode,
+          id: newId("customer"),
+          name: input.name,
+          email: input.email ?? null,
+          phone: input.phone ?? null,
+          default_payment_method_id: null,
+          test_clock_id: clocks[at]!,
+          metadata: yield* noted[at]!,
+          created_at: yield* now,
+        } satisfies CustomerRow
+      }),
+    )
+  })
+  const created = made.filter(Exit.isSuccess).map(({ value }) => value)
+  ;(yield* unitOfWork).insert(customers, created)
+  return made.map(Exit.map((row) => renderCustomer(row, undefined)))
+})
+
+/**
+ * A customer locked for a change, and its own now: to be taken before its subscriptions are locked. A clock that moves
+ * refuses (422).
+ */
+export const lockForChange = Effect.fnUntraced(function* (tenant: Tenant, id: string) {
+  const { test_clock_id } = yield* customers.get(tenant, id)
+  const now = yield* standingTime(tenant, test_clock_id)
+  return { customer: yield* customers.lockOne(tenant, id, "NO KEY UPDATE"), now }
+})
+
+/** Changes a customer. Returns it with its own now, and the default payment method where that is a new one. */
+export const updateCustomer = Effect.fn("customer.update")(function* (
+  tenant: Tenant,
+  id: string,
+  patch: CustomerPatch,
+) {
+  const named = patch.default_payment_method
+  const judged = named == null ? Effect.void : findNamed({ ...tenantOf(tenant), id }, named, METHOD)
+  const { customer: before, now } = yield* beforeState(judged, lockForChange(tenant, id))
+  const metadata = yield* mergeMetadata(before.metadata, patch.metadata)
+  const method = named == null ? named : (yield* nameMethod(before, named, METHOD, now)).id
+  const customer: CustomerRow = {
+    ...before,
+    name: patch.name ?? before.name,
+    email: patch.email === undefined ? before.email : patch.email,
+    phone: patch.phone === undefined ? before.phone : patch.phone,
+    default_payment_method_id: method === undefined ? before.default_payment_method_id : method,
+    metadata,
+  }
+  ;(yield* unitOfWork).update(customers, [{ before, after: customer }])
+  const newMethod = method == null || method === before.default_payment_method_id ? undefined : method
+  return { customer, now, newMethod }
+})

@@ -1,0 +1,71 @@
+/** Payment methods on the wire. */
+import { Schema } from "effect"
+import { declare } from "../../http/Endpoint.ts"
+import { pageFieldsOf } from "../../http/lists.ts"
+import { common, exampleId } from "../../http/response.ts"
+import { PAYMENT_METHOD_TYPES } from "../../rails/rail/PaymentRail.ts"
+
+const { Boolean: Bool, Int, Literal, Literals, NullOr, String: Text, Struct } = Schema
+
+const looks = {
+  type: Literals(PAYMENT_METHOD_TYPES),
+  brand: NullOr(Text),
+  last4: NullOr(Text),
+  bank_name: NullOr(Text),
+  exp_month: NullOr(Int),
+  exp_year: NullOr(Int),
+}
+
+/** A payment method as other objects show it. */
+export const PaymentMethodSummary = Struct({ id: Text, ...looks })
+
+export const EXAMPLE_CARD = {
+  id: "pm_test_success",
+  type: "card",
+  brand: "visa",
+  last4: "4242",
+  bank_name: null,
+  exp_month: 12,
+  exp_year: 2034,
+} as const
+
+export const PaymentMethod = Struct({ ...common("payment_method"), customer: Text, ...looks }).annotate({
+  identifier: "payment_method",
+  examples: [
+    {
+      ...EXAMPLE_CARD,
+      object: "payment_method",
+      livemode: false,
+      created_at: "2026-11-01T09:00:00.000Z",
+      customer: exampleId("customer"),
+    },
+  ],
+})
+
+export const TestPaymentMethod = Struct({
+  id: Text,
+  object: Literal("test_payment_method"),
+  livemode: Bool,
+  ...looks,
+  behaviour: Text.annotate({ description: "What charges with it do, in words" }),
+}).annotate({
+  identifier: "test_payment_method",
+  examples: [{ ...EXAMPLE_CARD, object: "test_payment_method", livemode: false, behaviour: "Every charge succeeds." }],
+})
+
+/** All test methods where no limit is asked for: they are there to choose from. */
+export const WHOLE = 100
+
+export const paymentMethodApi = {
+  testIds: declare({
+    method: "GET",
+    path: "/payment-method-test-ids",
+    summary: "List the payment methods that the sandbox offers, by ID",
+    access: "customers",
+    sandboxOnly: true,
+    query: Schema.Struct(pageFieldsOf(WHOLE)),
+    status: 200,
+    success: TestPaymentMethod,
+    list: true,
+  }),
+}

@@ -1,0 +1,50 @@
+/** What answers of rails do in the books beside what their charges' owners decide: money that is owed back (decisions P8, P10). Pure. */
+import type { chargeMachine } from "../../../machines/charge.ts"
+import { paramsOf } from "../../../machines/decide.ts"
+import { dayOf } from "../../base/time.ts"
+import { type About, entriesOf, type NewEntry } from "../../ledger/ledger.ts"
+import type { Transition } from "../../runtime/lifecycle.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+
+export type ChargeTransition = Transition<typeof chargeMachine, ChargeRow>
+
+/** What an entry about a charge is about. */
+export const aboutCharge = (charge: ChargeRow, day: number): About => ({
+  account_id: charge.account_id,
+  livemode: charge.livemode,
+  customerId: charge.customer_id,
+  subscriptionId: charge.subscription_id,
+  chargeId: charge.id,
+  billNo: charge.bill_no,
+  testClockId: charge.test_clock_id,
+  day,
+})
+
+const owedBack = (
+  event: "contradicted" | "excess" | "verification",
+  charge: ChargeRow,
+  amountKobo: number,
+  at: number,
+): ReadonlyArray<NewEntry> =>
+  entriesOf(event, charge.id, aboutCharge(charge, dayOf(at)), {
+    amountKobo,
+    rail: charge.rail,
+    customerId: charge.customer_id,
+  })
+
+/** Whether a transition says that a charge was paid which had failed. */
+const isPaidAfterAll = ({ decision }: ChargeTransition): boolean =>
+  paramsOf(decision, "contradicted")?.answer === "succeeded"
+
+/** The entries of a charge's transition. `takenKobo`: what the rail took; undefined: as much as was asked for. */
+export const booksOf = (transition: ChargeTransition, takenKobo: number | undefined): ReadonlyArray<NewEntry> => {
+  const { row, event, decision } = transition
+  const taken = takenKobo ?? row.amount_kobo
+  if (isPaidAfterAll(transition)) return owedBack("contradicted", row, taken, event.at)
+  if (paramsOf(decision, "settled")?.status !== "succeeded") return []
+  const excess = taken - row.amount_kobo
+  return [
+    ...(row.purpose === "verification" ? owedBack("verification", row, row.amount_kobo, event.at) : []),
+    ...(excess > 0 ? owedBack("excess", row, excess, event.at) : []),
+  ]
+}

@@ -1,0 +1,37 @@
+/** Attempts committed charges for a request, which waits for what comes of them. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { refOf } from "../../db/tenant.ts"
+import { waitingLimit } from "../../http/ArrivedAt.ts"
+import { type ChargeRow, isQueued } from "../charge/charge.ts"
+import { Payments } from "./Payments.ts"
+
+/** Most rails answer at once; of one that does not, hundreds of requests may wait, and leave the database to others. */
+const FIRST_LOOK_MS = 50
+const LONGEST_LOOK_MS = 500
+
+/** Waits while any of these is on its way to its rail. Of one over which the rail takes its time, nobody waits for the outcome. */
+const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
+  if (of.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  const limit = yield* waitingLimit
+  for (let look = FIRST_LOOK_MS; ; look = Math.min(look * 1.25, LONGEST_LOOK_MS)) {
+    const sending = yield* sql`
+      SELECT 1 FROM ${records(of.map(refOf), REF_COLUMNS)} r
+      JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) WHERE c.state = 'pending.sending' LIMIT 1`
+    const left = limit - performance.now()
+    if (sending.length === 0 || left <= 0) return
+    yield* Effect.sleep(Math.min(look, left))
+  }
+})
+
+/**
+ * Attempts charges; those that queue for their rail are waited for, for some seconds. Returns the rows that the payments have left, as
+ * far as they were settled here.
+ */
+export const pay = Effect.fn("charge.pay")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+  const rows = yield* (yield* Payments).collect(of, now)
+  yield* waitFor(of.filter(isQueued))
+  return rows
+})

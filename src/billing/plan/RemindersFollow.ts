@@ -1,0 +1,12 @@
+/** The port to whatever sends a plan's reminders: it follows when their rules change (decision C3). */
+import { Context, type Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import type { Tenant } from "../../db/tenant.ts"
+
+export class RemindersFollow extends Context.Service<
+  RemindersFollow,
+  {
+    /** In the transaction that changes the plan. */
+    readonly reschedule: (tenant: Tenant, planId: string) => Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>
+  }
+>()("billing/plan/RemindersFollow") {}

@@ -1,0 +1,86 @@
+/** A refund: money that a rail sends back (decision P8). Its table, its lifecycle, and how one begins. */
+import { Effect } from "effect"
+import { REFUND_STATUSES, type RefundContext, refundMachine, refundStatusOf } from "../../../machines/refund.ts"
+import { newId } from "../../base/ids.ts"
+import * as Kind from "../../db/columns.ts"
+import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
+import { type Ref, refOf } from "../../db/tenant.ts"
+import { type UnitOfWork, unitOfWork } from "../../db/UnitOfWork.ts"
+import { isOutside, RAILS } from "../../rails/rail/Rail.ts"
+import { type CallKind, queueCalls } from "../../rails/rail_call/queue.ts"
+import { commit } from "../../runtime/commit.ts"
+import type { Lifecycle } from "../../runtime/lifecycle.ts"
+import { born } from "../../runtime/outcome.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+
+const { fixed, moving } = columnsOf<RefundContext>()
+
+export const refunds = actorTable<RefundContext>()(
+  "refund",
+  { noun: "refund", ids: "refund" },
+  {
+    charge_id: fixed(Kind.text),
+    customer_id: fixed(Kind.text),
+    rail: fixed(Kind.oneOf(RAILS)),
+    amount_kobo: fixed(Kind.bigint),
+    status: moving(Kind.oneOf(REFUND_STATUSES), refundStatusOf),
+    requested_at: moving(Kind.instant, "requestedAt"),
+    failures: moving(Kind.integer, "failures"),
+    asks: moving(Kind.integer, "asks"),
+    accepted: moving(Kind.flag, "accepted"),
+    rail_refund_id: moving(Kind.nullable(Kind.text), "refundId"),
+    failure_message: moving(Kind.nullable(Kind.text), "message"),
+    returned_at: moving(Kind.nullable(Kind.instant)),
+    created_at: fixed(Kind.instant),
+  },
+)
+
+export type RefundRow = RowOf<typeof refunds>
+
+export const refundLifecycle: Lifecycle<typeof refundMachine, RefundRow> = {
+  kind: "refund",
+  machine: refundMachine,
+  machineVersion: 1,
+  ranks: { ask: 0, again: 0 },
+  table: refunds,
+}
+
+/** A refund of all that a rail took for a charge, to be requested from that rail. */
+export const newRefund = (charge: ChargeRow, takenKobo: number, now: number): RefundRow => ({
+  account_id: charge.account_id,
+  livemode: charge.livemode,
+  id: newId("refund"),
+  charge_id: charge.id,
+  customer_id: charge.customer_id,
+  rail: charge.rail,
+  amount_kobo: takenKobo,
+  version: 0,
+  returned_at: null,
+  created_at: now,
+  ...refunds.snapshotColumns("pending.requesting", {
+    requestedAt: now,
+    failures: 0,
+    asks: 0,
+    accepted: false,
+    refundId: null,
+    message: null,
+  }),
+})
+
+/** Queues calls about refunds. */
+export const queueRefundCalls = (
+  unit: UnitOfWork,
+  of: ReadonlyArray<Ref & Pick<RefundRow, "rail">>,
+  kind: CallKind,
+): void =>
+  queueCalls(
+    unit,
+    of.flatMap((refund) => (isOutside(refund.rail) ? [{ ...refOf(refund), rail: refund.rail, kind }] : [])),
+    false,
+  )
+
+/** Begins refunds, in the running transaction. */
+export const requestRefunds = Effect.fnUntraced(function* (of: ReadonlyArray<RefundRow>) {
+  yield* commit(of.map((refund) => born(refundLifecycle, undefined, refund)))
+  queueRefundCalls(yield* unitOfWork, of, "refund")
+})

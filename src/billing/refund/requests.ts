@@ -1,0 +1,156 @@
+/**
+ * Refunds at the rails of the outside world: what each queued call asks for, what comes of what was heard, and what is done
+ * in time (decision P8). src/rails/rail_call makes the calls.
+ */
+import { Effect, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import { hasEffect, type TimedEvent } from "../../../machines/decide.ts"
+import type { RefundEvent, refundMachine } from "../../../machines/refund.ts"
+import { dayOf } from "../../base/time.ts"
+import { currentTime } from "../../base/wallClock.ts"
+import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { type Ref, refOf } from "../../db/tenant.ts"
+import { unitOfWork } from "../../db/UnitOfWork.ts"
+import { entriesOf, type NewEntry } from "../../ledger/ledger.ts"
+import { RailCredentials, railAccountKey } from "../../rails/credential/RailCredentials.ts"
+import type { Heard } from "../../rails/rail/Rail.ts"
+import { Rails } from "../../rails/rail/Rails.ts"
+import type { TakenCall } from "../../rails/rail_call/queue.ts"
+import type { HeardCall, Prepared } from "../../rails/rail_call/worker.ts"
+import { commit } from "../../runtime/commit.ts"
+import { type Due, timerHandler } from "../../runtime/fire.ts"
+import { advance, rowAfter, type Transition } from "../../runtime/lifecycle.ts"
+import { moved } from "../../runtime/outcome.ts"
+import { queueRefundCalls, type RefundRow, refundLifecycle, refunds } from "./refund.ts"
+
+type RefundTransition = Transition<typeof refundMachine, RefundRow>
+
+/** The rail's own number of the transaction that is to be sent back. */
+interface Subject extends RefundRow {
+  readonly rail_id: string | null
+}
+
+const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<Subject>`
+    SELECT f.*, c.rail_id FROM ${records(calls.map(refOf), REF_COLUMNS)} r
+    CROSS JOIN LATERAL (SELECT * FROM refund WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) f
+    CROSS JOIN LATERAL (
+      SELECT rail_id FROM charge WHERE (account_id, livemode, id) = (f.account_id, f.livemode, f.charge_id) OFFSET 0
+    ) c`
+  return new Map(rows.map((row) => [row.id, row]))
+})
+
+/** Not known: neither what became of it, nor where to ask. */
+const unclear = (message: string): Heard => ({ kind: "unclear", message, reached: true })
+
+const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
+  const subjects = yield* readSubjects(calls)
+  const credentials = yield* (yield* RailCredentials).find(calls)
+  const rails = yield* Rails
+  return calls.map((call): Prepared => {
+    const { charge_id: reference, rail_id: railId, amount_kobo: amountKobo, rail_refund_id } = subjects.get(call.id)!
+    const found = credentials.get(railAccountKey(call))
+    if (call.was_sent_at !== null) return { call, talk: Effect.succeed(unclear("The process that called was lost.")) }
+    if (found === undefined || Result.isFailure(found))
+      return { call, talk: Effect.succeed(unclear("The merchant is not on the rail of this payment.")) }
+    const rail = rails.of(call.rail)
+    const ask: Effect.Effect<Heard> =
+      rail_refund_id === null ? rail.ask(reference, found.success) : rail.askRefund(rail_refund_id, found.success)
+    const talk = call.kind === "refund" ? rail.refund({ reference, railId, amountKobo }, found.success) : ask
+    return { call, talk }
+  })
+})
+
+type Said = RefundEvent extends infer E ? (E extends unknown ? Omit<E, "at"> : never) : never
+
+/** What was heard means; undefined: the call was never made, and is still to be. */
+const meaningOf = ({ charge_id }: RefundRow, { call: { kind }, heard }: HeardCall): Said | undefined => {
+  switch (heard.kind) {
+    case "refund":
+      if (heard.status === "returned") return { type: "rail.returned" }
+      return heard.status === "failed"
+        ? { type: "rail.failed", message: heard.message }
+        : { type: "rail.accepted", refundId: heard.refundId }
+    // Asked about what is to be sent back, without a number of the refund.
+    case "transaction":
+      return { type: heard.reversed === true && heard.reference === charge_id ? "rail.returned" : "rail.unclear" }
+    case "unknown_reference":
+      return { type: "rail.not_found" }
+    case "refused":
+      return kind === "refund" ? { type: "rail.failed", message: heard.message } : { type: "rail.unclear" }
+    case "not_sent":
+      return kind === "refund" ? undefined : { type: "rail.unclear" }
+    default:
+      return { type: "rail.unclear" }
+  }
+}
+
+const entriesFor = (refund: RefundRow, at: number): ReadonlyArray<NewEntry> => {
+  const about = {
+    account_id: refund.account_id,
+    livemode: refund.livemode,
+    customerId: refund.customer_id,
+    chargeId: refund.charge_id,
+    testClockId: null,
+    day: dayOf(at),
+  }
+  const money = { amountKobo: refund.amount_kobo, rail: refund.rail, customerId: refund.customer_id }
+  return entriesOf("refunded", refund.id, about, money)
+}
+
+const outcomeOf = (transition: RefundTransition) => {
+  const { at }: TimedEvent = transition.event
+  const isReturned = hasEffect(transition.decision, "returned")
+  const row = rowAfter(refundLifecycle, transition)
+  const after: RefundRow = isReturned ? { ...row, returned_at: at } : row
+  return moved(refundLifecycle, transition, after, { entries: isReturned ? entriesFor(after, at) : [] })
+}
+
+/** Writes transitions, and queues the calls that they ask for; in the running transaction. */
+const carryOut = Effect.fnUntraced(function* (transitions: ReadonlyArray<RefundTransition>) {
+  yield* commit(transitions.map(outcomeOf))
+  const asking = (effect: "request" | "ask") =>
+    transitions.filter(({ decision }) => hasEffect(decision, effect)).map(({ row }) => row)
+  queueRefundCalls(yield* unitOfWork, asking("request"), "refund")
+  queueRefundCalls(yield* unitOfWork, asking("ask"), "ask_refund")
+})
+
+const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
+  const rows = new Map((yield* refunds.lock(all.map(({ call }) => refOf(call)))).map((row) => [row.id, row]))
+  const again: Array<TakenCall> = []
+  const commands = all.flatMap((one) => {
+    const row = rows.get(one.call.id)
+    if (row === undefined) return []
+    const said = meaningOf(row, one)
+    if (said !== undefined) return [{ row, event: { ...said, at: one.endedAt } }]
+    again.push(one.call)
+    return []
+  })
+  yield* commit(advance(refundLifecycle, commands).map(outcomeOf))
+  return { again, later: [], after: Effect.void }
+})
+
+/** Has rails asked now how refunds stand, in the running transaction. */
+export const askAboutRefunds = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
+  const now = currentTime()
+  const rows = yield* refunds.lock(refs)
+  yield* carryOut(
+    advance(
+      refundLifecycle,
+      rows.map((row) => ({ row, event: { type: "rail.ask", at: now } })),
+    ),
+  )
+})
+
+/** Has the calls about refunds made. */
+export const railRefunds = { kinds: ["refund", "ask_refund"] as const, prepare, write, askAgain: askAboutRefunds }
+
+/** Rails are asked about refunds that they work on, and refunds that failed are requested anew. */
+export const refundTimers = timerHandler(
+  refundLifecycle,
+  Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof refundMachine, RefundRow>>) {
+    yield* carryOut(advance(refundLifecycle, due))
+    return Effect.void
+  }),
+)

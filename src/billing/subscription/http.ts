@@ -1,0 +1,78 @@
+import { Effect, Exit } from "effect"
+import type { Tenant } from "../../db/tenant.ts"
+import { bind } from "../../http/Endpoint.ts"
+import { equals, listOf } from "../../http/lists.ts"
+import { checkMethod } from "../payment_method/paymentMethods.ts"
+import { recoverCharges } from "../payments/simulatorCharges.ts"
+import { subscriptionApi } from "./api.ts"
+import { createSubscriptions } from "./create.ts"
+import { renderSubscription, subscriptions } from "./subscription.ts"
+import { cancelSubscriptions, pauseSubscriptions, resumeSubscriptions, updateSubscriptions } from "./subscriptions.ts"
+import { finishReport, renderUnitRecord, reportAllUnits, unitRecords } from "./units.ts"
+
+/** How a request that charges a subscription is finished after a crash, and what is returned. */
+const staged = {
+  kind: "two-phase",
+  finish: (_: Tenant, id: string) => recoverCharges({ subscriptionId: id }),
+  reply: (tenant: Tenant, id: string) => Effect.map(subscriptions.get(tenant, id), renderSubscription),
+} as const
+
+/** Of those that are about a subscription. */
+const byId = { lockKey: ({ id }: { readonly id: string }) => id }
+
+export const subscriptionEndpoints = [
+  bind(subscriptionApi.create, {
+    ...staged,
+    check: checkMethod("payment_method"),
+    lockKey: ({ body }) => body.customer,
+    begin: (tenant, requests) =>
+      createSubscriptions(
+        tenant,
+        requests.map(({ body }) => body),
+      ),
+  }),
+  bind(subscriptionApi.list, {
+    kind: "read",
+    run: (request) => {
+      const { customer, plan, status } = request.query
+      return listOf(subscriptions, request, renderSubscription, [
+        equals("customer_id", customer),
+        equals("plan_id", plan),
+        equals("status", status),
+      ])
+    },
+  }),
+  bind(subscriptionApi.get, {
+    kind: "read",
+    run: (request) => Effect.map(subscriptions.get(request, request.id), renderSubscription),
+  }),
+  bind(subscriptionApi.update, {
+    ...staged,
+    ...byId,
+    check: checkMethod("payment_method"),
+    begin: updateSubscriptions,
+  }),
+  bind(subscriptionApi.pause, {
+    kind: "write",
+    ...byId,
+    run: (tenant, requests) =>
+      Effect.map(pauseSubscriptions(tenant, requests), (all) => all.map(Exit.map(renderSubscription))),
+  }),
+  bind(subscriptionApi.resume, {
+    ...staged,
+    ...byId,
+    begin: resumeSubscriptions,
+  }),
+  bind(subscriptionApi.cancel, {
+    ...staged,
+    ...byId,
+    begin: cancelSubscriptions,
+  }),
+  bind(subscriptionApi.reportUnits, {
+    kind: "two-phase",
+    ...byId,
+    begin: reportAllUnits,
+    finish: finishReport,
+    reply: (tenant, id) => Effect.map(unitRecords.get(tenant, id), renderUnitRecord),
+  }),
+]

@@ -1,0 +1,111 @@
+/** A subscription: its table, its lifecycle, and how the API shows it. */
+import { BILLING_CYCLES } from "../../../machines/calendar.ts"
+import type { Dunning } from "../../../machines/dunning.ts"
+import { type Bill, CANCELLATION_REASONS, type SubscriptionContext } from "../../../machines/periods.ts"
+import { nextChargeAt, SUBSCRIPTION_STATUSES, statusOf } from "../../../machines/status.ts"
+import { subscriptionMachine } from "../../../machines/subscription.ts"
+import type { Metadata } from "../../base/metadata.ts"
+import { formatInstant, formatInstantOrNull } from "../../base/time.ts"
+import * as Kind from "../../db/columns.ts"
+import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
+import { commonOf } from "../../http/response.ts"
+import type { Lifecycle, Transition } from "../../runtime/lifecycle.ts"
+import type { Subscription } from "./api.ts"
+
+const { fixed, moving } = columnsOf<SubscriptionContext>()
+
+export const subscriptions = actorTable<SubscriptionContext>()(
+  "subscription",
+  { noun: "subscription", ids: "subscription" },
+  {
+    customer_id: fixed(Kind.text),
+    plan_id: fixed(Kind.text),
+    test_clock_id: fixed(Kind.nullable(Kind.text)),
+    created_at: fixed(Kind.instant),
+    billing_cycle: fixed(Kind.oneOf(BILLING_CYCLES), "billingCycle"),
+    price_kobo: fixed(Kind.bigint, "priceKobo"),
+    start_at: fixed(Kind.instant, "startAt"),
+    trial_end_at: moving(Kind.nullable(Kind.instant), "trialEnd"),
+    status: moving(Kind.oneOf(SUBSCRIPTION_STATUSES), statusOf),
+    quantity: moving(Kind.integer, "quantity"),
+    anchor_at: moving(Kind.instant, "anchorAt"),
+    period_no: moving(Kind.integer, "periodNo"),
+    period_start_at: moving(Kind.instant, "periodStart"),
+    period_end_at: moving(Kind.instant, "periodEnd"),
+    period_quantity: moving(Kind.integer, "periodQuantity"),
+    next_charge_at: moving(Kind.nullable(Kind.instant), nextChargeAt),
+    units: moving(Kind.bigint, "units"),
+    cancel_at_period_end: moving(Kind.flag, "cancelAtPeriodEnd"),
+    cancel_reason: moving(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancelReason"),
+    bills_made: moving(Kind.integer, "billsMade"),
+    bill: moving(Kind.nullable(Kind.json<Bill>()), "bill"),
+    dunning: moving(Kind.nullable(Kind.json<Dunning>()), "dunning"),
+    escalation: moving(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["escalation"]>>()), "escalation"),
+    pause: moving(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["pause"]>>()), "pause"),
+    cancelled_at: moving(Kind.nullable(Kind.instant), "cancelledAt"),
+    cancellation_reason: moving(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancellationReason"),
+    latest_charge_id: moving(Kind.nullable(Kind.text)),
+    /** The latest charge as the newest event about the subscription showed it. */
+    announced_charge_id: moving(Kind.nullable(Kind.text)),
+    payment_method_id: moving(Kind.nullable(Kind.text)),
+    metadata: moving(Kind.json<Metadata>()),
+  },
+)
+
+export type SubscriptionRow = RowOf<typeof subscriptions>
+export type SubscriptionTransition = Transition<typeof subscriptionMachine, SubscriptionRow>
+
+/** The timer of the next reminder: it follows from the plan's rules, which may change under the subscription. */
+export const REMINDER = "reminder"
+
+/** Timers in the order of decision E19: what cancels at a period's end, resumes, renews, retries, cancels for non-payment. */
+export const subscriptionLifecycle: Lifecycle<typeof subscriptionMachine, SubscriptionRow, typeof REMINDER> = {
+  kind: "subscription",
+  machine: subscriptionMachine,
+  machineVersion: 5,
+  ranks: {
+    billPeriodEnd: 1,
+    pausedPeriodEnd: 1,
+    resume: 2,
+    start: 3,
+    trialEnd: 3,
+    periodEnd: 3,
+    nextRetry: 4,
+    unpaidTooLong: 5,
+    trialWillEnd: 6,
+    [REMINDER]: 7,
+  },
+  table: subscriptions,
+}
+
+export const renderSubscription = (row: SubscriptionRow): typeof Subscription.Type => ({
+  ...commonOf("subscription", row),
+  status: row.status,
+  customer: row.customer_id,
+  plan: row.plan_id,
+  quantity: row.quantity,
+  payment_method: row.payment_method_id,
+  current_period_start: formatInstant(row.period_start_at),
+  current_period_end: formatInstant(row.period_end_at),
+  next_charge_at: formatInstantOrNull(row.next_charge_at),
+  trial_end: formatInstantOrNull(row.trial_end_at),
+  cancel_at_period_end: row.cancel_at_period_end,
+  paused_at: formatInstantOrNull(row.status === "paused" ? (row.pause?.at ?? row.escalation!.triggeredAt) : null),
+  resumes_at: formatInstantOrNull(row.pause?.resumesAt ?? null),
+  cancelled_at: formatInstantOrNull(row.cancelled_at),
+  cancellation_reason: row.cancellation_reason,
+  retry:
+    row.dunning === null
+      ? null
+      : {
+          attempt: row.dunning.retriesMade,
+          max_attempts: row.dunning.policy.maxAttempts,
+          next_retry_at: formatInstantOrNull(row.dunning.nextRetryAt),
+        },
+  escalation:
+    row.escalation === null
+      ? null
+      : { action: row.escalation.action, triggered_at: formatInstant(row.escalation.triggeredAt) },
+  latest_charge: row.latest_charge_id,
+  metadata: row.metadata,
+})

@@ -1,0 +1,230 @@
+/** Subscriptions: the verbs of the API on one that exists (decisions E9 to E15). */
+import { Effect, Exit } from "effect"
+import { isCharging, waitsForCheckout } from "../../../machines/status.ts"
+import { canonical } from "../../base/json.ts"
+import { mergeMetadata } from "../../base/metadata.ts"
+import { formatKobo, MAX_AMOUNT_KOBO } from "../../base/money.ts"
+import { beforeState, invalid, problem } from "../../base/problem.ts"
+import { formatInstant, parseInstant } from "../../base/time.ts"
+import { refOf, type Tenant } from "../../db/tenant.ts"
+import { HELD, MayWait } from "../../postgres/lockWait.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+import { type Buyer, readBuyers } from "../payments/payers.ts"
+import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
+import { type Applied, applyAll, type Found, inTurns, lockAll } from "./apply.ts"
+import { Checkouts } from "./Checkouts.ts"
+import { isBilled } from "./newMethod.ts"
+import { paidFor } from "./payAndRender.ts"
+import { type SubscriptionRow, subscriptions } from "./subscription.ts"
+import { unitFacts } from "./terms.ts"
+
+/** What one period comes to must be chargeable (decision B4); `usageKobo`: the units that are to be billed with it. */
+export const checkAmount = (priceKobo: number, quantity: number, usageKobo = 0) =>
+  priceKobo * quantity + usageKobo <= MAX_AMOUNT_KOBO
+    ? Effect.void
+    : Effect.fail(
+        invalid(
+          "quantity",
+          `quantity times the plan's amount${usageKobo > 0 ? `, and ${formatKobo(usageKobo)} for the units that were reported,` : ""} may come to at most ${formatKobo(MAX_AMOUNT_KOBO)}.`,
+        ),
+      )
+
+const stateInvalid = (row: SubscriptionRow, what: string) =>
+  problem("subscription_state_invalid", `The subscription is ${row.status}: it cannot be ${what}.`)
+
+/** Pausing, resuming and retrying wait for the rail's word on what is pending (decision E15). */
+export const refuseWhileCharging = ({ state, latest_charge_id }: SubscriptionRow) =>
+  isCharging(state)
+    ? Effect.fail(
+        problem("charge_in_progress", `The charge ${latest_charge_id} is pending: wait until it succeeds or fails.`),
+      )
+    : Effect.void
+
+const endsWith = ({ latest_charge_id }: SubscriptionRow) =>
+  problem(
+    "charge_in_progress",
+    `The last period is over and the charge ${latest_charge_id} for its units is pending: cancel_at_period_end stays true.`,
+    "cancel_at_period_end",
+  )
+
+/** A request on the subscription that its path names. */
+interface On<Body> {
+  readonly id: string
+  readonly body: Body
+}
+
+/**
+ * Cancels now or at period end (decision E12); repeating the latter changes nothing but the reason. The newest reason that was given counts
+ * (decision E13).
+ */
+const cancel = Effect.fnUntraced(function* ({ row, now, terms }: Found, { body }: On<SubscriptionCancel>) {
+  const { at_period_end: atPeriodEnd = false } = body
+  const reason = body.reason ?? row.cancel_reason ?? "merchant_request"
+  if (row.status === "cancelled") return yield* stateInvalid(row, "cancelled")
+  const event = { type: "cancel" as const, at: now, atPeriodEnd, reason, ...unitFacts(row, terms) }
+  return { event, answer: (applied: Applied) => applied }
+})
+
+/** Cancels those that requests name which came together: for each what it comes to. Those that wait for a checkout end it. */
+export const cancelSubscriptions = Effect.fn("subscription.cancel")(function* (
+  tenant: Tenant,
+  requests: ReadonlyArray<On<SubscriptionCancel>>,
+) {
+  const checkouts = yield* Checkouts
+  const waits = yield* MayWait
+  const open = new Set<string>()
+  const ending = new Set<string>()
+  const decide = (found: Found, request: On<SubscriptionCancel>) => {
+    const { id, state } = found.row
+    if (!waitsForCheckout(state)) return cancel(found, request)
+    if (open.has(id)) ending.add(id)
+    // Somebody holds its session.
+    else if (!waits) return HELD
+    return cancel(found, request)
+  }
+  const cancelled = yield* applyAll(tenant, requests, decide, (...which) =>
+    Effect.map(checkouts.lock(...which), (ids) => {
+      for (const id of ids) open.add(id)
+    }),
+  )
+  const ended = cancelled
+    .filter(Exit.isSuccess)
+    .flatMap(({ value }) => (value.row.status === "cancelled" && ending.has(value.row.id) ? [value] : []))
+  if (ended.length > 0) {
+    const nows = new Map(ended.map(({ row, now }) => [row.customer_id, now]))
+    yield* checkouts.close(
+      ended.map(({ row }) => refOf(row)),
+      ({ customer_id }) => nows.get(customer_id!)!,
+    )
+  }
+  return cancelled.map(Exit.map(({ row, attempts, now }) => paidFor(row, attempts, now)))
+})
+
+/** Pauses an active subscription until it is resumed, or until `resumes_at` (decision E10). */
+const pause = Effect.fnUntraced(function* ({ row, now, terms }: Found, { body }: On<SubscriptionPause>) {
+  const resumesAt = body.resumes_at == null ? null : parseInstant(body.resumes_at)!
+  if (resumesAt !== null && resumesAt <= now)
+    return yield* invalid(
+      "resumes_at",
+      `resumes_at must lie in the future: it is ${formatInstant(now)} for this customer.`,
+    )
+  yield* refuseWhileCharging(row)
+  if (row.status !== "active") return yield* stateInvalid(row, "paused")
+  if (!terms.pause_enabled)
+    return yield* problem("pause_not_enabled", `The plan ${row.plan_id} does not have pause_enabled.`)
+  const event = { type: "pause" as const, at: now, resumesAt, reason: body.reason ?? null, proRate: terms.pro_rate }
+  return { event, answer: (applied: Applied) => applied.row }
+})
+
+/** Pauses those that requests name which came together: for each what it comes to. */
+export const pauseSubscriptions = Effect.fn("subscription.pause")(
+  (tenant: Tenant, requests: ReadonlyArray<On<SubscriptionPause>>) => applyAll(tenant, requests, pause),
+)
+
+/** Resumes what is paused, by request or by escalation: a new period starts and is charged (decisions E9, E11). */
+const resume = Effect.fnUntraced(function* ({ row, now, terms }: Found) {
+  yield* refuseWhileCharging(row)
+  if (row.status !== "paused") return yield* stateInvalid(row, "resumed")
+  const unitKobo = terms.overage_per_unit_kobo ?? 0
+  const event = { type: "resume" as const, at: now, unitKobo, proRate: terms.pro_rate }
+  return {
+    event,
+    answer: (applied: Applied) => paidFor(applied.row, applied.attempts, now),
+  }
+})
+
+/** Resumes those that requests name which came together: for each what it comes to. */
+export const resumeSubscriptions = Effect.fn("subscription.resume")(
+  (tenant: Tenant, requests: ReadonlyArray<{ readonly id: string }>) => applyAll(tenant, requests, resume),
+)
+
+/** What it is paid by from now on: its own payment method, if any, and which one that makes it. */
+const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Buyer | undefined) {
+  if (buyer === undefined) return { own: row.payment_method_id, isAnother: false, paying: undefined }
+  const customer = yield* buyer.found
+  const now = yield* buyer.now
+  const named = yield* buyer.named
+  const own = named?.method.id ?? null
+  const [before, after] = [row.payment_method_id, own].map((mine) => mine ?? customer.default_payment_method_id)
+  return {
+    own,
+    isAnother: after !== null && after !== before,
+    paying: named === undefined ? undefined : { ...named, customer, now },
+  }
+})
+
+/** Changes what the merchant may change (decision E14); `buyer`: of one that names a payment method, or none any more. */
+const update = Effect.fnUntraced(function* (
+  { row, now, terms }: Found,
+  { body: patch }: On<SubscriptionPatch>,
+  buyer: Buyer | undefined,
+) {
+  const { own, isAnother, paying } = yield* payingFrom(row, buyer)
+  const { quantity = row.quantity, cancel_at_period_end: cancelAtPeriodEnd = row.cancel_at_period_end } = patch
+  // Units of a trial are free (decision E1).
+  const usageKobo = row.status === "trialing" ? 0 : row.units * (terms.overage_per_unit_kobo ?? 0)
+  if (quantity > row.quantity) yield* checkAmount(row.price_kobo, quantity, usageKobo)
+  const metadata = yield* mergeMetadata(row.metadata, patch.metadata)
+  if (row.status === "cancelled") return yield* stateInvalid(row, "updated")
+  if (row.state === "ending" && !cancelAtPeriodEnd) return yield* endsWith(row)
+  const changes = {
+    ...(quantity === row.quantity ? {} : { quantity }),
+    ...(cancelAtPeriodEnd === row.cancel_at_period_end ? {} : { cancelAtPeriodEnd, ...unitFacts(row, terms) }),
+  }
+  const same = own === row.payment_method_id && canonical(metadata) === canonical(row.metadata)
+  return {
+    event: same && Object.keys(changes).length === 0 ? undefined : { type: "update" as const, at: now, ...changes },
+    details: { metadata, payment_method_id: own },
+    paying,
+    answer: (applied: Applied) => ({ ...applied, isAnother }),
+  }
+})
+
+/** A payment method for what is overdue is tried at once. */
+const tryMethod = ({ row, now }: Found) =>
+  Effect.succeed({
+    event: isBilled(row) ? { type: "method" as const, at: now, methodId: null } : undefined,
+    answer: ({ attempts }: Applied) => attempts,
+  })
+
+/** What each of several requests that name a payment method, or none any more, pays by, locked. */
+const buyersOf = Effect.fnUntraced(function* (tenant: Tenant, requests: ReadonlyArray<On<SubscriptionPatch>>) {
+  const naming = requests.filter(({ body }) => body.payment_method !== undefined)
+  if (naming.length === 0) return new Map<On<SubscriptionPatch>, Buyer>()
+  const known = yield* subscriptions.find(tenant, [...new Set(naming.map(({ id }) => id))])
+  const named = naming.flatMap((request) => {
+    const row = known.get(request.id)
+    return row === undefined
+      ? []
+      : [{ request, customer: row.customer_id, payment_method: request.body.payment_method ?? undefined }]
+  })
+  const buyers = yield* readBuyers(tenant, named)
+  return new Map(named.map(({ request }, at) => [request, buyers[at]!]))
+})
+
+/** Changes those that requests name which came together: for each what it comes to. */
+export const updateSubscriptions = Effect.fn("subscription.update")(function* (
+  tenant: Tenant,
+  requests: ReadonlyArray<On<SubscriptionPatch>>,
+) {
+  const buyers = yield* buyersOf(tenant, requests)
+  const applyDecided = yield* lockAll(tenant, requests)
+  // Those of one subscription follow each other, each with the payment that it brings about.
+  return yield* inTurns(
+    requests,
+    Effect.fnUntraced(function* (distinct) {
+      const updated = yield* applyDecided(distinct, (found, request) => update(found, request, buyers.get(request)))
+      const others = updated.flatMap((one) => (Exit.isSuccess(one) && one.value.isAnother ? [one.value.row] : []))
+      const attempts = new Map<string, ReadonlyArray<ChargeRow>>()
+      // One that failed would fail what is written of it already.
+      for (const [at, tried] of (yield* applyDecided(others, tryMethod)).entries())
+        attempts.set(others[at]!.id, yield* tried)
+      const answered = updated.map(
+        Exit.map((one) => paidFor(one.row, [...one.attempts, ...(attempts.get(one.row.id) ?? [])], one.now)),
+      )
+      return yield* Effect.forEach(answered, (one, at) =>
+        Effect.exit(beforeState(buyers.get(distinct[at]!)?.named ?? Effect.succeed(undefined), one)),
+      )
+    }),
+  )
+})

@@ -1,0 +1,138 @@
+/** Moves locked subscriptions by events: reads the facts that the decisions need, decides, commits. */
+import { Effect } from "effect"
+import { paramsOf } from "../../../machines/decide.ts"
+import { isReminding } from "../../../machines/reminders.ts"
+import type { subscriptionMachine } from "../../../machines/subscription.ts"
+import type { NowOf } from "../../base/time.ts"
+import { refOf } from "../../db/tenant.ts"
+import { readSchedules } from "../../ledger/schedules.ts"
+import { VatRate } from "../../ledger/VatRate.ts"
+import { readAddressees } from "../../outbound/nudge/create.ts"
+import { Nudging } from "../../outbound/nudge/Nudging.ts"
+import { PIPELINED } from "../../postgres/pipelining.ts"
+import { Runner } from "../../process/ProcessLease.ts"
+import { advance, type Command } from "../../runtime/lifecycle.ts"
+import type { ChargeRow } from "../charge/charge.ts"
+import { closePaidPeriods } from "../charge/paidPeriods.ts"
+import { findPaymentMethods } from "../payment_method/paymentMethods.ts"
+import { commitAttempts } from "../payments/commitAttempts.ts"
+import type { Answered } from "../payments/PaymentSubjects.ts"
+import { type Details, type Facts, outcomeOf, type Page } from "./outcome.ts"
+import { needsSchedule } from "./postings.ts"
+import { asksForNudges, movesReminders } from "./reminders.ts"
+import { type SubscriptionRow, type SubscriptionTransition, subscriptionLifecycle } from "./subscription.ts"
+import { type RulesOfPlans, readRules, type Terms } from "./terms.ts"
+
+export type SubscriptionCommand = Command<typeof subscriptionMachine, SubscriptionRow>
+
+/** What moving a subscription takes beside the database. */
+export type MoveServices = Nudging | Runner | VatRate
+
+/** What the caller knows already. */
+export interface Given {
+  readonly nowOf: NowOf
+  readonly terms: ReadonlyMap<string, Terms>
+  /** Of all the plans, where they are known. */
+  readonly rules?: RulesOfPlans
+  readonly answered?: ReadonlyMap<string, Answered>
+  readonly details?: ReadonlyMap<string, Details>
+  /** The pages on which buyers do it, by subscription ID. */
+  readonly pages?: ReadonlyMap<string, Page>
+  /** Attempts that are entered as the charges that they were, by subscription ID. */
+  readonly found?: ReadonlyMap<string, ChargeRow>
+}
+
+/** The payment methods that decisions name. */
+const namedMethods = (transitions: ReadonlyArray<SubscriptionTransition>) =>
+  findPaymentMethods(
+    transitions.flatMap(({ row, decision }) =>
+      [paramsOf(decision, "attemptCharge")?.methodId, paramsOf(decision, "adoptMethod")?.methodId]
+        .filter((id) => typeof id === "string")
+        .map((method) => ({ account_id: row.account_id, livemode: row.livemode, id: row.customer_id, method })),
+    ),
+  )
+
+const closedCharges = (transitions: ReadonlyArray<SubscriptionTransition>) =>
+  closePaidPeriods(
+    transitions.flatMap(({ row, decision }) => {
+      const closed = paramsOf(decision, "closePeriod")
+      return closed === undefined ? [] : [{ ...refOf(row), at: closed.at }]
+    }),
+  )
+
+const openSchedules = (transitions: ReadonlyArray<SubscriptionTransition>) =>
+  readSchedules(
+    transitions.flatMap((transition) => {
+      const day = needsSchedule(transition)
+      return day === undefined ? [] : [{ ...refOf(transition.row), day }]
+    }),
+  )
+
+/** The subscriptions whose plans' rules are needed: their reminders move, or nudges are asked for. */
+const withRules = (transitions: ReadonlyArray<SubscriptionTransition>): ReadonlyArray<SubscriptionRow> =>
+  transitions
+    .filter((transition) => asksForNudges(transition) || (isReminding(transition.to) && movesReminders(transition)))
+    .map(({ row }) => row)
+
+/** Reads what the outcomes of these transitions need to know. */
+const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<SubscriptionTransition>, given: Given) {
+  const asking = transitions.filter(asksForNudges)
+  const [closed, methods, schedules, rules, addressees] = yield* Effect.all(
+    [
+      closedCharges(transitions),
+      namedMethods(transitions),
+      openSchedules(transitions),
+      given.rules === undefined ? readRules(withRules(transitions)) : Effect.succeed(given.rules),
+      readAddressees(asking.map(({ row }) => ({ ...row, customerId: row.customer_id, planId: row.plan_id }))),
+    ],
+    PIPELINED,
+  )
+  const { quietOf, token } = yield* Nudging
+  return {
+    ...given,
+    answered: given.answered ?? new Map(),
+    details: given.details ?? new Map(),
+    pages: given.pages ?? new Map(),
+    found: given.found ?? new Map(),
+    methods,
+    closed: Map.groupBy(closed, ({ after }) => after.subscription_id!),
+    schedules,
+    vatBps: yield* VatRate,
+    rules,
+    addressees,
+    quietOf,
+    token,
+    runner: (yield* Runner).id,
+  } satisfies Facts
+})
+
+/** What transitions leave behind, and the charges among it that are to be attempted. */
+export const outcomesOf = Effect.fnUntraced(function* (
+  transitions: ReadonlyArray<SubscriptionTransition>,
+  given: Given,
+  isNew = false,
+) {
+  if (transitions.length === 0) return { outcomes: [], rows: [], attempts: [], settled: [] }
+  const facts = yield* readFacts(transitions, given)
+  const all = transitions.map((transition) => outcomeOf(transition, facts, isNew))
+  return {
+    outcomes: all.map(({ outcome }) => outcome),
+    rows: all.map(({ row }) => row),
+    attempts: all.flatMap(({ attempt }) => (attempt === undefined ? [] : [attempt])),
+    settled: all.flatMap(({ settled }) => (settled === undefined ? [] : [settled])),
+  }
+})
+
+/**
+ * Moves subscriptions by commands, in the running transaction. Returns those that moved as they are now, by ID, and the charges to
+ * attempt once it is committed.
+ */
+export const moveRows = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>, given: Given) {
+  const { outcomes, rows, attempts } = yield* outcomesOf(advance(subscriptionLifecycle, commands), given)
+  yield* commitAttempts(outcomes, attempts)
+  return { rows: new Map(rows.map((row) => [row.id, row])), attempts }
+})
+
+/** The same; returns the charges to attempt alone. */
+export const move = (commands: ReadonlyArray<SubscriptionCommand>, given: Given) =>
+  Effect.map(moveRows(commands, given), ({ attempts }) => attempts)

@@ -1,0 +1,39 @@
+/** What a checkout session's transition leaves behind: its row, and the event about it. Pure. */
+import { allParamsOf } from "../../../machines/decide.ts"
+import type { Tenant } from "../../db/tenant.ts"
+import { type NewEvent, previousAttributes } from "../../outbound/event/events.ts"
+import { rowAfter } from "../../runtime/lifecycle.ts"
+import { moved, type Outcome } from "../../runtime/outcome.ts"
+import { checkoutLifecycle, renderSession, type SessionRow, type SessionTransition } from "./checkout.ts"
+
+/** What is noted on a session beside what its machine knows. */
+export type Notes = Partial<
+  Pick<
+    SessionRow,
+    | "customer_id"
+    | "customer_is_new"
+    | "subscription_id"
+    | "charge_id"
+    | "payment_method_id"
+    | "submission"
+    | "replaced_by"
+  >
+>
+
+/** `now`: the customer's. */
+export const sessionOutcome = (transition: SessionTransition, notes: Notes, now: number): Outcome => {
+  const { row: before, decision } = transition
+  const row: SessionRow = { ...rowAfter(checkoutLifecycle, transition), ...notes }
+  const about: Tenant & Pick<NewEvent, "test_clock_id" | "at"> = {
+    account_id: row.account_id,
+    livemode: row.livemode,
+    test_clock_id: row.test_clock_id,
+    at: now,
+  }
+  const object = renderSession(row, null)
+  // A customer that the page made is told of once the session is over.
+  const told = row.customer_is_new ? { ...before, customer_id: null, subscription_id: null } : before
+  const previous = previousAttributes(renderSession(told, null), object)
+  const events = allParamsOf(decision, "emit").map(({ type }): NewEvent => ({ ...about, type, object, previous }))
+  return moved(checkoutLifecycle, transition, row, { events })
+}

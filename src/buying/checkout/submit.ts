@@ -1,0 +1,77 @@
+/**
+ * What happens when a buyer submits a checkout page (decisions G2, G3, G8). One transaction claims the session and commits the
+ * charge (claim.ts); the rail is called after it; what the rail says comes back in through the charge's owner (owner.ts). Others
+ * who submit meanwhile wait for the outcome, and are told of it.
+ */
+import { Effect } from "effect"
+import { type ChargeRow, charges } from "../../billing/charge/charge.ts"
+import { Payments } from "../../billing/payments/Payments.ts"
+import { TenantDatabase } from "../../db/TenantDatabase.ts"
+import { type Tenant, tenantOf } from "../../db/tenant.ts"
+import { Batches } from "../../http/batches.ts"
+import { orMade } from "../../http/failures.ts"
+import { retryingDeadlocks } from "../../postgres/deadlock.ts"
+import type { OutsideRail } from "../../rails/rail/Rail.ts"
+import { pageWaitingLimit, waitForCharge } from "../payment_page/settled.ts"
+import type { Submission } from "../payment_page/submission.ts"
+import { type SessionRow, sessions } from "./checkout.ts"
+import { buyerOf, claimAll } from "./claimSession.ts"
+import type { Claim } from "./completeSubmission.ts"
+
+/** How a submission ended. */
+export interface Completed {
+  readonly session: SessionRow
+  /** The payment of this form, else the newest on the page, where there is one. */
+  readonly charge: ChargeRow | undefined
+  /** Whether this submission made it so, or repeats the one that did. */
+  readonly own: boolean
+  /** Somebody else's payment, which has been under way for as long as anybody waits. */
+  readonly busyWith?: ChargeRow
+}
+
+/** Submissions that come together are begun together. */
+const SUBMISSIONS = {}
+
+const begin = (claim: Claim) =>
+  Effect.flatMap(Batches, (batches) => {
+    const tenant = tenantOf(claim.found)
+    return retryingDeadlocks(batches.begin(SUBMISSIONS, tenant, buyerOf(claim.found), claim, claimAll))
+  })
+
+/** The session as it is now, with the payment that is asked about, or its newest one. */
+const readCompleted = Effect.fnUntraced(function* (tenant: Tenant, id: string, chargeId?: string) {
+  const session = yield* sessions.get(tenant, id)
+  const wanted = chargeId ?? session.charge_id
+  const charge = wanted === null ? undefined : yield* charges.get(tenant, wanted)
+  return { session, charge }
+})
+
+/** Submits the page of a session as it was found; returns how that ended, as far as it is known. */
+export const submitCheckout = Effect.fn("checkout.submit")(function* (
+  found: SessionRow,
+  submitted: Submission,
+  hostedBy: OutsideRail | null,
+) {
+  const { reading } = yield* TenantDatabase
+  const tenant = tenantOf(found)
+  const limit = pageWaitingLimit()
+  const read = (chargeId?: string) => reading(tenant, readCompleted(tenant, found.id, chargeId))
+  for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
+    const begun = yield* begin({ found: latest, submitted, hostedBy })
+    if (begun.kind === "over") return { ...(yield* read(begun.chargeId)), own: begun.again } satisfies Completed
+    if (begun.kind === "begun") {
+      const { session, charge, attempts, codes, now } = begun
+      const finished = Effect.gen(function* () {
+        yield* (yield* Payments).collect(attempts, now, codes)
+        if (charge === undefined) return yield* read()
+        const paid = yield* waitForCharge(tenant, charge.id, limit)
+        return { session: yield* reading(tenant, sessions.get(tenant, found.id)), charge: paid }
+      })
+      return { ...(yield* orMade(finished, () => ({ session, charge }))), own: true } satisfies Completed
+    }
+    if (begun.kind === "once_more") continue
+    const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+    if (begun.own) return { ...(yield* read(begun.chargeId)), own: true } satisfies Completed
+    if (charge.status === "pending") return { ...(yield* read()), own: false, busyWith: charge } satisfies Completed
+  }
+})

@@ -1,0 +1,61 @@
+/** How many instalment plans an address may begin in an hour (decision L3): each takes a slot for a day. In memory: each process counts by itself. */
+import { Context, Effect, Layer } from "effect"
+import { type Problem, problem, tryAgainIn } from "../../base/problem.ts"
+import { HOUR_MS } from "../../base/time.ts"
+
+/** Addresses that are remembered: those that have begun nothing for an hour are forgotten first. */
+const MAX_ADDRESSES = 50_000
+
+/** When each address has begun plans, within the last hour: the oldest first. */
+class Begun {
+  readonly #byAddress = new Map<string, Array<number>>()
+
+  of(address: string, now: number): ReadonlyArray<number> {
+    const all = this.#byAddress.get(address) ?? []
+    const gone = all.findIndex((at) => at > now - HOUR_MS)
+    all.splice(0, gone === -1 ? all.length : gone)
+    return all
+  }
+
+  add(address: string, now: number): void {
+    const all = this.#byAddress.get(address)
+    if (all !== undefined) return void all.push(now)
+    if (this.#byAddress.size >= MAX_ADDRESSES) this.#makeRoom(now)
+    this.#byAddress.set(address, [now])
+  }
+
+  #makeRoom(now: number): void {
+    for (const address of this.#byAddress.keys())
+      if (this.of(address, now).length === 0) this.#byAddress.delete(address)
+    // All of them have begun some: the oldest begins again.
+    if (this.#byAddress.size >= MAX_ADDRESSES) this.#byAddress.delete(this.#byAddress.keys().next().value!)
+  }
+}
+
+type Ask = (address: string) => Effect.Effect<void, Problem>
+
+export class Creations extends Context.Service<
+  Creations,
+  {
+    /** Whether one more may be begun. */
+    readonly look: Ask
+    /** Counts one that is begun. */
+    readonly take: Ask
+  }
+>()("billing/instalment/Creations") {
+  static readonly layer = (perHour: number): Layer.Layer<Creations> =>
+    Layer.sync(Creations, () => {
+      const begun = new Begun()
+      const look: Ask = (address) =>
+        Effect.suspend(() => {
+          const now = performance.now()
+          const recent = begun.of(address, now)
+          if (recent.length < perHour) return Effect.void
+          const retryAfterS = Math.max(1, Math.ceil((recent.at(-perHour)! + HOUR_MS - now) / 1000))
+          const message = `At most ${perHour} instalment plans an hour can be begun from here: try again in ${retryAfterS} s.`
+          return Effect.fail(tryAgainIn(retryAfterS, problem("rate_limited", message)))
+        })
+      const note = (address: string) => Effect.sync(() => begun.add(address, performance.now()))
+      return Creations.of({ look, take: (address) => Effect.andThen(look(address), note(address)) })
+    })
+}

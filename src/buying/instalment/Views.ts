@@ -1,0 +1,58 @@
+/**
+ * How often products' public addresses are asked for: counted in memory, and written every few seconds, so that whoever looks
+ * writes nothing. What a process that dies has not written is lost: these counts are no books.
+ */
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { SECOND_MS } from "../../base/time.ts"
+import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { type Ref, refOf, staysHere } from "../../db/tenant.ts"
+import { every } from "../../process/workers.ts"
+
+const WRITE_EVERY_MS = 2 * SECOND_MS
+/** Products that are counted at once; those of further ones are not counted until the next are written. */
+const MAX_COUNTED = 10_000
+
+const VIEWED = { ...REF_COLUMNS, views: "bigint" } as const
+
+export class Views extends Context.Service<
+  Views,
+  {
+    readonly count: (product: Ref) => void
+    /** What this process has counted and not written. */
+    readonly waiting: (product: Ref) => number
+  }
+>()("billing/instalment/Views") {
+  static readonly layer = Layer.effect(
+    Views,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const counted = new Map<string, Ref & { readonly views: number }>()
+      const write = Effect.gen(function* () {
+        const rows = [...counted.values()]
+        if (rows.length === 0) return
+        // What somebody else holds is written the next time, so that nobody waits for it with what is held here.
+        const written = yield* sql<Ref & { views: number }>`
+          UPDATE instalment_product p SET views = p.views + r.views FROM (
+            SELECT d.account_id, d.livemode, d.id, r.views FROM ${records(rows, VIEWED)} r
+            JOIN instalment_product d ON (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id)
+            WHERE ${staysHere(sql, "d")} ORDER BY d.id FOR NO KEY UPDATE OF d SKIP LOCKED
+          ) r
+          WHERE (p.account_id, p.livemode, p.id) = (r.account_id, r.livemode, r.id) RETURNING p.id, r.views`
+        for (const { id, views } of written) {
+          const left = (counted.get(id)?.views ?? 0) - views
+          if (left > 0) counted.set(id, { ...counted.get(id)!, views: left })
+          else counted.delete(id)
+        }
+      })
+      yield* every("product views", WRITE_EVERY_MS, write)
+      return Views.of({
+        count: (product) => {
+          if (counted.size >= MAX_COUNTED && !counted.has(product.id)) return
+          counted.set(product.id, { ...refOf(product), views: (counted.get(product.id)?.views ?? 0) + 1 })
+        },
+        waiting: ({ id }) => counted.get(id)?.views ?? 0,
+      })
+    }),
+  )
+}

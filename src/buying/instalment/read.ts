@@ -1,0 +1,37 @@
+/** What is behind a buyer's link, read from the database. */
+import { Effect } from "effect"
+import { charges } from "../../billing/charge/charge.ts"
+import { customers } from "../../billing/customer/customer.ts"
+import { TenantDatabase } from "../../db/TenantDatabase.ts"
+import { tenantOf } from "../../db/tenant.ts"
+import { settingOf } from "../payment_page/context.ts"
+import { savedMethods } from "../payment_page/saved.ts"
+import { findPlan } from "./find.ts"
+import { instalmentPlans } from "./plan.ts"
+
+/** Everything that the pages of a plan are made from: whatever its merchant sells by now, buyers can pay and leave. */
+export const readPlan = Effect.fnUntraced(function* (token: string) {
+  const { reading } = yield* TenantDatabase
+  const { account_id, livemode, id } = yield* findPlan(token)
+  const tenant = tenantOf({ account_id, livemode })
+  return yield* reading(
+    tenant,
+    Effect.gen(function* () {
+      const plan = yield* instalmentPlans.get(tenant, id)
+      const customer = yield* customers.get(tenant, plan.customer_id)
+      const setting = yield* settingOf(tenant, plan.test_clock_id)
+      return {
+        token,
+        plan,
+        customer,
+        path: `/save/${encodeURIComponent(token)}`,
+        setting,
+        saved: yield* savedMethods(customer, setting.now),
+        /** The payment that is under way, else the newest that was tried. */
+        charge: plan.charge_id === null ? undefined : yield* charges.get(tenant, plan.charge_id),
+      }
+    }),
+  )
+})
+
+export type ReadPlan = Effect.Success<ReturnType<typeof readPlan>>

@@ -1,0 +1,258 @@
+/**
+ * What happens when a buyer submits the payment page of an instalment plan (decision L8). The plan's row claims the payment, so
+ * that of those who come at once one pays and the others are told; what the rail says comes back in through the charge's owner.
+ */
+import { PgTypes } from "@effect/sql-pg"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Line } from "../../../machines/billing.ts"
+import { isSaving } from "../../../machines/instalment.ts"
+import { dueKobo, missedKobo, mostKobo } from "../../../machines/instalment_schedule.ts"
+import { formatKobo } from "../../base/money.ts"
+import { invalid, type Problem, problem } from "../../base/problem.ts"
+import { DAY_MS, sameForAll } from "../../base/time.ts"
+import { currentTime } from "../../base/wallClock.ts"
+import { type ChargeRow, chargeLifecycle, newCharge } from "../../billing/charge/charge.ts"
+import { standingTime } from "../../billing/clock/clocks.ts"
+import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
+import { findPaymentMethods, methodKey, summaryOf } from "../../billing/payment_method/paymentMethods.ts"
+import { commitAttempts } from "../../billing/payments/commitAttempts.ts"
+import { Payments } from "../../billing/payments/Payments.ts"
+import { TenantDatabase } from "../../db/TenantDatabase.ts"
+import { ofTenant, tenantOf } from "../../db/tenant.ts"
+import { ArrivedAt } from "../../http/ArrivedAt.ts"
+import { orMade } from "../../http/failures.ts"
+import { retryingDeadlocks } from "../../postgres/deadlock.ts"
+import { Runner } from "../../process/ProcessLease.ts"
+import type { OutsideRail } from "../../rails/rail/Rail.ts"
+import { born } from "../../runtime/outcome.ts"
+import { checkCode, codesFor, MAX_ATTEMPTS } from "../payment_page/checks.ts"
+import { methodOf, withEmail } from "../payment_page/hosted.ts"
+import { pageWaitingLimit, paymentInWords, waitForCharge } from "../payment_page/settled.ts"
+import type { Submission } from "../payment_page/submission.ts"
+import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
+import { moveAll } from "./transition.ts"
+
+type Begun =
+  /** This very form was submitted before, for this payment. */
+  | { readonly kind: "again"; readonly chargeId: string }
+  | { readonly kind: "too_late"; readonly refusal: Problem }
+  | { readonly kind: "under_way"; readonly chargeId: string }
+  | { readonly kind: "begun"; readonly charge: ChargeRow; readonly plan: InstalmentPlanRow; readonly now: number }
+
+/** How a submission ended. */
+export type Paid =
+  /** `plan`: as it was last seen. */
+  | { readonly kind: "tried"; readonly charge: ChargeRow; readonly plan: InstalmentPlanRow }
+  | { readonly kind: "too_late"; readonly refusal: Problem }
+  /** Somebody else's payment has been under way for as long as anybody waits. */
+  | { readonly kind: "busy"; readonly charge: ChargeRow }
+
+/** Why a plan takes no payment; undefined where it does. */
+export const closedBecause = ({ state, status }: InstalmentPlanRow): Problem | undefined =>
+  isSaving(state)
+    ? undefined
+    : problem(
+        "savings_plan_state_invalid",
+        status === "cancelled"
+          ? "The plan is cancelled: it takes no more payments."
+          : `The plan is ${status}: everything is paid.`,
+      )
+
+/** The plan was cancelled, or paid, while this was on its way. */
+export const cameTooLate = ({ status }: InstalmentPlanRow, charge: ChargeRow): Problem =>
+  problem("savings_plan_state_invalid", `${paymentInWords(charge)}: the plan is ${status}.`)
+
+const TOO_MANY_FAILED = problem(
+  "too_many_attempts",
+  `${MAX_ATTEMPTS} payments failed on this page within a day: it takes more a day later.`,
+)
+
+/** What is due is not what it was when the buyer decided to pay. */
+const movedOn = (plan: InstalmentPlanRow): Problem => {
+  const due = dueKobo(plan.mode, instalmentPlans.contextOf(plan))
+  return problem(
+    "amount_changed",
+    `A payment was made meanwhile: ${formatKobo(depositedKobo(plan))} is paid in all. What is due next is ${formatKobo(due)}: submit that once more to pay it as well.`,
+    "amount",
+  )
+}
+
+/** What is paid: what was chosen, within what can be; else what is due (decision L8). */
+const amountOf = (plan: InstalmentPlanRow, chosenKobo: number | null) => {
+  const savings = instalmentPlans.contextOf(plan)
+  const [least, most] = [dueKobo(plan.mode, savings), mostKobo(savings)]
+  const isFree = plan.mode === "flexible" && missedKobo(savings) === 0
+  if (chosenKobo === null)
+    return isFree
+      ? Effect.fail(problem("parameter_missing", "amount is needed: how many naira to pay.", "amount"))
+      : Effect.succeed(least)
+  if (chosenKobo > most)
+    return Effect.fail(invalid("amount", `Pay at most ${formatKobo(most)}: no more is outstanding.`))
+  return chosenKobo < least
+    ? Effect.fail(invalid("amount", `Pay at least ${formatKobo(least)}: so much is due.`))
+    : Effect.succeed(chosenKobo)
+}
+
+/** What a payment is for, by the rules by which it fills the plan. */
+const linesOf = (plan: InstalmentPlanRow, amountKobo: number): ReadonlyArray<Line> => {
+  const savings = instalmentPlans.contextOf(plan)
+  const feesKobo = Math.min(Math.max(amountKobo - missedKobo(savings), 0), plan.pending_fee_kobo)
+  const line = (description: string, amount: number): Line => ({
+    type: "installment",
+    description,
+    quantity: 1,
+    unit_amount: amount,
+    amount,
+  })
+  return [line(plan.product_name, amountKobo - feesKobo), line("Late fees", feesKobo)].filter(
+    ({ amount }) => amount > 0,
+  )
+}
+
+/**
+ * Payments that failed on a plan within the last day of its clock (whoever tries more is testing cards), and which attempt comes next: those
+ * that failed one after the other are attempts at one payment (decision E4).
+ */
+const readAttempts = Effect.fnUntraced(function* (plan: InstalmentPlanRow, now: number) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ failed: number; attempt: number }>`
+    SELECT count(*) FILTER (WHERE status = 'failed' AND created_at > ${PgTypes.timestamptz(now - DAY_MS)}) AS failed,
+      1 + coalesce((array_agg(CASE status WHEN 'failed' THEN attempt_number ELSE 0 END ORDER BY id DESC))[1], 0) AS attempt
+    FROM charge WHERE ${ofTenant(sql, plan)} AND page_id = ${plan.id}`
+  return row!
+})
+
+/** The payment that a form with this number was submitted for before. */
+const findSame = Effect.fnUntraced(function* (plan: InstalmentPlanRow, number: string | null) {
+  if (number === null) return undefined
+  const sql = yield* SqlClient.SqlClient
+  const [same] = yield* sql<{ id: string }>`
+    SELECT id FROM charge WHERE ${ofTenant(sql, plan)} AND page_id = ${plan.id} AND submission = ${number} ORDER BY id LIMIT 1`
+  return same?.id
+})
+
+/** The payment method that was chosen, and its rail; else the rail's own page. */
+const wayOf = Effect.fnUntraced(function* (
+  customer: CustomerRow,
+  methodId: string | null,
+  hostedBy: OutsideRail | null,
+) {
+  if (methodId === null) return { rail: hostedBy!, hosted: true, payment_method: null }
+  const { account_id, livemode, id } = customer
+  const found = yield* findPaymentMethods([{ account_id, livemode, id, method: methodId }])
+  const method = found.get(methodKey(id, methodId))!
+  return { rail: method.rail, hosted: false, payment_method: summaryOf(method) }
+})
+
+interface Claimed {
+  readonly plan: InstalmentPlanRow
+  readonly customer: CustomerRow
+  readonly submitted: Submission
+  readonly hostedBy: OutsideRail | null
+  readonly now: number
+}
+
+/** Commits a payment of a plan that is free, to be attempted after. */
+const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, hostedBy, now }: Claimed) {
+  const amountKobo = yield* amountOf(plan, submitted.amountKobo)
+  yield* checkCode(submitted, amountKobo)
+  const { failed, attempt } = yield* readAttempts(plan, now)
+  if (failed >= MAX_ATTEMPTS) return yield* TOO_MANY_FAILED
+  const methodId = yield* methodOf(customer, submitted, now)
+  const told = yield* withEmail(customer, submitted.email)
+  const { id: runner } = yield* Runner
+  const charge = newCharge({
+    ...tenantOf(plan),
+    ...(yield* wayOf(told, methodId, hostedBy)),
+    customer_id: customer.id,
+    subscription_id: null,
+    test_clock_id: plan.test_clock_id,
+    bill_no: null,
+    attempt_number: attempt,
+    amount_kobo: amountKobo,
+    period_start_at: null,
+    period_end_at: null,
+    lines: linesOf(plan, amountKobo),
+    purpose: "instalment",
+    payment_method_named: methodId !== null,
+    retry_of: null,
+    page_id: plan.id,
+    submission: submitted.number,
+    sent_at: now,
+    runner,
+    description: plan.product_name,
+    metadata: {},
+    created_at: now,
+  })
+  const begins = { row: plan, event: { type: "payment.begun" as const, at: now, chargeId: charge.id } }
+  const moved = yield* moveAll([begins], {
+    nowOf: sameForAll(now),
+    notes: new Map([[plan.id, { charge_id: charge.id }]]),
+  })
+  yield* commitAttempts([...moved.map(({ outcome }) => outcome), born(chargeLifecycle, undefined, charge)], [charge])
+  return { kind: "begun", charge, plan: moved[0]?.row ?? plan, now } satisfies Begun
+})
+
+/** The first transaction of a submission that arrived at `arrivedAt`, by the wall clock. */
+const begin = Effect.fnUntraced(function* (
+  found: InstalmentPlanRow,
+  submitted: Submission,
+  hostedBy: OutsideRail | null,
+  arrivedAt: number,
+) {
+  const now = yield* standingTime(found, found.test_clock_id)
+  const customer = yield* customers.lockOne(found, found.customer_id, "NO KEY UPDATE")
+  const plan = yield* instalmentPlans.lockOne(found, found.id)
+  const same = yield* findSame(plan, submitted.number)
+  if (same !== undefined) return { kind: "again", chargeId: same } satisfies Begun
+  const closed = closedBecause(plan)
+  if (closed !== undefined) return { kind: "too_late", refusal: closed } satisfies Begun
+  if (plan.paying_charge_id !== null) return { kind: "under_way", chargeId: plan.paying_charge_id } satisfies Begun
+  // What was sent before the newest payment was through was meant for what that one paid.
+  const wasPaid = plan.charge_settled_at !== null && plan.charge_settled_at >= arrivedAt
+  const seenKobo = submitted.seenKobo ?? depositedKobo(found)
+  if (wasPaid || seenKobo !== depositedKobo(plan)) return yield* movedOn(plan)
+  return yield* claim({ plan, customer, submitted, hostedBy, now })
+})
+
+/** Submits the payment page of a plan; returns how that ended, as far as it is known. */
+export const submitInstalment = Effect.fn("instalment.submit")(function* (
+  found: InstalmentPlanRow,
+  submitted: Submission,
+  hostedBy: OutsideRail | null,
+) {
+  const { reading, writing } = yield* TenantDatabase
+  const tenant = tenantOf(found)
+  const begunAt = performance.now()
+  const arrivedAt = currentTime() - (begunAt - ((yield* ArrivedAt) ?? begunAt))
+  const limit = pageWaitingLimit()
+  const tried = (id: string, plan: InstalmentPlanRow) =>
+    Effect.map(waitForCharge(tenant, id, limit), (charge): Paid => ({ kind: "tried", charge, plan }))
+  for (;;) {
+    const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(found, submitted, hostedBy, arrivedAt)))
+    switch (begun.kind) {
+      case "too_late":
+        return begun satisfies Paid
+      case "again":
+        return yield* tried(begun.chargeId, found)
+      case "under_way": {
+        const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+        if (charge.status === "pending") return { kind: "busy", charge } satisfies Paid
+        // Of one that has just succeeded the plan says so by now; after one that failed the next may try.
+        const plan = yield* reading(tenant, instalmentPlans.get(tenant, found.id))
+        if (charge.status === "succeeded" && closedBecause(plan) === undefined)
+          return { kind: "too_late", refusal: movedOn(plan) } satisfies Paid
+        break
+      }
+      case "begun": {
+        const { charge, now, plan } = begun
+        const finished = Effect.andThen(
+          Effect.flatMap(Payments, (payments) => payments.collect([charge], now, codesFor([charge], submitted))),
+          tried(charge.id, plan),
+        )
+        return yield* orMade(finished, (): Paid => ({ kind: "tried", charge, plan }))
+      }
+    }
+  }
+})

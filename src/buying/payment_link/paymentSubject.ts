@@ -1,0 +1,93 @@
+/**
+ * Payment links as the owners of what buyers pay on the rail's own page: a bill of a subscription, or the payment by which a
+ * method is saved (decisions F5, P8). What the rail saved goes on from there.
+ */
+import { Effect } from "effect"
+import { isCharging } from "../../../machines/status.ts"
+import { type NowOf, sameForAll } from "../../base/time.ts"
+import { type ChargeRow, isHostedByLink } from "../../billing/charge/charge.ts"
+import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
+import type { Answered, ChargeOwner, Settlement } from "../../billing/payments/PaymentSubjects.ts"
+import type { Page } from "../../billing/subscription/outcome.ts"
+import { lockToSettle, refsOf, retryBill } from "../../billing/subscription/paymentSubject.ts"
+import { type SubscriptionRow, subscriptions } from "../../billing/subscription/subscription.ts"
+import { readTerms } from "../../billing/subscription/terms.ts"
+import { type MoveServices, move } from "../../billing/subscription/transition.ts"
+import { type Ref, refOf } from "../../db/tenant.ts"
+import { type NudgeRow, nudges } from "../../outbound/nudge/nudge.ts"
+import { isOwing, lockOwing } from "../payment_page/amountDue.ts"
+import { goOnWith } from "./saveMethod.ts"
+
+const customerOf = (charge: ChargeRow): Ref => ({ ...refOf(charge), id: charge.customer_id })
+
+const lockAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
+  yield* customers.lock(of.map(customerOf), "NO KEY UPDATE")
+  return yield* lockToSettle(refsOf(of))
+})
+
+interface SavedByLink {
+  readonly charge: ChargeRow
+  readonly nudge: NudgeRow
+  readonly customer: CustomerRow
+  readonly methodId: string
+  readonly now: number
+}
+
+/** Pays the other bills that the buyer was shown, of a link that is about all of them: those that were owed when this payment was begun. */
+const payOthers = Effect.fnUntraced(function* ({ charge, nudge, customer, methodId, now }: SavedByLink) {
+  if (nudge.subscription_id !== null) return []
+  const isShown = (row: SubscriptionRow) => isOwing(row) && row.dunning!.firstFailedAt <= charge.created_at
+  const owing = (yield* lockOwing(customer, [])).filter((row) => isShown(row) && !isCharging(row.state))
+  const page: Page = { id: nudge.id, hostedBy: null, submission: charge.submission }
+  return yield* move(
+    owing.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } })),
+    {
+      nowOf: sameForAll(now),
+      terms: yield* readTerms(owing.map(refOf)),
+      pages: new Map(owing.map(({ id }) => [id, page])),
+    },
+  )
+})
+
+/** Goes on with what was saved: where nothing was owed, as a method that is saved; else on what else the link is about. */
+const carryOn = Effect.fnUntraced(function* (saved: SavedByLink) {
+  const { charge, nudge, customer, methodId, now } = saved
+  if (charge.purpose === "sale") return yield* payOthers(saved)
+  const [own] =
+    nudge.subscription_id === null ? [] : yield* subscriptions.lock([{ ...refOf(nudge), id: nudge.subscription_id }])
+  return yield* goOnWith({ own, customer, methodId, now })
+})
+
+const afterPayments = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, nowOf: NowOf) {
+  const attempts: Array<ChargeRow> = []
+  for (const { after: charge, methodId } of answered) {
+    if (methodId == null) continue
+    const [nudge] = (yield* nudges.find(charge, [charge.page_id!])).values()
+    const [customer] = yield* customers.lock([customerOf(charge)], "NO KEY UPDATE")
+    if (nudge !== undefined && customer !== undefined)
+      attempts.push(...(yield* carryOn({ charge, nudge, customer, methodId, now: nowOf(charge) })))
+  }
+  return attempts
+})
+
+export const paymentLinkOwner = Effect.map(
+  Effect.context<MoveServices>(),
+  (context): ChargeOwner => ({
+    owns: isHostedByLink,
+    locksAtOnce: false,
+    lock: (charges) =>
+      Effect.map(
+        lockAll(charges),
+        ({ settle }) =>
+          (answered, nowOf) =>
+            Effect.gen(function* () {
+              const bills = answered.filter(({ after }) => after.purpose === "sale")
+              return {
+                ...(yield* settle(bills, nowOf)),
+                afterwards: Effect.provideContext(afterPayments(answered, nowOf), context),
+              } satisfies Settlement
+            }).pipe(Effect.provideContext(context)),
+      ),
+    retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
+  }),
+)

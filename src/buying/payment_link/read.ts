@@ -1,0 +1,85 @@
+/** What is behind a payment link, read from the database. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { problem } from "../../base/problem.ts"
+import { type ChargeRow, charges } from "../../billing/charge/charge.ts"
+import { customers } from "../../billing/customer/customer.ts"
+import { plans } from "../../billing/plan/plan.ts"
+import { type SubscriptionRow, subscriptions } from "../../billing/subscription/subscription.ts"
+import { ofTenant } from "../../db/tenant.ts"
+import { type NudgeRow, nudges } from "../../outbound/nudge/nudge.ts"
+import { findByToken } from "../../security/secret/linkTokens.ts"
+import { MAX_BILLS, readOwing } from "../payment_page/amountDue.ts"
+import { MAX_ATTEMPTS } from "../payment_page/checks.ts"
+import { settingOf } from "../payment_page/context.ts"
+import { useByLink } from "../payment_page/entered.ts"
+import { savedMethods } from "../payment_page/saved.ts"
+import { type Standing, standingOf } from "./status.ts"
+
+const NO_LINK = problem(
+  "resource_missing",
+  "There is no payment at this address: check that the link is whole, or use the one in the newest message.",
+)
+
+/** The nudge that a link was sent with. */
+export const findLink = (token: string) => findByToken(nudges, "link_token_hash", token, NO_LINK)
+
+/** As often as a link can be tried: each try is a payment of each bill. */
+const MAX_TRIES = MAX_ATTEMPTS * MAX_BILLS
+
+/** How often a link was tried: a try pays each bill once at most. */
+export const triesOf = (payments: ReadonlyArray<ChargeRow>): number =>
+  Math.max(0, ...[...Map.groupBy(payments, ({ subscription_id }) => subscription_id).values()].map((its) => its.length))
+
+/** The payments that were tried by a link. */
+export const readTries = Effect.fnUntraced(function* (nudge: NudgeRow) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<ChargeRow>`
+    SELECT * FROM charge WHERE ${ofTenant(sql, nudge)} AND page_id = ${nudge.id} ORDER BY id LIMIT ${MAX_TRIES}`
+})
+
+/** The subscriptions that the pages of a link speak of: its own, or those that were paid by it, or are to be. */
+const readSpokenOf = Effect.fnUntraced(function* (
+  nudge: NudgeRow,
+  standing: Standing,
+  its: ReadonlyArray<SubscriptionRow>,
+) {
+  if (nudge.subscription_id !== null || standing.kind !== "used") return its
+  const ids = new Set(standing.charges.flatMap(({ subscription_id }) => subscription_id ?? []))
+  return [...(yield* subscriptions.find(nudge, [...ids])).values()]
+})
+
+/** Everything that the pages of a link are made from. */
+export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
+  const setting = yield* settingOf(nudge, nudge.test_clock_id)
+  const customer = yield* customers.get(nudge, nudge.customer_id)
+  const owing = yield* readOwing([customer])
+  const its = nudge.subscription_id === null ? owing : [yield* subscriptions.get(nudge, nudge.subscription_id)]
+  const tries = yield* readTries(nudge)
+  const standing = standingOf(nudge, its, tries, setting.now)
+  const spokenOf = yield* readSpokenOf(nudge, standing, its)
+  const planRows = yield* plans.find(
+    nudge,
+    [...spokenOf, ...owing].map(({ plan_id }) => plan_id),
+  )
+  const saved = yield* savedMethods(customer, setting.now)
+  const [own] = nudge.subscription_id === null ? [] : its
+  const use = useByLink(own, customer, owing, setting.now)
+  const latestId = standing.kind === "under_way" ? standing.chargeId : its[0]?.latest_charge_id
+  const latest = latestId == null ? undefined : yield* charges.get(nudge, latestId)
+  return {
+    nudge,
+    setting,
+    customer,
+    subscriptions: spokenOf,
+    owing,
+    plans: planRows,
+    saved,
+    standing,
+    use,
+    tries,
+    latest,
+  }
+})
+
+export type ReadLink = Effect.Success<ReturnType<typeof readLink>>

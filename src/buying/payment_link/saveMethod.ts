@@ -1,0 +1,37 @@
+/** What a payment method that is saved by a link means to its customer (decision F8). */
+import { Effect } from "effect"
+import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
+import { apply } from "../../billing/subscription/apply.ts"
+import { tryMethods, tryTheirs } from "../../billing/subscription/methodUsers.ts"
+import { type SubscriptionRow, subscriptions } from "../../billing/subscription/subscription.ts"
+import { refOf } from "../../db/tenant.ts"
+import { unitOfWork } from "../../db/UnitOfWork.ts"
+import { useByLink } from "../payment_page/entered.ts"
+
+interface Saved {
+  /** The link's subscription, locked; undefined: it is about none. */
+  readonly own: SubscriptionRow | undefined
+  /** Locked. */
+  readonly customer: CustomerRow
+  readonly methodId: string
+  readonly now: number
+}
+
+/**
+ * The subscription goes on with it, as its own method or as its customer's default. It is tried on what is overdue there (decision E6);
+ * returns the charges to attempt after the commit.
+ */
+export const goOnWith = Effect.fnUntraced(function* ({ own, customer, methodId, now }: Saved) {
+  if (own?.payment_method_id != null && own.payment_method_id !== methodId) {
+    const details = { metadata: own.metadata, payment_method_id: methodId }
+    yield* apply({ row: own, now }, { type: "update", at: now }, details)
+  }
+  if (useByLink(own, customer, [], now).becomes === "own")
+    return yield* tryTheirs(yield* subscriptions.lock([refOf(own!)]), now)
+  const isNewDefault = customer.default_payment_method_id !== methodId
+  if (isNewDefault)
+    (yield* unitOfWork).update(customers, [
+      { before: customer, after: { ...customer, default_payment_method_id: methodId } },
+    ])
+  return yield* tryMethods([{ customer, methodId, isNewDefault, isEntered: true, now }])
+})

@@ -1,0 +1,208 @@
+/**
+ * What happens when a buyer submits the page behind a payment link (decisions E8, E16, F5): what is owed now is tried with the
+ * method that was picked; where nothing is, the method is saved. Claimed by the subscription's own rows, as by everybody
+ * who pays its bills: of those who come at once, one pays and the others are told.
+ */
+import { Effect } from "effect"
+import { type Problem, problem } from "../../base/problem.ts"
+import { formatInstant, sameForAll } from "../../base/time.ts"
+import { type ChargeRow, charges } from "../../billing/charge/charge.ts"
+import { standingTime } from "../../billing/clock/clocks.ts"
+import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
+import { Payments } from "../../billing/payments/Payments.ts"
+import type { Page } from "../../billing/subscription/outcome.ts"
+import type { SubscriptionRow } from "../../billing/subscription/subscription.ts"
+import { readTerms } from "../../billing/subscription/terms.ts"
+import { move } from "../../billing/subscription/transition.ts"
+import { TenantDatabase } from "../../db/TenantDatabase.ts"
+import { refOf, tenantOf } from "../../db/tenant.ts"
+import { orMade } from "../../http/failures.ts"
+import type { NudgeRow } from "../../outbound/nudge/nudge.ts"
+import { retryingDeadlocks } from "../../postgres/deadlock.ts"
+import type { OutsideRail } from "../../rails/rail/Rail.ts"
+import { lockOwing } from "../payment_page/amountDue.ts"
+import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../payment_page/checks.ts"
+import { methodOf, verify, withEmail } from "../payment_page/hosted.ts"
+import { pageWaitingLimit, paymentInWords, waitForCharge } from "../payment_page/settled.ts"
+import type { Submission } from "../payment_page/submission.ts"
+import { readTries, triesOf } from "./read.ts"
+import { goOnWith } from "./saveMethod.ts"
+import { type Standing, standingOf } from "./status.ts"
+
+/** What the buyer meant to do: what the page offered. */
+export type Intent = "pay" | "save"
+
+type Begun =
+  /** This very form was submitted before. */
+  | { readonly kind: "again"; readonly chargeIds: ReadonlyArray<string> }
+  | { readonly kind: "too_late"; readonly refusal: Problem }
+  | { readonly kind: "under_way"; readonly chargeId: string }
+  | {
+      readonly kind: "begun"
+      /** The payments of what is owed. */
+      readonly payments: ReadonlyArray<ChargeRow>
+      /** What else is to be attempted, with the method that was saved. */
+      readonly others: ReadonlyArray<ChargeRow>
+      readonly now: number
+    }
+
+/** How a submission ended. */
+export type Paid =
+  /** `others`: what else was owed, and tried with the method that was saved. */
+  | { readonly kind: "saved"; readonly others: ReadonlyArray<ChargeRow> }
+  /** The payments under it, settled or not. */
+  | { readonly kind: "tried"; readonly charges: ReadonlyArray<ChargeRow> }
+  | { readonly kind: "too_late"; readonly refusal: Problem }
+  /** Somebody else's payment has been under way for as long as anybody waits. */
+  | { readonly kind: "busy"; readonly charge: ChargeRow }
+
+/** Why a link takes nothing, and what to do; undefined where it takes something. */
+export const closedBecause = (standing: Standing): string | undefined => {
+  switch (standing.kind) {
+    case "used":
+      return `${standing.charges.map(paymentInWords).join("; ")} by this link. If something is owed again, use the link in the newest message.`
+    case "cancelled":
+      return `The subscription was cancelled at ${formatInstant(standing.at)}: nothing is owed on it any more.`
+    case "expired":
+      return `The link expired at ${formatInstant(standing.at)}: use the one in the newest message.`
+    default:
+      return undefined
+  }
+}
+
+const closed = (message: string) => problem("payment_link_closed", message)
+
+/** What was owed was cancelled while it was paid. */
+export const cameTooLate = (charges: ReadonlyArray<ChargeRow>) =>
+  closed(`${charges.map(paymentInWords).join("; ")}: it was cancelled meanwhile.`)
+
+/** What the bill of a subscription was paid by, while somebody meant to pay it here. */
+const paidOtherwise = Effect.fnUntraced(function* (its: ReadonlyArray<SubscriptionRow>) {
+  const [subscription] = its
+  const charge =
+    subscription?.latest_charge_id == null ? undefined : yield* charges.get(subscription, subscription.latest_charge_id)
+  const refusal = closed(
+    charge?.status === "succeeded"
+      ? `Nothing is owed any more: ${paymentInWords(charge)}.`
+      : "Nothing is owed any more: it was paid in another way, or given up.",
+  )
+  return { kind: "too_late", refusal } satisfies Begun
+})
+
+interface Claimed {
+  readonly nudge: NudgeRow
+  readonly customer: CustomerRow
+  readonly submitted: Submission
+  readonly hostedBy: OutsideRail | null
+  readonly now: number
+}
+
+const payOwing = Effect.fnUntraced(function* (
+  { nudge, customer, submitted, hostedBy, now }: Claimed,
+  { owing, totalKobo }: Extract<Standing, { readonly kind: "owing" }>,
+  tries: number,
+) {
+  yield* checkShown(submitted.amountKobo, totalKobo)
+  yield* checkCode(submitted, totalKobo)
+  if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
+  const methodId = yield* methodOf(customer, submitted, now)
+  yield* withEmail(customer, submitted.email)
+  const page: Page = { id: nudge.id, hostedBy: methodId === null ? hostedBy : null, submission: submitted.number }
+  // On the rail's page one bill is paid; the others are, with what it saves, once it is (owner.ts).
+  const paying = page.hostedBy === null ? owing : owing.slice(0, 1)
+  const commands = paying.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
+  const payments = yield* move(commands, {
+    nowOf: sameForAll(now),
+    terms: yield* readTerms(paying.map(refOf)),
+    pages: new Map(paying.map(({ id }) => [id, page])),
+  })
+  return { kind: "begun", payments, others: [], now } satisfies Begun
+})
+
+/** Saves the method that was chosen, or has the rail save one by a payment on its page. */
+const save = Effect.fnUntraced(function* (
+  { nudge, customer, submitted, hostedBy, now }: Claimed,
+  its: ReadonlyArray<SubscriptionRow>,
+  tries: number,
+) {
+  yield* checkCode(submitted, 0)
+  const methodId = yield* methodOf(customer, submitted, now)
+  if (methodId === null && hostedBy !== null) {
+    if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
+    const told = yield* withEmail(customer, submitted.email)
+    const verified = { customer: told, rail: hostedBy, pageId: nudge.id, submission: submitted.number, now }
+    return { kind: "begun", payments: [yield* verify(verified)], others: [], now } satisfies Begun
+  }
+  const own = nudge.subscription_id === null ? undefined : its[0]
+  const others = yield* goOnWith({ own, customer, methodId: methodId!, now })
+  return { kind: "begun", payments: [], others, now } satisfies Begun
+})
+
+const begin = Effect.fnUntraced(function* (
+  nudge: NudgeRow,
+  submitted: Submission,
+  intent: Intent,
+  hostedBy: OutsideRail | null,
+) {
+  const now = yield* standingTime(nudge, nudge.test_clock_id)
+  const customer = yield* customers.lockOne(nudge, nudge.customer_id, "NO KEY UPDATE")
+  const owing = yield* lockOwing(customer, nudge.subscription_id === null ? [] : [nudge.subscription_id])
+  const its = nudge.subscription_id === null ? owing : owing.filter(({ id }) => id === nudge.subscription_id)
+  const tries = yield* readTries(nudge)
+  const { number } = submitted
+  const same = tries.filter(({ submission }) => number !== null && submission === number)
+  if (same.length > 0) return { kind: "again", chargeIds: same.map(({ id }) => id) } satisfies Begun
+  const standing = standingOf(nudge, its, tries, now)
+  const reason = closedBecause(standing)
+  if (reason !== undefined) return { kind: "too_late", refusal: closed(reason) } satisfies Begun
+  const claimed = { nudge, customer, submitted, hostedBy, now }
+  if (standing.kind === "under_way") return { kind: "under_way", chargeId: standing.chargeId } satisfies Begun
+  if (standing.kind === "owing") return yield* payOwing(claimed, standing, triesOf(tries))
+  return intent === "pay" ? yield* paidOtherwise(its) : yield* save(claimed, its, triesOf(tries))
+})
+
+/** Submits the page of a link; returns how that ended, as far as it is known. */
+export const submitPayment = Effect.fn("paymentLink.submit")(function* (
+  nudge: NudgeRow,
+  submitted: Submission,
+  intent: Intent,
+  hostedBy: OutsideRail | null,
+) {
+  const { reading, writing } = yield* TenantDatabase
+  const tenant = tenantOf(nudge)
+  const limit = pageWaitingLimit()
+  const read = (ids: ReadonlyArray<string>) =>
+    Effect.map(reading(tenant, charges.find(tenant, ids)), (found) => [...found.values()])
+  for (;;) {
+    const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(nudge, submitted, intent, hostedBy)))
+    switch (begun.kind) {
+      case "too_late":
+        return begun satisfies Paid
+      case "again":
+        for (const id of begun.chargeIds) yield* waitForCharge(tenant, id, limit)
+        return { kind: "tried", charges: yield* read(begun.chargeIds) } satisfies Paid
+      case "under_way": {
+        const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+        if (charge.status === "pending") return { kind: "busy", charge } satisfies Paid
+        break
+      }
+      case "begun": {
+        const { payments, others, now } = begun
+        const all = [...payments, ...others]
+        const finished = Effect.gen(function* () {
+          yield* (yield* Payments).collect(all, now, codesFor(all, submitted))
+          for (const { id } of all) yield* waitForCharge(tenant, id, limit)
+          return yield* read(all.map(({ id }) => id))
+        })
+        const tried = yield* orMade(finished, () => all)
+        return payments.length === 0
+          ? ({ kind: "saved", others: tried } satisfies Paid)
+          : ({ kind: "tried", charges: tried } satisfies Paid)
+      }
+    }
+  }
+})
+
+/** What charges of one status come to. */
+export const sumOf = (all: ReadonlyArray<ChargeRow>, status: ChargeRow["status"]): number =>
+  all.filter((charge) => charge.status === status).reduce((sum, { amount_kobo }) => sum + amount_kobo, 0)

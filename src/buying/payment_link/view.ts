@@ -1,0 +1,131 @@
+/** What the page behind a payment link shows. */
+
+import { formatKobo } from "../../base/money.ts"
+import type { ChargeRow } from "../../billing/charge/charge.ts"
+import { paymentLinkPage } from "../../pages/paymentLink.ts"
+import { messagePage } from "../../pages/says.ts"
+import type { Halt, MessageView, Saves, Upcoming } from "../../pages/views.ts"
+import { day, halt, paidBy, tooLate, upcoming } from "../../pages/words.ts"
+import { owedOf, sumOwed } from "../payment_page/amountDue.ts"
+import { type FormState, formOf } from "../payment_page/form.ts"
+import { haltOf, upcomingOf } from "../payment_page/upcoming.ts"
+import type { ReadLink } from "./read.ts"
+import { consequencesOf, type Standing } from "./status.ts"
+
+const SAVED = "Your payment method is saved. It is used from now on."
+
+/** What is charged to a method that is saved: what the customer owes elsewhere, where it becomes the default (decision E6). */
+const alsoCharged = ({ standing, use }: ReadLink) => (standing.kind === "settled" ? use.charged : [])
+
+/** What a method that is saved is charged with: what the link is about, where that has one of its own. */
+const savesOf = ({ use, subscriptions: [own] }: ReadLink, planOf: (id: string) => string): Saves =>
+  use.becomes === "own" ? { plan: planOf(own!.plan_id) } : "default"
+
+/** What is said above the form: that a method was saved; or, of a reminder that is opened later, how it was paid since. */
+const remarkOf = ({ nudge, standing, latest, use }: ReadLink, saved: boolean): string | null => {
+  if (saved && standing.kind === "settled") {
+    // What was charged to it as well, and declined.
+    const declined = sumOwed(use.charged)
+    return declined === 0 ? SAVED : `${SAVED} ${formatKobo(declined)} that you owe is not paid with it.`
+  }
+  const staysHere = standing.kind === "settled" && nudge.template !== "payment_due"
+  return staysHere && latest?.status === "succeeded" ? `You paid ${paidBy(latest)}.` : null
+}
+
+const haltsOf = ({ subscriptions, plans }: ReadLink): ReadonlyArray<Halt> =>
+  subscriptions.flatMap((row) => haltOf(row, plans.get(row.plan_id)!.name) ?? [])
+
+/** What comes next of the subscriptions on which nothing is owed. */
+const upcomingIn = ({ subscriptions, plans }: ReadLink): ReadonlyArray<Upcoming> =>
+  subscriptions.flatMap((row) => upcomingOf(row, plans.get(row.plan_id)!) ?? [])
+
+/** The page that takes a payment, or, where nothing is owed, a payment method. */
+export const formPage = (read: ReadLink, path: string, state: FormState, saved: boolean): string => {
+  const { nudge, setting, customer, standing, plans, subscriptions } = read
+  const owing = standing.kind === "owing" ? standing.owing : []
+  const planOf = (id: string) => plans.get(id)?.name ?? "your plan"
+  const amountKobo = standing.kind === "owing" ? standing.totalKobo : 0
+  const given = {
+    amountKobo,
+    purpose: amountKobo > 0 ? "pay" : "save",
+    details: null,
+    saved: read.saved,
+    takesCards: setting.simulated,
+    asksEmail: !setting.simulated && customer.email === null,
+  } as const
+  return paymentLinkPage({
+    ...setting,
+    customerName: customer.name,
+    about: nudge.subscription_id === null ? null : planOf(subscriptions[0]!.plan_id),
+    owed: owedOf(owing, planOf),
+    alsoCharged: owedOf(alsoCharged(read), planOf),
+    saves: savesOf(read, planOf),
+    consequences: owing
+      .flatMap((row) => consequencesOf(row, customer, planOf(row.plan_id)))
+      .toSorted((a, b) => a.at - b.at),
+    halts: haltsOf(read),
+    upcoming: standing.kind === "settled" ? (upcomingIn(read)[0] ?? null) : null,
+    remark: remarkOf(read, saved),
+    form: formOf(path, given, state),
+  })
+}
+
+type Over = Extract<Standing, { readonly kind: "used" | "cancelled" | "expired" }>
+
+/** All that was paid by a link, in one sentence. */
+const paidInAll = (charges: ReadonlyArray<ChargeRow>, business: string): string => {
+  const [first] = charges
+  return charges.length === 1
+    ? `You paid ${business} ${paidBy(first!)}.`
+    : `You paid ${business} ${formatKobo(charges.reduce((sum, { amount_kobo }) => sum + amount_kobo, 0))} in ${charges.length} payments: ${charges.map(paidBy).join("; ")}.`
+}
+
+const overInWords = (standing: Over, read: ReadLink): Pick<MessageView, "tone" | "title" | "paragraphs"> => {
+  const { latest } = read
+  const { business } = read.setting
+  switch (standing.kind) {
+    case "used":
+      return {
+        tone: "success",
+        title: "Thank you: this is paid",
+        paragraphs: [
+          paidInAll(standing.charges, business),
+          ...haltsOf(read).map((one) => halt(one, business)),
+          ...upcomingIn(read).map(upcoming),
+          "Nothing is left to do. If something is owed again, the newest message has a link that takes it.",
+        ],
+      }
+    case "cancelled": {
+      // A payment that was under way then (decision E15).
+      const late = latest === undefined ? null : tooLate(latest, business)
+      return {
+        tone: "info",
+        title: "This subscription is cancelled",
+        paragraphs: [
+          `It was cancelled on ${day(standing.at)}: nothing is owed on it any more.`,
+          ...(late === null ? [] : [late]),
+          `To begin again, contact ${business}.`,
+        ],
+      }
+    }
+    case "expired":
+      return {
+        tone: "warning",
+        title: "This link has expired",
+        paragraphs: [
+          `It was good until ${day(standing.at)}. Nothing was charged by opening it.`,
+          `Use the link in the newest message, or ask ${business} for another one.`,
+        ],
+      }
+  }
+}
+
+/** The page of a link that takes nothing any more. */
+export const closedPage = (read: ReadLink): string =>
+  messagePage({
+    business: read.setting.business,
+    simulated: read.setting.simulated,
+    ...overInWords(read.standing as Over, read),
+    action: null,
+    requestId: null,
+  })

@@ -1,0 +1,47 @@
+/** Whose page it is, and in which world: what every page on which buyers pay begins with. */
+import { Context, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { type Problem, problem } from "../../base/problem.ts"
+import { currentTime } from "../../base/wallClock.ts"
+import { isRef, type Tenant } from "../../db/tenant.ts"
+import { findAccount } from "../../merchants/account/accounts.ts"
+import type { Setting } from "../../pages/views.ts"
+import { isOutside, type OutsideRail } from "../../rails/rail/Rail.ts"
+
+/** Whether simulated payments may stand in for real ones in live: in development only. */
+export class LiveSimulation extends Context.Service<LiveSimulation, { readonly allowed: boolean }>()(
+  "billing/paying/LiveSimulation",
+) {}
+
+const NOT_SET_UP = problem("live_access_required", "This merchant is not set up to take payments here yet.")
+const SUSPENDED = problem("live_access_required", "This merchant cannot take payments at the moment.")
+
+/** `refusal`: why the merchant can take no payment; null: it can. */
+export interface PaymentSetting extends Setting {
+  /** The rail on whose own page buyers go on (decision P5); null: it takes test cards here. */
+  readonly hostedBy: OutsideRail | null
+  readonly refusal: Problem | null
+}
+
+/** The setting of a page of this merchant. `clockId`: the customer's. */
+export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
+  const sql = yield* SqlClient.SqlClient
+  const account = yield* findAccount(tenant.account_id)
+  const rail = tenant.livemode ? account!.rail : "simulator"
+  const hostedBy = isOutside(rail) ? rail : null
+  const simulated = hostedBy === null
+  const isSetUp = !tenant.livemode || !simulated || (yield* LiveSimulation).allowed
+  const [clock] =
+    clockId === null
+      ? []
+      : yield* sql<{ frozen_at: number }>`
+          SELECT frozen_at FROM test_clock WHERE ${isRef(sql, { ...tenant, id: clockId })}`
+  return {
+    business: account!.business_name,
+    simulated,
+    hostedBy,
+    now: clock?.frozen_at ?? currentTime(),
+    onTestClock: clock !== undefined,
+    refusal: tenant.livemode && account!.live_access !== "approved" ? SUSPENDED : isSetUp ? null : NOT_SET_UP,
+  } satisfies PaymentSetting
+})

@@ -1,0 +1,128 @@
+/**
+ * The connections that requests read by. Each shows one tenant's rows at a time, and many statements of that tenant share
+ * it; a tenant has one at most, so that its slow lists keep nobody waiting but itself. In memory only.
+ */
+import { Context, Deferred, Effect } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { type Problem, problem } from "../base/problem.ts"
+import { CurrentLookUps, SharedLookUps } from "./RowLoader.ts"
+
+/**
+ * Requests that share a connection, on which their statements run one after the other: as many as keep it busy while answers
+ * are on their way.
+ */
+const MAX_USERS = 32
+/** A read that has waited longer for its turn is refused. */
+const WAIT_LIMIT_MS = 10_000
+
+const OVERLOADED = problem("service_unavailable", "The service has more to read than it can just now.")
+
+/** A connection that shows one tenant's rows. */
+export interface Session {
+  readonly client: SqlClient.SqlClient
+  /** What work on it takes: the client, and the look-ups that reads share. */
+  readonly services: Context.Context<SqlClient.SqlClient>
+  tenant: string
+  users: number
+  /** Done once the connection shows the tenant's rows. */
+  ready: Deferred.Deferred<void, SqlError.SqlError>
+}
+
+/** Who takes a session first prepares it; the others wait until it is ready. */
+export interface Taken {
+  readonly session: Session
+  readonly prepares: boolean
+}
+
+interface Waiting {
+  readonly tenant: string
+  readonly go: (taken: Taken) => void
+}
+
+/** Hands out sessions, to tenants in turn: one that is waited for is joined by nobody any more until it is free. */
+export class Sessions {
+  readonly #sessions: ReadonlyArray<Session>
+  readonly #waiting = new Set<Waiting>()
+
+  constructor(clients: ReadonlyArray<SqlClient.SqlClient>) {
+    this.#sessions = clients.map((client) => ({
+      client,
+      services: Context.make(SqlClient.SqlClient, client).pipe(Context.add(CurrentLookUps, new SharedLookUps(client))),
+      tenant: "",
+      users: 0,
+      ready: Deferred.makeUnsafe(),
+    }))
+  }
+
+  #give(session: Session, tenant: string): Taken {
+    const prepares = session.tenant !== tenant
+    if (prepares) {
+      session.tenant = tenant
+      session.ready = Deferred.makeUnsafe()
+    }
+    session.users++
+    return { session, prepares }
+  }
+
+  #inUse(tenant: string): Session | undefined {
+    return this.#sessions.find((session) => session.tenant === tenant && session.users > 0)
+  }
+
+  /** The first tenant in the queue, but for this one, that has no session. */
+  #firstBeside(tenant: string): string | undefined {
+    for (const waiting of this.#waiting)
+      if (waiting.tenant !== tenant && this.#inUse(waiting.tenant) === undefined) return waiting.tenant
+    return undefined
+  }
+
+  /** The session that a tenant may take right now. */
+  #open(tenant: string): Session | undefined {
+    const own = this.#inUse(tenant)
+    if (own !== undefined) {
+      return own.users < MAX_USERS && this.#firstBeside(tenant) === undefined ? own : undefined
+    }
+    return (
+      this.#sessions.find((session) => session.users === 0 && session.tenant === tenant) ??
+      this.#sessions.find(({ users }) => users === 0)
+    )
+  }
+
+  take(tenant: string): Effect.Effect<Taken, Problem> {
+    return Effect.suspend(() => {
+      const open = this.#open(tenant)
+      return open === undefined ? this.#wait(tenant) : Effect.succeed(this.#give(open, tenant))
+    })
+  }
+
+  #wait(tenant: string): Effect.Effect<Taken, Problem> {
+    return Effect.callback((resume) => {
+      const waiting: Waiting = {
+        tenant,
+        go: (taken) => {
+          clearTimeout(limit)
+          this.#waiting.delete(waiting)
+          resume(Effect.succeed(taken))
+        },
+      }
+      const limit = setTimeout(() => {
+        this.#waiting.delete(waiting)
+        resume(Effect.fail(OVERLOADED))
+      }, WAIT_LIMIT_MS)
+      this.#waiting.add(waiting)
+    })
+  }
+
+  release(session: Session): void {
+    session.users--
+    const other = this.#firstBeside(session.tenant)
+    if (other !== undefined && session.users > 0) return
+    const tenant = other ?? session.tenant
+    for (const waiting of this.#waiting)
+      if (waiting.tenant === tenant && session.users < MAX_USERS) waiting.go(this.#give(session, tenant))
+  }
+
+  /** The connection shows nobody's rows: whoever comes next prepares it again. */
+  forget(session: Session): void {
+    session.tenant = ""
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * Rows that requests of one tenant look up by their IDs at the same time, found in one statement for each table: what is asked
+ * while a look-up is under way is the next one. Each finds what was committed when it asked.
+ */
+import { Context, type Effect } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { Together } from "../concurrency/Batcher.ts"
+import { type Ref, type Tenant, tenantName } from "./tenant.ts"
+
+/** Finds rows of a tenant, by ID. */
+export type FindRows<Row> = (
+  tenant: Tenant,
+  ids: ReadonlyArray<string>,
+) => Effect.Effect<ReadonlyMap<string, Row>, SqlError.SqlError, SqlClient.SqlClient>
+
+type LookUp<Row> = Together<Ref, Row, SqlError.SqlError, SqlClient.SqlClient>
+
+const idOf = ({ id }: Ref): string => id
+
+/** Those on one connection, which shows the rows of one tenant at a time. */
+export class SharedLookUps {
+  readonly #context: Context.Context<SqlClient.SqlClient>
+  /** By table, whose rows are all of one type. */
+  readonly #byTable = new Map<string, object>()
+
+  constructor(client: SqlClient.SqlClient) {
+    this.#context = Context.make(SqlClient.SqlClient, client)
+  }
+
+  find<Row>(table: string, findRows: FindRows<Row>, ref: Ref): Effect.Effect<Row | undefined, SqlError.SqlError> {
+    let lookUp = this.#byTable.get(table) as LookUp<Row> | undefined
+    if (lookUp === undefined) {
+      // A lane has one tenant: where nobody waits any more, the connection may show another's rows meanwhile.
+      const findAll = (refs: ReadonlyArray<Ref>) => findRows(refs[0]!, refs.map(idOf))
+      lookUp = new Together(this.#context, idOf, findAll, { laneOf: tenantName })
+      this.#byTable.set(table, lookUp)
+    }
+    return lookUp.ask(ref)
+  }
+}
+
+/** Those of the running read; within a transaction there are none. */
+export const CurrentLookUps = Context.Reference<SharedLookUps | undefined>("billing/db/LookUps", {
+  defaultValue: () => undefined,
+})

@@ -1,0 +1,146 @@
+/** Accounts, and the keys that they begin with. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { decide, restore, stateName } from "../../../machines/decide.ts"
+import { type LiveAccess, type LiveAccessMove, liveAccessMachine } from "../../../machines/live_access.ts"
+import type { ApiPlan } from "../../base/apiPlans.ts"
+import { newId } from "../../base/ids.ts"
+import { formatInstant } from "../../base/time.ts"
+import { currentTime } from "../../base/wallClock.ts"
+import { livesHere } from "../../db/tenant.ts"
+import { OWN_ACCOUNT } from "../../ledger/chart.ts"
+import type { RailName } from "../../rails/rail/Rail.ts"
+import { createKey } from "../../security/key/apiKeys.ts"
+import type { KeyType } from "../../security/key/key.ts"
+import type { Account } from "./api.ts"
+import type { Vertical } from "./verticals.ts"
+
+export interface AccountRow {
+  readonly id: string
+  readonly business_name: string
+  readonly email: string | null
+  readonly vertical: Vertical | null
+  readonly api_plan: ApiPlan
+  readonly live_access: LiveAccess
+  /** Where new payment methods come from in live (decision P4). */
+  readonly rail: RailName
+  readonly created_at: number
+}
+
+/** The account as one of its environments shows it. */
+export const renderAccount = (row: AccountRow, livemode: boolean): typeof Account.Type => ({
+  id: row.id,
+  object: "account",
+  livemode,
+  created_at: formatInstant(row.created_at),
+  business_name: row.business_name,
+  api_plan: row.api_plan,
+  live_access: row.live_access,
+})
+
+export const findAccount = Effect.fnUntraced(function* (id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT}`
+  return row
+})
+
+/** An account that has books: a merchant's, or the service's own. */
+export const findBooksOwner = Effect.fnUntraced(function* (id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id}`
+  return row
+})
+
+export const listAccounts = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<AccountRow>`SELECT * FROM account a WHERE id <> ${OWN_ACCOUNT} AND ${livesHere(sql, "a", "id")} ORDER BY id`
+})
+
+/** The account, locked, though not against what is written of it meanwhile; undefined where there is none. */
+export const lockAccount = Effect.fnUntraced(function* (id: string) {
+  const sql = yield* SqlClient.SqlClient
+  const [row] =
+    yield* sql<AccountRow>`SELECT * FROM account WHERE id = ${id} AND id <> ${OWN_ACCOUNT} FOR NO KEY UPDATE`
+  return row
+})
+
+export interface NewAccount {
+  readonly businessName: string
+  readonly email?: string
+  readonly vertical?: string
+  readonly apiPlan?: string
+  readonly liveAccess?: "approved"
+}
+
+/**
+ * Inserts an account with a secret and a publishable key for the sandbox, and for live where its access is approved, in the running
+ * transaction.
+ */
+export const insertAccount = Effect.fn("account.insert")(function* (input: NewAccount) {
+  const sql = yield* SqlClient.SqlClient
+  const id = newId("account")
+  const [row] = yield* sql<AccountRow>`
+    INSERT INTO account ${sql.insert({
+      id,
+      business_name: input.businessName,
+      email: input.email ?? null,
+      vertical: input.vertical ?? null,
+      api_plan: input.apiPlan ?? "starter",
+      live_access: input.liveAccess ?? "not_requested",
+      created_at: new Date(currentTime()),
+    })} RETURNING *`
+  const key = (livemode: boolean, type: KeyType) =>
+    Effect.map(createKey({ account_id: id, livemode }, type), ({ key }) => key)
+  const sandbox = { sk_test: yield* key(false, "secret"), pk_test: yield* key(false, "publishable") }
+  const live =
+    input.liveAccess === "approved"
+      ? { sk_live: yield* key(true, "secret"), pk_live: yield* key(true, "publishable") }
+      : {}
+  return { account: row!, keys: { ...sandbox, ...live } }
+})
+
+/** The same in a transaction of its own. */
+export const createAccount = Effect.fn("account.create")(function* (input: NewAccount) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql.withTransaction(insertAccount(input))
+})
+
+/** Moves an account's access to live (decision J4). Undefined: no such account; "refused": not from where it stands. */
+export const moveLiveAccess = Effect.fn("account.moveLiveAccess")(function* (id: string, event: LiveAccessMove) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql.withTransaction(
+    Effect.gen(function* () {
+      const account = yield* lockAccount(id)
+      if (account === undefined) return undefined
+      const standing = restore(liveAccessMachine, account.live_access, {})
+      const { changed, snapshot } = decide(liveAccessMachine, standing, { type: event, at: currentTime() })
+      if (!changed) return { account, refused: true }
+      const [row] = yield* sql<AccountRow>`
+        UPDATE account SET live_access = ${stateName(snapshot)}, live_since = ${event === "approve" ? sql`now()` : sql`live_since`}
+        WHERE id = ${id} RETURNING *`
+      return { account: row!, refused: false }
+    }),
+  )
+})
+
+/** Puts an account on another API plan. The change is kept: invoices charge each plan for its share of the month. */
+export const setPlan = Effect.fn("account.setPlan")(function* (id: string, plan: ApiPlan) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql.withTransaction(
+    Effect.gen(function* () {
+      const account = yield* lockAccount(id)
+      if (account === undefined || account.api_plan === plan) return account
+      yield* sql`
+        INSERT INTO account_plan_change ${sql.insert({
+          account_id: id,
+          livemode: true,
+          id: newId("plan_change"),
+          previous_plan: account.api_plan,
+          new_plan: plan,
+          created_at: new Date(currentTime()),
+        })}`
+      const [row] = yield* sql<AccountRow>`UPDATE account SET api_plan = ${plan} WHERE id = ${id} RETURNING *`
+      return row
+    }),
+  )
+})

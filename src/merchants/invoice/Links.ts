@@ -1,0 +1,47 @@
+/** Signed links to invoices' PDFs: whoever has one may read that one document, for a day. */
+import { Context, Effect, Layer } from "effect"
+import type { SqlError } from "effect/sql"
+import { isSame } from "../../base/sameSecret.ts"
+import { DAY_MS } from "../../base/time.ts"
+import { currentTime } from "../../base/wallClock.ts"
+import type { ConfigProblem } from "../../config/Config.ts"
+import type { Ref } from "../../db/tenant.ts"
+import { Origin } from "../../http/Origin.ts"
+import { bitsOf, isWhole, linkTokens } from "../../security/secret/linkTokens.ts"
+import type { SharedSecrets } from "../../security/secret/SharedSecrets.ts"
+
+const LIFETIME_MS = DAY_MS
+const SECRET = "invoice_links"
+
+export class Links extends Context.Service<
+  Links,
+  {
+    /** The address of an invoice's PDF, good for a day. */
+    readonly pdf: (invoice: Ref) => string
+    /** Whether a link is one of ours and still good. */
+    readonly isGood: (invoice: string, search: URLSearchParams) => boolean
+    /** Whether it is whole, of an invoice that it led to. */
+    readonly isWhole: (invoice: Ref, search: URLSearchParams) => boolean
+  }
+>()("billing/invoice/Links") {
+  static readonly layer: Layer.Layer<Links, SqlError.SqlError | ConfigProblem, Origin | SharedSecrets> = Layer.effect(
+    Links,
+    Effect.gen(function* () {
+      const { url: origin } = yield* Origin
+      const token = yield* linkTokens(SECRET)
+      const sign = (account: string, invoice: string, expires: number) => token(account, `${invoice} ${expires}`)
+      return Links.of({
+        pdf: ({ account_id, id }) => {
+          const expires = Math.ceil((currentTime() + LIFETIME_MS) / 1000)
+          return `${origin}/invoices/${id}.pdf?expires=${expires}&signature=${sign(account_id, id, expires)}`
+        },
+        isGood: (invoice, search) => {
+          const expires = Number(search.get("expires"))
+          if (!Number.isSafeInteger(expires) || expires * 1000 < currentTime()) return false
+          return isSame(bitsOf(search.get("signature") ?? ""), bitsOf(sign("", invoice, expires)))
+        },
+        isWhole: ({ account_id }, search) => isWhole(search.get("signature") ?? "", account_id),
+      })
+    }),
+  )
+}

@@ -1,0 +1,148 @@
+/** New nudges, created in the transaction of what they are about; they are sent once it is committed (src/outbound/nudge/send.ts). */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { CHANNELS, type Channel, type NudgeTemplate, nudgeMachine } from "../../../machines/nudge.ts"
+import type { Reminder } from "../../../machines/reminders.ts"
+import { newId } from "../../base/ids.ts"
+import { records } from "../../db/rows.ts"
+import { type Ref, type Tenant, tenantOf } from "../../db/tenant.ts"
+import { beginLife } from "../../runtime/lifecycle.ts"
+import { born, type Outcome } from "../../runtime/outcome.ts"
+import { hashToken } from "../../security/secret/linkTokens.ts"
+import { announce } from "./announce.ts"
+import { wordsFor } from "./messages.ts"
+import { type NudgeRow, nudgeLifecycle, nudges } from "./nudge.ts"
+
+/** The subscription that a nudge is about, as far as its words need it. */
+export interface About {
+  readonly subscriptionId: string
+  readonly planId: string
+  /** What is owed now, else what is charged next; null where nothing is. */
+  readonly amountKobo: number | null
+  /** When it is charged; null where nobody knows. */
+  readonly dueAt: number | null
+}
+
+/** The instalment plan that a nudge is about: goods have no plan of the merchant's, and no reminders of its own. */
+export interface AboutInstalments {
+  readonly instalmentPlanId: string
+  /** What is bought. */
+  readonly goods: string
+  /** What is due, or was missed. */
+  readonly amountKobo: number
+  readonly dueAt: number
+  readonly isLate: boolean
+}
+
+/** A nudge to be made. */
+export interface NudgeRequest extends Tenant {
+  readonly customerId: string
+  readonly testClockId: string | null
+  readonly about: About | AboutInstalments | null
+  readonly template: NudgeTemplate
+  /** Of a custom one. */
+  readonly message: string | null
+  /** null: those of the plan's reminders. */
+  readonly channels: ReadonlyArray<Channel> | null
+  readonly source: NudgeRow["source"]
+  /** Of a scheduled one: which it is, and the instant that it is counted from. */
+  readonly reminder: (Pick<Reminder, "rule" | "day"> & { readonly of: number }) | null
+  /** Not to be sent before. */
+  readonly sendAt: number | null
+  /** Now, in the customer's clock. */
+  readonly at: number
+}
+
+/** Whom a nudge is written to, by whom, and what for. */
+interface Addressee {
+  readonly customer_id: string
+  readonly plan_id: string | null
+  readonly name: string
+  readonly phone: string | null
+  readonly email: string | null
+  readonly business_name: string
+  readonly plan: string | null
+  readonly plan_channels: ReadonlyArray<Channel> | null
+}
+
+/** By customer and plan. */
+export type Addressees = ReadonlyMap<string, Addressee>
+
+const nameOf = (customerId: string, planId: string | null): string => `${customerId} ${planId ?? ""}`
+
+const WANTED = { account_id: "text", livemode: "boolean", customer_id: "text", plan_id: "text" } as const
+
+/** Reads what nudges need to know of these customers and plans. */
+export const readAddressees = Effect.fnUntraced(function* (
+  wanted: ReadonlyArray<Tenant & { readonly customerId: string; readonly planId: string | null }>,
+) {
+  if (wanted.length === 0) return new Map<string, Addressee>()
+  const sql = yield* SqlClient.SqlClient
+  const rows = wanted.map(({ account_id, livemode, customerId: customer_id, planId: plan_id }) => ({
+    account_id,
+    livemode,
+    customer_id,
+    plan_id,
+  }))
+  const found = yield* sql<Addressee>`
+    SELECT r.customer_id, r.plan_id, c.name, c.phone, c.email, a.business_name, p.name AS plan, p.reminders->'channels' AS plan_channels
+    FROM ${records(rows, WANTED)} r
+    CROSS JOIN LATERAL (SELECT * FROM customer WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.customer_id) OFFSET 0) c
+    CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = r.account_id OFFSET 0) a
+    LEFT JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.plan_id) OFFSET 0) p ON true`
+  return new Map(found.map((one) => [nameOf(one.customer_id, one.plan_id), one]))
+})
+
+/** A nudge as it is made; undefined where its customer is gone. A reminder that was made before is left out when it is committed. */
+export const newNudge = (
+  request: NudgeRequest,
+  addressees: Addressees,
+  token: (nudge: Ref) => string,
+): { readonly row: NudgeRow; readonly outcome: Outcome } | undefined => {
+  const { about } = request
+  const instalments = about !== null && "instalmentPlanId" in about ? about : null
+  const subscription = about !== null && "subscriptionId" in about ? about : null
+  const addressee = addressees.get(nameOf(request.customerId, subscription?.planId ?? null))
+  if (addressee === undefined) return undefined
+  const { phone, email, name, business_name: business, plan } = addressee
+  const preferred = request.channels ?? addressee.plan_channels ?? CHANNELS
+  const to: Readonly<Record<Channel, string | null>> = { whatsapp: phone, sms: phone, email }
+  const channels = preferred.filter((channel) => to[channel] !== null)
+  const birth = beginLife(nudgeMachine, { type: "create", at: request.at, channels, sendAt: request.sendAt })
+  const id = newId("nudge", { test_clock_id: request.testClockId, at: request.at })
+  const row: NudgeRow = {
+    account_id: request.account_id,
+    livemode: request.livemode,
+    id,
+    customer_id: request.customerId,
+    subscription_id: subscription?.subscriptionId ?? null,
+    instalment_plan_id: instalments?.instalmentPlanId ?? null,
+    test_clock_id: request.testClockId,
+    source: request.source,
+    template: request.template,
+    reminder_rule: request.reminder?.rule ?? null,
+    reminder_day: request.reminder?.day ?? null,
+    reminder_of: request.reminder?.of ?? null,
+    contacts: Object.fromEntries(channels.map((channel) => [channel, to[channel]!])),
+    message: wordsFor(request.template, {
+      name,
+      business,
+      plan: instalments?.goods ?? plan,
+      amountKobo: about?.amountKobo ?? null,
+      dueAt: about?.dueAt ?? null,
+      instalment: instalments === null ? null : instalments.isLate ? "missed" : "due",
+      message: request.message,
+    }),
+    link_token_hash: channels.length === 0 ? null : hashToken(token({ ...tenantOf(request), id })),
+    runner: null,
+    announced: null,
+    message_id: null,
+    channel: channels[0] ?? preferred[0]!,
+    billed_as_overage: false,
+    created_at: request.at,
+    version: birth.version,
+    ...nudges.snapshotColumns(birth.to, birth.decision.snapshot.context),
+  }
+  const { row: announced, events } = announce({ ...birth, row }, row, request.at)
+  return { row: announced, outcome: born(nudgeLifecycle, birth, announced, { events }) }
+}

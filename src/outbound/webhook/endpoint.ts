@@ -1,0 +1,61 @@
+/** A webhook endpoint: its table, its lifecycle, and how the API shows it. */
+import {
+  DISABLED_REASONS,
+  ENDPOINT_STATUSES,
+  type EndpointStatus,
+  type WebhookEndpointContext,
+  webhookEndpointMachine,
+} from "../../../machines/webhook_endpoint.ts"
+import * as Kind from "../../db/columns.ts"
+import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
+import { commonOf } from "../../http/response.ts"
+import type { Lease } from "../../process/lease.ts"
+import type { Lifecycle } from "../../runtime/lifecycle.ts"
+import type { WebhookEndpoint } from "./api.ts"
+
+const { fixed, moving } = columnsOf<WebhookEndpointContext>()
+
+export const endpoints = actorTable<WebhookEndpointContext>()(
+  "webhook_endpoint",
+  { noun: "webhook endpoint", ids: "webhook_endpoint" },
+  {
+    /** One of the places that an account has (decision I7). */
+    slot: fixed(Kind.smallint),
+    created_at: fixed(Kind.instant),
+    url: moving(Kind.text),
+    description: moving(Kind.nullable(Kind.text)),
+    enabled_events: moving(Kind.texts),
+    // The machine's states are what the API shows.
+    state: moving(Kind.oneOf(ENDPOINT_STATUSES), (state) => state as EndpointStatus),
+    disabled_reason: moving(Kind.nullable(Kind.oneOf(DISABLED_REASONS)), "reason"),
+    /** Deliveries up to this one are given up. */
+    given_up_to: moving(Kind.bigint),
+    /** The process that delivers to it. */
+    runner: moving(Kind.nullable(Kind.integer)),
+    /** Tries that failed since the last one that succeeded. */
+    failures: moving(Kind.integer),
+    failing_since: moving(Kind.nullable(Kind.instant)),
+  },
+)
+
+export type EndpointRow = RowOf<typeof endpoints>
+
+/** The process that delivers to an endpoint. */
+export const endpointLease: Lease = { name: "webhook_endpoint" }
+
+export const endpointLifecycle: Lifecycle<typeof webhookEndpointMachine, EndpointRow> = {
+  kind: "webhook_endpoint",
+  machine: webhookEndpointMachine,
+  machineVersion: 1,
+  ranks: {},
+  table: endpoints,
+}
+
+export const renderEndpoint = (row: EndpointRow): typeof WebhookEndpoint.Type => ({
+  ...commonOf("webhook_endpoint", row),
+  url: row.url,
+  description: row.description,
+  enabled_events: row.enabled_events,
+  status: row.state,
+  disabled_reason: row.disabled_reason,
+})

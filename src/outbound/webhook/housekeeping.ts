@@ -1,0 +1,108 @@
+/** What the deliveries leave behind: those that nobody is to get any more, and those that are old. */
+import { PgTypes } from "@effect/sql-pg"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { idBefore } from "../../base/ids.ts"
+import { DAY_MS } from "../../base/time.ts"
+import { currentTime } from "../../base/wallClock.ts"
+import { isRef, type Ref, staysHere } from "../../db/tenant.ts"
+import { isLockTimeout, patiently } from "../../postgres/lockWait.ts"
+import type { EndpointRow } from "./endpoint.ts"
+import { WAITING, waitingEndpoints } from "./waiting.ts"
+
+const MAX_GIVEN_UP = 1_000
+const RETENTION_MS = 30 * DAY_MS
+const MAX_PURGED = 5_000
+/** Tenants whose events are looked at in one statement. */
+const MAX_TENANTS = 2_000
+
+/**
+ * Gives up a batch of what an endpoint is not to get any more: everything where it is disabled or deleted, else what was
+ * written before it was disabled last. Looked at again for each batch, with the endpoint locked: it may be enabled again
+ * meanwhile. Returns whether there is more.
+ */
+const giveUpBatch = Effect.fnUntraced(function* (ref: Ref) {
+  const sql = yield* SqlClient.SqlClient
+  const [endpoint] = yield* sql<Pick<EndpointRow, "state" | "given_up_to">>`
+    SELECT state, given_up_to FROM webhook_endpoint WHERE ${isRef(sql, ref)} FOR UPDATE`
+  const upTo = endpoint?.state === "enabled" ? endpoint.given_up_to : null
+  const within = upTo === null ? sql`true` : sql`seq <= ${upTo}`
+  const rows = yield* sql`
+    UPDATE webhook_delivery SET status = 'failed', due_at = NULL, failure_reason = 'endpoint_disabled'
+    WHERE (account_id, livemode, id) IN (
+      SELECT account_id, livemode, id FROM webhook_delivery
+      WHERE webhook_endpoint_id = ${ref.id} AND ${sql.literal(WAITING)} AND ${within} LIMIT ${MAX_GIVEN_UP}
+    ) RETURNING 1`
+  if (rows.length === MAX_GIVEN_UP) return true
+  // Done: what commits below it from now on is new.
+  if (upTo !== null) yield* sql`UPDATE webhook_endpoint SET given_up_to = 0 WHERE ${isRef(sql, ref)}`
+  return false
+})
+
+/** What somebody holds is left for the next time. */
+const giveUp = (ref: Ref) =>
+  Effect.catchIf(
+    Effect.repeat(patiently(giveUpBatch(ref)), { while: (more) => more }),
+    isLockTimeout,
+    () => Effect.void,
+  )
+
+/** Gives up what waits for endpoints that were disabled or deleted, also if they were enabled again since. */
+export const giveUpEnded = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const ended = yield* sql<Ref>`
+    WITH RECURSIVE ${waitingEndpoints(sql)}
+    SELECT w.account_id, w.livemode, w.id
+    FROM waiting w LEFT JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (w.account_id, w.livemode, w.id)
+    WHERE (e.id IS NULL OR e.state = 'disabled' OR e.given_up_to > 0) AND ${staysHere(sql, "w")}`
+  yield* Effect.forEach(ended, giveUp, { discard: true })
+})
+
+/** How far old events are deleted: up to one of a tenant's, or past all of it. */
+interface Purged {
+  readonly account_id: string
+  readonly livemode: boolean
+  readonly id: string
+}
+
+const BEGINNING: Purged = { account_id: "", livemode: false, id: "" }
+/** Sorts behind every ID. */
+const PAST_ALL = "~"
+
+/**
+ * Deletes events beyond `last` that were recorded before `until`, and their deliveries, of some tenants; returns how far it came,
+ * undefined at the end.
+ */
+const purgeBatch = Effect.fnUntraced(function* (until: number, last: Purged) {
+  const sql = yield* SqlClient.SqlClient
+  // Tenant by tenant, by the time that IDs begin with: the oldest come first in the key, so that nothing else is read.
+  const [end] = yield* sql<Purged>`
+    WITH looked AS MATERIALIZED (
+      SELECT a.id AS account_id, l.livemode FROM account a CROSS JOIN (VALUES (false), (true)) AS l (livemode)
+      WHERE a.id >= ${last.account_id} AND (a.id, l.livemode) >= (${last.account_id}, ${last.livemode}) AND ${staysHere(sql, "a", "id")}
+      ORDER BY a.id, l.livemode LIMIT ${MAX_TENANTS}
+    ), old AS MATERIALIZED (
+      SELECT e.* FROM looked t CROSS JOIN LATERAL (
+        SELECT account_id, livemode, id, ctid AS place FROM event
+        WHERE account_id = t.account_id AND livemode = t.livemode AND id < ${idBefore("event", until)} AND recorded_at < ${PgTypes.timestamptz(until)}
+          AND id > CASE WHEN (t.account_id, t.livemode) = (${last.account_id}, ${last.livemode}) THEN ${last.id} ELSE '' END
+        ORDER BY id LIMIT ${MAX_PURGED}
+      ) e LIMIT ${MAX_PURGED}
+    ), gone AS (
+      DELETE FROM event WHERE ctid = ANY (ARRAY(SELECT place FROM old))
+    ), counts AS (
+      SELECT (SELECT count(*) FROM old) = ${MAX_PURGED} AS is_full, (SELECT count(*) FROM looked) = ${MAX_TENANTS} AS is_more
+    )
+    (SELECT account_id, livemode, id FROM old WHERE (SELECT is_full FROM counts) ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1)
+    UNION ALL
+    (SELECT account_id, livemode, ${PAST_ALL} FROM looked
+      WHERE (SELECT is_more AND NOT is_full FROM counts) ORDER BY 1 DESC, 2 DESC LIMIT 1)`
+  return end
+})
+
+/** Deletes events, and their deliveries, that are older than they are kept for (decision I5). */
+export const purgeEvents = (keptMs: number = RETENTION_MS) =>
+  Effect.gen(function* () {
+    const until = currentTime() - keptMs
+    for (let last: Purged | undefined = BEGINNING; last !== undefined; ) last = yield* purgeBatch(until, last)
+  })

@@ -1,0 +1,102 @@
+/** Forward-only migrations: the files of migrations/, each applied once, in order, in its own transaction. */
+import { createHash } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { Effect, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { ConfigProblem } from "../config/Config.ts"
+import { LOCKS } from "./advisoryLocks.ts"
+import { forWholeTables } from "./fullScan.ts"
+import { isLockTimeout, limitWaiting } from "./lockWait.ts"
+import { checkRoles } from "./roles.ts"
+
+const FOLDER = join(import.meta.dirname, "../../migrations")
+const MIN_SERVER_VERSION = 150_000
+/** How long a migration waits for a table that others use, who all wait behind it: then it makes room for them, and tries again, until they have ended. */
+const LOCK_WAIT_MS = 2_000
+const PAUSE_MS = 1_000
+
+interface Migration {
+  readonly name: string
+  readonly text: string
+  readonly checksum: string
+}
+
+const migrations = (): ReadonlyArray<Migration> =>
+  readdirSync(FOLDER)
+    .filter((file) => /^\d{4}_\w+\.sql$/.test(file))
+    .sort()
+    .map((file) => {
+      const text = readFileSync(join(FOLDER, file), "utf8")
+      return { name: file.slice(0, -4), text, checksum: createHash("sha256").update(text).digest("hex") }
+    })
+
+const appliedNames = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [table] = yield* sql<{ found: boolean }>`SELECT to_regclass('schema_migration') IS NOT NULL AS found`
+  if (!table!.found) return new Map<string, string>()
+  const rows = yield* sql<{ name: string; checksum: string }>`SELECT name, checksum FROM schema_migration ORDER BY name`
+  return new Map(rows.map((row) => [row.name, row.checksum]))
+})
+
+/** What is applied and what is not (names of migration files). */
+export const migrationStatus = Effect.map(appliedNames, (applied) => ({
+  applied: [...applied.keys()],
+  pending: migrations()
+    .filter((migration) => !applied.has(migration.name))
+    .map((migration) => migration.name),
+}))
+
+/** Applies the first of the files that is pending, if any, and returns its name. */
+const applyNext = Effect.fnUntraced(function* (files: ReadonlyArray<Migration>, last: string | undefined) {
+  const sql = yield* SqlClient.SqlClient
+  // As long as it takes: for another process, and for tables that are read whole.
+  yield* forWholeTables
+  yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`
+  yield* sql`CREATE TABLE IF NOT EXISTS schema_migration (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
+  const applied = yield* appliedNames
+  const edited = files.find(({ name, checksum }) => applied.has(name) && applied.get(name) !== checksum)
+  if (edited !== undefined)
+    return yield* new ConfigProblem({
+      message: `Migration ${edited.name} was edited after it was applied: add a new one instead.`,
+    })
+  const next = files.find(({ name }) => !applied.has(name) && (last === undefined || name <= last))
+  if (next === undefined) return undefined
+  yield* limitWaiting(LOCK_WAIT_MS)
+  // One statement to the protocol; the server runs the file's statements one by one.
+  yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${next.text}$file$; END $migration$`).unprepared
+  yield* sql`INSERT INTO schema_migration (name, checksum) VALUES (${next.name}, ${next.checksum})`
+  return next.name
+})
+
+const tellHeldUp = (error: unknown) =>
+  isLockTimeout(error)
+    ? Effect.logWarning("a migration needs a table that a longer transaction uses: it tries again until that has ended")
+    : Effect.void
+
+/** {@link migrate}, no further than the migration `last`: what a journal kept from then is read into (test/kept). */
+export const migrateThrough = Effect.fn("migrate")(function* (last: string | undefined) {
+  const sql = yield* SqlClient.SqlClient
+  const [server] = yield* sql<{ version: number }>`SELECT current_setting('server_version_num')::int AS version`
+  if (server!.version < MIN_SERVER_VERSION) {
+    return yield* new ConfigProblem({
+      message: `Postgres 15 or newer is needed; DATABASE_URL names ${Math.floor(server!.version / 10_000)}.`,
+    })
+  }
+  const files = migrations()
+  const done: Array<string> = []
+  for (;;) {
+    const name = yield* Effect.retry(Effect.tapError(sql.withTransaction(applyNext(files, last)), tellHeldUp), {
+      while: isLockTimeout,
+      schedule: Schedule.spaced(PAUSE_MS),
+    })
+    if (name === undefined) return done
+    done.push(name)
+  }
+})
+
+/**
+ * Applies what is pending and returns its names. Processes that start together take turns.
+ * Fails with ConfigProblem on a server that is too old, where an applied file has been edited, or where the roles are not as they were made.
+ */
+export const migrate = Effect.tap(migrateThrough(undefined), () => checkRoles)

@@ -1,0 +1,106 @@
+/**
+ * What rails are called with, as the database has it now: which credentials are current is asked each time, so that
+ * replaced ones are used nowhere from then on; what they are is decrypted once in a process.
+ */
+import { Context, Effect, Layer, Result } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { Together } from "../../concurrency/Batcher.ts"
+import type { ConfigProblem } from "../../config/Config.ts"
+import { records } from "../../db/rows.ts"
+import { livesHere } from "../../db/tenant.ts"
+import { Vault } from "../../security/secret/Vault.ts"
+import type { Credentials, OutsideRail } from "../rail/Rail.ts"
+import { openCredentials, type RailAccount, type SealedCredentials } from "./credential.ts"
+import { REPLACED_FOR } from "./credentials.ts"
+
+/** Of an account at a rail: its credentials, or why this process cannot open them. */
+export type FoundCredentials = Result.Result<Credentials, ConfigProblem>
+
+/** What credentials are found by. */
+export const railAccountKey = ({ account_id, rail }: RailAccount): string => `${rail} ${account_id}`
+
+/** Credentials in memory, decrypted; past it, all are forgotten. */
+const MAX_OPENED = 10_000
+/** Of an account at a rail, tried on one callback: nobody replaces theirs more often within an hour. */
+const MAX_SIGNING = 100
+
+const RAIL_ACCOUNT = { account_id: "text", rail: "text" } as const
+
+/** Opens credentials, each once in this process. */
+const createOpening = Effect.map(Vault, (vault) => {
+  const opened = new Map<string, Credentials>()
+  return (row: SealedCredentials): Effect.Effect<FoundCredentials> =>
+    Effect.suspend(() => {
+      const known = opened.get(row.id)
+      if (known !== undefined) return Effect.succeed(Result.succeed(known))
+      return openCredentials(row).pipe(
+        Effect.provideService(Vault, vault),
+        Effect.tap((credentials) =>
+          Effect.sync(() => {
+            if (opened.size >= MAX_OPENED) opened.clear()
+            opened.set(row.id, credentials)
+          }),
+        ),
+        Effect.tapError(({ message }) => Effect.logError(message)),
+        Effect.result,
+      )
+    })
+})
+
+const readCurrent = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =>
+  sql<SealedCredentials>`
+    SELECT c.account_id, c.rail, c.id, c.sealed
+    FROM ${records(of, RAIL_ACCOUNT)} a JOIN rail_credential c ON (c.rail, c.account_id) = (a.rail, a.account_id)
+    WHERE c.livemode AND c.replaced_at IS NULL`
+
+/** The newest first: most callbacks are signed with those. */
+const readSigning = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =>
+  sql<SealedCredentials>`
+    SELECT c.account_id, c.rail, c.id, c.sealed
+    FROM ${records(of, RAIL_ACCOUNT)} a JOIN rail_credential c ON c.account_id = a.account_id AND c.rail = a.rail
+    WHERE c.livemode AND ${livesHere(sql, "c")} AND (c.replaced_at IS NULL OR c.replaced_at > now() - ${REPLACED_FOR}::interval)
+    ORDER BY c.replaced_at DESC NULLS FIRST`
+
+export class RailCredentials extends Context.Service<
+  RailCredentials,
+  {
+    /** The current credentials of accounts at rails, by `railAccountKey`; who was given none is not in it. */
+    readonly find: (
+      of: ReadonlyArray<RailAccount>,
+    ) => Effect.Effect<ReadonlyMap<string, FoundCredentials>, SqlError.SqlError>
+    /**
+     * What a callback for an account may be signed with: its current credentials and those that were replaced within the
+     * last hour (decision P12). Anybody may make us ask: all that wait are looked up by one statement at a time.
+     */
+    readonly ofCallback: (
+      accountId: string,
+      rail: OutsideRail,
+    ) => Effect.Effect<ReadonlyArray<Credentials>, SqlError.SqlError>
+  }
+>()("billing/credential/RailCredentials") {
+  static readonly layer = Layer.effect(
+    RailCredentials,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const open = yield* createOpening
+      const signing = new Together(yield* Effect.context<never>(), railAccountKey, (of: ReadonlyArray<RailAccount>) =>
+        Effect.map(readSigning(sql, of), (rows) => Map.groupBy(rows, railAccountKey)),
+      )
+      return RailCredentials.of({
+        find: Effect.fnUntraced(function* (of) {
+          if (of.length === 0) return new Map()
+          const rows = yield* readCurrent(sql, of)
+          const opened = yield* Effect.forEach(rows, (row) =>
+            Effect.map(open(row), (found) => [railAccountKey(row), found] as const),
+          )
+          return new Map(opened)
+        }),
+        ofCallback: Effect.fnUntraced(function* (account_id, rail) {
+          const rows = (yield* signing.ask({ account_id, rail })) ?? []
+          const opened = yield* Effect.forEach(rows.slice(0, MAX_SIGNING), open)
+          return opened.filter(Result.isSuccess).map(({ success }) => success)
+        }),
+      })
+    }),
+  )
+}

@@ -1,0 +1,197 @@
+/** Flutterwave's answers. Amounts are in naira. */
+import { Schema } from "effect"
+import {
+  Currency,
+  instantIn,
+  lineOf,
+  Part,
+  pageAt,
+  pageCount,
+  RailId,
+  Reference,
+  readerOf,
+  tokenIn,
+  Words,
+  wholeNumber,
+} from "../fields.ts"
+import type { HeardPage, HeardRefund, HeardTransaction, ListedPage, SavedMethod, TokenCharge } from "../Rail.ts"
+import { isNotFound, type Refusal } from "../readAnswer.ts"
+import { codeIn, declineCode } from "../wording.ts"
+import { toKobo } from "./naira.ts"
+
+const TransactionAnswer = Schema.Struct({
+  status: Schema.Literal("success"),
+  message: Words,
+  data: Schema.Struct({
+    id: RailId,
+    tx_ref: Reference,
+    amount: Part,
+    currency: Currency,
+    status: Schema.Literals(["successful", "failed", "pending"]),
+    processor_response: Words,
+    card: Part,
+    customer: Part,
+  }),
+})
+
+const Card = Schema.Struct({
+  token: Schema.String,
+  type: Part,
+  last_4digits: Part,
+  issuer: Part,
+  expiry: Part,
+})
+
+const RefusalAnswer = Schema.Struct({ status: Schema.Literal("error"), message: Words })
+
+const PageAnswer = Schema.Struct({
+  status: Schema.Literal("success"),
+  data: Schema.Struct({ link: Schema.String }),
+})
+
+const RefundAnswer = Schema.Struct({
+  status: Schema.Literal("success"),
+  data: Schema.Struct({ id: RailId, status: Schema.String }),
+})
+
+/** What keeps a charge from going on without the customer. */
+const Meta = Schema.Struct({
+  authorization: Schema.Struct({ mode: Schema.Literals(["redirect", "otp", "pin", "avs_noauth"]) }),
+})
+
+/** A charge that has begun. */
+const PendingAnswer = Schema.Struct({
+  status: Schema.Literal("success"),
+  data: Schema.Struct({ status: Schema.Literal("pending"), tx_ref: Schema.optionalKey(Reference), meta: Part }),
+  meta: Part,
+})
+
+const ListAnswer = Schema.Struct({ status: Schema.Literal("success"), data: Schema.Array(Schema.Unknown), meta: Part })
+
+const readTransaction = readerOf(TransactionAnswer)
+const readPending = readerOf(PendingAnswer)
+const readCard = readerOf(Card)
+const readCustomer = readerOf(Schema.Struct({ email: Schema.String }))
+const readRefusal = readerOf(RefusalAnswer)
+const readPage = readerOf(PageAnswer)
+const readRefund = readerOf(RefundAnswer)
+const readMeta = readerOf(Meta)
+const readList = readerOf(ListAnswer)
+const readListed = readerOf(Schema.Struct({ tx_ref: Reference, meta: Part, created_at: Part }))
+const readPages = readerOf(Schema.Struct({ page_info: Schema.Struct({ total_pages: Part }) }))
+
+/** An `issuer` names the card's product as often as its bank. */
+const PRODUCT = /\b(?:credit|debit|prepaid|classic|gold|platinum|standard|mastercard|visa|verve)\b/i
+
+const STATUSES = { successful: "succeeded", failed: "failed", pending: "pending" } as const
+
+const savedOf = (card: unknown, customer: unknown): SavedMethod | null => {
+  const found = readCard(card)
+  const usable = tokenIn(found?.token, readCustomer(customer)?.email)
+  if (found === undefined || usable === undefined) return null
+  const [, month, year] = /^\s*(\d{1,2})\s*\/\s*(?:20)?(\d{2})\s*$/.exec(String(found.expiry)) ?? []
+  return {
+    ...usable,
+    type: "card",
+    brand: lineOf(found.type, 30)?.toLowerCase() ?? null,
+    last4: lineOf(found.last_4digits, 4),
+    bank_name: PRODUCT.test(String(found.issuer)) ? null : lineOf(found.issuer, 100),
+    exp_month: wholeNumber(month, 1, 12),
+    exp_year: year === undefined ? null : 2000 + Number(year),
+    // Another token of the same card looks like any other.
+    signature: null,
+  }
+}
+
+/** Why it failed is in the transaction; where that is silent, the answer itself may say it, such as "Insufficient Funds". */
+const wordsOf = ({ message, data }: typeof TransactionAnswer.Type): string | null =>
+  data.processor_response ?? (codeIn(message) === undefined ? null : (message ?? null))
+
+export const transactionIn = (body: unknown): HeardTransaction | undefined => {
+  const answer = readTransaction(body)
+  if (answer === undefined) return undefined
+  const { data } = answer
+  const status = STATUSES[data.status]
+  const words = status === "failed" ? wordsOf(answer) : (data.processor_response ?? null)
+  const amount = data.amount === undefined || data.amount === null ? null : (toKobo(data.amount) ?? "unreadable")
+  const currency = data.currency?.toUpperCase() ?? null
+  return {
+    kind: "transaction",
+    status,
+    reference: data.tx_ref,
+    // How much was paid has to be said.
+    amountKobo: status === "succeeded" ? (amount ?? "unreadable") : amount,
+    currency,
+    railId: data.id ?? null,
+    code: status === "failed" ? declineCode(words) : null,
+    message: words,
+    retryAt: null,
+    saved: status === "succeeded" ? savedOf(data.card, data.customer) : null,
+  }
+}
+
+/**
+ * Of a charge with a token: one that waits for the customer, who is not there, has failed. Such an answer may say no more of
+ * the charge than that.
+ */
+export const chargeIn = (body: unknown, asked: TokenCharge): HeardTransaction | undefined => {
+  const heard = transactionIn(body)
+  if (heard !== undefined && heard.status !== "pending") return heard
+  const pending = readPending(body)
+  const waits = readMeta(pending?.data.meta) ?? readMeta(pending?.meta)
+  if (pending === undefined || waits === undefined) return heard
+  const { reference, amountKobo } = asked
+  const unsaid = { amountKobo, currency: "NGN", railId: null, message: null, retryAt: null, saved: null }
+  return {
+    kind: "transaction",
+    reference: pending.data.tx_ref ?? reference,
+    ...(heard ?? unsaid),
+    status: "failed",
+    code: "authentication_required",
+  }
+}
+
+/** Also of a refund. */
+const DUPLICATE =
+  /duplicate|refund\b.*already|already\b.*refund|fully refunded|(?:tx_?ref|reference)\b.*\b(?:already|exists|used)|already.*\b(?:tx_?ref|reference)\b/i
+/** In words: the status 404 says the same (isNotFound). */
+const UNKNOWN = /no (?:transaction|refund)\b.*found|(?:transaction|refund)\b.*(?:not found|not exist)/i
+
+/** What an error of theirs says; undefined where it is not Flutterwave's. */
+export const refusalIn = (status: number, body: unknown): Refusal | undefined => {
+  const refusal = readRefusal(body)
+  if (refusal === undefined) return undefined
+  const message = refusal.message ?? null
+  if (status === 401 || status === 403) return { kind: "refused", code: "rail_misconfigured", message }
+  const code = declineCode(message)
+  if (DUPLICATE.test(message ?? "")) return { kind: "duplicate", code, message }
+  const isUnknown = isNotFound(status, message ?? "") || UNKNOWN.test(message ?? "")
+  return { kind: isUnknown ? "unknown" : "refused", code, message }
+}
+
+export const pageIn = (body: unknown): HeardPage | undefined => pageAt(readPage(body)?.data.link)
+
+/** Besides `completed` and `pending` there are such as `completed-mpgs` and `pending-momo`. */
+const refundStatus = (status: string): HeardRefund["status"] | undefined => {
+  if (/^completed\b/.test(status)) return "returned"
+  if (/^(?:pending|new|processing)\b/.test(status)) return "pending"
+  return status === "failed" ? "failed" : undefined
+}
+
+export const refundIn = (body: unknown): HeardRefund | undefined => {
+  const data = readRefund(body)?.data
+  const status = data === undefined ? undefined : refundStatus(data.status)
+  return status === undefined ? undefined : { kind: "refund", status, refundId: data?.id ?? null, message: null }
+}
+
+/** What is no transaction with a reference that could be ours is left out. */
+export const listIn = (body: unknown): ListedPage | undefined => {
+  const answer = readList(body)
+  if (answer === undefined) return undefined
+  const transactions = answer.data.flatMap((one) => {
+    const found = readListed(one)
+    if (found === undefined) return []
+    return [{ reference: found.tx_ref, metadata: found.meta ?? null, at: instantIn(found.created_at) }]
+  })
+  return { kind: "listed", transactions, pages: pageCount(readPages(answer.meta)?.page_info.total_pages) }
+}

@@ -1,0 +1,162 @@
+/** Calls of rails' HTTP interfaces, and what is known after one that brought nothing to read (decisions P3, P9). */
+import { Effect, Redacted, type Scope } from "effect"
+import { type Dispatcher, Pool } from "undici"
+import { createConnector } from "../../base/connector.ts"
+import { parseExactly } from "../../base/json.ts"
+import { retryAfterOf } from "../../base/retryAfter.ts"
+import { SECOND_MS } from "../../base/time.ts"
+import { currentTime } from "../../base/wallClock.ts"
+import type { NotHeard } from "./Rail.ts"
+
+/** As many calls as are under way at most (decision P11): none waits for a connection. */
+const MAX_CONNECTIONS = 20
+/** Answers have a few KiB. */
+const MAX_ANSWER_BYTES = 1024 * 1024
+/** Less than the limit of the call, so that a rail out of reach is not taken for one that does not answer. */
+const CONNECT_MS = 10 * SECOND_MS
+/** Statuses below 500 after which the call may still have been carried out: time-out, conflict, too early. */
+const UNDECIDED = new Set([408, 409, 425])
+export const UNAUTHORIZED = 401
+/** What a header takes. */
+const HEADER_VALUE = /^[\x21-\x7e]+$/
+
+export interface Call {
+  readonly method: "GET" | "POST"
+  /** Below the rail's address, with its query. */
+  readonly path: string
+  /** The bearer; undefined where the account has none. */
+  readonly secret: Redacted.Redacted<string> | undefined
+  readonly body?: object
+}
+
+/** JSON of status 2xx or 4xx; of status 401 maybe none. */
+export interface Answer {
+  readonly kind: "answer"
+  readonly status: number
+  readonly body: unknown
+}
+
+export interface RailClient {
+  /** Sends a call once, whatever becomes of it. */
+  readonly call: (call: Call) => Effect.Effect<Answer | NotHeard>
+}
+
+export const unclear = (message: string, reached: boolean): NotHeard => ({ kind: "unclear", message, reached })
+
+interface Response {
+  readonly status: number
+  readonly retryAfter: string | ReadonlyArray<string> | undefined
+  readonly text: string
+}
+
+/** What an HTTP response says, whichever rail it is of. */
+const heardOf = ({ status, retryAfter, text }: Response): Answer | NotHeard => {
+  if (status === 429) return { kind: "rate_limited", retryAfterMs: retryAfterOf(retryAfter, currentTime()) }
+  const body = parseExactly(text)
+  // It refuses whoever calls, in whatever words.
+  if (body === undefined && status === UNAUTHORIZED) return { kind: "answer", status, body: null }
+  if (body === undefined) return unclear(`HTTP ${status} without JSON`, false)
+  const decided = (status >= 200 && status < 300) || (status >= 400 && status < 500 && !UNDECIDED.has(status))
+  return decided ? { kind: "answer", status, body } : unclear(`HTTP ${status}`, status < 500)
+}
+
+/** Codes of errors say what went wrong; their messages may say more than is to be kept. */
+const codeOf = (error: unknown): string => {
+  const { code, name } = error as { readonly code?: string; readonly name?: string }
+  return code ?? name ?? "error"
+}
+
+/**
+ * Sends one request and reads its answer, within the limit. Until undici has a connection and begins to write, nothing is
+ * sent; from then on anything may have arrived. So no error has to be known by its code to tell these apart.
+ */
+const exchange = (pool: Pool, options: Dispatcher.DispatchOptions, limitMs: number): Effect.Effect<Answer | NotHeard> =>
+  Effect.callback<Answer | NotHeard>((resume) => {
+    let [over, sent, status, read] = [false, false, 0, 0]
+    let retryAfter: Response["retryAfter"]
+    let request: Dispatcher.DispatchController | undefined
+    const parts: Array<Buffer> = []
+    const finish = (heard: Answer | NotHeard) => {
+      if (over) return
+      over = true
+      clearTimeout(limit)
+      resume(Effect.succeed(heard))
+    }
+    const fail = (message: string) => finish(sent ? unclear(message, false) : { kind: "not_sent", message })
+    const giveUp = (message: string) => {
+      fail(message)
+      request?.abort(new Error(message))
+    }
+    const limit = setTimeout(() => giveUp(`no answer within ${limitMs / SECOND_MS} s`), limitMs)
+    pool.dispatch(options, {
+      onRequestStart: (controller) => {
+        // Too late, or a second time: nothing is sent.
+        if (over || sent) return controller.abort(new Error("not to be sent"))
+        sent = true
+        request = controller
+      },
+      onResponseStart: (_, code, headers) => {
+        status = code
+        retryAfter = headers["retry-after"]
+      },
+      onResponseData: (_, part) => {
+        parts.push(part)
+        read += part.length
+        if (read > MAX_ANSWER_BYTES) giveUp("an answer of over 1 MiB")
+      },
+      onResponseEnd: () => finish(heardOf({ status, retryAfter, text: Buffer.concat(parts).toString("utf8") })),
+      onResponseError: (_, error) => fail(`connection failed: ${codeOf(error)}`),
+    })
+    return Effect.sync(() => giveUp("interrupted"))
+  })
+
+/** Connections to one rail, for as long as the scope is open. */
+export const openRailClient = Effect.fnUntraced(function* (
+  url: string,
+  timeoutMs: number,
+): Effect.fn.Return<RailClient, never, Scope.Scope> {
+  const { origin, pathname } = new URL(url)
+  const base = pathname.replace(/\/$/, "")
+  const pool = yield* Effect.acquireRelease(
+    Effect.sync(
+      () =>
+        new Pool(origin, {
+          connections: MAX_CONNECTIONS,
+          pipelining: 1,
+          connect: createConnector({ timeout: Math.min(CONNECT_MS, timeoutMs / 2) }),
+          // One limit, of the whole call, stands for these.
+          headersTimeout: 0,
+          bodyTimeout: 0,
+        }),
+    ),
+    (open) =>
+      Effect.ignore(
+        Effect.tryPromise(() => open.destroy()),
+        { log: "Warn", message: "connections to a rail did not close" },
+      ),
+  )
+  return {
+    call: ({ method, path, secret, body }) => {
+      const bearer = secret === undefined ? "" : Redacted.value(secret)
+      if (!HEADER_VALUE.test(bearer))
+        return Effect.succeed({
+          kind: "refused",
+          code: "rail_misconfigured",
+          message: "The account's secret key is missing, or cannot be one.",
+        })
+      const headers = { accept: "application/json", authorization: `Bearer ${bearer}` }
+      return exchange(
+        pool,
+        body === undefined
+          ? { method, path: base + path, headers }
+          : {
+              method,
+              path: base + path,
+              headers: { ...headers, "content-type": "application/json" },
+              body: JSON.stringify(body),
+            },
+        timeoutMs,
+      )
+    },
+  }
+})

@@ -1,0 +1,74 @@
+/** How rails are doing for each account (decision P9): those that do not answer are called once a second until they do. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts"
+import { records } from "../../db/rows.ts"
+import { staysHere, type Tenant } from "../../db/tenant.ts"
+import type { Heard, OutsideRail } from "../rail/Rail.ts"
+
+/** What one call says of its rail. */
+type Reach =
+  /** It answered. */
+  | { readonly kind: "answered" }
+  /** It did not, or not in a way that can be used: nothing yet, unless it goes on. */
+  | { readonly kind: "failing" }
+  /** It wants fewer calls, or cannot be reached at all. `retryAfterMs` null: it does not say when. */
+  | { readonly kind: "hold_back"; readonly retryAfterMs: number | null }
+
+const reachOf = (heard: Heard): Reach => {
+  if (heard.kind === "rate_limited") return { kind: "hold_back", retryAfterMs: heard.retryAfterMs }
+  if (heard.kind === "not_sent") return { kind: "hold_back", retryAfterMs: null }
+  return heard.kind === "unclear" && !heard.reached ? { kind: "failing" } : { kind: "answered" }
+}
+
+/** Whether a call got an answer that can be used. */
+export const isAnswered = (heard: Heard): boolean => reachOf(heard).kind === "answered"
+
+/** What was heard of a rail on behalf of an account. */
+export interface Reached extends Tenant {
+  readonly rail: OutsideRail
+  readonly heard: Heard
+  /** Whether it was failing the account when the call was taken. */
+  readonly is_failing: boolean
+}
+
+/** Out of reach for so long, a rail is held back; a few calls that failed are nothing yet. */
+const OUT_OF_REACH_MS = MINUTE_MS
+const CALL_EVERY_MS = SECOND_MS
+/** No rail's Retry-After stops its calls for longer: it may be a mistake. */
+const MAX_RETRY_AFTER_MS = HOUR_MS
+
+const RAIL_OF_ACCOUNT = { account_id: "text", livemode: "boolean", rail: "text" } as const
+
+/** Writes how rails were reached, by the latest call of each account. Of those that go on answering there is nothing to write. */
+export const recordReach = Effect.fnUntraced(function* (all: ReadonlyArray<Reached>) {
+  const sql = yield* SqlClient.SqlClient
+  const byRail = Map.groupBy(all, ({ account_id, rail }) => `${account_id} ${rail}`)
+  const latest = [...byRail.values()].map((its) => ({
+    ...its.at(-1)!,
+    reach: reachOf(its.at(-1)!.heard),
+    wasFailing: its.some(({ is_failing, heard }) => is_failing || !isAnswered(heard)),
+  }))
+  const answered = latest.filter(({ reach, wasFailing }) => reach.kind === "answered" && wasFailing)
+  const failed = latest.flatMap(({ account_id, livemode, rail, reach }) => {
+    if (reach.kind === "answered") return []
+    const asked = reach.kind === "hold_back" ? (reach.retryAfterMs ?? CALL_EVERY_MS) : null
+    const wait_ms = asked === null ? null : Math.min(Math.max(asked, CALL_EVERY_MS), MAX_RETRY_AFTER_MS)
+    return [{ account_id, livemode, rail, wait_ms }]
+  })
+  if (answered.length > 0)
+    yield* sql`
+      DELETE FROM rail_throttle t USING ${records(answered, RAIL_OF_ACCOUNT)} r
+      WHERE (t.account_id, t.livemode, t.rail) = (r.account_id, r.livemode, r.rail) AND ${staysHere(sql, "r")}`
+  if (failed.length > 0)
+    yield* sql`
+      INSERT INTO rail_throttle AS t (account_id, livemode, rail, failing_since, next_call_at)
+      SELECT account_id, livemode, rail, clock_timestamp(), clock_timestamp() + wait_ms * interval '1 millisecond'
+      FROM ${records(failed, { ...RAIL_OF_ACCOUNT, wait_ms: "integer" })} r
+      WHERE EXISTS (SELECT 1 FROM account a WHERE a.id = r.account_id) AND ${staysHere(sql, "r")} ORDER BY account_id
+      ON CONFLICT (account_id, livemode, rail) DO UPDATE SET next_call_at = CASE
+        WHEN excluded.next_call_at IS NOT NULL THEN greatest(t.next_call_at, excluded.next_call_at)
+        WHEN t.next_call_at IS NULL AND t.failing_since <= clock_timestamp() - ${OUT_OF_REACH_MS} * interval '1 millisecond'
+          THEN clock_timestamp() + ${CALL_EVERY_MS} * interval '1 millisecond'
+        ELSE t.next_call_at END`
+})

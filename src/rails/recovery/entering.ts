@@ -1,0 +1,112 @@
+/** Enters the transactions of one customer, all of them or none, in the order in which they were made (decision F9). */
+import { Cause, Data, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { sameForAll } from "../../base/time.ts"
+import { charges } from "../../billing/charge/charge.ts"
+import { customers } from "../../billing/customer/customer.ts"
+import { meaningOf } from "../../billing/payments/railResult.ts"
+import { applyInOrder } from "../../billing/payments/settle.ts"
+import { refOf } from "../../db/tenant.ts"
+import { retryingDeadlocks } from "../../postgres/deadlock.ts"
+import type { RailAccount } from "../credential/credential.ts"
+import type { HeardTransaction } from "../rail/Rail.ts"
+import { dropCalls } from "../rail_call/queue.ts"
+import { type Open, type Unplaced, unplaced } from "./candidates.ts"
+import type { Found, Reason } from "./found.ts"
+import { type Placed, place } from "./placing.ts"
+
+/** What a rail says of a charge, in order: of one that was sent back since that it was paid, before that it is not any more. */
+const wordsOf = ({ heard }: Found): ReadonlyArray<HeardTransaction> => {
+  if (heard.reversed !== true) return [heard]
+  const { reversed: _, ...paid } = { ...heard, status: "succeeded" as const, code: null }
+  return [paid, heard]
+}
+
+/** Settles a charge that is entered; returns what follows for others. */
+const settleFound = Effect.fnUntraced(function* ({ charge, settledAt: at }: Placed, found: Found) {
+  const nowOf = sameForAll(at)
+  if (charge.hosted && charge.page === null)
+    yield* applyInOrder([{ charge, answer: { type: "rail.page" }, at: charge.created_at }], nowOf)
+  const words = charge.purpose === "verification" ? wordsOf(found).slice(0, 1) : wordsOf(found)
+  const following = []
+  for (const heard of words) {
+    const meaning = meaningOf(charge, "ask", heard, at)
+    if (meaning !== undefined) following.push((yield* applyInOrder([{ ...meaning, charge, at }], nowOf)).following)
+  }
+  return following
+})
+
+export interface Entered {
+  readonly recovered: number
+  readonly unplaced: ReadonlyArray<Unplaced>
+}
+
+/** A transaction with what its rail says of it. */
+export interface Candidate {
+  readonly open: Open
+  readonly found: Found
+}
+
+const none = (of: RailAccount, all: ReadonlyArray<Candidate>, reason: Reason): Entered => ({
+  recovered: 0,
+  unplaced: all.flatMap(({ open, found }) => (open.isKnown ? [] : [unplaced(of, open.listed, reason, found.heard)])),
+})
+
+/** Ends a dry run: the transaction is rolled back. */
+class Undone extends Data.TaggedError("Undone")<{ readonly result: Entered }> {}
+
+const enterAll = Effect.fnUntraced(function* (of: RailAccount, customer: string, all: ReadonlyArray<Candidate>) {
+  const tenant = { account_id: of.account_id, livemode: true }
+  const refused: Array<Unplaced> = []
+  const [row] = yield* customers.lock([{ ...tenant, id: customer }], "NO KEY UPDATE")
+  if (row === undefined) {
+    const reason = `customer ${customer} is not in the database: it was made after the backup`
+    return none(of, all, reason)
+  }
+  const known = yield* charges.find(
+    tenant,
+    all.map(({ found }) => found.id),
+  )
+  const following = []
+  let recovered = 0
+  for (const { open, found } of all) {
+    const there = known.get(found.id)
+    if (there !== undefined) {
+      // Where a call about it is under way its answer counts; what was tried after it follows once it is settled.
+      const isUnderWay = there.status !== "pending" || (yield* dropCalls([refOf(there)])).length > 0
+      if (!isUnderWay) following.push(...(yield* settleFound({ charge: there, settledAt: found.settledAt }, found)))
+      continue
+    }
+    const placed = yield* place(found)
+    if (typeof placed === "string") refused.push(unplaced(of, open.listed, placed, found.heard))
+    else {
+      following.push(...(yield* settleFound(placed, found)))
+      recovered++
+    }
+  }
+  yield* Effect.all(following, { discard: true })
+  return { recovered, unplaced: refused } satisfies Entered
+})
+
+/** Enters what belongs to one customer. */
+export const enter = Effect.fnUntraced(function* (
+  of: RailAccount,
+  customer: string,
+  all: ReadonlyArray<Candidate>,
+  dryRun: boolean,
+) {
+  const sql = yield* SqlClient.SqlClient
+  const entering = enterAll(of, customer, all)
+  const work = dryRun ? Effect.flatMap(entering, (result) => Effect.fail(new Undone({ result }))) : entering
+  return yield* retryingDeadlocks(sql.withTransaction(work)).pipe(
+    Effect.catchTag("Undone", ({ result }) => Effect.succeed(result)),
+    Effect.catchCause((cause) => {
+      if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
+      const reason = "it cannot be entered: the log says why"
+      return Effect.as(
+        Effect.logError("transactions of a rail cannot be entered", { customer }, cause),
+        none(of, all, reason),
+      )
+    }),
+  )
+})

@@ -1,0 +1,141 @@
+/** A transaction that a rail has and the database does not, as the charge that it was (decision F9). Pure. */
+import { boundary } from "../../../machines/calendar.ts"
+import { type Bill, firstPeriod, nextPeriod, type Period } from "../../../machines/periods.ts"
+import { isId, isPlanCode } from "../../base/ids.ts"
+import { type ChargeRow, newCharge } from "../../billing/charge/charge.ts"
+import type { Described } from "../../billing/payments/railMetadata.ts"
+import { type SubscriptionRow, subscriptions } from "../../billing/subscription/subscription.ts"
+import type { Ref } from "../../db/tenant.ts"
+import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
+import type { HeardTransaction, OutsideRail } from "../rail/Rail.ts"
+
+export interface Found extends Ref {
+  readonly rail: OutsideRail
+  readonly described: Described
+  readonly heard: HeardTransaction
+  /** When the attempt was made, and when its rail settled it, as far as it says so (ms since the epoch). */
+  readonly madeAt: number
+  readonly settledAt: number
+}
+
+/** Why a transaction is not entered; what it takes to enter it is said by the words. */
+export type Reason = string
+
+const purposeOf = ({ id, described: { page } }: Found): ChargeRow["purpose"] => {
+  if (isId("verification", id)) return "verification"
+  return page !== null && isPlanCode(page) ? "instalment" : "sale"
+}
+
+/** The method that a token is of; what the database does not have of it, the rail may have said. */
+const methodOf = (
+  { described: { hosted, method }, heard: { saved } }: Found,
+  attached: PaymentMethodSummary | undefined,
+): PaymentMethodSummary | null => {
+  if (hosted || method === null) return null
+  if (attached !== undefined) return attached
+  const { type = "card", brand = null, last4 = null, bank_name = null, exp_month = null, exp_year = null } = saved ?? {}
+  return { id: method, type, brand, last4, bank_name, exp_month, exp_year }
+}
+
+/** The charge, as it was committed before it was sent. */
+export const chargeOf = (
+  found: Found,
+  attached: PaymentMethodSummary | undefined,
+  bill: Pick<Bill, "no" | "periodStart" | "periodEnd"> | null,
+  retryOf: string | null,
+): ChargeRow => {
+  const { described } = found
+  return {
+    ...newCharge({
+      account_id: found.account_id,
+      livemode: found.livemode,
+      customer_id: described.customer,
+      subscription_id: described.subscription,
+      test_clock_id: null,
+      bill_no: bill?.no ?? null,
+      attempt_number: described.attempt,
+      amount_kobo: described.amountKobo,
+      period_start_at: bill?.periodStart ?? null,
+      period_end_at: bill?.periodEnd ?? null,
+      lines: described.lines,
+      purpose: purposeOf(found),
+      hosted: described.hosted,
+      payment_method: methodOf(found, attached),
+      payment_method_named: described.named,
+      retry_of: retryOf,
+      page_id: described.page,
+      submission: described.submission,
+      rail: found.rail,
+      sent_at: found.madeAt,
+      description: described.description,
+      metadata: {},
+      created_at: found.madeAt,
+      runner: 0,
+    }),
+    id: found.id,
+    runner: null,
+  }
+}
+
+/** No subscription makes so many bills between a backup and its restore. */
+const MAX_BILLS_LOST = 1_000
+
+const isOnGrid = ({ billing_cycle: cycle }: SubscriptionRow, { anchorAt, periodNo, periodStart, periodEnd }: Period) =>
+  boundary(cycle, anchorAt, periodNo) === periodStart && boundary(cycle, anchorAt, periodNo + 1) === periodEnd
+
+/**
+ * The period of a bill, as the subscription makes it where that follows from how it stands; else as the metadata says, where that is a period
+ * that could be its.
+ */
+const periodFor = (
+  row: SubscriptionRow,
+  said: Period,
+  { no, purpose }: Pick<Bill, "no" | "purpose">,
+): Period | undefined => {
+  const context = subscriptions.contextOf(row)
+  if (row.bill !== null && row.bill.no === no && row.dunning !== null) return row.bill
+  const isNext = no === row.bills_made + 1
+  if (isNext && purpose === "renewal" && row.state === "active.current" && row.billing_cycle !== "per_delivery")
+    return nextPeriod(context)
+  if (purpose === "trial_end" && row.state === "trialing.running")
+    return firstPeriod(row.billing_cycle, row.trial_end_at!)
+  if (purpose === "first" && row.state === "scheduled") return firstPeriod(row.billing_cycle, row.start_at)
+  return said.periodStart >= row.period_start_at && isOnGrid(row, said) ? said : undefined
+}
+
+/** The bill that an attempt was at, as its subscription had it then; a text: why there is none. */
+export const billOf = (row: SubscriptionRow, { described }: Found): Bill | Reason => {
+  const { bill, billDetails, attempt, amountKobo, lines, method, named } = described
+  if (bill === null || billDetails === null) return "its metadata does not say which bill it is for"
+  if (bill.no > row.bills_made + MAX_BILLS_LOST) return `bill ${bill.no} is none that ${row.id} can have made`
+  const { anchor_at: anchorAt, period_no: periodNo, attempted_at: attemptedAt, quantity, purpose, origin } = billDetails
+  const period = periodFor(row, { ...bill, anchorAt, periodNo }, { no: bill.no, purpose })
+  if (period === undefined) return `the period of bill ${bill.no} does not fit ${row.id} as it stands`
+  const { periodStart, periodEnd } = period
+  return {
+    no: bill.no,
+    purpose,
+    anchorAt: period.anchorAt,
+    periodNo: period.periodNo,
+    periodStart,
+    periodEnd,
+    quantity,
+    lines,
+    amountKobo,
+    attempt,
+    attemptedAt,
+    origin,
+    methodId: named ? method : null,
+    nextMethod: null,
+    standIn: origin === "method" ? method : null,
+  }
+}
+
+/**
+ * The same with its instants as far into the period of its bill as the attempt was into the period that it names: a clock that was ahead of
+ * this database's when the attempt was made does not make it a late one.
+ */
+export const withinPeriod = (found: Found, { periodStart }: Bill): Found => {
+  const ahead = Math.max(0, (found.described.bill?.periodStart ?? periodStart) - periodStart)
+  return { ...found, madeAt: found.madeAt - ahead, settledAt: found.settledAt - ahead }
+}

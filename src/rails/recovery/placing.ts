@@ -1,0 +1,139 @@
+/**
+ * Enters charges that were found at their rail: each with what it was for, moved as the lost request or timer moved it, in the running
+ * transaction (decision F9). Nothing is sent: the rail has them.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { isId } from "../../base/ids.ts"
+import { sameForAll } from "../../base/time.ts"
+import { type ChargeRow, chargeLifecycle } from "../../billing/charge/charge.ts"
+import { findPaymentMethods, methodKey, summaryOf } from "../../billing/payment_method/paymentMethods.ts"
+import { subscriptionLifecycle, subscriptions } from "../../billing/subscription/subscription.ts"
+import { readTerms } from "../../billing/subscription/terms.ts"
+import { outcomesOf } from "../../billing/subscription/transition.ts"
+import { checkoutLifecycle, type SessionRow } from "../../buying/checkout/checkout.ts"
+import { lockSessions } from "../../buying/checkout/completion.ts"
+import { sessionOutcome } from "../../buying/checkout/outcome.ts"
+import { instalmentPlans } from "../../buying/instalment/plan.ts"
+import { moveAll } from "../../buying/instalment/transition.ts"
+import { ofTenant, refOf, tenantOf } from "../../db/tenant.ts"
+import { commit } from "../../runtime/commit.ts"
+import { advance } from "../../runtime/lifecycle.ts"
+import { born, type Outcome } from "../../runtime/outcome.ts"
+import { billOf, chargeOf, type Found, type Reason, withinPeriod } from "./found.ts"
+
+/** A charge that is entered, and when its rail settled it (ms since the epoch). */
+export interface Placed {
+  readonly charge: ChargeRow
+  readonly settledAt: number
+}
+
+const attachedTo = Effect.fnUntraced(function* ({ described: { customer, method }, ...found }: Found) {
+  if (method === null) return undefined
+  const attached = (yield* findPaymentMethods([{ ...tenantOf(found), id: customer, method }])).get(
+    methodKey(customer, method),
+  )
+  return attached === undefined ? undefined : summaryOf(attached)
+})
+
+/** What the database lacks of what a transaction was for. */
+const missing = (noun: string, id: string): Reason =>
+  `${noun} ${id} is not in the database: it was made after the backup`
+
+/** The session on whose page it was made, as paying on it left it; undefined: it was not made on such a page, or that is over. */
+const sessionPaying = Effect.fnUntraced(function* (charge: ChargeRow) {
+  const { page_id: id, customer_id } = charge
+  if (id === null || !isId("checkout_session", id)) return { outcomes: [] as ReadonlyArray<Outcome> }
+  const { rows } = yield* lockSessions([{ ...tenantOf(charge), id, customer_id }])
+  const session: SessionRow | undefined = rows.get(id)
+  if (session === undefined) return { reason: missing("checkout session", id) }
+  if (session.state === "open.paying") return { reason: `another payment is under way on checkout session ${id}` }
+  const notes = {
+    customer_id,
+    charge_id: charge.id,
+    payment_method_id: charge.payment_method?.id ?? null,
+    submission: charge.submission,
+  }
+  const paying = advance(checkoutLifecycle, [{ row: session, event: { type: "pay", at: charge.created_at } }])
+  return { outcomes: paying.map((transition) => sessionOutcome(transition, notes, charge.created_at)) }
+})
+
+/** The retry of which failed charge it was, where that is there and has no other. */
+const retriedBy = Effect.fnUntraced(function* (found: Found) {
+  const { retry_of: id } = found.described
+  if (id === null) return null
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql`
+    SELECT FROM charge f WHERE ${ofTenant(sql, found)} AND id = ${id} AND status = 'failed'
+      AND NOT EXISTS (SELECT FROM charge r WHERE (r.account_id, r.livemode, r.retry_of) = (f.account_id, f.livemode, f.id))`
+  return row === undefined ? null : id
+})
+
+/** An attempt at a bill of a subscription. */
+const placeAttempt = Effect.fnUntraced(function* (found: Found, id: string) {
+  const attached = yield* attachedTo(found)
+  const [row] = yield* subscriptions.lock([{ ...tenantOf(found), id }])
+  if (row === undefined) return missing("subscription", id)
+  if (row.customer_id !== found.described.customer) return `subscription ${id} is of another customer`
+  const bill = billOf(row, found)
+  if (typeof bill === "string") return bill
+  const inTime = withinPeriod(found, bill)
+  const charge = chargeOf(inTime, attached, bill, null)
+  const paying = yield* sessionPaying(charge)
+  if (paying.reason !== undefined) return paying.reason
+  const transitions = advance(subscriptionLifecycle, [
+    { row, event: { type: "charge.found", at: inTime.madeAt, bill } },
+  ])
+  if (row.state === "cancelled") yield* commit([...paying.outcomes, born(chargeLifecycle, undefined, charge)])
+  else if (transitions.length === 0)
+    return `attempt ${bill.attempt} at bill ${bill.no} does not follow from how ${id} stands (${row.status}, ${row.bills_made} bills made)`
+  else {
+    const { outcomes } = yield* outcomesOf(transitions, {
+      nowOf: sameForAll(inTime.madeAt),
+      terms: yield* readTerms([refOf(row)]),
+      found: new Map([[id, charge]]),
+    })
+    yield* commit([...paying.outcomes, ...outcomes])
+  }
+  return { charge, settledAt: inTime.settledAt } satisfies Placed
+})
+
+/** A payment of an instalment plan. */
+const placeInstalment = Effect.fnUntraced(function* (found: Found, planId: string) {
+  const charge = chargeOf(found, yield* attachedTo(found), null, null)
+  const [plan] = yield* instalmentPlans.lock([{ ...tenantOf(found), id: planId }])
+  if (plan === undefined) return missing("instalment plan", planId)
+  if (plan.customer_id !== charge.customer_id) return `instalment plan ${planId} is of another customer`
+  const at = charge.created_at
+  const moved = yield* moveAll([{ row: plan, event: { type: "payment.begun", at, chargeId: charge.id } }], {
+    nowOf: sameForAll(at),
+    notes: new Map([[planId, { charge_id: charge.id }]]),
+  })
+  if (moved.length === 0) return `instalment plan ${planId} takes no payment as it stands (${plan.status})`
+  yield* commit([...moved.map(({ outcome }) => outcome), born(chargeLifecycle, undefined, charge)])
+  return { charge, settledAt: found.settledAt } satisfies Placed
+})
+
+/** A charge for nothing but itself, or one that saves a payment method. */
+const placeAlone = Effect.fnUntraced(function* (found: Found) {
+  const charge = chargeOf(found, yield* attachedTo(found), null, yield* retriedBy(found))
+  const paying = yield* sessionPaying(charge)
+  if (paying.reason !== undefined) return paying.reason
+  yield* commit([...paying.outcomes, born(chargeLifecycle, undefined, charge)])
+  return { charge, settledAt: found.settledAt } satisfies Placed
+})
+
+/** Enters a transaction as the pending charge that it was; or says why it cannot be entered. */
+export const place = (
+  found: Found,
+): Effect.Effect<Placed | Reason, Effect.Error<ReturnType<typeof placeAttempt>>, PlaceServices> => {
+  const { subscription, page } = found.described
+  const { purpose } = chargeOf(found, undefined, null, null)
+  if (subscription !== null) return placeAttempt(found, subscription)
+  return purpose === "instalment" ? placeInstalment(found, page!) : placeAlone(found)
+}
+
+type PlaceServices =
+  | Effect.Services<ReturnType<typeof placeAttempt>>
+  | Effect.Services<ReturnType<typeof placeInstalment>>
+  | Effect.Services<ReturnType<typeof placeAlone>>

@@ -1,0 +1,174 @@
+/**
+ * Whose request it is. Keys are remembered in memory for some seconds, for as long as the database announces every change
+ * (LISTEN): a revoked key is forgotten everywhere at once, while the line is down or silent nothing is remembered, and
+ * nothing is believed for longer than its age whatever becomes of the line.
+ */
+import { Context, Effect, Layer } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { type Problem, problem } from "../../base/problem.ts"
+import { MINUTE_MS } from "../../base/time.ts"
+import { currentTime } from "../../base/wallClock.ts"
+import { records } from "../../db/rows.ts"
+import { staysHere } from "../../db/tenant.ts"
+import { Notices } from "../../process/Listener.ts"
+import { every } from "../../process/workers.ts"
+import { type ParsedKey, parseKey } from "./key.ts"
+import { LookUps } from "./LookUps.ts"
+import { type AccountKey, type KnownKey, Remembered } from "./Remembered.ts"
+
+export type { AccountKey, KnownKey } from "./Remembered.ts"
+
+export interface Authenticated {
+  readonly key: KnownKey
+  readonly refusal: Problem | undefined
+}
+
+/** A look-up that takes longer waits for somebody who holds the keys; it goes on for those who come again. */
+const LOOK_UP_LIMIT_MS = 5_000
+const TOO_SLOW = problem("service_unavailable", "The service cannot look keys up just now.")
+
+/** Keys whose last use is known to be written down; past it, they are written again. */
+const MAX_NOTED = 20_000
+/** How often uses are written down: "last used" is exact to a minute (decision J1). */
+const NOTE_USES_EVERY_MS = 5_000
+
+/** A key and the minute in which it was last used. */
+type Use = KnownKey & { readonly at: number }
+
+/** The last uses of keys that are not written down yet. */
+class Uses {
+  readonly #waiting = new Map<string, Use>()
+  readonly #noted = new Map<string, number>()
+
+  note(key: KnownKey): void {
+    const at = Math.floor(currentTime() / MINUTE_MS) * MINUTE_MS
+    if (this.#noted.get(key.id) === at) return
+    if (this.#noted.size >= MAX_NOTED) this.#noted.clear()
+    this.#noted.set(key.id, at)
+    this.#waiting.set(key.id, { ...key, at })
+  }
+
+  take(): ReadonlyArray<Use> {
+    const rows = [...this.#waiting.values()]
+    this.#waiting.clear()
+    return rows
+  }
+
+  putBack(rows: ReadonlyArray<Use>): void {
+    for (const row of rows) if (!this.#waiting.has(row.id)) this.#waiting.set(row.id, row)
+  }
+}
+
+const ADMINISTRATOR_USE = { id: "text", at: "timestamptz" } as const
+const ACCOUNT_USE = { account_id: "text", livemode: "boolean", ...ADMINISTRATOR_USE } as const
+
+const writeUses = Effect.fnUntraced(function* (uses: Uses) {
+  const rows = uses.take()
+  if (rows.length === 0) return
+  const sql = yield* SqlClient.SqlClient
+  const accounts = rows.filter(({ kind }) => kind === "account")
+  const administrators = rows.filter(({ kind }) => kind === "administrator")
+  const write = Effect.gen(function* () {
+    yield* sql`
+      UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(accounts, ACCOUNT_USE)} r
+      WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id) AND ${staysHere(sql, "k")}`
+    yield* sql`
+      UPDATE administrator_key k SET last_used_at = greatest(k.last_used_at, r.at)
+      FROM ${records(administrators, ADMINISTRATOR_USE)} r WHERE k.id = r.id`
+  })
+  // Written twice they say the same.
+  yield* Effect.tapError(write, () => Effect.sync(() => uses.putBack(rows)))
+})
+
+/** A key, from memory where that is young enough. */
+const find = Effect.fnUntraced(function* (remembered: Remembered, lookUps: LookUps, parsed: ParsedKey) {
+  const name = Buffer.from(parsed.hash).toString("hex")
+  const now = performance.now()
+  const known = remembered.get(name, now)
+  if (known !== undefined) return known
+  const { changes } = remembered
+  const key = yield* Effect.timeoutOrElse(lookUps.find(parsed), {
+    duration: LOOK_UP_LIMIT_MS,
+    orElse: () => Effect.fail(TOO_SLOW),
+  })
+  if (key !== undefined) remembered.set(name, key, { at: now, changes })
+  return key
+})
+
+/** Why a key of an account may not be used there, if so. */
+const refusalOf = (key: AccountKey, livemode: boolean | undefined): Problem | undefined => {
+  if (livemode !== undefined && key.livemode !== livemode) {
+    const [is, should] = key.livemode ? ["live", "sandbox"] : ["sandbox", "live"]
+    return problem("key_environment_mismatch", `This is a ${is} key, and the address is the ${should} one.`)
+  }
+  return key.livemode && key.live_access !== "approved"
+    ? problem("live_access_required", "Live access of this account is not enabled.")
+    : undefined
+}
+
+interface Memory {
+  readonly remembered: Remembered
+  readonly lookUps: LookUps
+  readonly uses: Uses
+}
+
+const authenticate = Effect.fnUntraced(function* (
+  { remembered, lookUps, uses }: Memory,
+  authorization: string | undefined,
+  livemode: boolean | undefined,
+) {
+  const token = authorization === undefined ? undefined : /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1]
+  if (token === undefined)
+    return yield* problem("key_missing", "Send your API key in the header: Authorization: Bearer <API_KEY>.")
+  const parsed = parseKey(token)
+  const key = parsed === undefined ? undefined : yield* find(remembered, lookUps, parsed)
+  if (key === undefined)
+    return yield* problem("key_invalid", "There is no such API key. Check that it was copied whole.")
+  if (key.revoked_at !== null) return yield* problem("key_revoked", "This API key was revoked.")
+  if (key.kind === "administrator") {
+    uses.note(key)
+    return { key, refusal: undefined }
+  }
+  if (key.expires_at !== null && key.expires_at <= currentTime())
+    return yield* problem("key_expired", "This API key was rolled, and its grace period is over.")
+  const refusal = refusalOf(key, livemode)
+  if (refusal === undefined) uses.note(key)
+  return { key, refusal }
+})
+
+export class Keys extends Context.Service<
+  Keys,
+  {
+    /**
+     * The key of an `Authorization` header; where it is known but of the other environment, or without live access, with
+     * the refusal (decision A6).
+     */
+    readonly authenticate: (
+      authorization: string | undefined,
+      livemode: boolean | undefined,
+    ) => Effect.Effect<Authenticated, Problem | SqlError.SqlError>
+  }
+>()("billing/key/Keys") {
+  static readonly layer = Layer.effect(
+    Keys,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const remembered = new Remembered()
+      const uses = new Uses()
+      const { listen } = yield* Notices
+      yield* listen("api_key_changed", {
+        notice: (payload) => remembered.changed(payload),
+        began: () => remembered.listening(true),
+        ended: () => remembered.listening(false),
+      })
+      yield* Effect.addFinalizer(() =>
+        Effect.ignore(writeUses(uses), { log: "Warn", message: "the last uses of keys are not written" }),
+      )
+      yield* every("key uses", NOTE_USES_EVERY_MS, writeUses(uses))
+      const memory = { remembered, lookUps: new LookUps(sql, yield* Effect.context<never>()), uses }
+      return Keys.of({
+        authenticate: (authorization, livemode) => authenticate(memory, authorization, livemode),
+      })
+    }),
+  )
+}

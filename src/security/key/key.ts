@@ -1,0 +1,64 @@
+/**
+ * What keys look like: `sk_test_`, or `adm_`, + 32 base62 characters, of which the first two are the cell that made it, + 6
+ * of checksum (decisions J1, J3, O2).
+ */
+import { hash, randomBytes } from "node:crypto"
+import { crc32 } from "node:zlib"
+import { Redacted } from "effect"
+import { DEFAULT_CELL } from "../../base/cell.ts"
+
+export const KEY_TYPES = ["secret", "publishable", "restricted"] as const
+export type KeyType = (typeof KEY_TYPES)[number]
+
+const TYPE_PREFIX = { secret: "sk", publishable: "pk", restricted: "rk" } as const
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+const BODY_LENGTH = 32
+const CHECKSUM_LENGTH = 6
+const SHAPE = /^(?:(sk|pk|rk)_(test|live)|adm)_[0-9A-Za-z]{32}([0-9A-Za-z]{6})$/
+const ADMINISTRATOR_PREFIX = "adm_"
+
+const checksum = (text: string): string => {
+  let rest = crc32(text) >>> 0
+  let out = ""
+  for (let i = 0; i < CHECKSUM_LENGTH; i++) {
+    out = BASE62[rest % 62] + out
+    rest = Math.floor(rest / 62)
+  }
+  return out
+}
+
+/** The cell and 30 characters, each of the 62 as likely: bytes that would favour some are drawn again. */
+const body = (cell: string): string => {
+  let out = cell
+  while (out.length < BODY_LENGTH) {
+    for (const byte of randomBytes(BODY_LENGTH)) if (byte < 248 && out.length < BODY_LENGTH) out += BASE62[byte % 62]
+  }
+  return out
+}
+
+export const hashKey = (key: string): Uint8Array => hash("sha256", key, "buffer")
+
+/** A fresh key that begins with `prefix`. What is kept of it is its hash, prefix and last four characters. */
+const generate = (prefix: string, cell: string) => {
+  const start = prefix + body(cell)
+  const key = start + checksum(start)
+  return { key: Redacted.make(key), hash: hashKey(key), prefix, last4: key.slice(-4) }
+}
+
+export const generateKey = (type: KeyType, livemode: boolean, cell = DEFAULT_CELL) =>
+  generate(`${TYPE_PREFIX[type]}_${livemode ? "live" : "test"}_`, cell)
+
+export const generateAdministratorKey = (cell: string) => generate(ADMINISTRATOR_PREFIX, cell)
+
+export interface ParsedKey {
+  /** Of whom: an account, or one of the service's own administrators. */
+  readonly kind: "account" | "administrator"
+  readonly hash: Uint8Array
+}
+
+/** What a key says of itself; undefined where it is none of ours, which its checksum shows without a look-up. */
+export const parseKey = (key: string): ParsedKey | undefined => {
+  const match = SHAPE.exec(key)
+  if (match === null || checksum(key.slice(0, -CHECKSUM_LENGTH)) !== match[3]) return undefined
+  return { kind: match[1] === undefined ? "administrator" : "account", hash: hashKey(key) }
+}

@@ -1,0 +1,119 @@
+/** Hearing what is notified: all channels on one connection, which is made again where it is lost or silent. */
+import { Effect, Layer, Logger, Queue, type Redacted, type Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import { expect, it } from "vitest"
+import { poolLayer } from "../../src/db/database.ts"
+import { Notices } from "../../src/process/Listener.ts"
+import { useDatabase } from "../support/database.ts"
+import { LISTENING } from "../support/listening.ts"
+import { startProxy } from "../support/proxy.ts"
+
+const database = useDatabase()
+
+/** Notices are heard by way of `url`; the rest goes to the database itself. */
+const run = <A, E>(
+  program: Effect.Effect<A, E, Notices | SqlClient.SqlClient | Scope.Scope>,
+  url: Redacted.Redacted<string> = database.url(),
+) =>
+  Effect.runPromise(
+    Effect.scoped(program).pipe(
+      Effect.provide(
+        Notices.layer(url).pipe(Layer.provideMerge(poolLayer(database.url(), 1)), Layer.provide(Logger.layer([]))),
+      ),
+    ),
+  )
+
+/** What a listener is told, in its order. */
+const told = Effect.fnUntraced(function* (channel: string) {
+  const queue = yield* Queue.unbounded<string>()
+  yield* (yield* Notices).listen(channel, {
+    notice: (payload) => Queue.offerUnsafe(queue, payload),
+    began: () => Queue.offerUnsafe(queue, "began"),
+    ended: () => Queue.offerUnsafe(queue, "ended"),
+  })
+  return Queue.take(queue)
+})
+
+const notify = (channel: string, payload: string) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT pg_notify(${channel}, ${payload})`)
+
+it("hears each channel for its listener, on one connection, also where that comes later", async () => {
+  const heard = await run(
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const first = yield* told("first_channel")
+      expect(yield* first).toBe("began")
+      const later = yield* told("later_channel")
+      expect(yield* later).toBe("began")
+      yield* notify("later_channel", "1")
+      yield* notify("first_channel", "2")
+      yield* notify("nobodys_channel", "3")
+      yield* notify("later_channel", "4")
+      const sessions = yield* sql`SELECT pid FROM pg_stat_activity WHERE ${sql.literal(LISTENING)}`
+      return [yield* first, yield* later, yield* later, sessions.length]
+    }),
+  )
+  expect(heard).toEqual(["2", "1", "4", 1])
+})
+
+it("hears again where the connection was lost, and says between what that was so", async () => {
+  await run(
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const [one, other] = [yield* told("one_channel"), yield* told("other_channel")]
+      expect([yield* one, yield* other]).toEqual(["began", "began"])
+      yield* sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${sql.literal(LISTENING)}`
+      for (const next of [one, other]) expect([yield* next, yield* next]).toEqual(["ended", "began"])
+      yield* notify("one_channel", "1")
+      yield* notify("other_channel", "2")
+      expect([yield* one, yield* other]).toEqual(["1", "2"])
+    }),
+  )
+})
+
+it("hears again where the connection died without a word", async () => {
+  const proxy = await startProxy(database.url())
+  await run(
+    Effect.gen(function* () {
+      const next = yield* told("one_channel")
+      expect(yield* next).toBe("began")
+      yield* Effect.sync(proxy.hush)
+      expect(yield* next).toBe("ended")
+      yield* Effect.sync(proxy.mend)
+      expect(yield* next).toBe("began")
+      yield* notify("one_channel", "1")
+      expect(yield* next).toBe("1")
+    }),
+    proxy.url,
+  ).finally(proxy.close)
+})
+
+it("keeps what fails in one listener from the others", async () => {
+  await run(
+    Effect.gen(function* () {
+      const fail = () => {
+        throw new Error("a defect")
+      }
+      yield* (yield* Notices).listen("one_channel", { notice: fail, began: fail, ended: fail })
+      const other = yield* told("other_channel")
+      expect(yield* other).toBe("began")
+      yield* notify("one_channel", "1")
+      yield* notify("other_channel", "2")
+      expect(yield* other).toBe("2")
+    }),
+  )
+})
+
+it("does not hear what nobody listens to any more", async () => {
+  await run(
+    Effect.gen(function* () {
+      const stays = yield* told("one_channel")
+      expect(yield* stays).toBe("began")
+      const gone = yield* Effect.scoped(Effect.tap(told("one_channel"), (next) => next))
+      yield* notify("one_channel", "1")
+      expect(yield* stays).toBe("1")
+      const other = yield* Effect.raceFirst(gone, Effect.as(Effect.yieldNow, "nothing"))
+      expect(other).toBe("nothing")
+    }),
+  )
+})

@@ -1,0 +1,82 @@
+/** What says in which queues something waits. */
+import { Effect, Exit, Layer, Logger, Queue, Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import { expect, it } from "vitest"
+import { poolLayer } from "../../src/db/database.ts"
+import { Lookout } from "../../src/process/QueuePoller.ts"
+import { useDatabase } from "../support/database.ts"
+import { hold } from "../support/hold.ts"
+
+const database = useDatabase()
+
+const run = <A, E>(program: Effect.Effect<A, E, Lookout | SqlClient.SqlClient | Scope.Scope>) =>
+  Effect.runPromise(
+    Effect.scoped(program).pipe(
+      Effect.provide(
+        Layer.merge(Lookout.layer(database.url()), poolLayer(database.url(), 1)).pipe(Layer.provide(Logger.layer([]))),
+      ),
+    ),
+  )
+
+it("tells each queue that something waits, for as long as something does", async () => {
+  const told = await run(
+    Effect.gen(function* () {
+      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* Lookout, yield* Queue.unbounded<string>()]
+      yield* sql`CREATE TABLE full_queue AS SELECT 1 AS id`
+      yield* sql`CREATE TABLE empty_queue AS SELECT 1 AS id LIMIT 0`
+      const its = yield* Scope.make()
+      const watch = (name: string) =>
+        lookout.watch(sql`SELECT FROM ${sql(name)} ORDER BY id LIMIT 1`, () => Queue.offerUnsafe(found, name))
+      yield* watch("empty_queue")
+      yield* Scope.provide(watch("full_queue"), its)
+      const first = yield* Effect.forEach([1, 2, 3], () => Queue.take(found))
+      // Nobody watches it any more.
+      yield* Scope.close(its, Exit.void)
+      yield* sql`INSERT INTO empty_queue VALUES (1)`
+      yield* Queue.clear(found)
+      return { first, later: yield* Effect.forEach([1, 2, 3], () => Queue.take(found)) }
+    }),
+  )
+  expect(told).toEqual({
+    first: ["full_queue", "full_queue", "full_queue"],
+    later: ["empty_queue", "empty_queue", "empty_queue"],
+  })
+})
+
+it("looks again where a look fails", async () => {
+  const told = await run(
+    Effect.gen(function* () {
+      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* Lookout, yield* Queue.unbounded<string>()]
+      yield* lookout.watch(sql`SELECT FROM late_queue LIMIT 1`, () => Queue.offerUnsafe(found, "late_queue"))
+      // There is no such table before: the first looks fail.
+      const failed = sql<{
+        n: number
+      }>`SELECT xact_rollback::integer AS n FROM pg_stat_database WHERE datname = current_database()`
+      const { n: before } = (yield* failed)[0]!
+      yield* Effect.repeat(failed, { until: ([row]) => row!.n > before })
+      yield* sql`CREATE TABLE late_queue AS SELECT 1 AS id`
+      return yield* Queue.take(found)
+    }),
+  )
+  expect(told).toBe("late_queue")
+})
+
+it("keeps no queue for another that cannot be looked at", async () => {
+  await database.run((sql) => sql`CREATE TABLE locked_queue AS SELECT 1 AS id LIMIT 0`)
+  await database.run((sql) => sql`CREATE TABLE other_queue AS SELECT 1 AS id`)
+  const { release } = await hold(database, (sql) => sql`LOCK TABLE locked_queue IN ACCESS EXCLUSIVE MODE`)
+  const told = await run(
+    Effect.gen(function* () {
+      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* Lookout, yield* Queue.unbounded<string>()]
+      for (const name of ["locked_queue", "other_queue"])
+        yield* lookout.watch(sql`SELECT FROM ${sql(name)} LIMIT 1`, () => Queue.offerUnsafe(found, name))
+      // Whoever is told looks for itself while the look is still under way.
+      const first = yield* Effect.forEach([1, 2], () =>
+        Effect.tap(Queue.take(found), () => sql`SELECT id FROM other_queue`),
+      )
+      yield* Effect.promise(release)
+      return first
+    }),
+  )
+  expect(told).toEqual(["locked_queue", "other_queue"])
+})
