@@ -88,7 +88,7 @@ const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
 }
 
 /** When the retry was due that a failed attempt by hand, or with a new method that leaves the schedule as it is, held up; else never. */
-const heldUp = ({ bill, dunning }: Context, event: SubscriptionEvent): number => {
+const postponed = ({ bill, dunning }: Context, event: SubscriptionEvent): number => {
   const { origin, attemptedAt } = bill!
   const dueAt = dunning!.nextRetryAt ?? Number.POSITIVE_INFINITY
   const isWithMethod = origin === "method" && event.type === "charge.failed" && event.retryable && attemptedAt <= dueAt
@@ -364,7 +364,7 @@ export const subscriptionSetup = setup({
       const deadline = unpaidDeadline(dunning!)
       const isOver = takenBefore(event, 4) ? event.at >= deadline : event.at > deadline
       if (takenBefore(event, 2)) return isOver
-      const isHeld = heldUp(context, event) <= deadline
+      const isHeld = postponed(context, event) <= deadline
       return isOver && bill!.nextMethod === null && !isHeld
     },
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,

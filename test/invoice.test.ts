@@ -3,14 +3,14 @@ import { extractText, getDocumentProxy } from "unpdf"
 import { describe, expect, it } from "vitest"
 import { totalOf } from "../machines/billing.ts"
 import { dayInWords, monthInWords } from "../src/base/time.ts"
-import { createAccount, moveLiveAccess, setPlan } from "../src/merchants/account/accounts.ts"
+import { createAccount, setPlan, transitionLiveAccess } from "../src/merchants/account/accounts.ts"
 import type { InvoiceRow } from "../src/merchants/invoice/invoice.ts"
 import {
   drawInvoices,
   drawLastMonth,
   invoiceTimers,
-  moveInvoice,
   readInvoices,
+  transitionInvoice,
 } from "../src/merchants/invoice/invoices.ts"
 import { invoiceLines } from "../src/merchants/invoice/lines.ts"
 import { invoicePdf } from "../src/merchants/invoice/pdf.ts"
@@ -59,7 +59,7 @@ const newcomer = async () => {
   await database.run(
     (sql) => sql`UPDATE account SET created_at = created_at - interval '100 days' WHERE id = ${account.id}`,
   )
-  for (const move of ["request", "approve"] as const) await database.run(() => moveLiveAccess(account.id, move))
+  for (const move of ["request", "approve"] as const) await database.run(() => transitionLiveAccess(account.id, move))
   return account.id
 }
 
@@ -156,7 +156,7 @@ describe("last month's invoice (decision K4)", () => {
     expect(await run(readInvoices(current, id))).toMatchObject([{ account_id: id, period_start_at: current.start }])
     // Who is suspended and reinstated stays as long a customer.
     const { id: old } = await merchant()
-    for (const move of ["suspend", "reinstate"] as const) await database.run(() => moveLiveAccess(old, move))
+    for (const move of ["suspend", "reinstate"] as const) await database.run(() => transitionLiveAccess(old, move))
     await run(drawInvoices(LAST, old))
     expect(await run(readInvoices(LAST, old))).toHaveLength(1)
   })
@@ -180,10 +180,10 @@ describe("last month's invoice (decision K4)", () => {
     await run(Effect.asVoid(sweep([invoiceTimers])))
     const list = async (status: string) => (await live.all(`/account/invoices?status=${status}`)).length
     expect([await list("open"), await list("overdue")]).toEqual([0, 1])
-    const paid = await run(moveInvoice(drawn.id, "pay"))
+    const paid = await run(transitionInvoice(drawn.id, "pay"))
     expect(paid).toMatchObject({ refused: false, invoice: { state: "paid" } })
     expect((await live.all("/account/invoices?status=paid"))[0].paid_at).toMatch(/Z$/)
-    expect(await run(moveInvoice(drawn.id, "void"))).toMatchObject({ refused: true })
+    expect(await run(transitionInvoice(drawn.id, "void"))).toMatchObject({ refused: true })
     expect(await books(id)).toEqual([
       { ledger_account: "bank", kobo: 5_000_000 },
       { ledger_account: "fee_revenue", kobo: -5_000_000 },
@@ -194,7 +194,7 @@ describe("last month's invoice (decision K4)", () => {
   it("is taken back by a reversing entry when it is voided", async () => {
     const { id } = await merchant()
     const drawn = await drawOne(id)
-    await run(moveInvoice(drawn.id, "void"))
+    await run(transitionInvoice(drawn.id, "void"))
     const [entry] = await database.run(
       (sql) => sql<{ event: string }>`
         SELECT r.event FROM ledger_entry e JOIN ledger_entry r ON r.id = e.reverses

@@ -10,7 +10,7 @@ import type { NudgeEvent } from "../machines/nudge.ts"
 import { subscriptionMachine } from "../machines/subscription.ts"
 import { problem } from "../src/base/problem.ts"
 import { type ChargeRow, chargeLifecycle } from "../src/billing/charge/charge.ts"
-import * as Kind from "../src/db/columns.ts"
+import * as column from "../src/db/columns.ts"
 import { actorTable, columnsOf } from "../src/db/table.ts"
 import type { NewEvent } from "../src/outbound/event/events.ts"
 import type { Command, Lifecycle, Transition } from "../src/runtime/lifecycle.ts"
@@ -58,26 +58,26 @@ const wrong = [
     return event
   },
   () => {
-    const { moving } = columnsOf<ChargeContext>()
+    const { mutable } = columnsOf<ChargeContext>()
     const whole = {
-      sent_at: moving(Kind.instant, "sentAt"),
-      asks: moving(Kind.integer, "asks"),
-      not_found: moving(Kind.integer, "notFound"),
-      known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
-      refused_for: moving(Kind.nullable(Kind.text), "refusedFor"),
-      page: moving(Kind.nullable(Kind.json<RailPage>()), "page"),
-      resend: moving(Kind.nullable(Kind.oneOf(["possible", "made"])), "resend"),
+      sent_at: mutable(column.instant, "sentAt"),
+      asks: mutable(column.integer, "asks"),
+      not_found: mutable(column.integer, "notFound"),
+      known_at: mutable(column.nullable(column.instant), "knownAt"),
+      refused_for: mutable(column.nullable(column.text), "refusedFor"),
+      page: mutable(column.nullable(column.json<RailPage>()), "page"),
+      resend: mutable(column.nullable(column.oneOf(["possible", "made"])), "resend"),
     }
     const { known_at: _, ...partial } = whole
     actorTable<ChargeContext>()("charge", { noun: "charge" }, whole)
     // @ts-expect-error a field of the context that no column keeps
     actorTable<ChargeContext>()("charge", { noun: "charge" }, partial)
     // @ts-expect-error a field of another type than the column's
-    moving(text, "asks")
+    mutable(text, "asks")
     // @ts-expect-error a column that can't hold the field's null
-    moving(instant, "knownAt")
+    mutable(instant, "knownAt")
     // @ts-expect-error a field that the context does not have
-    moving(integer, "askd")
+    mutable(integer, "askd")
   },
   (event: NewEvent) => {
     // @ts-expect-error an event that is not in the list

@@ -2,7 +2,7 @@
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { methodPlace } from "../../src/billing/payment_method/paymentMethods.ts"
-import { records } from "../../src/db/rows.ts"
+import { rowsAsTable } from "../../src/db/rows.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { giveCredentials } from "../../src/rails/credential/credentials.ts"
 import { isOutside, type RailName } from "../../src/rails/rail/Rail.ts"
@@ -59,13 +59,13 @@ export const seedDue = (rail: RailName, due: number, secretKey: string) =>
       SELECT ${id}, true, 'cus_' || lpad(n::text, 26, '0'), 'Customer ' || n, '{}', now() FROM generate_series(${from}::int, ${last}::int) n`
     yield* sql`
       INSERT INTO payment_method (account_id, livemode, id, customer_id, type, brand, last4, exp_month, exp_year, created_at, rail, sealed, email)
-      SELECT ${id}, true, id, customer_id, 'card', 'visa', '4242', 12, 2034, now(), rail, decode(sealed, 'hex'), email FROM ${records(methods, METHOD)} m`
+      SELECT ${id}, true, id, customer_id, 'card', 'visa', '4242', 12, 2034, now(), rail, decode(sealed, 'hex'), email FROM ${rowsAsTable(methods, METHOD)} m`
     yield* sql`
       INSERT INTO subscription (account_id, livemode, id, customer_id, plan_id, payment_method_id, state, status, version, billing_cycle, price_kobo, quantity, start_at,
         anchor_at, period_no, period_start_at, period_end_at, period_quantity, next_charge_at, cancel_at_period_end, bills_made, metadata, created_at)
       SELECT ${id}, true, 'sub_' || right(m.customer_id, 26), m.customer_id, 'plan_bench', m.id, 'active.current', 'active', 2, 'monthly', 500000, 1, start,
         start, 0, start, start + interval '1 month', 1, start + interval '1 month', false, 1, '{}', start
-      FROM ${records(methods, METHOD)} m
+      FROM ${rowsAsTable(methods, METHOD)} m
         CROSS JOIN (SELECT date_trunc('day', now()) - interval '1 month' AS start) s`
     yield* sql`
       INSERT INTO timer (account_id, livemode, actor_id, name, actor_kind, generation, due_at, rank, event)

@@ -3,7 +3,7 @@ import { Effect, Layer, type Redacted } from "effect"
 import type { QuietHours } from "../../machines/reminders.ts"
 import { Cell, DEFAULT_CELL } from "../base/cell.ts"
 import { oneOffOwner } from "../billing/payments/createCharge.ts"
-import { ChargeOwners } from "../billing/payments/PaymentSubjects.ts"
+import { PaymentSubjects } from "../billing/payments/PaymentSubjects.ts"
 import { Payments } from "../billing/payments/Payments.ts"
 import { methodUsersLayer } from "../billing/subscription/methodUsers.ts"
 import { nudgeSubjectsLayer } from "../billing/subscription/nudgeSubjects.ts"
@@ -19,11 +19,11 @@ import { RecordKeys } from "../http/RecordKeys.ts"
 import { VatRate } from "../ledger/VatRate.ts"
 import { meteringLayer } from "../merchants/usage/metering.ts"
 import { Nudging } from "../outbound/nudge/Nudging.ts"
-import { closeWhenSilent } from "../postgres/watchdog.ts"
+import { watchdog } from "../postgres/watchdog.ts"
 import { DatabaseClock } from "../process/DatabaseClock.ts"
-import { Notices } from "../process/Listener.ts"
-import { Runner } from "../process/ProcessLease.ts"
-import { Lookout } from "../process/QueuePoller.ts"
+import { Listener } from "../process/Listener.ts"
+import { ProcessLease } from "../process/ProcessLease.ts"
+import { QueuePoller } from "../process/QueuePoller.ts"
 import { RailCredentials } from "../rails/credential/RailCredentials.ts"
 import { simulatorLayer } from "../rails/rail/simulator/simulator.ts"
 import { RailCallbacks } from "../rails/rail_callback/RailCallbacks.ts"
@@ -39,7 +39,7 @@ const ports = methodUsersLayer.pipe(
   Layer.provideMerge(
     Layer.mergeAll(
       Layer.effect(
-        ChargeOwners,
+        PaymentSubjects,
         Effect.all([checkoutOwner, instalmentOwner, oneOffOwner, paymentLinkOwner, subscriptionOwner]),
       ),
       checkoutsLayer,
@@ -50,37 +50,37 @@ const ports = methodUsersLayer.pipe(
 )
 
 /** What all that runs here has in common. */
-export interface HouseRules {
+export interface ServiceSettings {
   readonly cell: string
   readonly quietHours: QuietHours | null
   readonly vatBps: number
 }
 
-export const houseRules = ({ cell, messaging, vatBps }: Config): HouseRules => ({
+export const houseRules = ({ cell, messaging, vatBps }: Config): ServiceSettings => ({
   cell,
   quietHours: messaging.quietHours,
   vatBps,
 })
 
-const NO_RULES: HouseRules = { cell: DEFAULT_CELL, quietHours: null, vatBps: 0 }
+const NO_RULES: ServiceSettings = { cell: DEFAULT_CELL, quietHours: null, vatBps: 0 }
 
 /** `encryptionKeys`: newest first. */
 export const servicesLayer = (
   url: Redacted.Redacted<string>,
   encryptionKeys: ReadonlyArray<EncryptionKey>,
-  { cell, quietHours, vatBps }: HouseRules = NO_RULES,
+  { cell, quietHours, vatBps }: ServiceSettings = NO_RULES,
 ) =>
   ports.pipe(
     Layer.provideMerge(
       Layer.mergeAll(
         Keys.layer,
-        Lookout.layer(url),
+        QueuePoller.layer(url),
         meteringLayer,
         Nudging.layer(quietHours),
         RailCallbacks.layer,
         RailCredentials.layer,
         RecordKeys.layer,
-        Runner.layer,
+        ProcessLease.layer,
         simulatorLayer.pipe(Layer.provide(attemptsLayer)),
         Wakeups.layer(url),
       ),
@@ -88,9 +88,9 @@ export const servicesLayer = (
     Layer.provideMerge(SharedSecrets.layer),
     Layer.provideMerge(
       Layer.mergeAll(
-        Notices.layer(url),
+        Listener.layer(url),
         DatabaseClock.layer.pipe(
-          Layer.provideMerge(Layer.effectDiscard(closeWhenSilent(url))),
+          Layer.provideMerge(Layer.effectDiscard(watchdog(url))),
           Layer.provideMerge(serviceLayer(url)),
         ),
         Vault.layer(encryptionKeys),

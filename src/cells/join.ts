@@ -7,7 +7,7 @@ import { timingSafeEqual } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Cell } from "../base/cell.ts"
-import { records } from "../db/rows.ts"
+import { rowsAsTable } from "../db/rows.ts"
 import { SECRETS_CHANNEL, serviceSecrets } from "../security/secret/serviceSecrets.ts"
 import { Vault } from "../security/secret/Vault.ts"
 import { CellsApart } from "./CellsApart.ts"
@@ -84,7 +84,7 @@ const writeAdministrators = Effect.fnUntraced(function* (rows: ReadonlyArray<Adm
   const sql = yield* SqlClient.SqlClient
   const written = yield* sql`
     INSERT INTO administrator_key (id, name, hash, last4, created_at, revoked_at)
-    SELECT id, name, decode(hash, 'hex'), last4, created_at, revoked_at FROM ${records(rows, ADMINISTRATOR)} r
+    SELECT id, name, decode(hash, 'hex'), last4, created_at, revoked_at FROM ${rowsAsTable(rows, ADMINISTRATOR)} r
     ON CONFLICT (id) DO UPDATE SET revoked_at = excluded.revoked_at
       WHERE administrator_key.revoked_at IS NULL AND excluded.revoked_at IS NOT NULL
     RETURNING 1`

@@ -9,9 +9,9 @@ import {
   createAccount,
   findAccount,
   listAccounts,
-  moveLiveAccess,
   renderAccount,
   setPlan,
+  transitionLiveAccess,
 } from "../merchants/account/accounts.ts"
 import { VERTICALS } from "../merchants/account/verticals.ts"
 import { giveCredentials, switchRail } from "../rails/credential/credentials.ts"
@@ -83,7 +83,7 @@ const liveAccess = Command.make(
   "live-access",
   { id: accountArgument, move: oneOfArgument("MOVE", LIVE_ACCESS_MOVES) },
   Effect.fn("account.liveAccess")(function* ({ id, move }) {
-    const { account, refused } = yield* Effect.flatMap(moveLiveAccess(id, move), found("account", id))
+    const { account, refused } = yield* Effect.flatMap(transitionLiveAccess(id, move), found("account", id))
     if (refused) {
       const message = `Live access of ${id} is ${account.live_access}: it cannot ${move} from there.`
       return yield* new Refused({ message })

@@ -5,10 +5,10 @@ import { VatRate } from "../ledger/VatRate.ts"
 import { type InvoiceRow, renderInvoice } from "../merchants/invoice/invoice.ts"
 import {
   drawInvoices,
-  moveInvoice,
   type NotBilled,
   readInvoices,
   readNotBilled,
+  transitionInvoice,
 } from "../merchants/invoice/invoices.ts"
 import { Links } from "../merchants/invoice/Links.ts"
 import { SharedSecrets } from "../security/secret/SharedSecrets.ts"
@@ -59,7 +59,7 @@ export const drawUp = Effect.fnUntraced(
 
 /** Notes that an invoice is paid, or takes it back, and returns it. */
 export const close = Effect.fnUntraced(function* (id: string, move: "pay" | "void") {
-  const { invoice, refused } = yield* Effect.flatMap(moveInvoice(id, move), found("invoice", id))
+  const { invoice, refused } = yield* Effect.flatMap(transitionInvoice(id, move), found("invoice", id))
   if (refused) {
     const message = `The invoice ${id} is ${invoice.state}: it cannot be ${move === "pay" ? "paid" : "voided"}.`
     return yield* new Refused({ message })

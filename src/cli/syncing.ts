@@ -4,8 +4,8 @@ import { SqlClient } from "effect/sql"
 import { houseRules, servicesLayer } from "../app/services.ts"
 import { formatInstant, MINUTE_MS } from "../base/time.ts"
 import { type QuestionServices, railQuestions } from "../billing/payments/railCharges.ts"
-import { askNow } from "../billing/payments/statusChecks.ts"
-import { REF_COLUMNS, records } from "../db/rows.ts"
+import { queueStatusChecks } from "../billing/payments/statusChecks.ts"
+import { REF_COLUMNS, rowsAsTable } from "../db/rows.ts"
 import { type Ref, refOf, staysHere } from "../db/tenant.ts"
 import { findAccount } from "../merchants/account/accounts.ts"
 import { OUTSIDE_RAILS } from "../rails/rail/Rail.ts"
@@ -44,7 +44,7 @@ const readUnsettled = Effect.fnUntraced(function* ({ accountId, since }: Wanted)
 const countOpen = Effect.fnUntraced(function* (asked: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ n: number }>`
-    SELECT count(*) AS n FROM ${records(asked, REF_COLUMNS)} r
+    SELECT count(*) AS n FROM ${rowsAsTable(asked, REF_COLUMNS)} r
     JOIN rail_call c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.kind = 'ask'`
   return row!.n
 })
@@ -69,7 +69,7 @@ const countOutcomes = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
       count(*) FILTER (WHERE EXISTS (
         SELECT 1 FROM finance.reconciliation_exceptions e WHERE (e.account_id, e.livemode, e.charge) = (c.account_id, c.livemode, c.id)
       )) AS exceptions
-    FROM ${records(of, REF_COLUMNS)} r JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)`
+    FROM ${rowsAsTable(of, REF_COLUMNS)} r JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id)`
   return row!
 })
 
@@ -81,7 +81,7 @@ const askAll = Effect.fnUntraced(function* (wanted: Wanted, patienceMs: number) 
   // What waits for its turn, or is being sent, has nothing to be asked about yet.
   const asked = unsettled.filter(({ state }) => state !== "pending.sending").map(refOf)
   for (let from = 0; from < asked.length; from += MAX_BATCH)
-    yield* sql.withTransaction(askNow(asked.slice(from, from + MAX_BATCH)))
+    yield* sql.withTransaction(queueStatusChecks(asked.slice(from, from + MAX_BATCH)))
   if (asked.length > 0) {
     yield* railCallWorker<QuestionServices>([railQuestions])
     yield* waitForAnswers(asked, patienceMs)

@@ -15,7 +15,7 @@ interface Waiting<Q, A, E> {
 }
 
 /** What waits in a lane, by name, in the order in which it came. */
-type Lane<Q, A, E> = Map<string, Waiting<Q, A, E>>
+type Queue<Q, A, E> = Map<string, Waiting<Q, A, E>>
 
 /** Lets a run begin, which `first` is the first to be in, when there is room for it; fails for all that waited when it was asked. */
 type Admit<Q, E> = <A, R>(first: Q, run: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
@@ -30,7 +30,7 @@ interface Options<Q, E> {
   readonly most?: number
 }
 
-export class Together<Q, A, E, R> {
+export class Batcher<Q, A, E, R> {
   /** Of the process: a run belongs to none of those that wait for it. */
   readonly #context: Context.Context<R>
   readonly #nameOf: (question: Q) => string
@@ -40,7 +40,7 @@ export class Together<Q, A, E, R> {
   readonly #sizeOf: (question: Q) => number
   readonly #most: number
   /** Those in which a run is under way, or waits to be admitted. */
-  readonly #lanes = new Map<string, Lane<Q, A, E>>()
+  readonly #lanes = new Map<string, Queue<Q, A, E>>()
   readonly #admitted = new Set<string>()
 
   /** `work` finds what belongs to the names that `nameOf` gives, or does something for each. */
@@ -60,7 +60,7 @@ export class Together<Q, A, E, R> {
   }
 
   /** Takes out of a lane what goes in one run, of the first `count` that wait in it. */
-  #take(lane: Lane<Q, A, E>, count = lane.size): ReadonlyArray<[string, Waiting<Q, A, E>]> {
+  #take(lane: Queue<Q, A, E>, count = lane.size): ReadonlyArray<[string, Waiting<Q, A, E>]> {
     const taken: Array<[string, Waiting<Q, A, E>]> = []
     let size = 0
     for (const [name, waiting] of lane) {
@@ -73,7 +73,7 @@ export class Together<Q, A, E, R> {
   }
 
   /** Works until nothing waits in the lane. */
-  #run(name: string, lane: Lane<Q, A, E>) {
+  #run(name: string, lane: Queue<Q, A, E>) {
     return Effect.gen({ self: this }, function* () {
       while (lane.size > 0) {
         let batch: ReadonlyArray<[string, Waiting<Q, A, E>]> = []

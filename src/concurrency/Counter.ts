@@ -1,5 +1,5 @@
 /** How many, or how much, by name; names without any are forgotten. */
-export class Counts {
+export class Counter {
   readonly #counts = new Map<string, number>()
 
   of(name: string): number {

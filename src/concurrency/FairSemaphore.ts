@@ -4,7 +4,7 @@
  */
 import { Effect } from "effect"
 import { type Problem, problem } from "../base/problem.ts"
-import { Counts } from "./Counter.ts"
+import { Counter } from "./Counter.ts"
 
 /**
  * For how long a write waits for places that others hold, and for those of its own tenant's other writes: a burst of hundreds is
@@ -24,11 +24,11 @@ interface Waiting {
   readonly go: () => void
 }
 
-export class Places {
+export class FairSemaphore {
   readonly #inAll: number
   readonly #share: number
   #taken = 0
-  readonly #byTenant = new Counts()
+  readonly #byTenant = new Counter()
   readonly #waiting = new Set<Waiting>()
 
   constructor(inAll: number, share: number) {

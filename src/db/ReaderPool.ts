@@ -5,7 +5,7 @@
 import { Context, Deferred, Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type Problem, problem } from "../base/problem.ts"
-import { CurrentLookUps, SharedLookUps } from "./RowLoader.ts"
+import { CurrentRowLoader, RowLoader } from "./RowLoader.ts"
 
 /**
  * Requests that share a connection, on which their statements run one after the other: as many as keep it busy while answers
@@ -40,14 +40,14 @@ interface Waiting {
 }
 
 /** Hands out sessions, to tenants in turn: one that is waited for is joined by nobody any more until it is free. */
-export class Sessions {
+export class ReaderPool {
   readonly #sessions: ReadonlyArray<Session>
   readonly #waiting = new Set<Waiting>()
 
   constructor(clients: ReadonlyArray<SqlClient.SqlClient>) {
     this.#sessions = clients.map((client) => ({
       client,
-      services: Context.make(SqlClient.SqlClient, client).pipe(Context.add(CurrentLookUps, new SharedLookUps(client))),
+      services: Context.make(SqlClient.SqlClient, client).pipe(Context.add(CurrentRowLoader, new RowLoader(client))),
       tenant: "",
       users: 0,
       ready: Deferred.makeUnsafe(),

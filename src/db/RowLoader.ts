@@ -4,7 +4,7 @@
  */
 import { Context, type Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { Together } from "../concurrency/Batcher.ts"
+import { Batcher } from "../concurrency/Batcher.ts"
 import { type Ref, type Tenant, tenantName } from "./tenant.ts"
 
 /** Finds rows of a tenant, by ID. */
@@ -13,12 +13,12 @@ export type FindRows<Row> = (
   ids: ReadonlyArray<string>,
 ) => Effect.Effect<ReadonlyMap<string, Row>, SqlError.SqlError, SqlClient.SqlClient>
 
-type LookUp<Row> = Together<Ref, Row, SqlError.SqlError, SqlClient.SqlClient>
+type LookUp<Row> = Batcher<Ref, Row, SqlError.SqlError, SqlClient.SqlClient>
 
 const idOf = ({ id }: Ref): string => id
 
 /** Those on one connection, which shows the rows of one tenant at a time. */
-export class SharedLookUps {
+export class RowLoader {
   readonly #context: Context.Context<SqlClient.SqlClient>
   /** By table, whose rows are all of one type. */
   readonly #byTable = new Map<string, object>()
@@ -32,7 +32,7 @@ export class SharedLookUps {
     if (lookUp === undefined) {
       // A lane has one tenant: where nobody waits any more, the connection may show another's rows meanwhile.
       const findAll = (refs: ReadonlyArray<Ref>) => findRows(refs[0]!, refs.map(idOf))
-      lookUp = new Together(this.#context, idOf, findAll, { laneOf: tenantName })
+      lookUp = new Batcher(this.#context, idOf, findAll, { laneOf: tenantName })
       this.#byTable.set(table, lookUp)
     }
     return lookUp.ask(ref)
@@ -40,6 +40,6 @@ export class SharedLookUps {
 }
 
 /** Those of the running read; within a transaction there are none. */
-export const CurrentLookUps = Context.Reference<SharedLookUps | undefined>("billing/db/LookUps", {
+export const CurrentRowLoader = Context.Reference<RowLoader | undefined>("billing/db/LookUps", {
   defaultValue: () => undefined,
 })

@@ -11,14 +11,14 @@ import { Context, Deferred, Effect, Layer, type Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import { type Problem, problem } from "../base/problem.ts"
-import { Places } from "../concurrency/FairSemaphore.ts"
+import { FairSemaphore } from "../concurrency/FairSemaphore.ts"
 import { sqlStateOf } from "../postgres/errors.ts"
-import { HELD } from "../postgres/lockWait.ts"
+import { LOCKED } from "../postgres/lockWait.ts"
 import { poolConfig } from "../postgres/poolConfig.ts"
 import { makePipeliningPool, type PipeliningPool } from "../postgres/pools.ts"
 import { transactionsOn } from "../postgres/transaction.ts"
 import { PLANNED_ONCE } from "./database.ts"
-import { Sessions, type Taken } from "./ReaderPool.ts"
+import { ReaderPool, type Taken } from "./ReaderPool.ts"
 import { ACCOUNT_MOVING, FENCED, type Tenant, tenantName } from "./tenant.ts"
 import { isConflict, UnitOfWork } from "./UnitOfWork.ts"
 
@@ -62,7 +62,7 @@ const orRefuse =
 /** Whether a connection was lost and opened again: it shows nobody's rows, and says so (migrations/0010_isolation.sql). */
 const isUnset = (error: unknown): boolean => sqlStateOf(error) === "42704"
 
-const createReading = (sessions: Sessions) => {
+const createReading = (sessions: ReaderPool) => {
   const prepare = ({ session, prepares }: Taken, { account_id, livemode }: Tenant) => {
     if (!prepares) return Deferred.await(session.ready)
     const { client, ready } = session
@@ -112,7 +112,7 @@ const orClosed = <E>(error: E): E | Problem => CLOSED.get(sqlStateOf(error) ?? "
  * Transactions on the writer's connections, to which all statements of `sql` in them go. Their first statements go out with what
  * begins them: were a transaction not to enter its tenant, the role would find nothing and write nothing.
  */
-const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, places: Places) => {
+const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, places: FairSemaphore) => {
   const inTransaction = transactionsOn(sql, take, { begin: "BEGIN", pending: (client) => new UnitOfWork(client) })
   return <A, E, R>(
     tenant: Tenant,
@@ -124,17 +124,17 @@ const createWriting = (sql: SqlClient.SqlClient, { take }: PipeliningPool, place
     const twice = Effect.catchIf(transaction(false), isConflict, () => transaction(true))
     return places
       .within(tenantName(tenant), twice)
-      .pipe(Effect.mapError((error) => orClosed(orRefuse("LockTimeoutError", HELD)(error))))
+      .pipe(Effect.mapError((error) => orClosed(orRefuse("LockTimeoutError", LOCKED)(error))))
   }
 }
 
 /** Statements of the service's own on a tenant's behalf: as the owner of the tables, in one of the tenant's places. */
 const createKeeping =
-  ({ client }: PipeliningPool, places: Places) =>
+  ({ client }: PipeliningPool, places: FairSemaphore) =>
   <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>): Effect.Effect<A, E | Problem, R> =>
     places
       .within(tenantName(tenant), Effect.provideService(work, SqlClient.SqlClient, client))
-      .pipe(Effect.mapError(orRefuse("LockTimeoutError", HELD)))
+      .pipe(Effect.mapError(orRefuse("LockTimeoutError", LOCKED)))
 
 export class TenantDatabase extends Context.Service<
   TenantDatabase,
@@ -153,7 +153,7 @@ export class TenantDatabase extends Context.Service<
       work: Effect.Effect<A, E, R>,
     ) => Effect.Effect<A, E | SqlError.SqlError | Problem, R>
     /** Runs what the service notes of a request for itself, at the tenant's cost. */
-    readonly keeping: <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Problem, R>
+    readonly asService: <A, E, R>(tenant: Tenant, work: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Problem, R>
   }
 >()("billing/db/TenantDatabase") {
   static readonly layer = (
@@ -173,9 +173,13 @@ export class TenantDatabase extends Context.Service<
         )
         const keeper = yield* makePipeliningPool(poolConfig(url, KEEPING_CONNECTIONS, WRITING))
         return TenantDatabase.of({
-          reading: createReading(new Sessions(readers)),
-          writing: createWriting(yield* SqlClient.SqlClient, writer, new Places(WRITING_CONNECTIONS, WRITING_SHARE)),
-          keeping: createKeeping(keeper, new Places(KEEPING_CONNECTIONS, KEEPING_SHARE)),
+          reading: createReading(new ReaderPool(readers)),
+          writing: createWriting(
+            yield* SqlClient.SqlClient,
+            writer,
+            new FairSemaphore(WRITING_CONNECTIONS, WRITING_SHARE),
+          ),
+          asService: createKeeping(keeper, new FairSemaphore(KEEPING_CONNECTIONS, KEEPING_SHARE)),
         })
       }),
     )

@@ -1,8 +1,8 @@
-/** What columns hold: their types in Postgres and in TypeScript. Imported as a whole: `Kind.nullable(Kind.instant)`. */
+/** What columns hold: their types in Postgres and in TypeScript. Imported as a whole: `column.nullable(column.instant)`. */
 import type { ColumnType } from "./rows.ts"
 
 /** What a column holds. `V` is its type in TypeScript: instants are milliseconds since the epoch. */
-export interface Kind<V> {
+export interface ColumnKind<V> {
   readonly sql: ColumnType
   readonly nullable: boolean
   /** The values that a CHECK of the table allows. */
@@ -11,24 +11,25 @@ export interface Kind<V> {
   readonly value?: V
 }
 
-const kind = <V>(sql: ColumnType): Kind<V> => ({ sql, nullable: false })
+const kind = <V>(sql: ColumnType): ColumnKind<V> => ({ sql, nullable: false })
 
-export const text: Kind<string> = kind("text")
-export const texts: Kind<ReadonlyArray<string>> = kind("text[]")
-export const flag: Kind<boolean> = kind("boolean")
-export const smallint: Kind<number> = kind("smallint")
-export const integer: Kind<number> = kind("integer")
-export const bigint: Kind<number> = kind("bigint")
-export const instant: Kind<number> = kind("timestamptz")
-export const json = <V>(): Kind<V> => kind("jsonb")
+export const text: ColumnKind<string> = kind("text")
+export const texts: ColumnKind<ReadonlyArray<string>> = kind("text[]")
+export const flag: ColumnKind<boolean> = kind("boolean")
+export const smallint: ColumnKind<number> = kind("smallint")
+export const integer: ColumnKind<number> = kind("integer")
+export const bigint: ColumnKind<number> = kind("bigint")
+export const instant: ColumnKind<number> = kind("timestamptz")
+export const json = <V>(): ColumnKind<V> => kind("jsonb")
 /** One of an enumeration's literals. */
-export const oneOf = <const L extends ReadonlyArray<string>>(literals: L): Kind<L[number]> => ({
+export const oneOf = <const L extends ReadonlyArray<string>>(literals: L): ColumnKind<L[number]> => ({
   ...kind<L[number]>("text"),
   literals,
 })
 /** Some of an enumeration's literals, in order. */
-export const someOf = <const L extends ReadonlyArray<string>>(literals: L): Kind<ReadonlyArray<L[number]>> => ({
+export const someOf = <const L extends ReadonlyArray<string>>(literals: L): ColumnKind<ReadonlyArray<L[number]>> => ({
   ...kind<ReadonlyArray<L[number]>>("text[]"),
   literals,
 })
-export const nullable = <V>(of: Kind<V>): Kind<V | null> => ({ ...of, nullable: true }) as Kind<V | null>
+export const nullable = <V>(of: ColumnKind<V>): ColumnKind<V | null> =>
+  ({ ...of, nullable: true }) as ColumnKind<V | null>

@@ -121,7 +121,7 @@ const manyGiven = (rows: ReadonlyArray<object>, columns: Typed): Fragment => {
  * `rows` as a table expression with these columns, in this order; give it an alias. One row is given as what it is, without a function that
  * unnests: what is planned for many costs a request that is alone a tenth more.
  */
-export const given = (rows: ReadonlyArray<object>, columns: Typed): Fragment => {
+export const rowsAs = (rows: ReadonlyArray<object>, columns: Typed): Fragment => {
   const [first, ...others] = rows
   return first !== undefined && others.length === 0 ? oneGiven(first, columns) : manyGiven(rows, columns)
 }
@@ -138,7 +138,8 @@ const listOf = (columns: ColumnTypes): Typed => {
 }
 
 /** `rows` as a table expression, by the declaration of its columns. */
-export const records = (rows: ReadonlyArray<object>, columns: ColumnTypes): Fragment => given(rows, listOf(columns))
+export const rowsAsTable = (rows: ReadonlyArray<object>, columns: ColumnTypes): Fragment =>
+  rowsAs(rows, listOf(columns))
 
 /** The names of columns, for an INSERT. */
 export const names = (columns: ColumnTypes): Fragment => fragment([literal(speltOf(listOf(columns)).names)])

@@ -8,53 +8,53 @@ import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment, Statement } from "effect/sql/Statement"
 import type { IdKind } from "../base/ids.ts"
 import { noSuch, type Problem } from "../base/problem.ts"
-import * as Kind from "./columns.ts"
-import { CurrentLookUps } from "./RowLoader.ts"
-import { cellOf, columnParameter, given, type Typed } from "./rows.ts"
+import * as column from "./columns.ts"
+import { CurrentRowLoader } from "./RowLoader.ts"
+import { cellOf, columnParameter, rowsAs, type Typed } from "./rows.ts"
 import { KEY_COLUMNS, type LockMode, type Shape, selected, shapesOf, textsOf } from "./statementTexts.ts"
 import { type Ref, type Tenant, tenantOf } from "./tenant.ts"
 
 /** What becomes of a column: `fixed` ones are written once, `moving` ones whenever they change. */
-type Life = "fixed" | "moving"
+type Life = "immutable" | "mutable"
 
 /** How a column's value follows from a machine's snapshot. */
-type Following<C, V> = (state: string, context: C) => V
+type Derived<C, V> = (state: string, context: C) => V
 
 /** Where a column's value comes from: a field of the context, the snapshot as a whole, or (never) its noun. */
-type Follows = "(follows)"
+type FromSnapshot = "(follows)"
 
 export interface Column<V, C, From extends PropertyKey> {
-  readonly kind: Kind.Kind<V>
+  readonly kind: column.ColumnKind<V>
   readonly life: Life
   /** The field of the context that it mirrors. */
-  readonly mirrors: From | undefined
-  readonly follows: Following<C, V> | undefined
+  readonly contextField: From | undefined
+  readonly derived: Derived<C, V> | undefined
 }
 
 type Mirrorable<C, V> = { readonly [K in keyof C]: C[K] extends V ? K : never }[keyof C]
 
 interface Declare<C> {
-  <V>(kind: Kind.Kind<V>): Column<V, C, never>
-  <V, const K extends Mirrorable<C, V>>(kind: Kind.Kind<V>, mirrors: K): Column<V, C, K>
-  <V>(kind: Kind.Kind<V>, follows: Following<C, V>): Column<V, C, Follows>
+  <V>(kind: column.ColumnKind<V>): Column<V, C, never>
+  <V, const K extends Mirrorable<C, V>>(kind: column.ColumnKind<V>, mirrors: K): Column<V, C, K>
+  <V>(kind: column.ColumnKind<V>, follows: Derived<C, V>): Column<V, C, FromSnapshot>
 }
 
 const declareAs = <C>(life: Life): Declare<C> => {
-  function declare<V>(of: Kind.Kind<V>): Column<V, C, never>
-  function declare<V, const K extends Mirrorable<C, V>>(of: Kind.Kind<V>, mirrors: K): Column<V, C, K>
-  function declare<V>(of: Kind.Kind<V>, follows: Following<C, V>): Column<V, C, Follows>
-  function declare<V>(of: Kind.Kind<V>, from?: PropertyKey | Following<C, V>): Column<V, C, PropertyKey> {
+  function declare<V>(of: column.ColumnKind<V>): Column<V, C, never>
+  function declare<V, const K extends Mirrorable<C, V>>(of: column.ColumnKind<V>, mirrors: K): Column<V, C, K>
+  function declare<V>(of: column.ColumnKind<V>, follows: Derived<C, V>): Column<V, C, FromSnapshot>
+  function declare<V>(of: column.ColumnKind<V>, from?: PropertyKey | Derived<C, V>): Column<V, C, PropertyKey> {
     return typeof from === "function"
-      ? { kind: of, life, mirrors: undefined, follows: from }
-      : { kind: of, life, mirrors: from, follows: undefined }
+      ? { kind: of, life, contextField: undefined, derived: from }
+      : { kind: of, life, contextField: from, derived: undefined }
   }
   return declare
 }
 
 /** The ways to declare the columns of a table whose rows hold a machine's context `C` (of none: `object`). */
 export const columnsOf = <C extends object = object>() => ({
-  fixed: declareAs<C>("fixed"),
-  moving: declareAs<C>("moving"),
+  immutable: declareAs<C>("immutable"),
+  mutable: declareAs<C>("mutable"),
 })
 
 type AnyColumn = Column<unknown, never, PropertyKey>
@@ -68,7 +68,7 @@ type Cells<Cols extends Columns> = {
   readonly [K in keyof Cols]: Cols[K] extends Column<infer V, infer _, infer __> ? V : never
 }
 type SourceOf<Col> = Col extends Column<infer _, infer __, infer From> ? From : never
-type MirroredBy<Cols extends Columns> = Exclude<{ [K in keyof Cols]: SourceOf<Cols[K]> }[keyof Cols], Follows>
+type MirroredBy<Cols extends Columns> = Exclude<{ [K in keyof Cols]: SourceOf<Cols[K]> }[keyof Cols], FromSnapshot>
 /** The columns that a snapshot decides. */
 type SnapshotCells<Cols extends Columns> = { readonly state: string } & {
   readonly [K in keyof Cols as [SourceOf<Cols[K]>] extends [never] ? never : K]: Cells<Cols>[K]
@@ -135,8 +135,8 @@ interface Options {
   readonly once?: string
 }
 
-const KEY = columnsOf().fixed
-const REF = { account_id: KEY(Kind.text), livemode: KEY(Kind.flag), id: KEY(Kind.text) }
+const KEY = columnsOf().immutable
+const REF = { account_id: KEY(column.text), livemode: KEY(column.flag), id: KEY(column.text) }
 
 const typed = (columns: Readonly<Record<string, AnyColumn>>, ...lives: ReadonlyArray<Life>): Typed =>
   Object.entries(columns).flatMap(([name, { life, kind }]) => (lives.includes(life) ? [[name, kind.sql] as const] : []))
@@ -156,17 +156,17 @@ const writing = <A extends object>(
   sql: SqlClient.SqlClient,
   { given: columns, text: [before, behind] }: Shape,
   rows: ReadonlyArray<object>,
-) => sql<A>`${sql.literal(before)}${given(rows, columns)}${sql.literal(behind)}`
+) => sql<A>`${sql.literal(before)}${rowsAs(rows, columns)}${sql.literal(behind)}`
 
 const statements = <Row extends Ref>(
   name: string,
   columns: Readonly<Record<string, AnyColumn>>,
   { noun, ids, once }: Options,
 ): Table<Row> => {
-  const all = typed(columns, "fixed", "moving")
+  const all = typed(columns, "immutable", "mutable")
   const texts = textsOf(name, all, once)
   const insertOf = shapesOf(all, texts.insert)
-  const moving = typed(columns, "moving")
+  const moving = typed(columns, "mutable")
   const updateOf = shapesOf(moving, texts.update, KEY_COLUMNS)
   const names = Object.keys(columns)
   const emptyRow = emptyOf(names)
@@ -192,7 +192,7 @@ const statements = <Row extends Ref>(
       ),
     )
   const findOne = (tenant: Tenant, id: string): Sql<Row | undefined> =>
-    Effect.flatMap(CurrentLookUps, (shared) =>
+    Effect.flatMap(CurrentRowLoader, (shared) =>
       shared === undefined
         ? Effect.map(find(tenant, [id]), (rows) => rows.get(id))
         : shared.find(name, find, { ...tenantOf(tenant), id }),
@@ -265,9 +265,9 @@ export const table = <const Cols extends Columns>(
 /** What the runtime needs of every actor's row beside its key. */
 const actor = columnsOf()
 const ACTOR = {
-  state: actor.moving(Kind.text),
+  state: actor.mutable(column.text),
   /** Number of the newest transition in the journal. */
-  version: actor.moving(Kind.integer),
+  version: actor.mutable(column.integer),
 }
 
 type ActorCells<Cols extends Columns> = TenantRow<Cols> & Omit<Cells<typeof ACTOR>, keyof Cols>
@@ -281,11 +281,11 @@ export const actorTable =
     columns: Cols & Complete<C, Cols>,
   ): ActorTable<ActorCells<Cols>, C, SnapshotCells<Cols>> => {
     const all: Readonly<Record<string, Column<unknown, C, PropertyKey>>> = { ...REF, ...ACTOR, ...columns }
-    const mirrored = Object.entries(all).flatMap(([column, { mirrors }]) =>
-      mirrors === undefined ? [] : [[column, String(mirrors)] as const],
+    const mirrored = Object.entries(all).flatMap(([column, { contextField }]) =>
+      contextField === undefined ? [] : [[column, String(contextField)] as const],
     )
-    const following = Object.entries(all).flatMap(([column, { follows }]) =>
-      follows === undefined ? [] : [[column, follows] as const],
+    const following = Object.entries(all).flatMap(([column, { derived }]) =>
+      derived === undefined ? [] : [[column, derived] as const],
     )
     const emptyContext = emptyOf(mirrored.map(([, field]) => field))
     const emptyCells = emptyOf(["state", ...mirrored.map(([column]) => column), ...following.map(([column]) => column)])

@@ -33,7 +33,7 @@ export interface Page<T> {
   /** Whether it was read from its end: what lies next to the cursor comes last. */
   readonly backwards?: boolean
   /** Of a page that was read from its end, by ID: its newest ID, from which whoever follows the list goes on, and the table. */
-  readonly followed?: { readonly newest: string; readonly table: string }
+  readonly liveTail?: { readonly newest: string; readonly table: string }
   /** Where the page after this object starts; its ID where nothing else is said. */
   cursorOf?(last: T): string
 }

@@ -7,11 +7,11 @@
  */
 import { Cause, Context, Effect, Exit, Layer, Tracer } from "effect"
 import type { Problem } from "../base/problem.ts"
-import { Together } from "../concurrency/Batcher.ts"
-import { Places } from "../concurrency/FairSemaphore.ts"
+import { Batcher } from "../concurrency/Batcher.ts"
+import { FairSemaphore } from "../concurrency/FairSemaphore.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { type Tenant, tenantName } from "../db/tenant.ts"
-import { MayWait } from "../postgres/lockWait.ts"
+import { WaitForLocks } from "../postgres/lockWait.ts"
 import { isCertainlyRolledBack } from "../postgres/rollback.ts"
 import type { Failure } from "./failures.ts"
 
@@ -22,7 +22,7 @@ type Outcome<A> = Exit.Exit<A, Failure>
  * Begins requests of one kind and of one tenant in the running transaction; for each, in their order, what it comes to. One that
  * needs what somebody else holds comes to `lock_timeout` where that may not be waited for (`MayWait`).
  */
-export type BeginAll<Q, A, R> = (
+export type StartAll<Q, A, R> = (
   tenant: Tenant,
   requests: ReadonlyArray<Q>,
 ) => Effect.Effect<ReadonlyArray<Outcome<A>>, Failure, R>
@@ -31,9 +31,9 @@ interface Asked<Q, A, R> {
   readonly no: number
   readonly tenant: Tenant
   /** The object that it may have to wait for. */
-  readonly needed: string
+  readonly lockKey: string
   readonly request: Q
-  readonly beginAll: BeginAll<Q, A, R>
+  readonly startAll: StartAll<Q, A, R>
 }
 
 /**
@@ -43,19 +43,19 @@ interface Asked<Q, A, R> {
 const WAITING_AT_ONCE = 12
 const WAITING_SHARE = 3
 
-const beginIn = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
+const startIn = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
   Effect.flatMap(TenantDatabase, ({ writing }) => {
-    const [{ tenant, beginAll }] = all as [Asked<Q, A, R>]
+    const [{ tenant, startAll }] = all as [Asked<Q, A, R>]
     return writing(
       tenant,
-      beginAll(
+      startAll(
         tenant,
         all.map(({ request }) => request),
       ),
     )
   })
 
-const isHeld = (cause: Cause.Cause<Failure>): boolean =>
+const isLocked = (cause: Cause.Cause<Failure>): boolean =>
   cause.reasons.some(
     (reason) => Cause.isFailReason(reason) && "code" in reason.error && reason.error.code === "lock_timeout",
   )
@@ -64,22 +64,22 @@ const isHeld = (cause: Cause.Cause<Failure>): boolean =>
 type Next = "waits" | "alone"
 
 /** What a batch tells a request: what it comes to, or where it goes on. */
-type Told<A> = Outcome<A> | Next
+type Started<A> = Outcome<A> | Next
 
 /** What each comes to of whom a batch says nothing: it failed as a whole. */
-const failed = <A>(all: ReadonlyArray<unknown>, cause: Cause.Cause<Failure>): ReadonlyArray<Told<A>> =>
+const failed = <A>(all: ReadonlyArray<unknown>, cause: Cause.Cause<Failure>): ReadonlyArray<Started<A>> =>
   all.map(() => (all.length > 1 && isCertainlyRolledBack(cause) ? "alone" : Exit.failCause(cause)))
 
-const byNo = <A>(all: ReadonlyArray<{ readonly no: number }>, told: ReadonlyArray<Told<A>>) =>
+const byNo = <A>(all: ReadonlyArray<{ readonly no: number }>, told: ReadonlyArray<Started<A>>) =>
   new Map(all.map(({ no }, at) => [String(no), told[at]!]))
 
 /** Begins those that wait for no lock. */
-const beginAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
-  Effect.matchCause(Effect.provideService(beginIn(all), MayWait, false), {
+const startAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
+  Effect.matchCause(Effect.provideService(startIn(all), WaitForLocks, false), {
     onSuccess: (outcomes) =>
       byNo<A>(
         all,
-        outcomes.map((outcome) => (Exit.isFailure(outcome) && isHeld(outcome.cause) ? "waits" : outcome)),
+        outcomes.map((outcome) => (Exit.isFailure(outcome) && isLocked(outcome.cause) ? "waits" : outcome)),
       ),
     onFailure: (cause) => byNo(all, failed<A>(all, cause)),
   })
@@ -88,33 +88,33 @@ const beginAtOnce = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
  * Begins those that wait for one object, which they have then, or nobody has. Where it was another that they waited for in vain,
  * which not all of them need, those that need not wait are begun after all.
  */
-const beginWaiting = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
-  Effect.matchCauseEffect(beginIn(all), {
+const startWaiting = <Q, A, R>(all: ReadonlyArray<Asked<Q, A, R>>) =>
+  Effect.matchCauseEffect(startIn(all), {
     onSuccess: (outcomes) => Effect.succeed(byNo<A>(all, outcomes)),
     onFailure: (cause) => {
-      if (all.length === 1 || !isHeld(cause)) return Effect.succeed(byNo(all, failed<A>(all, cause)))
-      const refused = (told: Told<A>): Told<A> => (told === "waits" ? Exit.failCause(cause) : told)
-      return Effect.map(beginAtOnce<Q, A, R>(all), (told) => new Map([...told].map(([no, one]) => [no, refused(one)])))
+      if (all.length === 1 || !isLocked(cause)) return Effect.succeed(byNo(all, failed<A>(all, cause)))
+      const refused = (told: Started<A>): Started<A> => (told === "waits" ? Exit.failCause(cause) : told)
+      return Effect.map(startAtOnce<Q, A, R>(all), (told) => new Map([...told].map(([no, one]) => [no, refused(one)])))
     },
   })
 
 /** Requests of one kind. */
 class Batch<Q, A, R> {
-  readonly #places: Places
-  readonly #atOnce: Together<Asked<Q, A, R>, Told<A>, never, R | TenantDatabase>
-  readonly #waiting: Together<Asked<Q, A, R>, Told<A>, Problem, R | TenantDatabase>
+  readonly #places: FairSemaphore
+  readonly #atOnce: Batcher<Asked<Q, A, R>, Started<A>, never, R | TenantDatabase>
+  readonly #waiting: Batcher<Asked<Q, A, R>, Started<A>, Problem, R | TenantDatabase>
   #no = 0
 
-  constructor(places: Places, context: Context.Context<R | TenantDatabase>) {
+  constructor(places: FairSemaphore, context: Context.Context<R | TenantDatabase>) {
     this.#places = places
     const noOf = ({ no }: Asked<Q, A, R>) => String(no)
-    this.#atOnce = new Together(context, noOf, beginAtOnce<Q, A, R>, { laneOf: ({ tenant }) => tenantName(tenant) })
-    this.#waiting = new Together<Asked<Q, A, R>, Told<A>, Problem, R | TenantDatabase>(
+    this.#atOnce = new Batcher(context, noOf, startAtOnce<Q, A, R>, { laneOf: ({ tenant }) => tenantName(tenant) })
+    this.#waiting = new Batcher<Asked<Q, A, R>, Started<A>, Problem, R | TenantDatabase>(
       context,
       noOf,
-      beginWaiting<Q, A, R>,
+      startWaiting<Q, A, R>,
       {
-        laneOf: ({ tenant, needed }) => `${tenantName(tenant)} ${needed}`,
+        laneOf: ({ tenant, lockKey }) => `${tenantName(tenant)} ${lockKey}`,
         admit: ({ tenant }, run) => places.within(tenantName(tenant), run),
       },
     )
@@ -122,15 +122,15 @@ class Batch<Q, A, R> {
 
   /** Begins one outside of all batches. */
   #alone(asked: Asked<Q, A, R>) {
-    const begun = Effect.flatMap(beginIn([asked]), ([outcome]) => outcome!)
-    return this.#places.within(tenantName(asked.tenant), begun)
+    const started = Effect.flatMap(startIn([asked]), ([outcome]) => outcome!)
+    return this.#places.within(tenantName(asked.tenant), started)
   }
 
   /** Begins a request that needs an object, with those of its tenant that come with it. */
-  begin(tenant: Tenant, needed: string, request: Q, beginAll: BeginAll<Q, A, R>) {
+  start(tenant: Tenant, lockKey: string, request: Q, startAll: StartAll<Q, A, R>) {
     return Effect.gen({ self: this }, function* () {
-      const asked = { no: this.#no++, tenant, needed, request, beginAll }
-      let told: Told<A> = "waits"
+      const asked = { no: this.#no++, tenant, lockKey, request, startAll }
+      let told: Started<A> = "waits"
       if (!this.#waiting.isUnderWay(asked)) told = (yield* this.#atOnce.ask(asked))!
       if (told === "waits") told = (yield* this.#waiting.ask(asked))!
       return yield* told === "alone" || told === "waits" ? this.#alone(asked) : told
@@ -142,21 +142,21 @@ class Batch<Q, A, R> {
 export class Batches extends Context.Service<
   Batches,
   {
-    /** Begins a request with those of its tenant and kind that come with it; `needed` is the object that it may have to wait for. */
-    readonly begin: <Q, A, R>(
+    /** Starts a request together with those of its tenant and kind that come with it; `lockKey` names the object that it may have to wait for. */
+    readonly start: <Q, A, R>(
       kind: object,
       tenant: Tenant,
-      needed: string,
+      lockKey: string,
       request: Q,
-      beginAll: BeginAll<Q, A, R>,
+      startAll: StartAll<Q, A, R>,
     ) => Effect.Effect<A, Failure, R | TenantDatabase>
   }
 >()("billing/http/Batches") {
   static readonly layer = Layer.sync(Batches, () => {
     const byKind = new Map<object, unknown>()
-    const places = new Places(WAITING_AT_ONCE, WAITING_SHARE)
+    const places = new FairSemaphore(WAITING_AT_ONCE, WAITING_SHARE)
     return {
-      begin: <Q, A, R>(kind: object, tenant: Tenant, needed: string, request: Q, beginAll: BeginAll<Q, A, R>) =>
+      start: <Q, A, R>(kind: object, tenant: Tenant, lockKey: string, request: Q, startAll: StartAll<Q, A, R>) =>
         Effect.flatMap(Effect.context<R | TenantDatabase>(), (context) => {
           // Requests of a kind are of one type.
           let batch = byKind.get(kind) as Batch<Q, A, R> | undefined
@@ -166,7 +166,7 @@ export class Batches extends Context.Service<
             batch = new Batch(places, own)
             byKind.set(kind, batch)
           }
-          return batch.begin(tenant, needed, request, beginAll)
+          return batch.start(tenant, lockKey, request, startAll)
         }),
     }
   })

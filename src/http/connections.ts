@@ -2,7 +2,7 @@
 import type { Server, ServerResponse } from "node:http"
 import { Server as NetServer, type Socket } from "node:net"
 import { Server as TlsServer } from "node:tls"
-import { Counts } from "../concurrency/Counter.ts"
+import { Counter } from "../concurrency/Counter.ts"
 
 export interface ConnectionLimits {
   /** Connections of the process. */
@@ -78,7 +78,7 @@ export const limitConnections = (server: Server, callerOf: CallerOf, limits: Con
   const connections = new Set<Connection>()
   const byEnds = new Map<string, Connection>()
   const bySocket = new WeakMap<Socket, Connection>()
-  const callers = new Counts()
+  const callers = new Counter()
   let stopped: Promise<void> | undefined
   server.maxConnections = limits.connections
 

@@ -8,7 +8,7 @@ import { Effect, Exit, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { type Problem, problem } from "../base/problem.ts"
 import { SECOND_MS } from "../base/time.ts"
-import { records } from "../db/rows.ts"
+import { rowsAsTable } from "../db/rows.ts"
 import { ofTenant, staysHere, type Tenant } from "../db/tenant.ts"
 import { isConflictOf, type UnitOfWork } from "../db/UnitOfWork.ts"
 import { hold, isInHand, type Lease, release, takingOf } from "../process/lease.ts"
@@ -216,7 +216,7 @@ export const noteResources = (unit: UnitOfWork, tenant: Tenant, noted: ReadonlyA
   const { sql } = unit
   const rows = noted.map(([claim, id]) => recordOf(tenant, claim, id))
   const statement = sql`
-    UPDATE idempotency_record r SET resource_id = n.resource_id FROM ${records(rows, RECORD)} n
+    UPDATE idempotency_record r SET resource_id = n.resource_id FROM ${rowsAsTable(rows, RECORD)} n
     WHERE ${sql.literal(IS_RECORD)} AND r.resource_id IS NULL RETURNING 1`
   unit.expect({ name: RECORDS, statement, rows: rows.length })
 }
@@ -244,7 +244,7 @@ export const store = (
   const statement = sql`
     UPDATE idempotency_record r SET response_status = n.response_status, response_body = n.response_body,
       expanded_fields = n.expanded_fields, expanded_body = n.expanded_body, resource_id = coalesce(n.resource_id, r.resource_id)
-    FROM ${records(rows, RESPONSE)} n WHERE ${sql.literal(IS_RECORD)} RETURNING 1`
+    FROM ${rowsAsTable(rows, RESPONSE)} n WHERE ${sql.literal(IS_RECORD)} RETURNING 1`
   unit.expect({ name: RECORDS, statement, rows: rows.length })
 }
 

@@ -1,5 +1,5 @@
 /** Requests under way at once, by whose they are: until their answers are written, so that what waits in memory is bounded. */
-import { Counts } from "../concurrency/Counter.ts"
+import { Counter } from "../concurrency/Counter.ts"
 
 export interface InFlight {
   /** Takes a place; what it returns gives the place back, and is undefined where there is none. */
@@ -7,7 +7,7 @@ export interface InFlight {
 }
 
 export const createInFlight = (most: number): InFlight => {
-  const counts = new Counts()
+  const counts = new Counter()
   return {
     enter: (name) => {
       if (counts.of(name) >= most) return undefined

@@ -4,7 +4,7 @@
  */
 import { Effect } from "effect"
 import { type Problem, problem, tryAgainIn } from "../base/problem.ts"
-import { Counts } from "../concurrency/Counter.ts"
+import { Counter } from "../concurrency/Counter.ts"
 import type { RateLimits } from "../config/Config.ts"
 import { createInFlight } from "./inFlight.ts"
 import { createRateLimit } from "./rateLimit.ts"
@@ -49,7 +49,7 @@ export const createLimits = (rates: Pick<RateLimits, "live" | "sandbox" | "publi
     publishable: createRateLimit(rates.public),
   }
   const underWay = createInFlight(inFlight)
-  const held = new Counts()
+  const held = new Counter()
   let heldInAll = 0
 
   const judge = (request: Limited, { allowed, headers }: ReturnType<(typeof buckets)["live"]["take"]>) => {

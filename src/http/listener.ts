@@ -8,7 +8,7 @@ import { HttpMiddleware, type HttpServerResponse } from "effect/http"
 import { type Config, ConfigProblem } from "../config/Config.ts"
 import { CONNECTION_LIMITS, type ConnectionLimits, limitConnections } from "./connections.ts"
 import { headFault } from "./framing.ts"
-import { respondToBroken, type UnderWay } from "./malformed.ts"
+import { respondToMalformed, type UnderWay } from "./malformed.ts"
 import { addressOf, originOf } from "./Origin.ts"
 import { isProxied, networkOf } from "./transport.ts"
 
@@ -68,7 +68,7 @@ const bind = (
       server.off("error", refused)
       const { port } = server.address() as AddressInfo
       const origin = originOf(config, port)
-      respondToBroken(server, origin, underWay)
+      respondToMalformed(server, origin, underWay)
       resume(Effect.succeed({ address: addressOf(config, port), origin }))
     })
   })

@@ -20,27 +20,27 @@ const ON_ITS_WAY_MS = 300
 const LOOK_EVERY_MS = 50
 
 /** A page that older objects may come in behind. */
-export interface Unsettled {
+export interface MayHaveGaps {
   readonly newest: string
   readonly table: string
 }
 
 /** Whether older objects may come in behind those of a page; undefined: none can. */
-export const unsettled = (returned: object): Unsettled | undefined => {
-  const { followed } = returned as Partial<Page<Json>>
-  return followed !== undefined && isMadeSince(followed.newest, currentTime() - WRITTEN_WITHIN_MS)
-    ? followed
+export const mayHaveGaps = (returned: object): MayHaveGaps | undefined => {
+  const { liveTail } = returned as Partial<Page<Json>>
+  return liveTail !== undefined && isMadeSince(liveTail.newest, currentTime() - WRITTEN_WITHIN_MS)
+    ? liveTail
     : undefined
 }
 
 /** The same page read again, as far as it went. */
-export const upTo = (page: Page<Json>, { newest }: Unsettled): Page<Json> => {
+export const upTo = (page: Page<Json>, { newest }: MayHaveGaps): Page<Json> => {
   const data = page.data.filter(({ id }) => String(id) <= newest)
   return { ...page, data, hasMore: page.hasMore || data.length < page.data.length }
 }
 
 /** Transactions that write, and whether they do so in the table. */
-export const writersOf = ({ table }: Unsettled) =>
+export const writersOf = ({ table }: MayHaveGaps) =>
   Effect.flatMap(
     SqlClient.SqlClient,
     (sql) => sql<{ writer: string; here: boolean }>`
@@ -54,7 +54,7 @@ export const writersOf = ({ table }: Unsettled) =>
 type Writers = Effect.Success<ReturnType<typeof writersOf>>
 
 /** Waits until those who write the table when it begins have committed, or come to write it soon, by looking again and again. */
-export const untilCommitted = Effect.fnUntraced(function* <E, R>(look: Effect.Effect<Writers, E, R>) {
+export const awaitWriters = Effect.fnUntraced(function* <E, R>(look: Effect.Effect<Writers, E, R>) {
   yield* Effect.sleep(IN_HAND_MS)
   const begun = new Set((yield* look).map(({ writer }) => writer))
   const since = performance.now()

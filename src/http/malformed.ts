@@ -64,7 +64,7 @@ export type UnderWay = (socket: Socket) => ReadonlyArray<ServerResponse>
  * Responds to what Node gives up on, in the API's own envelope, behind the responses to the requests that came whole before it, and closes the
  * connection.
  */
-export const respondToBroken = (server: Server, origin: string, underWay: UnderWay): void => {
+export const respondToMalformed = (server: Server, origin: string, underWay: UnderWay): void => {
   const broken = new WeakSet<Socket>()
   const end = (socket: Socket, error: ParseError) => {
     // The response to the request that broke off may be out already: it is the last then.

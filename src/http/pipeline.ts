@@ -8,7 +8,7 @@ import { noSuch, type Problem, problem } from "../base/problem.ts"
 import type { Transport } from "../config/Config.ts"
 import { TenantDatabase } from "../db/TenantDatabase.ts"
 import { ACCOUNT_MOVING, livesHere, type Tenant } from "../db/tenant.ts"
-import { noteRequest } from "../process/loadHint.ts"
+import { recordRequest } from "../process/loadHint.ts"
 import { Keys, type KnownKey } from "../security/key/Keys.ts"
 import { allow, crossOrigin, OPEN_TO_ALL, requireVertical } from "./access.ts"
 import { readJson } from "./body.ts"
@@ -201,11 +201,11 @@ const once = Effect.fnUntraced(function* <E, R, E2, R2>(
 ) {
   const name = node.method === "POST" ? node.headers["idempotency-key"] : undefined
   if (name === undefined) return yield* work(undefined)
-  const { keeping } = yield* TenantDatabase
+  const { asService } = yield* TenantDatabase
   const key = keyOf(String(name), asker)
-  const held = yield* keeping(tenant, claim(tenant, key, { method: "POST", path, body: raw }))
+  const held = yield* asService(tenant, claim(tenant, key, { method: "POST", path, body: raw }))
   if (isStored(held)) return { ...(yield* again(held)), headers: { "idempotent-replayed": "true" } } satisfies Reply
-  const letGo = keeping(tenant, unclaim(tenant, held)).pipe(
+  const letGo = asService(tenant, unclaim(tenant, held)).pipe(
     // Its claim is dropped all the same: another try takes it over, after a minute in another process.
     Effect.catchCause((cause) => Effect.logWarning("an idempotency key stays claimed", cause)),
   )
@@ -249,7 +249,7 @@ export const createPipeline = <R>(
     yield* requireHttps(node, transport)
     const { match, asker, tenant } = yield* enter(call, place)
     // What an account does in live waits for nobody's clocks, its own included.
-    noteRequest(tenant.livemode || asker.kind !== "account" ? undefined : asker.account_id)
+    recordRequest(tenant.livemode || asker.kind !== "account" ? undefined : asker.account_id)
     const { endpoint, params } = match
     yield* requireVertical(endpoint.declaration, tenant)
     if (!isWrite(node) && asker.kind === "account") metering.noteRead(asker)

@@ -6,13 +6,13 @@ import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
 import { PIPELINED } from "../postgres/pipelining.ts"
 import type { KnownKey } from "../security/key/Keys.ts"
-import { Batches, type BeginAll } from "./batches.ts"
+import { Batches, type StartAll } from "./batches.ts"
 import type { Endpoint, Handler, Page, Request } from "./Endpoint.ts"
 import { success } from "./envelope.ts"
 import { type Expanders, expandAll } from "./expand.ts"
 import { type Failure, OUTCOME_UNKNOWN, orMade, refusalOf } from "./failures.ts"
 import { type Claim, noteResources, orInProgress, type Stored, store } from "./idempotency.ts"
-import { type Unsettled, unsettled, untilCommitted, upTo, writersOf } from "./liveTail.ts"
+import { awaitWriters, type MayHaveGaps, mayHaveGaps, upTo, writersOf } from "./liveTail.ts"
 import { Metering } from "./Metering.ts"
 import { renderPage } from "./renderPage.ts"
 
@@ -125,16 +125,16 @@ const count = Effect.fnUntraced(function* (runs: ReadonlyArray<AsTenant>) {
 /** What is read, as the response has it. A page whose newest objects may have older ones come in behind them is read once these are there. */
 const runRead = Effect.fnUntraced(function* <R>(run: Run<R>, handler: Read<R>) {
   const read = handler.run(run.request)
-  const whole = (returned: Returned) => Effect.map(render(run, returned), (reply): Reply | Unsettled => reply)
+  const whole = (returned: Returned) => Effect.map(render(run, returned), (reply): Reply | MayHaveGaps => reply)
   const first = yield* reading(
     run,
     Effect.flatMap(read, (returned) => {
-      const found = unsettled(returned)
+      const found = mayHaveGaps(returned)
       return found === undefined ? whole(returned) : Effect.succeed(found)
     }),
   )
   if ("status" in first) return first
-  yield* untilCommitted(reading(run, writersOf(first)))
+  yield* awaitWriters(reading(run, writersOf(first)))
   return yield* reading(
     run,
     Effect.flatMap(read, (returned) => render(run, upTo(returned as Page<Json>, first))),
@@ -176,7 +176,7 @@ const decideAll = Effect.fnUntraced(function* <R, A, B, R2, R3>(
 const inTransaction = <R, A, R2>(
   run: Run<R>,
   lockKey: ((request: Request<unknown, unknown>) => string) | undefined,
-  work: BeginAll<Run<R>, A, R2>,
+  work: StartAll<Run<R>, A, R2>,
 ) => {
   const done =
     lockKey === undefined
@@ -184,7 +184,7 @@ const inTransaction = <R, A, R2>(
           run,
           Effect.flatMap(work(run.request, [run]), ([only]) => only!),
         )
-      : Effect.flatMap(Batches, (batches) => batches.begin(run.endpoint, run.request, lockKey(run.request), run, work))
+      : Effect.flatMap(Batches, (batches) => batches.start(run.endpoint, run.request, lockKey(run.request), run, work))
   return Effect.mapError(done, orInProgress)
 }
 

@@ -6,7 +6,7 @@ import { Headers, HttpServerRequest, HttpServerResponse, HttpTraceContext } from
 import { newId } from "../base/ids.ts"
 import type { RateLimits, Transport } from "../config/Config.ts"
 import { DatabaseClock } from "../process/DatabaseClock.ts"
-import { noteRequest } from "../process/loadHint.ts"
+import { recordRequest } from "../process/loadHint.ts"
 import { ArrivedAt } from "./ArrivedAt.ts"
 import { preflight } from "./access.ts"
 import { readBytes } from "./body.ts"
@@ -107,7 +107,7 @@ const servePublic = Effect.fnUntraced(function* <R>(
   if (limited || respond === undefined) yield* limits.take(call, "public", address)
   if (respond === undefined) return yield* routeMissing(call, allow)
   yield* addressFault(url) ?? Effect.void
-  noteRequest()
+  recordRequest()
   const body = readBytes(node, (bytes) => limits.hold(call, address, bytes))
   const request = { parts, search: url.searchParams, headers: node.headers, body }
   const response = yield* Effect.tapError(respond(request), (error) =>

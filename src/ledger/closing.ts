@@ -9,8 +9,8 @@ import { DAY_MS, dayOf, formatDayOf } from "../base/time.ts"
 import { currentTime } from "../base/wallClock.ts"
 import { readMoving } from "../db/moving.ts"
 import { LOCKS } from "../postgres/advisoryLocks.ts"
-import { forWholeTables } from "../postgres/fullScan.ts"
-import { isLockTimeout, limitWaiting } from "../postgres/lockWait.ts"
+import { withFullScans } from "../postgres/fullScan.ts"
+import { isLockTimeout, setLockTimeout } from "../postgres/lockWait.ts"
 import { recogniseThrough } from "./recognition.ts"
 
 /** A closing waits for those that post, and they for it: a moment at a time. */
@@ -54,7 +54,7 @@ const alone = <A, E>(work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const held = Effect.gen(function* () {
-      yield* limitWaiting(WAIT_MS)
+      yield* setLockTimeout(WAIT_MS)
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 0)`
       return yield* work
     })
@@ -73,7 +73,7 @@ const sumClosed = Effect.gen(function* () {
   yield* sql.withTransaction(
     Effect.gen(function* () {
       // It reads everything that was posted since the last time, once.
-      yield* forWholeTables
+      yield* withFullScans
       yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.books}, 1)`
       // Somebody may have opened one again meanwhile.
       const { closed_through } = yield* booksState
@@ -123,7 +123,7 @@ const readOpen = Effect.fnUntraced(function* (months: Fragment) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(
     Effect.andThen(
-      forWholeTables,
+      withFullScans,
       sql<Open>`
         SELECT to_char(month, 'YYYY-MM') AS month, kind, account_id AS account, problem FROM finance.exceptions
         WHERE month IS NULL OR (${months}) ORDER BY month, kind, about LIMIT ${MAX_OPEN}`,

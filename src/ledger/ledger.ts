@@ -4,10 +4,10 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { newId } from "../base/ids.ts"
 import { CURRENCY } from "../base/money.ts"
-import { names, REF_COLUMNS, records } from "../db/rows.ts"
+import { names, REF_COLUMNS, rowsAsTable } from "../db/rows.ts"
 import { livesHere, ofTenant, type Tenant } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
-import { forWholeTables } from "../postgres/fullScan.ts"
+import { withFullScans } from "../postgres/fullScan.ts"
 import { type EntryEvent, type FactsOf, linesOf, type PostingLine } from "./postings.ts"
 import { formatDay } from "./schedule.ts"
 
@@ -137,7 +137,7 @@ export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>):
         (SELECT c.id FROM ledger_entry c WHERE (c.account_id, c.livemode, c.plan_id) = (e.account_id, e.livemode, e.plan_id) AND c.event = 'recognised'
           AND c.effective_on < b.open_from AND e.event = 'recognised' ORDER BY c.effective_on DESC, c.id DESC LIMIT 1)
       ) END
-      FROM ${records(entryRows, ENTRY)} e CROSS JOIN books b`
+      FROM ${rowsAsTable(entryRows, ENTRY)} e CROSS JOIN books b`
   const postingLines = sql`
     INSERT INTO ledger_line (${names(LINE)}, effective_on)
     SELECT ${sql.literal(
@@ -145,7 +145,7 @@ export const postEntries = (unit: UnitOfWork, entries: ReadonlyArray<NewEntry>):
         .map((name) => `l.${name}`)
         .join(", "),
     )}, greatest(l.occurred_on, b.open_from)
-    FROM ${records(lineRows, DATED_LINE)} l CROSS JOIN books b`
+    FROM ${rowsAsTable(lineRows, DATED_LINE)} l CROSS JOIN books b`
   unit.add([
     ["books", sql`SELECT ledger_open_from() AS open_from`],
     ["entries", posting],
@@ -172,7 +172,7 @@ export const checkLedger = Effect.fn("ledger.check")(function* (account?: string
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(
     Effect.gen(function* () {
-      yield* forWholeTables
+      yield* withFullScans
       yield* sql`SELECT set_config('billing.account', ${account ?? ""}, true)`
       const [count] = yield* sql<{ entries: number }>`
         SELECT count(*) AS entries FROM ledger_entry WHERE ${account === undefined ? livesHere(sql, "ledger_entry") : sql`account_id = ${account}`}`

@@ -1,5 +1,5 @@
 /** Movements of monthly recurring revenue, as they are kept; src/billing/subscription/mrr.ts says what moves. */
-import { names, records } from "../db/rows.ts"
+import { names, rowsAsTable } from "../db/rows.ts"
 import type { Tenant } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { formatDay } from "./schedule.ts"
@@ -38,6 +38,6 @@ export const writeMovements = (unit: UnitOfWork, movements: ReadonlyArray<MrrMov
   const { sql } = unit
   const rows = movements.map((movement) => ({ ...movement, moved_on: formatDay(movement.day) }))
   unit.add([
-    ["movements", sql`INSERT INTO mrr_movement (${names(MOVEMENT)}) SELECT * FROM ${records(rows, MOVEMENT)} m`],
+    ["movements", sql`INSERT INTO mrr_movement (${names(MOVEMENT)}) SELECT * FROM ${rowsAsTable(rows, MOVEMENT)} m`],
   ])
 }

@@ -1,9 +1,9 @@
 /** Reading the books whole, in the order of their days, for other programs. */
 import { Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import { records } from "../db/rows.ts"
+import { rowsAsTable } from "../db/rows.ts"
 import { livesHere, type Ref } from "../db/tenant.ts"
-import { forWholeTables } from "../postgres/fullScan.ts"
+import { withFullScans } from "../postgres/fullScan.ts"
 import type { ExportedLine } from "./exported.ts"
 
 /** Entries read at a time for an export: a few megabytes. */
@@ -49,7 +49,7 @@ const readLines = Effect.fnUntraced(function* (entries: ReadonlyArray<Ref>) {
     SELECT e.account_id, e.livemode, e.id AS entry_id, e.event, e.effective_on::text AS effective_on, e.occurred_on::text AS occurred_on,
       to_char(e.posted_at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS posted_at, l.line_no, l.ledger_account, a.kind, l.detail, l.currency,
       l.amount_kobo, e.customer_id, e.subscription_id, e.charge_id, e.plan_id, e.corrects, e.reason
-    FROM ${records(rows, { no: "integer", account_id: "text", livemode: "boolean", id: "text" })} r
+    FROM ${rowsAsTable(rows, { no: "integer", account_id: "text", livemode: "boolean", id: "text" })} r
     JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id)
     JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
     JOIN ledger_account a ON a.code = l.ledger_account
@@ -67,7 +67,7 @@ export const readLedger = (filter: BooksFilter) =>
       const connection = yield* sql.reserve
       const onIt = Effect.provideService(sql.transactionService, [connection, 0])
       yield* onIt(sql`BEGIN`.unprepared)
-      yield* onIt(forWholeTables)
+      yield* onIt(withFullScans)
       yield* onIt(
         sql`
           DECLARE entries CURSOR WITH HOLD FOR

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { dayOf } from "../base/time.ts"
-import { records } from "../db/rows.ts"
+import { rowsAsTable } from "../db/rows.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { LOCKS } from "../postgres/advisoryLocks.ts"
 import type { LedgerAccount } from "./chart.ts"
@@ -94,7 +94,7 @@ export const readTaken = Effect.fnUntraced(function* (references: ReadonlySet<st
       count(DISTINCT e.id) FILTER (WHERE e.event = 'explained')::integer AS explained,
       coalesce(jsonb_agg(jsonb_build_object('key', e.idempotency_key, 'day', e.occurred_on, 'account', l.ledger_account, 'detail', l.detail, 'kobo', l.amount_kobo)
         ORDER BY e.posted_at, e.id) FILTER (WHERE e.event = 'settled'), '[]') AS settled
-    FROM ${records(rows, { reference: "text" })} r
+    FROM ${rowsAsTable(rows, { reference: "text" })} r
     JOIN ledger_entry e ON e.charge_id = r.reference
     JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
     GROUP BY e.account_id, e.livemode, e.charge_id

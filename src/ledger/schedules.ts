@@ -1,7 +1,7 @@
 /** The schedules of recognition in the database (schedule.ts has their arithmetic). Their subscriptions are locked by whoever changes them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { names, REF_COLUMNS, records } from "../db/rows.ts"
+import { names, REF_COLUMNS, rowsAsTable } from "../db/rows.ts"
 import type { Ref } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 import { formatDay, type NewSchedule, type Schedule } from "./schedule.ts"
@@ -38,7 +38,7 @@ const GIVEN = { ...BEGUN, posted_on: "date" } as const
 const CHANGED = { ...KEY, until_on: "date", adjusted_kobo: "bigint", moved_kobo: "bigint", state: "text" } as const
 
 /** Begins the schedules that are new. */
-export const beginSchedules = (unit: UnitOfWork, changes: ReadonlyArray<ScheduleChange>): void => {
+export const startSchedules = (unit: UnitOfWork, changes: ReadonlyArray<ScheduleChange>): void => {
   const schedules = changes.flatMap((one) => (one.type === "begin" ? [one.schedule] : []))
   if (schedules.length === 0) return
   const { sql } = unit
@@ -57,7 +57,7 @@ export const beginSchedules = (unit: UnitOfWork, changes: ReadonlyArray<Schedule
       SELECT *, greatest(start_on, posted_on, max(open_from) OVER book) AS from_on
       FROM (
         SELECT *, CASE WHEN row_number() OVER book = 1 THEN open_revenue_day(account_id, livemode, test_clock_id, '-infinity') END AS open_from
-        FROM ${records(rows, GIVEN)} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
+        FROM ${rowsAsTable(rows, GIVEN)} r WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
       ) s WINDOW book AS (PARTITION BY account_id, livemode, test_clock_id)
     ) s`
   unit.add([["schedules_begun", beginning]])
@@ -71,7 +71,7 @@ export const changeSchedules = (unit: UnitOfWork, changes: ReadonlyArray<Schedul
   const rows = schedules.map((schedule) => ({ ...schedule, until_on: formatDay(schedule.until_day) }))
   const changing = sql`
     UPDATE revenue_schedule SET until_on = c.until_on, adjusted_kobo = c.adjusted_kobo, moved_kobo = c.moved_kobo, state = c.state
-    FROM ${records(rows, CHANGED)} c
+    FROM ${rowsAsTable(rows, CHANGED)} c
     WHERE (revenue_schedule.account_id, revenue_schedule.livemode, revenue_schedule.subscription_id, revenue_schedule.bill_no, revenue_schedule.part)
       = (c.account_id, c.livemode, c.subscription_id, c.bill_no, c.part)`
   unit.add([["schedules_changed", changing]])
@@ -96,7 +96,7 @@ export const readSchedules = Effect.fnUntraced(function* (
       s.start_on - date '1970-01-01' AS start_day, s.end_on - date '1970-01-01' AS end_day, s.from_on - date '1970-01-01' AS from_day,
       s.until_on - date '1970-01-01' AS until_day,
       open_revenue_day(s.account_id, s.livemode, s.test_clock_id, r.wanted) - date '1970-01-01' AS open_day
-    FROM ${records(rows, { ...REF_COLUMNS, wanted: "date" })} r
+    FROM ${rowsAsTable(rows, { ...REF_COLUMNS, wanted: "date" })} r
     CROSS JOIN LATERAL (
       SELECT * FROM revenue_schedule s
       WHERE (s.account_id, s.livemode, s.subscription_id) = (r.account_id, r.livemode, r.id)

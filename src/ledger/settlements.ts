@@ -9,7 +9,7 @@ import { DAY_MS, formatDayOf, HOUR_MS } from "../base/time.ts"
 import { currentTime } from "../base/wallClock.ts"
 import type { Tenant } from "../db/tenant.ts"
 import { unitOfWork } from "../db/UnitOfWork.ts"
-import { forWholeTables } from "../postgres/fullScan.ts"
+import { withFullScans } from "../postgres/fullScan.ts"
 import type { RailName } from "../rails/rail/Rail.ts"
 import { entriesOf, type NewEntry, postEntries } from "./ledger.ts"
 import { aboutReference, type Booked, lockSettlements, nth, readTaken, type Taken } from "./references.ts"
@@ -249,7 +249,7 @@ export class Settling {
   readonly finish = Effect.fnUntraced({ self: this }, function* (this: Settling) {
     const sql = yield* SqlClient.SqlClient
     // All that a rail has ever taken of an account.
-    yield* forWholeTables
+    yield* withFullScans
     for (const { account_id, livemode } of this.#accounts.values()) {
       const room = Math.max(0, 2 * MAX_UNMATCHED - this.unmatched.length)
       const open = yield* sql<{ readonly reference: string; readonly kobo: number; readonly found: number }>`

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { inNaira } from "../base/money.ts"
 import { dayOf, formatInstant } from "../base/time.ts"
-import { forWholeTables } from "../postgres/fullScan.ts"
+import { withFullScans } from "../postgres/fullScan.ts"
 import { type LedgerAccount, OWN_ACCOUNT } from "./chart.ts"
 import { type EntryEvent, POSTINGS } from "./postings.ts"
 
@@ -101,7 +101,7 @@ const readSums = (question: Question) =>
       GROUP BY e.livemode, e.event ORDER BY e.livemode, abs(sum(l.amount_kobo)) DESC`,
   )
 
-const readTold = (question: Question) =>
+const readEvents = (question: Question) =>
   Effect.flatMap(
     SqlClient.SqlClient,
     (sql) => sql<Told>`
@@ -240,9 +240,9 @@ const readDays = Effect.fnUntraced(function* (question: Question) {
 
 /** Explains a balance, in the running transaction: it may be made of all that an account ever had. */
 const explain = Effect.fnUntraced(function* (question: Question) {
-  yield* forWholeTables
+  yield* withFullScans
   const sums = [...(yield* readSums(question)), ...(yield* readDays(question))]
-  const told = yield* readTold(question)
+  const told = yield* readEvents(question)
   const actors = told.flatMap(({ charge_id, subscription_id, instalment_plan_id }) =>
     [charge_id, subscription_id, instalment_plan_id].filter((id) => id !== null),
   )

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /** For the rest of the running transaction: no limit of time, and the plans that suit much of a table. */
-export const forWholeTables = Effect.flatMap(
+export const withFullScans = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) =>
     sql`SELECT set_config('statement_timeout', '0', true), set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true)`,

@@ -6,8 +6,8 @@ import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConfigProblem } from "../config/Config.ts"
 import { LOCKS } from "./advisoryLocks.ts"
-import { forWholeTables } from "./fullScan.ts"
-import { isLockTimeout, limitWaiting } from "./lockWait.ts"
+import { withFullScans } from "./fullScan.ts"
+import { isLockTimeout, setLockTimeout } from "./lockWait.ts"
 import { checkRoles } from "./roles.ts"
 
 const FOLDER = join(import.meta.dirname, "../../migrations")
@@ -51,7 +51,7 @@ export const migrationStatus = Effect.map(appliedNames, (applied) => ({
 const applyNext = Effect.fnUntraced(function* (files: ReadonlyArray<Migration>, last: string | undefined) {
   const sql = yield* SqlClient.SqlClient
   // As long as it takes: for another process, and for tables that are read whole.
-  yield* forWholeTables
+  yield* withFullScans
   yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`
   yield* sql`CREATE TABLE IF NOT EXISTS schema_migration (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
   const applied = yield* appliedNames
@@ -62,7 +62,7 @@ const applyNext = Effect.fnUntraced(function* (files: ReadonlyArray<Migration>, 
     })
   const next = files.find(({ name }) => !applied.has(name) && (last === undefined || name <= last))
   if (next === undefined) return undefined
-  yield* limitWaiting(LOCK_WAIT_MS)
+  yield* setLockTimeout(LOCK_WAIT_MS)
   // One statement to the protocol; the server runs the file's statements one by one.
   yield* sql.unsafe(`DO $migration$ BEGIN EXECUTE $file$${next.text}$file$; END $migration$`).unprepared
   yield* sql`INSERT INTO schema_migration (name, checksum) VALUES (${next.name}, ${next.checksum})`

@@ -12,7 +12,7 @@ const ASK_EVERY_MS = 2 * SECOND_MS
 const SILENT_AFTER_S = 8
 
 /** Closes the connections to the database at `url` whenever it is silent, for as long as the scope is open. */
-export const closeWhenSilent = Effect.fnUntraced(function* (url: Redacted.Redacted<string>) {
+export const watchdog = Effect.fnUntraced(function* (url: Redacted.Redacted<string>) {
   // Second by second: a process that stood still itself first hears what was answered meanwhile.
   const silence = Effect.repeat(Effect.sleep(SECOND_MS), { times: SILENT_AFTER_S - 1 })
   const close = Effect.logWarning(

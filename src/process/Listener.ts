@@ -20,7 +20,7 @@ class Silent extends Data.TaggedError("Silent") {
 }
 
 /** What happens to a listener. */
-export interface Listener {
+export interface Subscription {
   readonly notice: (payload: string) => void
   /** From here on nothing is missed. */
   readonly began?: () => void
@@ -28,7 +28,7 @@ export interface Listener {
   readonly ended?: () => void
 }
 
-interface Listening extends Listener {
+interface Listening extends Subscription {
   readonly channel: string
 }
 
@@ -39,19 +39,19 @@ interface Line {
 }
 
 /** Tells a listener something; one that fails takes nothing from the others. */
-const told = (tell: () => void) =>
+const notify = (tell: () => void) =>
   Effect.catchCause(Effect.sync(tell), (cause) => Effect.logError("a listener failed", cause))
 
-export class Notices extends Context.Service<
-  Notices,
+export class Listener extends Context.Service<
+  Listener,
   {
     /** Hears what is notified on a channel, for as long as the scope is open. */
-    readonly listen: (channel: string, listener: Listener) => Effect.Effect<void, never, Scope.Scope>
+    readonly listen: (channel: string, listener: Subscription) => Effect.Effect<void, never, Scope.Scope>
   }
 >()("billing/process/Notices") {
-  static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<Notices> =>
+  static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<Listener> =>
     Layer.effect(
-      Notices,
+      Listener,
       Effect.gen(function* () {
         // This process's own: what it tries its connection with, nobody else hears.
         const beat = `beat_${randomUUID()}`
@@ -66,10 +66,10 @@ export class Notices extends Context.Service<
             Effect.scoped(
               Effect.gen(function* () {
                 const notices = yield* connection.listen(listening.channel)
-                yield* told(() => listening.began?.())
+                yield* notify(() => listening.began?.())
                 return yield* Effect.forever(
                   Effect.flatMap(Queue.take(notices), ({ payload }) =>
-                    told(() => (all.has(listening) ? listening.notice(payload) : undefined)),
+                    notify(() => (all.has(listening) ? listening.notice(payload) : undefined)),
                   ),
                 )
               }),
@@ -104,7 +104,7 @@ export class Notices extends Context.Service<
           Effect.sync(() => {
             line = undefined
           }).pipe(
-            Effect.andThen(Effect.forEach(all, ({ ended }) => told(() => ended?.()))),
+            Effect.andThen(Effect.forEach(all, ({ ended }) => notify(() => ended?.()))),
             // Hanging up waits for an answer, which a dead connection does not give: the next one does not wait for it.
             Effect.andThen(Effect.forkDetach(Scope.close(scope, exit))),
           ),
@@ -115,7 +115,7 @@ export class Notices extends Context.Service<
             Effect.repeat(Schedule.spaced(RECONNECT_MS)),
           ),
         )
-        return Notices.of({
+        return Listener.of({
           listen: (channel, listener) =>
             Effect.asVoid(
               Effect.acquireRelease(
@@ -142,7 +142,7 @@ export const onNotify = Effect.fnUntraced(function* <A, E, R>(
 ) {
   // Notices that come while the work is under way are one more run.
   const wake = yield* Queue.sliding<void>(1)
-  const { listen } = yield* Notices
+  const { listen } = yield* Listener
   yield* listen(channel, { notice: () => Queue.offerUnsafe(wake, undefined) })
   yield* Effect.forkScoped(Effect.repeat(Queue.offer(wake, undefined), Schedule.spaced(fallbackMs)))
   for (let n = 0; n < fibers; n++) yield* whenWoken(name, wake, work)

@@ -13,7 +13,7 @@ const MAX_RUNNER = 2 ** 31 - 1
 const HEARTBEAT_MS = 1000
 
 /** The IDs of what this process has in hand, each by the row it was taken as, since when. */
-export class Hand {
+export class InFlightRows {
   readonly #held = new Map<string, { readonly row: object; readonly since: number }>()
 
   hold(rows: ReadonlyArray<{ readonly id: string }>): void {
@@ -38,12 +38,12 @@ export class Hand {
   }
 }
 
-export class Runner extends Context.Service<
-  Runner,
+export class ProcessLease extends Context.Service<
+  ProcessLease,
   {
     readonly id: number
     /** What this process has in hand by the lease of this name. */
-    readonly hand: (lease: string) => Hand
+    readonly hand: (lease: string) => InFlightRows
     /**
      * Takes what nobody has in hand by the lease of this name, one take at a time: between a row's new number and the note that it is in
      * hand, it would look dropped to a second take of this process.
@@ -51,8 +51,8 @@ export class Runner extends Context.Service<
     readonly taking: (lease: string) => <A, E, R>(take: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   }
 >()("billing/process/Runner") {
-  static readonly layer: Layer.Layer<Runner, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
-    Runner,
+  static readonly layer: Layer.Layer<ProcessLease, SqlError.SqlError, SqlClient.SqlClient> = Layer.effect(
+    ProcessLease,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const id = randomInt(1, MAX_RUNNER)
@@ -74,13 +74,13 @@ export class Runner extends Context.Service<
       )
       // Nothing may carry this number before the lock is held.
       yield* isHeld(id).pipe(Effect.repeat({ until: (held) => held, schedule: Schedule.spaced(5) }))
-      const byLease = new Map<string, { readonly hand: Hand; readonly turn: Semaphore.Semaphore }>()
+      const byLease = new Map<string, { readonly hand: InFlightRows; readonly turn: Semaphore.Semaphore }>()
       const of = (lease: string) => {
-        const known = byLease.get(lease) ?? { hand: new Hand(), turn: Semaphore.makeUnsafe(1) }
+        const known = byLease.get(lease) ?? { hand: new InFlightRows(), turn: Semaphore.makeUnsafe(1) }
         byLease.set(lease, known)
         return known
       }
-      return Runner.of({
+      return ProcessLease.of({
         id,
         hand: (lease) => of(lease).hand,
         taking: (lease) => of(lease).turn.withPermits(1),

@@ -37,8 +37,8 @@ const look = Effect.fnUntraced(function* (watched: ReadonlySet<Watched>) {
   for (const [at, one] of all.entries()) if (row![`q${at}`] && watched.has(one)) one.found()
 })
 
-export class Lookout extends Context.Service<
-  Lookout,
+export class QueuePoller extends Context.Service<
+  QueuePoller,
   {
     /**
      * Calls `found` again and again while something may wait, for as long as the scope is open. `firstWaiting` is a query with the order
@@ -47,13 +47,13 @@ export class Lookout extends Context.Service<
     readonly watch: (firstWaiting: Fragment, found: () => void) => Effect.Effect<void, never, Scope.Scope>
   }
 >()("billing/process/Lookout") {
-  static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<Lookout, SqlError.SqlError> =>
+  static readonly layer = (url: Redacted.Redacted<string>): Layer.Layer<QueuePoller, SqlError.SqlError> =>
     Layer.effect(
-      Lookout,
+      QueuePoller,
       Effect.gen(function* () {
         const watched = new Set<Watched>()
         yield* every("lookout", LOOK_EVERY_MS, look(watched))
-        return Lookout.of({
+        return QueuePoller.of({
           watch: (firstWaiting, found) => {
             const one = { firstWaiting, found }
             return Effect.asVoid(

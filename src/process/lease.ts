@@ -7,7 +7,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { type Hand, isDead, Runner } from "./ProcessLease.ts"
+import { type InFlightRows, isDead, ProcessLease } from "./ProcessLease.ts"
 
 export interface Lease {
   readonly name: string
@@ -53,16 +53,16 @@ const conditions = (
 /** The conditions as things stand at this moment. */
 export const takingOf = Effect.fnUntraced(function* (lease: Lease) {
   const sql = yield* SqlClient.SqlClient
-  const runner = yield* Runner
+  const runner = yield* ProcessLease
   return conditions(sql, lease, runner.id, runner.hand(lease.name).ids(lease.forgottenAfterMs)) satisfies Taking
 })
 
 const taking = <Row extends { readonly id: string }, E, R>(
   lease: Lease,
   statement: (taking: Taking) => Effect.Effect<ReadonlyArray<Row>, E, R>,
-  isTaken: (hand: Hand, row: Row) => boolean,
-): Effect.Effect<ReadonlyArray<Row>, E, R | SqlClient.SqlClient | Runner> =>
-  Effect.flatMap(Runner, (runner) =>
+  isTaken: (hand: InFlightRows, row: Row) => boolean,
+): Effect.Effect<ReadonlyArray<Row>, E, R | SqlClient.SqlClient | ProcessLease> =>
+  Effect.flatMap(ProcessLease, (runner) =>
     runner.taking(lease.name)(
       takingOf(lease).pipe(
         Effect.flatMap(statement),
@@ -93,15 +93,15 @@ export const takeDropped = <Row extends { readonly id: string }, E, R>(
 
 /** Notes rows as in hand that are about to be written with this process's number. */
 export const hold = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
-  Effect.map(Runner, (runner) => runner.hand(lease.name).hold(rows))
+  Effect.map(ProcessLease, (runner) => runner.hand(lease.name).hold(rows))
 
 /** Whether a row is in this process's own hand at this moment. */
 export const isInHand = (lease: Lease, row: { readonly id: string }) =>
-  Effect.map(Runner, (runner) => runner.hand(lease.name).has(row))
+  Effect.map(ProcessLease, (runner) => runner.hand(lease.name).has(row))
 
 /** Lets go of rows, in memory: what is left undone of them may be taken again. */
 export const release = (lease: Lease, rows: ReadonlyArray<{ readonly id: string }>) =>
-  Effect.map(Runner, (runner) => runner.hand(lease.name).release(rows))
+  Effect.map(ProcessLease, (runner) => runner.hand(lease.name).release(rows))
 
 /** Lets go of rows once `work` on them has ended, however it ended. */
 export const releasing = <A, E, R>(

@@ -17,7 +17,7 @@ let last: Asked | undefined
 let lastOther: Asked | undefined
 
 /** Notes a request, of an account where it is one's in the sandbox. */
-export const noteRequest = (account?: string): void => {
+export const recordRequest = (account?: string): void => {
   if (last?.account !== account) lastOther = last
   last = { account, at: performance.now() }
 }

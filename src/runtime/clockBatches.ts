@@ -8,7 +8,7 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { ofTenant, type Ref, tenantOf } from "../db/tenant.ts"
 import { isServing } from "../process/loadHint.ts"
-import type { After, TimerHandler } from "./fire.ts"
+import type { AfterCommit, TimerHandler } from "./fire.ts"
 import type { TimerRow } from "./timers.ts"
 
 /**
@@ -30,24 +30,24 @@ const onClock = (sql: SqlClient.SqlClient, clock: Ref) => sql`${ofTenant(sql, cl
 export type NextTimer = Pick<TimerRow, "actor_kind" | "actor_id" | "due_at" | "rank" | "customer_id">
 
 /** Some of a clock's customers: every customer is in one lane. */
-export interface Lane {
+export interface Shard {
   readonly no: number
   readonly of: number
 }
 
 /** All of them. */
-export const ONE_LANE: Lane = { no: 0, of: 1 }
+export const ONE_SHARD: Shard = { no: 0, of: 1 }
 
 /** That the customer that `column` names is in the lane. */
-export const isInLane = (sql: SqlClient.SqlClient, column: string, { no, of }: Lane): Fragment =>
+export const isInShard = (sql: SqlClient.SqlClient, column: string, { no, of }: Shard): Fragment =>
   of === 1 ? sql`true` : sql`hashtext(${sql(column)}) & ${of - 1} = ${no}`
 
 /** The timers that are due first in a lane of a clock, by `until`: those of a round at most, in order. */
-export const nextOnClock = Effect.fnUntraced(function* (clock: Ref, until: number, lane: Lane) {
+export const nextOnClock = Effect.fnUntraced(function* (clock: Ref, until: number, lane: Shard) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql<NextTimer>`
     SELECT actor_kind, actor_id, due_at, rank, customer_id FROM timer
-    WHERE ${onClock(sql, clock)} AND due_at <= ${PgTypes.timestamptz(until)} AND ${isInLane(sql, "customer_id", lane)}
+    WHERE ${onClock(sql, clock)} AND due_at <= ${PgTypes.timestamptz(until)} AND ${isInShard(sql, "customer_id", lane)}
     ORDER BY due_at, rank, actor_id LIMIT ${maxRound(clock)}`
 })
 
@@ -55,7 +55,7 @@ export const nextOnClock = Effect.fnUntraced(function* (clock: Ref, until: numbe
  * Of timers in the order in which they are due, those that fire in one round: of each instant those that come first, unless
  * something of one of their customers is due before. Pure.
  */
-export const roundOf = (next: ReadonlyArray<NextTimer>): ReadonlyArray<NextTimer> => {
+export const batchOf = (next: ReadonlyArray<NextTimer>): ReadonlyArray<NextTimer> => {
   const busy = new Set<string>()
   return [...Map.groupBy(next, ({ due_at }) => due_at).values()].flatMap((instant) => {
     const [{ rank, actor_kind }] = instant as [NextTimer]
@@ -67,13 +67,13 @@ export const roundOf = (next: ReadonlyArray<NextTimer>): ReadonlyArray<NextTimer
 }
 
 /** Fires a round, in the caller's transaction. */
-export const fireRound = Effect.fnUntraced(function* <R>(
+export const fireBatch = Effect.fnUntraced(function* <R>(
   handlers: ReadonlyArray<TimerHandler<R>>,
   clock: Ref,
   round: ReadonlyArray<NextTimer>,
 ) {
   const until = Math.max(...round.map(({ due_at }) => due_at))
-  const after: Array<After<R>> = []
+  const after: Array<AfterCommit<R>> = []
   for (const [kind, its] of Map.groupBy(round, ({ actor_kind }) => actor_kind)) {
     const handler = handlers.find((handler) => handler.kind === kind)
     if (handler === undefined) return yield* Effect.die(new Error(`Nothing fires the timers of a ${kind}.`))

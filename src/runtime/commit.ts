@@ -1,10 +1,10 @@
 /** Writes what transitions leave behind, of any actors, into the unit of work of the running transaction. */
 import { Effect } from "effect"
-import { names, records } from "../db/rows.ts"
+import { names, rowsAsTable } from "../db/rows.ts"
 import { type UnitOfWork, unitOfWork } from "../db/UnitOfWork.ts"
 import { postEntries } from "../ledger/ledger.ts"
 import { writeMovements } from "../ledger/mrr.ts"
-import { beginSchedules, changeSchedules } from "../ledger/schedules.ts"
+import { changeSchedules, startSchedules } from "../ledger/schedules.ts"
 import { appendEvents } from "../outbound/event/events.ts"
 import { pipelined } from "../postgres/pipelining.ts"
 import type { JournalRow, Outcome } from "./outcome.ts"
@@ -29,13 +29,13 @@ const writeJournal = (unit: UnitOfWork, rows: ReadonlyArray<JournalRow>): void =
   if (rows.length === 0) return
   const { sql } = unit
   unit.add([
-    ["journal", sql`INSERT INTO lifecycle_journal (${names(JOURNAL)}) SELECT * FROM ${records(rows, JOURNAL)} r`],
+    ["journal", sql`INSERT INTO lifecycle_journal (${names(JOURNAL)}) SELECT * FROM ${rowsAsTable(rows, JOURNAL)} r`],
   ])
 }
 
 /** The outcomes with those of the actors that they create, parents first. */
 const withCreated = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Outcome> => {
-  const created = outcomes.flatMap((outcome) => outcome.born)
+  const created = outcomes.flatMap((outcome) => outcome.created)
   return created.length === 0 ? outcomes : [...outcomes, ...withCreated(created)]
 }
 
@@ -106,7 +106,7 @@ export const commit = Effect.fnUntraced(function* (outcomes: ReadonlyArray<Outco
   )
   const schedules = written.flatMap((outcome) => outcome.schedules)
   changeSchedules(unit, schedules)
-  beginSchedules(unit, schedules)
+  startSchedules(unit, schedules)
   writeMovements(
     unit,
     written.flatMap(({ movements }) => movements),

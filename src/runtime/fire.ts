@@ -9,7 +9,7 @@ import type { AnyStateMachine, EventFrom } from "xstate"
 import { type NowOf, sameForAll } from "../base/time.ts"
 import { currentTime } from "../base/wallClock.ts"
 import { type Ref, refOf, staysHere } from "../db/tenant.ts"
-import { MayWait, patiently } from "../postgres/lockWait.ts"
+import { WaitForLocks, withLockTimeout } from "../postgres/lockWait.ts"
 import { isServing } from "../process/loadHint.ts"
 import { untilClocksAgree } from "../process/workers.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./lifecycle.ts"
@@ -45,7 +45,7 @@ export interface Due<M extends AnyStateMachine, Row extends ActorRow, Own extend
 }
 
 /** What is left to do after the commit, outside any transaction. */
-export type After<R> = Effect.Effect<void, SqlError.SqlError, R>
+export type AfterCommit<R> = Effect.Effect<void, SqlError.SqlError, R>
 
 /** What fires the timers of one kind of actor. Of which rows, is the noun's own affair. */
 export interface TimerHandler<R> {
@@ -53,7 +53,7 @@ export interface TimerHandler<R> {
   /** Fires one batch that is due on the wall clock, but for the actors set aside; returns how many it found. */
   readonly fireBatch: (now: number, setAside: Set<string>) => Effect.Effect<number, SqlError.SqlError, R>
   /** Fires the first timer of each of these actors on a clock that is due by `until`, in the caller's transaction. */
-  readonly fire: (actors: ReadonlyArray<Ref>, until: number) => Effect.Effect<After<R>, SqlError.SqlError, R>
+  readonly fire: (actors: ReadonlyArray<Ref>, until: number) => Effect.Effect<AfterCommit<R>, SqlError.SqlError, R>
 }
 
 const dueOf = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
@@ -77,12 +77,12 @@ const dueTimes = (timers: ReadonlyArray<TimerRow>): NowOf => {
 }
 
 /** What follows from what is committed. What somebody holds of it is left to those who take over what was dropped. */
-const following = <E, R>(after: Effect.Effect<void, E, R>) => Effect.provideService(after, MayWait, false)
+const following = <E, R>(after: Effect.Effect<void, E, R>) => Effect.provideService(after, WaitForLocks, false)
 
 /** How the timers of a noun's actors fire: `fire` decides and writes, in the transaction. */
 export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R, R2, Own extends string = never>(
   lifecycle: Lifecycle<M, Row, Own>,
-  fire: (due: ReadonlyArray<Due<M, Row, Own>>, nowOf: NowOf) => Effect.Effect<After<R2>, SqlError.SqlError, R>,
+  fire: (due: ReadonlyArray<Due<M, Row, Own>>, nowOf: NowOf) => Effect.Effect<AfterCommit<R2>, SqlError.SqlError, R>,
 ): TimerHandler<R | R2 | SqlClient.SqlClient> => {
   const { kind, table } = lifecycle
   const fireRows = (rows: ReadonlyArray<Row>, until: number, nowBy: (timers: ReadonlyArray<TimerRow>) => NowOf) =>
@@ -114,14 +114,14 @@ export const timerHandler = <M extends AnyStateMachine, Row extends ActorRow, R,
     /** A batch that fails is tried again actor by actor, so that one which cannot be decided on holds nobody else back. */
     fireBatch: Effect.fnUntraced(function* (now: number, setAside: Set<string>) {
       let claimed: ReadonlyArray<Row> = []
-      const batch = patiently(
+      const batch = withLockTimeout(
         Effect.gen(function* () {
           claimed = yield* claim(now, setAside)
           return claimed.length === 0 ? Effect.void : yield* fireByWallClock(claimed, now)
         }),
       )
       const alone = (row: Row) =>
-        patiently(Effect.flatMap(table.lock([refOf(row)]), (rows) => fireByWallClock(rows, now))).pipe(
+        withLockTimeout(Effect.flatMap(table.lock([refOf(row)]), (rows) => fireByWallClock(rows, now))).pipe(
           Effect.flatMap(following),
           Effect.catchCause((cause) => {
             setAside.add(row.id)

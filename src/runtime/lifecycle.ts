@@ -88,10 +88,13 @@ export const rowAfter = <M extends AnyStateMachine, Row extends ActorRow, Own ex
 }
 
 /** The first transition of a new actor, whose row is made from it. */
-export interface Birth<M extends AnyStateMachine> extends Omit<Transition<M, never>, "row"> {}
+export interface FirstTransition<M extends AnyStateMachine> extends Omit<Transition<M, never>, "row"> {}
 
 /** Begins the life of a new actor with its machine's input. */
-export const beginLife = <M extends AnyStateMachine>(machine: M, event: CreateEvent<M> & TimedEvent): Birth<M> => {
+export const start = <M extends AnyStateMachine>(
+  machine: M,
+  event: CreateEvent<M> & TimedEvent,
+): FirstTransition<M> => {
   const decision = begin(machine, event)
   return {
     event: event as EventFrom<M> & TimedEvent,

@@ -10,7 +10,7 @@ import type { NewEntry } from "../ledger/ledger.ts"
 import type { MrrMovement } from "../ledger/mrr.ts"
 import type { ScheduleChange } from "../ledger/schedules.ts"
 import type { NewEvent } from "../outbound/event/events.ts"
-import type { ActorRow, Birth, Lifecycle, Transition } from "./lifecycle.ts"
+import type { ActorRow, FirstTransition, Lifecycle, Transition } from "./lifecycle.ts"
 import type { TimerKey, TimerRow } from "./timers.ts"
 
 export interface JournalRow extends Tenant {
@@ -62,7 +62,7 @@ export interface Parts<Own extends string = never> {
   readonly movements?: ReadonlyArray<MrrMovement>
   readonly events?: ReadonlyArray<NewEvent>
   /** New actors: charges to attempt, nudges to send. */
-  readonly born?: ReadonlyArray<Outcome>
+  readonly created?: ReadonlyArray<Outcome>
 }
 
 export interface Outcome {
@@ -76,7 +76,7 @@ export interface Outcome {
   readonly schedules: ReadonlyArray<ScheduleChange>
   readonly movements: ReadonlyArray<MrrMovement>
   readonly events: ReadonlyArray<NewEvent>
-  readonly born: ReadonlyArray<Outcome>
+  readonly created: ReadonlyArray<Outcome>
 }
 
 /** An effect as the journal names it: `emit subscription.renewed`, `post paid`, `endService paused`, `attemptCharge`. */
@@ -89,7 +89,7 @@ const effectName = ({ type, params }: { readonly type: string; readonly params: 
 const journalRow = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   { kind, machineVersion }: Lifecycle<M, Row, Own>,
   { account_id, livemode, id }: Row,
-  { version, event, from, to, decision }: Birth<M>,
+  { version, event, from, to, decision }: FirstTransition<M>,
 ): JournalRow => {
   const timed: TimedEvent = event
   return {
@@ -110,7 +110,7 @@ const journalRow = <M extends AnyStateMachine, Row extends ActorRow, Own extends
 const timersOf = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   { kind, ranks }: Lifecycle<M, Row, Own>,
   row: Row,
-  transition: Birth<M> | undefined,
+  transition: FirstTransition<M> | undefined,
   own: OwnTimers<Own> = {},
 ): Outcome["timers"] => {
   const { account_id, livemode, id, version, test_clock_id = null, customer_id = null } = row
@@ -142,8 +142,8 @@ const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends st
   lifecycle: Lifecycle<M, Row, Own>,
   before: Row | undefined,
   row: Row,
-  transition: Birth<M> | undefined,
-  { timers, entries = [], schedules = [], movements = [], events = [], born = [] }: Parts<Own>,
+  transition: FirstTransition<M> | undefined,
+  { timers, entries = [], schedules = [], movements = [], events = [], created = [] }: Parts<Own>,
 ): Outcome => ({
   table: lifecycle.table as Table<ActorRow>,
   before,
@@ -154,11 +154,11 @@ const outcome = <M extends AnyStateMachine, Row extends ActorRow, Own extends st
   schedules,
   movements,
   events,
-  born,
+  created,
 })
 
 /** An actor after a transition: `row` is as it is now. */
-export const moved = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+export const transitioned = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
   transition: Transition<M, Row>,
   row: Row,
@@ -166,9 +166,9 @@ export const moved = <M extends AnyStateMachine, Row extends ActorRow, Own exten
 ): Outcome => outcome(lifecycle, transition.row, row, transition, parts)
 
 /** A new actor with its first transition; without one, nothing has happened to it yet. */
-export const born = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
+export const created = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
   lifecycle: Lifecycle<M, Row, Own>,
-  birth: Birth<M> | undefined,
+  birth: FirstTransition<M> | undefined,
   row: Row,
   parts: Parts<Own> = {},
 ): Outcome => outcome(lifecycle, undefined, row, birth, parts)

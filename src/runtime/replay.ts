@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import type { AnyMachineSnapshot, AnyStateMachine, EventFrom, InputFrom } from "xstate"
 import { create, decide, stateName, type TimedEvent } from "../../machines/decide.ts"
 import { canonical } from "../base/json.ts"
-import { REF_COLUMNS, records } from "../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../db/rows.ts"
 import { livesHere, type Tenant } from "../db/tenant.ts"
 import type { ActorKind, ActorRow, Lifecycle } from "./lifecycle.ts"
 
@@ -140,7 +140,7 @@ const replayAll = Effect.fnUntraced(function* (
       const refs = its.map(([first]) => ({ ...first!, id: first!.actor_id }))
       if (refs.length === 0) continue
       const found = yield* sql<ActorRow>`
-        SELECT a.* FROM ${records(refs, REF_COLUMNS)} r
+        SELECT a.* FROM ${rowsAsTable(refs, REF_COLUMNS)} r
         JOIN ${sql(kind)} a ON (a.account_id, a.livemode, a.id) = (r.account_id, r.livemode, r.id)`
       const rows = new Map(found.map((row) => [keyOf(row, row.id), row]))
       for (const journal of its) {

@@ -2,7 +2,7 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { names, REF_COLUMNS, records } from "../db/rows.ts"
+import { names, REF_COLUMNS, rowsAsTable } from "../db/rows.ts"
 import type { Ref, Tenant } from "../db/tenant.ts"
 import type { UnitOfWork } from "../db/UnitOfWork.ts"
 
@@ -40,7 +40,7 @@ export const setTimers = (unit: UnitOfWork, timers: ReadonlyArray<TimerRow>): vo
   if (timers.length === 0) return
   const { sql } = unit
   const setting = sql`
-    INSERT INTO timer (${names(TIMER)}) SELECT * FROM ${records(timers, TIMER)} r
+    INSERT INTO timer (${names(TIMER)}) SELECT * FROM ${rowsAsTable(timers, TIMER)} r
     ON CONFLICT (account_id, livemode, actor_id, name) DO UPDATE
       SET generation = excluded.generation, due_at = excluded.due_at, rank = excluded.rank, event = excluded.event`
   unit.add([["timers_set", setting]])
@@ -51,7 +51,7 @@ export const clearTimers = (unit: UnitOfWork, timers: ReadonlyArray<TimerKey>): 
   if (timers.length === 0) return
   const { sql } = unit
   const clearing = sql`
-    DELETE FROM timer t USING ${records(timers, KEY)} r
+    DELETE FROM timer t USING ${rowsAsTable(timers, KEY)} r
     WHERE (t.account_id, t.livemode, t.actor_id, t.name) = (r.account_id, r.livemode, r.actor_id, r.name)`
   unit.add([["timers_cleared", clearing]])
 }
@@ -64,7 +64,7 @@ export const takeFirstDue = Effect.fnUntraced(function* (actors: ReadonlyArray<R
   const sql = yield* SqlClient.SqlClient
   return yield* sql<TimerRow>`
     DELETE FROM timer WHERE ctid = ANY (ARRAY(
-      SELECT t.place FROM ${records(actors, REF_COLUMNS)} r CROSS JOIN LATERAL (
+      SELECT t.place FROM ${rowsAsTable(actors, REF_COLUMNS)} r CROSS JOIN LATERAL (
         SELECT ctid AS place FROM timer
         WHERE (account_id, livemode, actor_id) = (r.account_id, r.livemode, r.id) AND due_at <= ${PgTypes.timestamptz(until)}
         ORDER BY due_at, rank LIMIT 1

@@ -1,7 +1,7 @@
 /** The simulator's record of its attempts, in Postgres. */
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { names, records } from "../db/rows.ts"
+import { names, rowsAsTable } from "../db/rows.ts"
 import { LOCKS } from "../postgres/advisoryLocks.ts"
 import type { FailureCode, RailCharge } from "../rails/rail/PaymentRail.ts"
 import { type Attempt, Attempts } from "../rails/rail/simulator/Attempts.ts"
@@ -61,7 +61,7 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
       uses: (charges) =>
         sql<{ reference: string; uses: number }>`
           SELECT r.reference, a.uses
-          FROM ${records(charges.map(keyOf), KEY)} r CROSS JOIN LATERAL (
+          FROM ${rowsAsTable(charges.map(keyOf), KEY)} r CROSS JOIN LATERAL (
             SELECT count(*) AS uses FROM simulator_attempt
             WHERE (account_id, livemode, customer_id, payment_method_id) = (r.account_id, r.livemode, r.customer_id, r.payment_method_id)
               AND reference <> r.reference AND starts_with(payment_method_id, ${sql.literal(`'${COUNTED}'`)})
@@ -85,7 +85,7 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
         // Nobody waits for the disk: the log is written in order, so what is settled by an attempt is never there without it.
         return sql`
           INSERT INTO simulator_attempt AS a (${names(ATTEMPT)})
-          SELECT r.* FROM (SELECT set_config('synchronous_commit', 'off', true)) s CROSS JOIN ${records(rows, ATTEMPT)} r
+          SELECT r.* FROM (SELECT set_config('synchronous_commit', 'off', true)) s CROSS JOIN ${rowsAsTable(rows, ATTEMPT)} r
           ON CONFLICT (account_id, livemode, reference) DO UPDATE SET attempts = a.attempts + 1`.pipe(
           Effect.asVoid,
           Effect.orDie,
@@ -94,7 +94,7 @@ export const attemptsLayer: Layer.Layer<Attempts, never, SqlClient.SqlClient> = 
       find: (charges) =>
         sql<AttemptRow>`
           SELECT a.reference, a.outcome, a.code, a.known_at
-          FROM ${records(charges.map(keyOf), KEY)} r
+          FROM ${rowsAsTable(charges.map(keyOf), KEY)} r
           JOIN simulator_attempt a ON (a.account_id, a.livemode, a.reference) = (r.account_id, r.livemode, r.reference)`.pipe(
           Effect.map((rows) => {
             const found = new Map(

@@ -3,10 +3,10 @@ import { Cause, Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
 import { sessions } from "../../src/buying/checkout/checkout.ts"
-import { claimAll } from "../../src/buying/checkout/claimSession.ts"
+import { claimSessions } from "../../src/buying/checkout/claimSession.ts"
 import type { Submission } from "../../src/buying/payment_page/submission.ts"
 import type { Tenant } from "../../src/db/tenant.ts"
-import { MayWait } from "../../src/postgres/lockWait.ts"
+import { WaitForLocks } from "../../src/postgres/lockWait.ts"
 import { checkout, createSession } from "../support/checkout.ts"
 import { hold } from "../support/hold.ts"
 import { useOwnInstance } from "../support/instance.ts"
@@ -43,7 +43,7 @@ const claimed = async (...submitted: ReadonlyArray<Submitted>) => {
     const claims = yield* Effect.forEach(submitted, ({ id, ...typed }) =>
       Effect.map(sessions.get(tenant, id), (found) => ({ found, submitted: { ...TYPED, ...typed }, hostedBy: null })),
     )
-    return yield* sql.withTransaction(Effect.provideService(claimAll(tenant, claims), MayWait, false))
+    return yield* sql.withTransaction(Effect.provideService(claimSessions(tenant, claims), WaitForLocks, false))
   })
   return (await services(batch)).map((exit) => {
     if (Exit.isSuccess(exit)) return exit.value.kind

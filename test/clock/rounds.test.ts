@@ -2,7 +2,7 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { closeWindow, isId, newId, opensAt, openWindow } from "../../src/base/ids.ts"
-import { type NextTimer, roundOf } from "../../src/runtime/clockBatches.ts"
+import { batchOf, type NextTimer } from "../../src/runtime/clockBatches.ts"
 
 const DAY_MS = 86_400_000
 
@@ -27,7 +27,7 @@ const inOrder = fc
 const roundsOf = (timers: ReadonlyArray<NextTimer>): ReadonlyArray<ReadonlyArray<NextTimer>> => {
   const rounds: Array<ReadonlyArray<NextTimer>> = []
   for (let left = timers; left.length > 0; ) {
-    const round = roundOf(left)
+    const round = batchOf(left)
     expect(round.length).toBeGreaterThan(0)
     rounds.push(round)
     left = left.filter((timer) => !round.includes(timer))
@@ -65,7 +65,7 @@ describe("rounds", () => {
         rank: 3,
       }),
     )
-    expect(roundOf(timers)).toEqual(timers)
+    expect(batchOf(timers)).toEqual(timers)
   })
 })
 

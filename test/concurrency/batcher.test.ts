@@ -1,7 +1,7 @@
 /** What is asked for at once is done together, as much as fits in a run, each lane by itself (src/concurrency/Batcher.ts). */
 import { Context, Deferred, Effect, Exit } from "effect"
 import { describe, expect, it } from "vitest"
-import { Together } from "../../src/concurrency/Batcher.ts"
+import { Batcher } from "../../src/concurrency/Batcher.ts"
 
 interface Question {
   readonly name: string
@@ -22,7 +22,7 @@ const runsOf = async (questions: ReadonlyArray<Question>, most?: number) => {
         else runs.push(all.map(({ name }) => name).join(" "))
         return new Map(all.map(({ name }) => [name, name.toUpperCase()]))
       })
-    const together = new Together(Context.empty(), ({ name }: Question) => name, work, {
+    const together = new Batcher(Context.empty(), ({ name }: Question) => name, work, {
       laneOf: ({ lane }) => lane,
       sizeOf: ({ size }) => size,
       ...(most === undefined ? {} : { most }),
@@ -58,7 +58,7 @@ describe("a run that is not let in", () => {
   it("fails for all that wait by then, and the next is asked for anew", async () => {
     let isOpen = false
     const asking = Effect.gen(function* () {
-      const together = new Together<string, number, string, never>(
+      const together = new Batcher<string, number, string, never>(
         Context.empty(),
         (name: string) => name,
         (names: ReadonlyArray<string>) => Effect.succeed(new Map(names.map((name) => [name, name.length]))),
@@ -85,7 +85,7 @@ describe("a run that is not let in", () => {
         isFirst = false
         return Effect.andThen(Effect.andThen(Deferred.succeed(asked, undefined), Deferred.await(refused)), run)
       }
-      const together = new Together<string, number, string, never>(
+      const together = new Batcher<string, number, string, never>(
         Context.empty(),
         (name: string) => name,
         (names: ReadonlyArray<string>) => Effect.succeed(new Map(names.map((name) => [name, name.length]))),

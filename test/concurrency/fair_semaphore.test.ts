@@ -1,14 +1,14 @@
 import { Effect, Exit, Fiber } from "effect"
 import { describe, expect, it } from "vitest"
-import { Places } from "../../src/concurrency/FairSemaphore.ts"
-import { Sessions, type Taken } from "../../src/db/ReaderPool.ts"
+import { FairSemaphore } from "../../src/concurrency/FairSemaphore.ts"
+import { ReaderPool, type Taken } from "../../src/db/ReaderPool.ts"
 
 /** Lets what can go on go on. */
 const settle = Effect.forEach([1, 2, 3], () => Effect.yieldNow, { discard: true })
 
 describe("places at the writing connections", () => {
   it("go to a tenant up to its share, and to the one that has the fewest first", async () => {
-    const places = new Places(3, 2)
+    const places = new FairSemaphore(3, 2)
     const begun: Array<string> = []
     const program = Effect.gen(function* () {
       const ends = new Map<string, () => void>()
@@ -58,7 +58,7 @@ describe("reading sessions", () => {
   const client = (): never => ({}) as never
 
   it("are one for a tenant, joined by others of it while nobody waits, and handed on in turn", async () => {
-    const sessions = new Sessions([client(), client()])
+    const sessions = new ReaderPool([client(), client()])
     const taken: Array<readonly [string, Taken]> = []
     const take = (tenant: string) =>
       Effect.forkChild(Effect.map(sessions.take(tenant), (one) => void taken.push([tenant, one])))
@@ -93,7 +93,7 @@ describe("reading sessions", () => {
   })
 
   it("are prepared by who takes them first for a tenant", async () => {
-    const sessions = new Sessions([client()])
+    const sessions = new ReaderPool([client()])
     const [one, two] = await Effect.runPromise(Effect.all([sessions.take("a"), sessions.take("a")]))
     expect([one.prepares, two.prepares]).toEqual([true, false])
     sessions.release(one.session)

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import fc from "fast-check"
 import { expect, it } from "vitest"
-import { type ColumnTypes, records } from "../../src/db/rows.ts"
+import { type ColumnTypes, rowsAsTable } from "../../src/db/rows.ts"
 import { useDatabase } from "../support/database.ts"
 
 const database = useDatabase()
@@ -44,7 +44,7 @@ it("come back as they went", async () => {
     database.run(
       (sql) => sql`
         SELECT word, flag, small, whole, large, at, document, day::text AS day, words, pg_typeof(document)::text || pg_typeof(day) || pg_typeof(words) AS types
-        FROM ${records(rows, COLUMNS)} r`,
+        FROM ${rowsAsTable(rows, COLUMNS)} r`,
     )
   await fc.assert(
     fc.asyncProperty(fc.array(ROW, { minLength: 1, maxLength: 3 }), async (rows) => {
@@ -59,7 +59,7 @@ it("are found by their cells, one by itself as well as several", async () => {
     database.run((sql) =>
       Effect.map(
         sql<{ id: string }>`
-          SELECT t.id FROM ${records(
+          SELECT t.id FROM ${rowsAsTable(
             ids.map((id) => ({ id, at: 1_000 })),
             { id: "text", at: "timestamptz" },
           )} r

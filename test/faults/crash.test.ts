@@ -2,7 +2,7 @@ import { Effect, Logger } from "effect"
 import { describe, expect, it } from "vitest"
 import { recoverAll } from "../../src/billing/payments/simulatorCharges.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
-import { Runner } from "../../src/process/ProcessLease.ts"
+import { ProcessLease } from "../../src/process/ProcessLease.ts"
 import { createApi } from "../support/api.ts"
 import { type TestDatabase, useDatabase } from "../support/database.ts"
 import { hold } from "../support/hold.ts"
@@ -225,7 +225,7 @@ it("what a process that lives has dropped on a clock is finished by it, while an
   const customer = await createCustomer(api, { test_clock: clock })
   const body = { customer, amount: 50_000, currency: "NGN", payment_method: "pm_test_bank_account" }
   const { id } = data(await api.post("/charges", body), 201)
-  const runner = await living(Effect.map(Runner, (own) => own.id))
+  const runner = await living(Effect.map(ProcessLease, (own) => own.id))
   await LIVING.run((sql) => sql`UPDATE simulator_attempt SET known_at = NULL`)
   await LIVING.run((sql) => sql`UPDATE charge SET runner = ${runner} WHERE id = ${id}`)
   data(await api.post(`/test/clocks/${clock}/advance`, { frozen_time: "2026-01-02T00:00:00Z" }), 202)

@@ -5,7 +5,7 @@ import { createAccount } from "../../src/merchants/account/accounts.ts"
 import { appendEvents, eventBody } from "../../src/outbound/event/events.ts"
 import { Bodies } from "../../src/outbound/webhook/Bodies.ts"
 import type { Waiting } from "../../src/outbound/webhook/deliver.ts"
-import { Lanes } from "../../src/outbound/webhook/EndpointQueues.ts"
+import { EndpointQueues } from "../../src/outbound/webhook/EndpointQueues.ts"
 import type { EndpointRow } from "../../src/outbound/webhook/endpoint.ts"
 import type { Outgoing, TryResult } from "../../src/outbound/webhook/Sender.ts"
 import { createApi } from "../support/api.ts"
@@ -182,7 +182,7 @@ const createLanes = () => {
       sent.push(outgoing)
       underWay.push({ sent: outgoing, end: () => resolve(fine) })
     })
-  const lanes = new Lanes({ send, check: () => expect.unreachable() })
+  const lanes = new EndpointQueues({ send, check: () => expect.unreachable() })
   /** A round of the worker, without its database. */
   const round = () => {
     const { tried } = lanes

@@ -3,7 +3,7 @@ import { Effect, Layer, Logger, Queue, type Redacted, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
-import { Notices } from "../../src/process/Listener.ts"
+import { Listener } from "../../src/process/Listener.ts"
 import { useDatabase } from "../support/database.ts"
 import { LISTENING } from "../support/listening.ts"
 import { startProxy } from "../support/proxy.ts"
@@ -12,13 +12,13 @@ const database = useDatabase()
 
 /** Notices are heard by way of `url`; the rest goes to the database itself. */
 const run = <A, E>(
-  program: Effect.Effect<A, E, Notices | SqlClient.SqlClient | Scope.Scope>,
+  program: Effect.Effect<A, E, Listener | SqlClient.SqlClient | Scope.Scope>,
   url: Redacted.Redacted<string> = database.url(),
 ) =>
   Effect.runPromise(
     Effect.scoped(program).pipe(
       Effect.provide(
-        Notices.layer(url).pipe(Layer.provideMerge(poolLayer(database.url(), 1)), Layer.provide(Logger.layer([]))),
+        Listener.layer(url).pipe(Layer.provideMerge(poolLayer(database.url(), 1)), Layer.provide(Logger.layer([]))),
       ),
     ),
   )
@@ -26,7 +26,7 @@ const run = <A, E>(
 /** What a listener is told, in its order. */
 const told = Effect.fnUntraced(function* (channel: string) {
   const queue = yield* Queue.unbounded<string>()
-  yield* (yield* Notices).listen(channel, {
+  yield* (yield* Listener).listen(channel, {
     notice: (payload) => Queue.offerUnsafe(queue, payload),
     began: () => Queue.offerUnsafe(queue, "began"),
     ended: () => Queue.offerUnsafe(queue, "ended"),
@@ -94,7 +94,7 @@ it("keeps what fails in one listener from the others", async () => {
       const fail = () => {
         throw new Error("a defect")
       }
-      yield* (yield* Notices).listen("one_channel", { notice: fail, began: fail, ended: fail })
+      yield* (yield* Listener).listen("one_channel", { notice: fail, began: fail, ended: fail })
       const other = yield* told("other_channel")
       expect(yield* other).toBe("began")
       yield* notify("one_channel", "1")

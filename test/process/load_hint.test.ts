@@ -1,7 +1,7 @@
 /** Background work while requests are answered: fewer batches at once, and nothing is left. */
 import { Effect } from "effect"
 import { afterEach, describe, expect, it, vi } from "vitest"
-import { isServing, noteRequest } from "../../src/process/loadHint.ts"
+import { isServing, recordRequest } from "../../src/process/loadHint.ts"
 import { sweep, type TimerHandler } from "../../src/runtime/fire.ts"
 
 const HOUR_MS = 3_600_000
@@ -35,32 +35,32 @@ const due = (batches: number, fired: (underWay: number) => void): TimerHandler<n
 describe("whether anybody else asks", () => {
   it("is not said of an account's own requests", () => {
     apart(-4 * HOUR_MS)
-    noteRequest("acc_a")
+    recordRequest("acc_a")
     apart(-3 * HOUR_MS)
     const asking = () => [isServing(), isServing("acc_a"), isServing("acc_b")]
     expect(asking()).toEqual([false, false, false])
-    noteRequest("acc_a")
-    noteRequest("acc_a")
+    recordRequest("acc_a")
+    recordRequest("acc_a")
     expect(asking()).toEqual([true, false, true])
-    noteRequest("acc_b")
+    recordRequest("acc_b")
     expect(asking()).toEqual([true, true, true])
-    noteRequest("acc_a")
+    recordRequest("acc_a")
     expect(asking()).toEqual([true, true, true])
   })
 
   it("is said of requests that are of no account", () => {
     apart(-2.5 * HOUR_MS)
-    noteRequest()
-    noteRequest("acc_a")
+    recordRequest()
+    recordRequest("acc_a")
     expect([isServing("acc_a"), isServing("acc_b")]).toEqual([true, true])
   })
 
   it("is forgotten after a minute, whoever goes on", () => {
     apart(-2.4 * HOUR_MS)
-    noteRequest("acc_b")
-    noteRequest("acc_a")
+    recordRequest("acc_b")
+    recordRequest("acc_a")
     apart(-2.4 * HOUR_MS + 61_000)
-    noteRequest("acc_a")
+    recordRequest("acc_a")
     expect([isServing("acc_a"), isServing("acc_b")]).toEqual([false, true])
   })
 })
@@ -77,7 +77,7 @@ describe("a sweep", () => {
   it("has two while requests are answered", async () => {
     // In the past, so that nobody who comes after this test is serving.
     apart(-HOUR_MS)
-    noteRequest()
+    recordRequest()
     const seen: Array<number> = []
     expect(await Effect.runPromise(sweep([due(12, (underWay) => seen.push(underWay))]))).toBe(12)
     expect(Math.max(...seen)).toBe(2)
@@ -85,12 +85,12 @@ describe("a sweep", () => {
 
   it("goes on in two once a request comes, and fires all the same", async () => {
     apart(-2 * HOUR_MS)
-    noteRequest()
+    recordRequest()
     apart(-HOUR_MS)
     const seen: Array<number> = []
     const fired = (underWay: number) => {
       seen.push(underWay)
-      if (seen.length === 6) noteRequest()
+      if (seen.length === 6) recordRequest()
     }
     expect(await Effect.runPromise(sweep([due(30, fired)]))).toBe(30)
     expect(Math.max(...seen.slice(0, 6))).toBe(3)

@@ -3,17 +3,19 @@ import { Effect, Exit, Layer, Logger, Queue, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
-import { Lookout } from "../../src/process/QueuePoller.ts"
+import { QueuePoller } from "../../src/process/QueuePoller.ts"
 import { useDatabase } from "../support/database.ts"
 import { hold } from "../support/hold.ts"
 
 const database = useDatabase()
 
-const run = <A, E>(program: Effect.Effect<A, E, Lookout | SqlClient.SqlClient | Scope.Scope>) =>
+const run = <A, E>(program: Effect.Effect<A, E, QueuePoller | SqlClient.SqlClient | Scope.Scope>) =>
   Effect.runPromise(
     Effect.scoped(program).pipe(
       Effect.provide(
-        Layer.merge(Lookout.layer(database.url()), poolLayer(database.url(), 1)).pipe(Layer.provide(Logger.layer([]))),
+        Layer.merge(QueuePoller.layer(database.url()), poolLayer(database.url(), 1)).pipe(
+          Layer.provide(Logger.layer([])),
+        ),
       ),
     ),
   )
@@ -21,7 +23,7 @@ const run = <A, E>(program: Effect.Effect<A, E, Lookout | SqlClient.SqlClient | 
 it("tells each queue that something waits, for as long as something does", async () => {
   const told = await run(
     Effect.gen(function* () {
-      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* Lookout, yield* Queue.unbounded<string>()]
+      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]
       yield* sql`CREATE TABLE full_queue AS SELECT 1 AS id`
       yield* sql`CREATE TABLE empty_queue AS SELECT 1 AS id LIMIT 0`
       const its = yield* Scope.make()
@@ -46,7 +48,7 @@ it("tells each queue that something waits, for as long as something does", async
 it("looks again where a look fails", async () => {
   const told = await run(
     Effect.gen(function* () {
-      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* Lookout, yield* Queue.unbounded<string>()]
+      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]
       yield* lookout.watch(sql`SELECT FROM late_queue LIMIT 1`, () => Queue.offerUnsafe(found, "late_queue"))
       // There is no such table before: the first looks fail.
       const failed = sql<{
@@ -67,7 +69,7 @@ it("keeps no queue for another that cannot be looked at", async () => {
   const { release } = await hold(database, (sql) => sql`LOCK TABLE locked_queue IN ACCESS EXCLUSIVE MODE`)
   const told = await run(
     Effect.gen(function* () {
-      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* Lookout, yield* Queue.unbounded<string>()]
+      const [sql, lookout, found] = [yield* SqlClient.SqlClient, yield* QueuePoller, yield* Queue.unbounded<string>()]
       for (const name of ["locked_queue", "other_queue"])
         yield* lookout.watch(sql`SELECT FROM ${sql(name)} LIMIT 1`, () => Queue.offerUnsafe(found, name))
       // Whoever is told looks for itself while the look is still under way.

@@ -1,7 +1,7 @@
 /** Flutterwave's documented answers, and what is heard of them (decisions P9, P10). */
 import { Redacted } from "effect"
 import { describe, expect, it } from "vitest"
-import type { Heard, PagePayment, Rail, TokenCharge } from "../../src/rails/rail/Rail.ts"
+import type { PagePayment, Rail, RailResult, TokenCharge } from "../../src/rails/rail/Rail.ts"
 import { credentialsOf, KEYS, saying, useRailServer } from "../support/railServer.ts"
 
 const server = useRailServer()
@@ -42,7 +42,7 @@ type CallName = keyof typeof CALLS
 /** What is heard of a call that is answered so; the saved token as text. */
 const heard = async (call: CallName, status: number, body: unknown) => {
   server.answer(saying(status, body))
-  const found: Heard = await server.hear<Heard>("flutterwave", CALLS[call])
+  const found: RailResult = await server.hear<RailResult>("flutterwave", CALLS[call])
   if (found.kind !== "transaction" || found.saved === null) return found
   return { ...found, saved: { ...found.saved, token: Redacted.value(found.saved.token) } }
 }

@@ -5,8 +5,8 @@ import { SqlClient } from "effect/sql"
 import { expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
 import { createAccount } from "../../src/merchants/account/accounts.ts"
-import { Runner } from "../../src/process/ProcessLease.ts"
-import { Lookout } from "../../src/process/QueuePoller.ts"
+import { ProcessLease } from "../../src/process/ProcessLease.ts"
+import { QueuePoller } from "../../src/process/QueuePoller.ts"
 import { unclear } from "../../src/rails/rail/http.ts"
 import { callLease } from "../../src/rails/rail_call/queue.ts"
 import { type Caller, railCallWorker } from "../../src/rails/rail_call/worker.ts"
@@ -17,7 +17,10 @@ const database = useDatabase()
 
 /** What a worker needs: one connection is what says that this process lives, which leaves one. */
 const pool = () =>
-  Layer.provideMerge(Layer.mergeAll(Runner.layer, Lookout.layer(database.url())), poolLayer(database.url(), 2))
+  Layer.provideMerge(
+    Layer.mergeAll(ProcessLease.layer, QueuePoller.layer(database.url())),
+    poolLayer(database.url(), 2),
+  )
 
 it("holds no connection while it waits for its turn to take", async () => {
   const idle = {
@@ -27,7 +30,7 @@ it("holds no connection while it waits for its turn to take", async () => {
     askAgain: () => Effect.void,
   }
   const takes = Effect.gen(function* () {
-    const [sql, runner] = [yield* SqlClient.SqlClient, yield* Runner]
+    const [sql, runner] = [yield* SqlClient.SqlClient, yield* ProcessLease]
     const { account } = yield* createAccount({ businessName: "Fit Lagos" })
     yield* sql`INSERT INTO rail_call (account_id, livemode, id, rail, kind, rank) VALUES (${account.id}, true, 'chg_1', 'paystack', 'charge', 0)`
     yield* railCallWorker([idle])

@@ -7,9 +7,9 @@ import { lockForChange, updateCustomer } from "../../src/billing/customer/custom
 import { MethodUsers } from "../../src/billing/customer/MethodUsers.ts"
 import { detach } from "../../src/billing/payment_method/paymentMethods.ts"
 import { createCharges } from "../../src/billing/payments/createCharge.ts"
-import { ChargeOwners } from "../../src/billing/payments/PaymentSubjects.ts"
+import { PaymentSubjects } from "../../src/billing/payments/PaymentSubjects.ts"
 import { askForBuyer } from "../../src/billing/payments/statusChecks.ts"
-import { pay } from "../../src/billing/payments/waitForPayment.ts"
+import { waitForPayment } from "../../src/billing/payments/waitForPayment.ts"
 import { createSubscriptions } from "../../src/billing/subscription/create.ts"
 import {
   cancelSubscriptions,
@@ -89,7 +89,7 @@ export const verbs = {
   charge: (tenant: Tenant, customer: string, amount: number) =>
     asked(
       Effect.map(only(createCharges(tenant, [{ customer, amount, currency: "NGN" }])), ({ charge, now }) => ({
-        after: pay([charge], now),
+        after: waitForPayment([charge], now),
       })),
     ),
   subscribe: (tenant: Tenant, customer: string, plan: string) =>
@@ -98,9 +98,9 @@ export const verbs = {
     asked(
       Effect.gen(function* () {
         const failed = yield* getCharge(tenant, id)
-        const owner = (yield* ChargeOwners).find(({ owns }) => owns(failed))!
+        const owner = (yield* PaymentSubjects).find(({ handles }) => handles(failed))!
         const { charge, now } = yield* owner.retry(tenant, failed, undefined)
-        return { after: pay([charge], now) }
+        return { after: waitForPayment([charge], now) }
       }),
     ),
   cancel: (tenant: Tenant, id: string, atPeriodEnd: boolean) =>

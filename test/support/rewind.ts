@@ -1,7 +1,7 @@
 /** Makes wall-clock time pass for accounts, by moving back what is theirs. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { records } from "../../src/db/rows.ts"
+import { rowsAsTable } from "../../src/db/rows.ts"
 import { retryingDeadlocks } from "../../src/postgres/deadlock.ts"
 
 /** By how much an account's time passes. */
@@ -97,7 +97,7 @@ export const letPass = (passings: ReadonlyArray<Passing>) =>
   Effect.gen(function* () {
     if (passings.length === 0) return
     const sql = yield* SqlClient.SqlClient
-    const of = records(passings, PASSING)
+    const of = rowsAsTable(passings, PASSING)
     const move = (table: TableName, set: ReadonlyArray<string>) =>
       sql`
         UPDATE ${sql(table)} x SET ${sql.literal(set.join(", "))} FROM ${of} p

@@ -7,7 +7,7 @@ import type { Metadata } from "../../base/metadata.ts"
 import { CURRENCY } from "../../base/money.ts"
 import { noSuch } from "../../base/problem.ts"
 import { formatInstantOrNull, MINUTE_MS } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
 import type { Tenant } from "../../db/tenant.ts"
 import { commonOf } from "../../http/response.ts"
@@ -36,67 +36,67 @@ export interface Attention {
 
 const CHARGE_PURPOSES = ["sale", "verification", "instalment"] as const
 
-const { fixed, moving } = columnsOf<ChargeContext>()
+const { immutable, mutable } = columnsOf<ChargeContext>()
 
 export const charges = actorTable<ChargeContext>()(
   "charge",
   { noun: "charge", ids: "charge" },
   {
-    customer_id: fixed(Kind.text),
-    subscription_id: fixed(Kind.nullable(Kind.text)),
-    test_clock_id: fixed(Kind.nullable(Kind.text)),
+    customer_id: immutable(column.text),
+    subscription_id: immutable(column.nullable(column.text)),
+    test_clock_id: immutable(column.nullable(column.text)),
     /** Attempts at one bill of a subscription have its number. */
-    bill_no: fixed(Kind.nullable(Kind.integer)),
-    attempt_number: fixed(Kind.integer),
-    amount_kobo: fixed(Kind.bigint),
-    currency: fixed(Kind.oneOf([CURRENCY])),
-    lines: fixed(Kind.json<ReadonlyArray<Line>>()),
+    bill_no: immutable(column.nullable(column.integer)),
+    attempt_number: immutable(column.integer),
+    amount_kobo: immutable(column.bigint),
+    currency: immutable(column.oneOf([CURRENCY])),
+    lines: immutable(column.json<ReadonlyArray<Line>>()),
     /**
      * A verification is made to save a card, and sent back (decision P8): it sells nothing, and the API does not show it. An
      * instalment is of the plan on whose page it was made.
      */
-    purpose: fixed(Kind.oneOf(CHARGE_PURPOSES)),
+    purpose: immutable(column.oneOf(CHARGE_PURPOSES)),
     /** The buyer pays on the rail's own page (decision P5). */
-    hosted: fixed(Kind.flag),
+    hosted: immutable(column.flag),
     /** null where the customer had none when the bill came due, or where the rail's page has not said it. */
-    payment_method: moving(Kind.nullable(Kind.json<PaymentMethodSummary>())),
+    payment_method: mutable(column.nullable(column.json<PaymentMethodSummary>())),
     /** Whether the caller named it; otherwise it was the one in force. */
-    payment_method_named: fixed(Kind.flag),
+    payment_method_named: immutable(column.flag),
     /** The failed one-off charge that this one retries. */
-    retry_of: fixed(Kind.nullable(Kind.text)),
+    retry_of: immutable(column.nullable(column.text)),
     /** The checkout session, the nudge with the link, or the instalment plan, on whose page it was made. */
-    page_id: fixed(Kind.nullable(Kind.text)),
+    page_id: immutable(column.nullable(column.text)),
     /** The hash of what numbers the form that was submitted there, so that one sent twice is known by it. */
-    submission: fixed(Kind.nullable(Kind.text)),
-    rail: fixed(Kind.oneOf(RAILS)),
+    submission: immutable(column.nullable(column.text)),
+    rail: immutable(column.oneOf(RAILS)),
     /** The address of the rail's page, once it is open. */
-    page_url: moving(Kind.nullable(Kind.text)),
+    page_url: mutable(column.nullable(column.text)),
     /** The rail's own number of the transaction. */
-    rail_id: moving(Kind.nullable(Kind.text)),
-    description: fixed(Kind.nullable(Kind.text)),
-    metadata: fixed(Kind.json<Metadata>()),
-    created_at: fixed(Kind.instant),
-    sent_at: moving(Kind.instant, "sentAt"),
-    asks: moving(Kind.integer, "asks"),
-    not_found: moving(Kind.integer, "notFound"),
-    known_at: moving(Kind.nullable(Kind.instant), "knownAt"),
-    refused_for: moving(Kind.nullable(Kind.text), "refusedFor"),
-    page: moving(Kind.nullable(Kind.json<RailPage>()), "page"),
-    resend: moving(Kind.nullable(Kind.oneOf(["possible", "made"])), "resend"),
+    rail_id: mutable(column.nullable(column.text)),
+    description: immutable(column.nullable(column.text)),
+    metadata: immutable(column.json<Metadata>()),
+    created_at: immutable(column.instant),
+    sent_at: mutable(column.instant, "sentAt"),
+    asks: mutable(column.integer, "asks"),
+    not_found: mutable(column.integer, "notFound"),
+    known_at: mutable(column.nullable(column.instant), "knownAt"),
+    refused_for: mutable(column.nullable(column.text), "refusedFor"),
+    page: mutable(column.nullable(column.json<RailPage>()), "page"),
+    resend: mutable(column.nullable(column.oneOf(["possible", "made"])), "resend"),
     /** Of a pending one: what the rail received in place of what was asked for (decision P10). */
-    attention: moving(Kind.nullable(Kind.json<Attention>())),
-    status: moving(Kind.oneOf(CHARGE_STATUSES)),
-    runner: moving(Kind.nullable(Kind.integer)),
-    will_retry: moving(Kind.flag),
-    next_retry_at: moving(Kind.nullable(Kind.instant)),
-    refund_due: moving(Kind.flag),
-    failure_code: moving(Kind.nullable(Kind.text)),
-    failure_message: moving(Kind.nullable(Kind.text)),
-    contradictions: moving(Kind.json<ReadonlyArray<Contradiction>>()),
-    paid_at: moving(Kind.nullable(Kind.instant)),
+    attention: mutable(column.nullable(column.json<Attention>())),
+    status: mutable(column.oneOf(CHARGE_STATUSES)),
+    runner: mutable(column.nullable(column.integer)),
+    will_retry: mutable(column.flag),
+    next_retry_at: mutable(column.nullable(column.instant)),
+    refund_due: mutable(column.flag),
+    failure_code: mutable(column.nullable(column.text)),
+    failure_message: mutable(column.nullable(column.text)),
+    contradictions: mutable(column.json<ReadonlyArray<Contradiction>>()),
+    paid_at: mutable(column.nullable(column.instant)),
     /** The period that it pays for; shortened where that ends early. */
-    period_start_at: moving(Kind.nullable(Kind.instant)),
-    period_end_at: moving(Kind.nullable(Kind.instant)),
+    period_start_at: mutable(column.nullable(column.instant)),
+    period_end_at: mutable(column.nullable(column.instant)),
   },
 )
 

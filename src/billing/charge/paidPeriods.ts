@@ -1,7 +1,7 @@
 /** The periods that charges have paid for: no two of a subscription share an instant (`charge_period_paid_once`). */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import type { Ref } from "../../db/tenant.ts"
 import type { ChargeRow } from "./charge.ts"
 
@@ -21,7 +21,7 @@ export const closePaidPeriods = Effect.fnUntraced(function* (closed: ReadonlyArr
   if (closed.length === 0) return []
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<ChargeRow>`
-    SELECT c.* FROM ${records(closed, CLOSING)} r
+    SELECT c.* FROM ${rowsAsTable(closed, CLOSING)} r
     JOIN charge c ON (c.account_id, c.livemode, c.subscription_id) = (r.account_id, r.livemode, r.id)
     WHERE c.status = 'succeeded' AND NOT c.refund_due AND c.period_start_at <= r.at AND c.period_end_at > r.at
     ORDER BY c.id FOR UPDATE OF c`

@@ -9,14 +9,14 @@ import {
 } from "../../../machines/clock.ts"
 import { noSuch } from "../../base/problem.ts"
 import { formatInstant } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { actorTable, columnsOf, type RowOf, type Table } from "../../db/table.ts"
 import { commonOf } from "../../http/response.ts"
 import type { Lease } from "../../process/lease.ts"
 import type { Lifecycle } from "../../runtime/lifecycle.ts"
 import type { TestClock } from "./api.ts"
 
-const { fixed, moving } = columnsOf<ClockContext>()
+const { immutable, mutable } = columnsOf<ClockContext>()
 
 /** What messages call one. */
 export const CLOCK_NOUN = "test clock"
@@ -25,21 +25,21 @@ export const clocks = actorTable<ClockContext>()(
   "test_clock",
   { noun: CLOCK_NOUN, ids: "test_clock" },
   {
-    name: fixed(Kind.nullable(Kind.text)),
-    created_at: fixed(Kind.instant),
-    deletes_at: fixed(Kind.instant),
-    state: moving(Kind.oneOf(CLOCK_STATES), (state) => state as ClockState),
-    target_at: moving(Kind.nullable(Kind.instant), "targetAt"),
-    failed_steps: moving(Kind.integer, "failedSteps"),
-    frozen_at: moving(Kind.instant),
+    name: immutable(column.nullable(column.text)),
+    created_at: immutable(column.instant),
+    deletes_at: immutable(column.instant),
+    state: mutable(column.oneOf(CLOCK_STATES), (state) => state as ClockState),
+    target_at: mutable(column.nullable(column.instant), "targetAt"),
+    failed_steps: mutable(column.integer, "failedSteps"),
+    frozen_at: mutable(column.instant),
     /** While it advances: where the window ends that begins at `frozen_at`, and when that was opened, by the wall clock. */
-    window_to_at: moving(Kind.nullable(Kind.instant)),
-    window_opened_at: moving(Kind.nullable(Kind.instant)),
+    window_to_at: mutable(column.nullable(column.instant)),
+    window_opened_at: mutable(column.nullable(column.instant)),
     /** The process that moves it. */
-    runner: moving(Kind.nullable(Kind.integer)),
+    runner: mutable(column.nullable(column.integer)),
     /** When it was last put in the queue of those that are to be moved. */
-    waiting_since: moving(Kind.nullable(Kind.instant)),
-    customer_count: moving(Kind.integer),
+    waiting_since: mutable(column.nullable(column.instant)),
+    customer_count: mutable(column.integer),
   },
 )
 

@@ -10,7 +10,7 @@ import { isRef, staysHere } from "../../db/tenant.ts"
 import { isCertainlyRolledBack } from "../../postgres/rollback.ts"
 import { onNotify } from "../../process/Listener.ts"
 import { releasing, take, takingOf } from "../../process/lease.ts"
-import { Runner } from "../../process/ProcessLease.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
 import { orElseUnlessStopped, untilClocksAgree } from "../../process/workers.ts"
 import { type ClockRow, clockLease } from "./clock.ts"
 import { CLOCK_CHANNEL } from "./clocks.ts"
@@ -89,7 +89,7 @@ const isAnyWaiting = Effect.gen(function* () {
 /** Puts a clock back into the queue, as the last of its account's. */
 const giveBack = Effect.fnUntraced(function* (clock: ClockRow) {
   const sql = yield* SqlClient.SqlClient
-  const { id } = yield* Runner
+  const { id } = yield* ProcessLease
   yield* sql`
     UPDATE test_clock SET runner = NULL, waiting_since = clock_timestamp()
     WHERE ${isRef(sql, clock)} AND runner = ${id} AND state = 'advancing'`
@@ -147,7 +147,7 @@ export const clockWorker = Effect.fnUntraced(function* <R, E, R2, R3>(work: Cloc
   let free = SLOTS
   // A power of two: customers are dealt out by their hash (src/runtime/clockBatches.ts).
   const lanesNow = () => 2 ** Math.floor(Math.log2(Math.max(1, LANES / (SLOTS - free))))
-  const move = (clock: ClockRow): Effect.Effect<void, never, R | R2 | R3 | SqlClient.SqlClient | Runner> =>
+  const move = (clock: ClockRow): Effect.Effect<void, never, R | R2 | R3 | SqlClient.SqlClient | ProcessLease> =>
     releasing(clockLease, [clock], run(work, clock, lanesNow)).pipe(
       Effect.ensuring(Effect.sync(() => closeWindow(clock.id, clock))),
       Effect.ensuring(Effect.sync(() => free++)),

@@ -11,10 +11,10 @@ import { currentTime } from "../../base/wallClock.ts"
 import { ofTenant, type Ref, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { previousAttributes } from "../../outbound/event/events.ts"
-import { HELD, MayWait } from "../../postgres/lockWait.ts"
+import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance, rowAfter } from "../../runtime/lifecycle.ts"
-import { amended, moved } from "../../runtime/outcome.ts"
+import { amended, transitioned } from "../../runtime/outcome.ts"
 import { CLOCK_NOUN, type ClockRow, clockLifecycle, clocks, knownClocks, renderClock } from "./clock.ts"
 
 const LIFETIME_DAYS = 30
@@ -96,12 +96,12 @@ const timeOf = (id: string, row: ClockRow | undefined): Exit.Exit<number, Proble
  * else holds, where that is not to be waited for, `lock_timeout`.
  */
 export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>) {
-  const waits = yield* MayWait
+  const waits = yield* WaitForLocks
   const ids = [...new Set(clockIds)]
   const refs = ids.map((id): Ref => ({ ...tenantOf(tenant), id }))
   const rows = yield* clocks.lock(refs, waits ? "SHARE" : "SHARE SKIP LOCKED")
   const known = new Map(rows.map((row) => [row.id, row]))
-  return new Map(ids.map((id) => [id, waits || known.has(id) ? timeOf(id, known.get(id)) : Exit.fail(HELD)] as const))
+  return new Map(ids.map((id) => [id, waits || known.has(id) ? timeOf(id, known.get(id)) : Exit.fail(LOCKED)] as const))
 })
 
 /**
@@ -111,7 +111,7 @@ export const standingTimes = Effect.fnUntraced(function* (tenant: Tenant, clockI
 export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds: ReadonlyArray<string>, param: string) {
   if (clockIds.length === 0) return []
   const ids = [...new Set(clockIds)]
-  const waits = yield* MayWait
+  const waits = yield* WaitForLocks
   // One that is advancing is not waited for.
   const lockReady = Effect.map(
     clocks.read(
@@ -138,7 +138,7 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
             "test_clock_not_ready",
             `The test clock is ${clock.state}: only a ready one takes customers.`,
           )
-        if (!locked.has(id)) return yield* HELD
+        if (!locked.has(id)) return yield* LOCKED
         if (clock.customer_count >= MAX_CUSTOMERS)
           return yield* problem("test_clock_full", "The test clock holds 10,000 customers already.")
         changed.set(id, { ...clock, customer_count: clock.customer_count + 1 })
@@ -154,7 +154,7 @@ export const joinClocks = Effect.fnUntraced(function* (tenant: Tenant, clockIds:
 })
 
 /** Applies an event to a locked clock, on which `changes` are made too, and writes what follows from it. */
-export const moveClock = Effect.fnUntraced(function* (
+export const transitionClock = Effect.fnUntraced(function* (
   clock: ClockRow,
   event: ClockEvent,
   changes: Partial<ClockRow> = {},
@@ -175,7 +175,7 @@ export const moveClock = Effect.fnUntraced(function* (
     test_clock_id: clock.id,
     at: event.at,
   }))
-  yield* commit([moved(clockLifecycle, transition, row, { events })])
+  yield* commit([transitioned(clockLifecycle, transition, row, { events })])
   return row
 })
 
@@ -207,7 +207,7 @@ export const advanceClock = Effect.fn("clock.advance")(function* (
   yield* mayAdvance(yield* knownClocks.get(tenant, id), targetAt)
   const clock = yield* knownClocks.lockOne(tenant, id)
   yield* mayAdvance(clock, targetAt)
-  const moved = yield* moveClock(
+  const moved = yield* transitionClock(
     clock,
     { type: "advance", at: clock.frozen_at, targetAt },
     { runner: null, waiting_since: currentTime() },

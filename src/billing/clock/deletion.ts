@@ -13,7 +13,7 @@ import { actorsOf, ledgerEntries, rowsOf } from "../../process/deletion/steps.ts
 import { every } from "../../process/workers.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance, rowAfter } from "../../runtime/lifecycle.ts"
-import { moved } from "../../runtime/outcome.ts"
+import { transitioned } from "../../runtime/outcome.ts"
 import { type ClockRow, clockLifecycle, knownClocks } from "./clock.ts"
 
 /** Clocks that are marked in one transaction. */
@@ -25,7 +25,7 @@ const markDeleted = Effect.fnUntraced(function* (rows: ReadonlyArray<ClockRow>) 
   const transitions = advance(clockLifecycle, commands)
   yield* commit(
     transitions.map((transition) =>
-      moved(clockLifecycle, transition, { ...rowAfter(clockLifecycle, transition), runner: null }),
+      transitioned(clockLifecycle, transition, { ...rowAfter(clockLifecycle, transition), runner: null }),
     ),
   )
 })

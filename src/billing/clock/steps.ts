@@ -9,11 +9,11 @@ import { DAY_MS } from "../../base/time.ts"
 import type { LockMode } from "../../db/statementTexts.ts"
 import { ofTenant, type Ref, refOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
-import { Runner } from "../../process/ProcessLease.ts"
-import { fireRound, type Lane, MANY, nextOnClock, ONE_LANE, roundOf } from "../../runtime/clockBatches.ts"
-import type { After, TimerHandler } from "../../runtime/fire.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
+import { batchOf, fireBatch, MANY, nextOnClock, ONE_SHARD, type Shard } from "../../runtime/clockBatches.ts"
+import type { AfterCommit, TimerHandler } from "../../runtime/fire.ts"
 import { type ClockRow, clocks } from "./clock.ts"
-import { moveClock } from "./clocks.ts"
+import { transitionClock } from "./clocks.ts"
 
 /** How much time a clock goes through at once: one in which each instant has its own number (src/base/ids.ts). */
 const WINDOW_MS = DAY_MS - 1
@@ -27,7 +27,7 @@ const LOOK_AGAIN_MS = 20
 export interface ClockWork<R, E, R2, R3> {
   readonly handlers: ReadonlyArray<TimerHandler<R>>
   readonly recover: (clockId: string) => Effect.Effect<unknown, E, R2>
-  readonly send: (clockId: string, lane: Lane) => Effect.Effect<unknown, E, R3>
+  readonly send: (clockId: string, lane: Shard) => Effect.Effect<unknown, E, R3>
   readonly arrive: (clock: Ref, at: number) => Effect.Effect<boolean, SqlError.SqlError, SqlClient.SqlClient>
 }
 
@@ -42,7 +42,7 @@ export const awaitSent = Effect.fnUntraced(function* <R, E, R2, R3>(
   const sql = yield* SqlClient.SqlClient
   const mine = sql`${ofTenant(sql, clock)} AND test_clock_id = ${clock.id}`
   const underWay = Effect.andThen(
-    Effect.andThen(recover(clock.id), send(clock.id, ONE_LANE)),
+    Effect.andThen(recover(clock.id), send(clock.id, ONE_SHARD)),
     sql`
       (SELECT 1 FROM charge WHERE ${mine} AND runner IS NOT NULL LIMIT 1)
       UNION ALL (SELECT 1 FROM nudge WHERE ${mine} AND state = 'sending' LIMIT 1)`,
@@ -52,7 +52,7 @@ export const awaitSent = Effect.fnUntraced(function* <R, E, R2, R3>(
 
 /** The clock, locked, as long as this process moves it. */
 const lockMine = Effect.fnUntraced(function* (clock: ClockRow, mode: LockMode = "UPDATE") {
-  const { id } = yield* Runner
+  const { id } = yield* ProcessLease
   const [row] = yield* clocks.lock([refOf(clock)], mode)
   return row?.runner === id ? row : undefined
 })
@@ -81,7 +81,7 @@ export const numberByClock = (
 /** What comes after a step: nothing, another one, or the rest of the window in lanes. */
 interface Stepped<R> {
   readonly next: "nothing" | "step" | "lanes"
-  readonly after: After<R>
+  readonly after: AfterCommit<R>
 }
 
 const ARRIVED: Stepped<never> = { next: "nothing", after: Effect.void }
@@ -96,7 +96,7 @@ const arriveAt = Effect.fnUntraced(function* <R, E, R2, R3>(
   if (yield* arrive(refOf(row), target)) return { ...ARRIVED, next: "step" as const }
   closeWindow(row.id, clock)
   const standing = { frozen_at: target, window_to_at: null, window_opened_at: null, runner: null }
-  yield* moveClock(row, { type: "arrived", at: target }, standing)
+  yield* transitionClock(row, { type: "arrived", at: target }, standing)
   return ARRIVED
 })
 
@@ -104,14 +104,14 @@ const arriveAt = Effect.fnUntraced(function* <R, E, R2, R3>(
 const laneStep = Effect.fnUntraced(function* <R, E, R2, R3>(
   { handlers, send }: ClockWork<R, E, R2, R3>,
   clock: ClockRow,
-  lane: Lane,
+  lane: Shard,
 ) {
   const sql = yield* SqlClient.SqlClient
   const work = Effect.gen(function* () {
     const row = yield* lockMine(clock, "SHARE")
     if (row?.state !== "advancing") return undefined
-    const round = roundOf(yield* nextOnClock(refOf(row), row.window_to_at!, lane))
-    return round.length === 0 ? undefined : yield* fireRound(handlers, refOf(row), round)
+    const round = batchOf(yield* nextOnClock(refOf(row), row.window_to_at!, lane))
+    return round.length === 0 ? undefined : yield* fireBatch(handlers, refOf(row), round)
   })
   const after = yield* sql.withTransaction(work)
   if (after === undefined) return false
@@ -134,22 +134,22 @@ export const step = Effect.fnUntraced(function* <R, E, R2, R3>(
   const work = Effect.gen(function* () {
     const row = yield* lockMine(clock)
     if (row?.state !== "advancing") return ARRIVED
-    const next = yield* nextOnClock(refOf(row), row.target_at!, ONE_LANE)
+    const next = yield* nextOnClock(refOf(row), row.target_at!, ONE_SHARD)
     const [first] = next
     if (first === undefined) return yield* arriveAt(clockWork, clock, row, row.target_at!)
     const window = windowAt(row, first.due_at)
-    if (row.failed_steps > 0) yield* moveClock(row, { type: "step.recovered", at: window.frozen_at }, window)
+    if (row.failed_steps > 0) yield* transitionClock(row, { type: "step.recovered", at: window.frozen_at }, window)
     else if (window.window_opened_at !== row.window_opened_at)
       (yield* unitOfWork).update(clocks, [{ before: row, after: { ...row, ...window } }])
     numberByClock(clock, window)
     const within = next.filter(({ due_at }) => due_at <= window.window_to_at)
     return lanes > 1 && within.length >= MANY && row.failed_steps === 0
       ? { next: "lanes" as const, after: Effect.void }
-      : { next: "step" as const, after: yield* fireRound(handlers, refOf(row), roundOf(within)) }
+      : { next: "step" as const, after: yield* fireBatch(handlers, refOf(row), batchOf(within)) }
   })
   const stepped = yield* sql.withTransaction(work)
   yield* stepped.after
-  yield* send(clock.id, ONE_LANE)
+  yield* send(clock.id, ONE_SHARD)
   return stepped.next
 })
 
@@ -173,7 +173,7 @@ export const stepFailed = Effect.fnUntraced(function* (clock: ClockRow) {
   const work = Effect.gen(function* () {
     const row = yield* lockMine(clock)
     if (row === undefined) return false
-    const moved = yield* moveClock(row, { type: "step.failed", at: row.frozen_at })
+    const moved = yield* transitionClock(row, { type: "step.failed", at: row.frozen_at })
     return moved.state === "advancing"
   })
   return yield* sql.withTransaction(work)

@@ -1,17 +1,17 @@
 /** The port to whatever charges a customer's payment methods: it takes part in the transaction that changes them. */
 import { Context, type Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
-import type { Runner } from "../../process/ProcessLease.ts"
+import type { ProcessLease } from "../../process/ProcessLease.ts"
 import type { CustomerRow } from "./customer.ts"
 
-type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | Runner>
+type Work = Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient | ProcessLease>
 
 /** What a change of a method means: returns what is left to do after the commit. `now` is the customer's. */
 type Change = (
   customer: CustomerRow,
   methodId: string,
   now: number,
-) => Effect.Effect<Work, SqlError.SqlError, SqlClient.SqlClient | Runner>
+) => Effect.Effect<Work, SqlError.SqlError, SqlClient.SqlClient | ProcessLease>
 
 export class MethodUsers extends Context.Service<
   MethodUsers,

@@ -1,26 +1,26 @@
 /** A customer: its table, and how the API shows it. */
 import { Effect } from "effect"
 import type { Metadata } from "../../base/metadata.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { columnsOf, type RowOf, table } from "../../db/table.ts"
 import { commonOf } from "../../http/response.ts"
 import type { PaymentMethodSummary } from "../../rails/rail/PaymentRail.ts"
 import { findPaymentMethods, methodKey, summaryOf } from "../payment_method/paymentMethods.ts"
 import type { Customer } from "./api.ts"
 
-const { fixed, moving } = columnsOf()
+const { immutable, mutable } = columnsOf()
 
 export const customers = table(
   "customer",
   { noun: "customer", ids: "customer" },
   {
-    name: moving(Kind.text),
-    email: moving(Kind.nullable(Kind.text)),
-    phone: moving(Kind.nullable(Kind.text)),
-    default_payment_method_id: moving(Kind.nullable(Kind.text)),
-    metadata: moving(Kind.json<Metadata>()),
-    test_clock_id: fixed(Kind.nullable(Kind.text)),
-    created_at: fixed(Kind.instant),
+    name: mutable(column.text),
+    email: mutable(column.nullable(column.text)),
+    phone: mutable(column.nullable(column.text)),
+    default_payment_method_id: mutable(column.nullable(column.text)),
+    metadata: mutable(column.json<Metadata>()),
+    test_clock_id: immutable(column.nullable(column.text)),
+    created_at: immutable(column.instant),
   },
 )
 

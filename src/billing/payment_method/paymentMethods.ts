@@ -2,8 +2,8 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { invalid, noSuch, noSuchReference, type Problem } from "../../base/problem.ts"
-import * as Kind from "../../db/columns.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import * as column from "../../db/columns.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { columnsOf, type RowOf, table } from "../../db/table.ts"
 import { isRef, ofTenant, type Ref, refOf, type Tenant } from "../../db/tenant.ts"
 import { type UnitOfWork, unitOfWork } from "../../db/UnitOfWork.ts"
@@ -17,23 +17,23 @@ import type { PaymentMethod } from "./api.ts"
 
 const TEST_PREFIX = "pm_test_"
 
-const { fixed, moving } = columnsOf()
+const { immutable, mutable } = columnsOf()
 
 /** Sandbox methods keep their `pm_test_` IDs, so an ID is unique for its customer only. */
 export const paymentMethods = table(
   "payment_method",
   { noun: "payment method", once: "(account_id, livemode, customer_id, id)" },
   {
-    customer_id: fixed(Kind.text),
-    type: fixed(Kind.oneOf(PAYMENT_METHOD_TYPES)),
-    brand: fixed(Kind.nullable(Kind.text)),
-    last4: fixed(Kind.nullable(Kind.text)),
-    bank_name: fixed(Kind.nullable(Kind.text)),
-    exp_month: moving(Kind.nullable(Kind.integer)),
-    exp_year: moving(Kind.nullable(Kind.integer)),
+    customer_id: immutable(column.text),
+    type: immutable(column.oneOf(PAYMENT_METHOD_TYPES)),
+    brand: immutable(column.nullable(column.text)),
+    last4: immutable(column.nullable(column.text)),
+    bank_name: immutable(column.nullable(column.text)),
+    exp_month: mutable(column.nullable(column.integer)),
+    exp_year: mutable(column.nullable(column.integer)),
     /** The rail that saved it: charges with it go through that one (decision P4). */
-    rail: fixed(Kind.oneOf(RAILS)),
-    created_at: fixed(Kind.instant),
+    rail: immutable(column.oneOf(RAILS)),
+    created_at: immutable(column.instant),
   },
 )
 
@@ -91,7 +91,7 @@ export const findPaymentMethods = Effect.fnUntraced(function* (
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<AttachedMethod & { customer_id: string }>`
     SELECT m.customer_id, m.id, m.type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year, m.rail
-    FROM ${records(wanted, { ...REF_COLUMNS, method: "text" })} r
+    FROM ${rowsAsTable(wanted, { ...REF_COLUMNS, method: "text" })} r
     CROSS JOIN LATERAL (
       SELECT * FROM payment_method WHERE (account_id, livemode, customer_id, id) = (r.account_id, r.livemode, r.id, r.method) OFFSET 0
     ) m`

@@ -8,7 +8,7 @@ import type { Problem } from "../../base/problem.ts"
 import type { NowOf } from "../../base/time.ts"
 import type { Tenant } from "../../db/tenant.ts"
 import type { VatRate } from "../../ledger/VatRate.ts"
-import type { Runner } from "../../process/ProcessLease.ts"
+import type { ProcessLease } from "../../process/ProcessLease.ts"
 import type { Outcome, Parts } from "../../runtime/outcome.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 
@@ -51,10 +51,10 @@ export interface Attempt {
 }
 
 /** What owners may use when a charge is retried. */
-type RetryServices = SqlClient.SqlClient | Runner | VatRate
+type RetryServices = SqlClient.SqlClient | ProcessLease | VatRate
 
-export interface ChargeOwner {
-  readonly owns: (charge: ChargeRow) => boolean
+export interface PaymentSubject {
+  readonly handles: (charge: ChargeRow) => boolean
   /** Whether what `lock` sends goes out in one go. */
   readonly locksAtOnce: boolean
   /** Locks what the charges are for, before they are locked themselves: so does everybody. */
@@ -67,6 +67,6 @@ export interface ChargeOwner {
   ) => Effect.Effect<Attempt, Problem | SqlError.SqlError, RetryServices>
 }
 
-export class ChargeOwners extends Context.Service<ChargeOwners, ReadonlyArray<ChargeOwner>>()(
+export class PaymentSubjects extends Context.Service<PaymentSubjects, ReadonlyArray<PaymentSubject>>()(
   "billing/collecting/ChargeOwners",
 ) {}

@@ -7,21 +7,21 @@ import { Context, Effect, Exit, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Problem } from "../../base/problem.ts"
 import { sameForAll } from "../../base/time.ts"
-import { Together } from "../../concurrency/Batcher.ts"
-import { Places } from "../../concurrency/FairSemaphore.ts"
+import { Batcher } from "../../concurrency/Batcher.ts"
+import { FairSemaphore } from "../../concurrency/FairSemaphore.ts"
 import { refOf, tenantName } from "../../db/tenant.ts"
 import { waitingLimit } from "../../http/ArrivedAt.ts"
-import { MayWait } from "../../postgres/lockWait.ts"
+import { WaitForLocks } from "../../postgres/lockWait.ts"
 import { NewestRows } from "../../runtime/outcome.ts"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import {
+  type Answered,
   type Codes,
   type CollectServices,
   collect,
-  isHeld,
+  isLocked,
   NO_CODES,
   recoverCharges,
-  type Told,
 } from "./simulatorCharges.ts"
 
 /** Charges of one request, at least one, and when they are attempted, in their customers' clock. */
@@ -52,7 +52,7 @@ interface Collected {
 }
 
 const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>) {
-  const unsettled: Told["unsettled"] = new Map()
+  const unsettled: Answered["unsettled"] = new Map()
   const rows = new NewestRows()
   const asked = payments.flatMap(({ of }) => of)
   // The wall clock has gone on while they waited; a test clock stands.
@@ -62,13 +62,13 @@ const collectAll = Effect.fnUntraced(function* (payments: ReadonlyArray<Payment>
     told: { unsettled, rows },
   })
   const isAsked = new Set(asked.map(({ id }) => id))
-  const held = [...unsettled.values()].flatMap(({ charge, cause }) => (isHeld(cause) ? [charge] : []))
+  const held = [...unsettled.values()].flatMap(({ charge, cause }) => (isLocked(cause) ? [charge] : []))
   return new Map(
     payments.map((payment): [string, Collected] => {
       const own = new Set(payment.of.map(({ id }) => id))
       const broken = payment.of
         .map(({ id }) => unsettled.get(id))
-        .find((one) => one !== undefined && !isHeld(one.cause))
+        .find((one) => one !== undefined && !isLocked(one.cause))
       // What follows from a payment is its customer's.
       const follows = ({ id, customer_id }: ChargeRow) => !isAsked.has(id) && customer_id === payment.of[0]!.customer_id
       return [
@@ -119,13 +119,18 @@ export class Payments extends Context.Service<
     Payments,
     Effect.gen(function* () {
       const context = yield* Effect.context<CollectServices>()
-      const atOnce = new Together(context, nameOf, (all) => Effect.provideService(collectAll(all), MayWait, false), {
-        laneOf,
-        sizeOf: ({ of }: Payment) => of.length,
-        most: MAX_CHARGES,
-      })
-      const places = new Places(BEHIND_AT_ONCE, BEHIND_SHARE)
-      const behind = new Together<ChargeRow, Exit.Exit<void, SqlError.SqlError>, Problem, CollectServices>(
+      const atOnce = new Batcher(
+        context,
+        nameOf,
+        (all) => Effect.provideService(collectAll(all), WaitForLocks, false),
+        {
+          laneOf,
+          sizeOf: ({ of }: Payment) => of.length,
+          most: MAX_CHARGES,
+        },
+      )
+      const places = new FairSemaphore(BEHIND_AT_ONCE, BEHIND_SHARE)
+      const behind = new Batcher<ChargeRow, Exit.Exit<void, SqlError.SqlError>, Problem, CollectServices>(
         context,
         ({ id }) => id,
         finishAll,

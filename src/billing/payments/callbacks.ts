@@ -1,15 +1,15 @@
 /** Acts on what callbacks of rails named: the rail is asked about it, and nothing else of a callback is believed (decision P13). */
 import { Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
-import { records } from "../../db/rows.ts"
+import { rowsAsTable } from "../../db/rows.ts"
 import { type Ref, refOf, staysHere } from "../../db/tenant.ts"
 import { retryingDeadlocks } from "../../postgres/deadlock.ts"
-import { Lookout } from "../../process/QueuePoller.ts"
+import { QueuePoller } from "../../process/QueuePoller.ts"
 import { whenWoken } from "../../process/workers.ts"
 import type { OutsideRail } from "../../rails/rail/Rail.ts"
 import { charges } from "../charge/charge.ts"
 import { askAboutRefunds } from "../refund/requests.ts"
-import { askNow, askWhetherPaid } from "./statusChecks.ts"
+import { askWhetherPaid, queueStatusChecks } from "./statusChecks.ts"
 
 const MAX_BATCH = 200
 /** However often a reference is named, this process follows it up so seldom: whoever has the keys may name it without end. */
@@ -38,21 +38,21 @@ const takeNamed = Effect.fnUntraced(function* (resting: ReadonlyArray<string>) {
   if (named.length === 0) return named
   const found = yield* sql<Ref & { is_paid: boolean; denies: boolean; refund_id: string | null }>`
     SELECT c.account_id, c.livemode, c.id, c.status = 'succeeded' AS is_paid, r.denies, f.id AS refund_id
-    FROM ${records(named, NAMED)} r
+    FROM ${rowsAsTable(named, NAMED)} r
     JOIN charge c ON (c.account_id, c.livemode, c.id, c.rail) = (r.account_id, r.livemode, r.reference, r.rail)
     LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode, f.status) = (c.id, c.account_id, c.livemode, 'pending')
     ORDER BY c.id`
   const free = new Set((yield* charges.lock(found.map(refOf), "UPDATE SKIP LOCKED")).map(({ id }) => id))
   const mine = found.filter(({ id }) => free.has(id))
   const held = new Set(found.flatMap(({ id }) => (free.has(id) ? [] : [id])))
-  yield* askNow(mine.filter(({ is_paid }) => !is_paid))
+  yield* queueStatusChecks(mine.filter(({ is_paid }) => !is_paid))
   yield* askWhetherPaid(mine.filter(({ is_paid, denies }) => is_paid && denies))
   yield* askAboutRefunds(
     mine.flatMap(({ refund_id, ...ref }) => (refund_id === null ? [] : [{ ...ref, id: refund_id }])),
   )
   const followed = named.filter(({ reference }) => !held.has(reference))
   yield* sql`
-    DELETE FROM rail_callback c USING ${records(followed, NAMED)} r
+    DELETE FROM rail_callback c USING ${rowsAsTable(followed, NAMED)} r
     WHERE (c.account_id, c.livemode, c.rail, c.reference) = (r.account_id, r.livemode, r.rail, r.reference)`
   return named
 })
@@ -85,6 +85,6 @@ export const railCallbackWorker = Effect.gen(function* () {
   })
   const wake = yield* Queue.sliding<void>(1)
   const named = sql`SELECT FROM rail_callback ORDER BY account_id, livemode, rail, reference LIMIT 1`
-  yield* (yield* Lookout).watch(named, () => Queue.offerUnsafe(wake, undefined))
+  yield* (yield* QueuePoller).watch(named, () => Queue.offerUnsafe(wake, undefined))
   yield* whenWoken("rail callbacks", wake, Effect.uninterruptible(work))
 })

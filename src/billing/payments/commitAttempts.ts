@@ -4,7 +4,7 @@ import { refOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { onRollback } from "../../postgres/transaction.ts"
 import { hold, release } from "../../process/lease.ts"
-import { Runner } from "../../process/ProcessLease.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
 import { isOutside } from "../../rails/rail/Rail.ts"
 import { type Call, queueCalls } from "../../rails/rail_call/queue.ts"
 import { commit } from "../../runtime/commit.ts"
@@ -29,7 +29,7 @@ export const commitAttempts = Effect.fnUntraced(function* (
   const going = attempts.filter((charge) => !isQueued(charge))
   yield* hold(chargeLease, going)
   // Where it is unknown whether they were committed, the recovery looks: it takes what is not in flight.
-  yield* onRollback(Effect.provideService(release(chargeLease, going), Runner, yield* Runner))
+  yield* onRollback(Effect.provideService(release(chargeLease, going), ProcessLease, yield* ProcessLease))
   yield* commit(outcomes)
   queueCalls(yield* unitOfWork, attempts.flatMap(callOf), urgent)
 })

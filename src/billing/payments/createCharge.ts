@@ -10,8 +10,8 @@ import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { entriesOf } from "../../ledger/ledger.ts"
 import { VatRate } from "../../ledger/VatRate.ts"
 import { type NewEvent, previousAttributes } from "../../outbound/event/events.ts"
-import { Runner } from "../../process/ProcessLease.ts"
-import { born } from "../../runtime/outcome.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
+import { created } from "../../runtime/outcome.ts"
 import type { ChargeCreate } from "../charge/api.ts"
 import { type ChargeRow, chargeLifecycle, charges, newCharge, renderCharge } from "../charge/charge.ts"
 import { standingTime } from "../clock/clocks.ts"
@@ -25,8 +25,8 @@ import {
   summaryOf,
 } from "../payment_method/paymentMethods.ts"
 import { commitAttempts } from "./commitAttempts.ts"
-import type { Answered, ChargeOwner, Settle, Settlement } from "./PaymentSubjects.ts"
-import { attachNew, type Buyer, payingBy, readBuyers } from "./payers.ts"
+import type { Answered, PaymentSubject, Settle, Settlement } from "./PaymentSubjects.ts"
+import { attachNew, type Payer, payingBy, readPayers } from "./payers.ts"
 import { aboutCharge } from "./postings.ts"
 
 interface OneOff {
@@ -74,7 +74,7 @@ const newOneOff = (tenant: Tenant, made: OneOff, runner: number): ChargeRow =>
 
 const commitOneOffs = (all: ReadonlyArray<ChargeRow>) =>
   commitAttempts(
-    all.map((charge) => born(chargeLifecycle, undefined, charge)),
+    all.map((charge) => created(chargeLifecycle, undefined, charge)),
     all,
   )
 
@@ -92,7 +92,7 @@ const firstAttached = Effect.fnUntraced(function* (customer: CustomerRow, ids: R
 })
 
 /** What one request for a charge comes to. */
-const decide = Effect.fnUntraced(function* (tenant: Tenant, input: ChargeCreate, buyer: Buyer, runner: number) {
+const decide = Effect.fnUntraced(function* (tenant: Tenant, input: ChargeCreate, buyer: Payer, runner: number) {
   const customer = yield* buyer.found
   const named = yield* buyer.named
   const now = yield* buyer.now
@@ -120,8 +120,8 @@ export const createCharges = Effect.fn("charge.create")(function* (
   tenant: Tenant,
   inputs: ReadonlyArray<ChargeCreate>,
 ) {
-  const { id: runner } = yield* Runner
-  const buyers = yield* readBuyers(tenant, inputs)
+  const { id: runner } = yield* ProcessLease
+  const buyers = yield* readPayers(tenant, inputs)
   const decided = yield* Effect.forEach(inputs, (input, at) => Effect.exit(decide(tenant, input, buyers[at]!, runner)))
   const made = decided.filter(Exit.isSuccess).map(({ value }) => value)
   attachNew(
@@ -172,7 +172,7 @@ const retryOneOff = Effect.fn("charge.retry")(function* (tenant: Tenant, failed:
     retryOf: before.id,
     now,
   }
-  const charge = newOneOff(tenant, made, (yield* Runner).id)
+  const charge = newOneOff(tenant, made, (yield* ProcessLease).id)
   yield* commitOneOffs([charge])
   return { charge, now }
 })
@@ -215,8 +215,8 @@ const settling =
 /** One-off charges are their own owners: nothing else moves with them. */
 export const oneOffOwner = Effect.map(
   VatRate,
-  (vatBps): ChargeOwner => ({
-    owns: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",
+  (vatBps): PaymentSubject => ({
+    handles: ({ subscription_id, purpose }) => subscription_id === null && purpose === "sale",
     locksAtOnce: true,
     lock: () => Effect.succeed(settling(vatBps)),
     retry: retryOneOff,

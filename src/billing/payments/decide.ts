@@ -5,15 +5,15 @@ import { hasEffect, paramsOf } from "../../../machines/decide.ts"
 import { formatInstant, type NowOf } from "../../base/time.ts"
 import { type NewEvent, previousAttributes } from "../../outbound/event/events.ts"
 import { advance, rowAfter } from "../../runtime/lifecycle.ts"
-import { moved, type Outcome } from "../../runtime/outcome.ts"
+import { type Outcome, transitioned } from "../../runtime/outcome.ts"
 import { type ChargeRow, chargeLifecycle, renderCharge } from "../charge/charge.ts"
-import type { Answered, ChargeOwner, Settle, Settlement } from "./PaymentSubjects.ts"
+import type { Answered, PaymentSubject, Settle, Settlement } from "./PaymentSubjects.ts"
 import { booksOf, type ChargeTransition } from "./postings.ts"
 import type { AnswerWithoutTime, Particulars } from "./railResult.ts"
 import { saveMethod } from "./saveMethod.ts"
 
 /** A rail's answer to a charge, with what else is known by it. */
-export interface Answer extends Particulars {
+export interface ChargeResult extends Particulars {
   readonly charge: ChargeRow
   readonly answer: AnswerWithoutTime
   /** When the answer counts from: the attempt's own instant where the rail answered it at once, else now. */
@@ -41,9 +41,9 @@ export const chargeAfter = (transition: ChargeTransition, now: number): ChargeRo
 }
 
 /** Charges that are answered, and what that means to what they are for, by their owners: locked, or as they are known. */
-export interface Standing {
+export interface Facts {
   readonly rows: ReadonlyArray<ChargeRow>
-  readonly owners: ReadonlyArray<{ readonly owns: ChargeOwner["owns"]; readonly settle: Settle }>
+  readonly subjects: ReadonlyArray<{ readonly handles: PaymentSubject["handles"]; readonly settle: Settle }>
 }
 
 /** Whether it was noted before that the rail says it was paid after all: the money is booked once. */
@@ -97,7 +97,11 @@ interface Decided {
 }
 
 /** Decides on charges as they stand; what it takes to know beside them is read as it decides. */
-export const decide = Effect.fnUntraced(function* (standing: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
+export const decide = Effect.fnUntraced(function* (
+  standing: Facts,
+  answers: ReadonlyArray<ChargeResult>,
+  nowOf: NowOf,
+) {
   const rows = new Map(standing.rows.map((row) => [row.id, row]))
   const byCharge = new Map(answers.map((answer) => [answer.charge.id, answer]))
   const transitions = advance(
@@ -110,9 +114,9 @@ export const decide = Effect.fnUntraced(function* (standing: Standing, answers: 
   const answered = yield* Effect.forEach(transitions, (transition) =>
     answeredBy(transition, byCharge.get(transition.row.id)!, nowOf(transition.row)),
   )
-  const settlements = yield* Effect.forEach(standing.owners, ({ owns, settle }) =>
+  const settlements = yield* Effect.forEach(standing.subjects, ({ handles, settle }) =>
     settle(
-      answered.filter(({ before }) => owns(before)),
+      answered.filter(({ before }) => handles(before)),
       nowOf,
     ),
   )
@@ -123,7 +127,7 @@ export const decide = Effect.fnUntraced(function* (standing: Standing, answers: 
     const { row = after, entries = [], events = [] } = settled.get(after.id) ?? {}
     const books = booksOf(transition, byCharge.get(after.id)!.takenKobo)
     const told = [...events, ...attentionEvents(answered[index]!, nowOf(after))]
-    outcomes.push(moved(chargeLifecycle, transition, row, { entries: [...entries, ...books], events: told }))
+    outcomes.push(transitioned(chargeLifecycle, transition, row, { entries: [...entries, ...books], events: told }))
   }
   const attempts = settlements.flatMap((settlement) => settlement.attempts)
   const sentAgain = transitions.flatMap(({ row, decision }) => (hasEffect(decision, "sendAgain") ? [row] : []))

@@ -5,9 +5,9 @@ import { chargeApi } from "../charge/api.ts"
 import { charges, getCharge, renderCharge } from "../charge/charge.ts"
 import { checkMethod } from "../payment_method/paymentMethods.ts"
 import { createCharges } from "./createCharge.ts"
-import { type Attempt, ChargeOwners } from "./PaymentSubjects.ts"
+import { type Attempt, PaymentSubjects } from "./PaymentSubjects.ts"
 import { recoverCharges } from "./simulatorCharges.ts"
-import { pay } from "./waitForPayment.ts"
+import { waitForPayment } from "./waitForPayment.ts"
 
 /** How a request that attempts a charge is finished after a crash, and what is returned. */
 const staged = {
@@ -19,7 +19,7 @@ const staged = {
 const started = ({ charge, now }: Attempt) => ({
   id: charge.id,
   made: () => renderCharge(charge),
-  after: Effect.map(pay([charge], now), (rows) => {
+  after: Effect.map(waitForPayment([charge], now), (rows) => {
     const paid = rows.get(charges, charge.id)
     return paid === undefined ? undefined : renderCharge(paid)
   }),
@@ -45,7 +45,7 @@ export const collectingEndpoints = [
     begin: each(
       Effect.fnUntraced(function* (request) {
         const charge = yield* getCharge(request, request.id)
-        const owner = (yield* ChargeOwners).find(({ owns }) => owns(charge))
+        const owner = (yield* PaymentSubjects).find(({ handles }) => handles(charge))
         if (owner === undefined) return yield* Effect.die(new Error(`Nobody owns the charge ${charge.id}.`))
         return started(yield* owner.retry(request, charge, request.body.payment_method))
       }),

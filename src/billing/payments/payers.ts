@@ -8,7 +8,7 @@ import { asReference, noSuchReference, type Problem } from "../../base/problem.t
 import { currentTime } from "../../base/wallClock.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
 import type { UnitOfWork } from "../../db/UnitOfWork.ts"
-import { HELD, MayWait } from "../../postgres/lockWait.ts"
+import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
 import { standingTimes } from "../clock/clocks.ts"
 import { type CustomerRow, customers } from "../customer/customer.ts"
@@ -33,7 +33,7 @@ interface NamedMethod {
 }
 
 /** Who pays; what is wrong is said by the step that it is wrong in. */
-export interface Buyer {
+export interface Payer {
   /** By its ID, whatever its clock does. */
   readonly found: Exit.Exit<CustomerRow, Problem>
   /** Now, in the customer's clock; of one that stands. */
@@ -45,14 +45,14 @@ export interface Buyer {
 }
 
 /** Who pays for each of these; of a customer whom somebody else holds, where that is not to be waited for, `lock_timeout`. */
-export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
+export const readPayers = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Named>) {
   const ids = [...new Set(all.map(({ customer }) => customer))]
   const refs = ids.map((id): Ref => ({ ...tenantOf(tenant), id }))
   const named = (of: ReadonlyArray<Named>) =>
     of.flatMap(({ customer, payment_method: method }) =>
       method === undefined ? [] : [{ ...tenantOf(tenant), id: customer, method }],
     )
-  const waits = yield* MayWait
+  const waits = yield* WaitForLocks
   const mode = waits ? "SHARE" : "SHARE SKIP LOCKED"
   const [onWallClock, before] = yield* Effect.all(
     [customers.lock(refs, mode, "test_clock_id IS NULL"), findPaymentMethods(named(all))],
@@ -68,7 +68,7 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
   )
   const standing = onClocks.filter(({ test_clock_id }) => times.get(test_clock_id!)?._tag === "Success")
   for (const row of yield* customers.lock(standing.map(refOf), mode)) locked.set(row.id, row)
-  const isHeld = ({ id, test_clock_id: clock }: CustomerRow): boolean =>
+  const isLocked = ({ id, test_clock_id: clock }: CustomerRow): boolean =>
     !waits && !locked.has(id) && (clock === null || times.get(clock)?._tag === "Success")
   const rows = new Map([...found, ...locked])
   const defaults = all.flatMap(({ customer, payment_method: method }) => {
@@ -86,7 +86,7 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
     return readAgain ? after.get(key) : (before.get(key) ?? after.get(key))
   }
   const now = currentTime()
-  const buyers: Array<Buyer> = []
+  const buyers: Array<Payer> = []
   for (const { customer, payment_method: id } of all) {
     const row = rows.get(customer)
     const missing = Effect.suspend(() => noSuchReference("customer", customer, "customer"))
@@ -103,7 +103,7 @@ export const readBuyers = Effect.fnUntraced(function* (tenant: Tenant, all: Read
               : Effect.succeed({ method: attached, isNew: false })
           })
     const byDefault = row?.default_payment_method_id == null ? undefined : methodOf(row, row.default_payment_method_id)
-    const found = row === undefined ? missing : isHeld(row) ? HELD : Effect.succeed(row)
+    const found = row === undefined ? missing : isLocked(row) ? LOCKED : Effect.succeed(row)
     buyers.push({
       found: yield* Effect.exit(found),
       now: yield* Effect.exit(time),
@@ -122,7 +122,7 @@ export interface Paying extends NamedMethod {
 
 /** What a buyer pays by, named or by default; undefined: there is neither. */
 export const payingBy = (
-  { byDefault }: Buyer,
+  { byDefault }: Payer,
   named: NamedMethod | undefined,
   customer: CustomerRow,
   now: number,

@@ -7,36 +7,36 @@ import { SqlClient } from "effect/sql"
 import type { Bill } from "../../../machines/periods.ts"
 import { sameForAll } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { refOf } from "../../db/tenant.ts"
 import { PageUrls } from "../../http/PageUrls.ts"
-import type { Runner } from "../../process/ProcessLease.ts"
+import type { ProcessLease } from "../../process/ProcessLease.ts"
 import { type FoundCredentials, RailCredentials, railAccountKey } from "../../rails/credential/RailCredentials.ts"
 import type { PaymentRail } from "../../rails/rail/PaymentRail.ts"
-import type { Credentials, Heard, Rail } from "../../rails/rail/Rail.ts"
+import type { Credentials, Rail, RailResult } from "../../rails/rail/Rail.ts"
 import { Rails } from "../../rails/rail/Rails.ts"
 import type { TakenCall } from "../../rails/rail_call/queue.ts"
-import type { HeardCall, Prepared } from "../../rails/rail_call/worker.ts"
+import type { AnsweredCall, Prepared } from "../../rails/rail_call/worker.ts"
 import { Vault } from "../../security/secret/Vault.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { methodPlace } from "../payment_method/paymentMethods.ts"
 import { callOf } from "./commitAttempts.ts"
-import type { Answer } from "./decide.ts"
-import type { ChargeOwners } from "./PaymentSubjects.ts"
+import type { ChargeResult } from "./decide.ts"
+import type { PaymentSubjects } from "./PaymentSubjects.ts"
 import { railMetadataOf } from "./railMetadata.ts"
-import { type AnswerWithoutTime, isAnswered, meaningOf } from "./railResult.ts"
+import { type AnswerWithoutTime, interpret, isAnswered } from "./railResult.ts"
 import { applyAnswers } from "./settle.ts"
 import { collect } from "./simulatorCharges.ts"
-import { askNow } from "./statusChecks.ts"
+import { queueStatusChecks } from "./statusChecks.ts"
 
 /** What it takes to have calls made about charges and their refunds. */
 export type RailServices =
-  | ChargeOwners
+  | PaymentSubjects
   | PageUrls
   | PaymentRail
   | RailCredentials
   | Rails
-  | Runner
+  | ProcessLease
   | SqlClient.SqlClient
   | Vault
 
@@ -64,7 +64,7 @@ const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall
   const rows = yield* sql<Subject>`
     SELECT c.*, a.business_name, p.name AS customer_name, p.email AS customer_email, p.phone AS customer_phone,
       m.sealed, m.email AS method_email, s.bill, coalesce(s.cancelled_at IS NOT NULL, false) AS is_over
-    FROM ${records(calls.map(refOf), REF_COLUMNS)} r
+    FROM ${rowsAsTable(calls.map(refOf), REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM charge WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) c
     CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = c.account_id OFFSET 0) a
     CROSS JOIN LATERAL (
@@ -80,7 +80,7 @@ const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall
   return new Map(rows.map((row) => [row.id, row]))
 })
 
-const refused = (code: "payment_method_inactive" | "rail_misconfigured", message: string): Heard => ({
+const refused = (code: "payment_method_inactive" | "rail_misconfigured", message: string): RailResult => ({
   kind: "refused",
   code,
   message,
@@ -90,11 +90,11 @@ const NO_CREDENTIALS = refused("payment_method_inactive", "The merchant is not o
 const NO_METHOD = refused("payment_method_inactive", "The customer does not have this payment method any more.")
 const NO_EMAIL = refused("rail_misconfigured", "The rail needs the customer's e-mail address.")
 /** The process that made the call died over it: its answer is not known. */
-const LOST: Heard = { kind: "lost" }
+const LOST: RailResult = { kind: "lost" }
 /** A question that is not asked, since this process has no credentials for it. */
-const NOT_ASKED: Heard = { kind: "unclear", message: "There are no credentials to ask with.", reached: true }
+const NOT_ASKED: RailResult = { kind: "unclear", message: "There are no credentials to ask with.", reached: true }
 /** Not to be made at present: it stays in the queue. */
-const notNow = (message: string): Heard => ({ kind: "not_sent", message })
+const notNow = (message: string): RailResult => ({ kind: "not_sent", message })
 
 const chargeToken = Effect.fnUntraced(function* (rail: Rail, subject: Subject, credentials: Credentials) {
   const { account_id, livemode, customer_id, id: reference, amount_kobo: amountKobo, sealed, method_email } = subject
@@ -165,11 +165,11 @@ const prepareQuestions = Effect.fnUntraced(function* (calls: ReadonlyArray<Taken
 })
 
 /** An operator has to see to it that the rail takes the account's calls. */
-const alertMisconfigured = (heard: ReadonlyArray<HeardCall>) =>
+const alertMisconfigured = (heard: ReadonlyArray<AnsweredCall>) =>
   Effect.forEach(
     heard,
-    ({ call: { account_id: account, rail }, heard }) =>
-      "code" in heard && heard.code === "rail_misconfigured" && heard !== NO_EMAIL
+    ({ call: { account_id: account, rail }, result }) =>
+      "code" in result && result.code === "rail_misconfigured" && result !== NO_EMAIL
         ? Effect.annotateLogs(Effect.logError("a rail refuses an account's calls"), { account, rail })
         : Effect.void,
     { discard: true },
@@ -183,18 +183,18 @@ const mayBeContradicted = ({ status, purpose }: ChargeRow): boolean =>
 const unlessOver = (answer: AnswerWithoutTime, { is_over }: Subject): AnswerWithoutTime =>
   answer.type === "rail.not_found" && is_over ? { ...answer, unwanted: true } : answer
 
-const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
+const write = Effect.fnUntraced(function* (all: ReadonlyArray<AnsweredCall>) {
   const subjects = yield* readSubjects(all.map(({ call }) => call))
   const again: Array<TakenCall> = []
   const later: Array<TakenCall> = []
-  const answers = all.flatMap(({ call, heard, endedAt }): ReadonlyArray<Answer> => {
+  const answers = all.flatMap(({ call, result, endedAt }): ReadonlyArray<ChargeResult> => {
     const charge = subjects.get(call.id)
     if (charge === undefined) return []
     // A clock that is set back makes no answer older than its question.
     const at = Math.max(charge.sent_at, endedAt)
-    const meaning = meaningOf(charge, call.kind, heard, at)
+    const meaning = interpret(charge, call.kind, result, at)
     // Of one that is settled nobody asks again by a timer: its rail announced something, and may contradict what it said before.
-    if (call.kind === "ask" && mayBeContradicted(charge) && !isAnswered(charge, heard)) later.push(call)
+    if (call.kind === "ask" && mayBeContradicted(charge) && !isAnswered(charge, result)) later.push(call)
     if (meaning !== undefined) return [{ ...meaning, answer: unlessOver(meaning.answer, charge), charge, at }]
     again.push(call)
     return []
@@ -211,8 +211,8 @@ export const railAttempts = {
   kinds: ["charge", "open_page"] as const,
   prepare: prepareAttempts,
   write,
-  askAgain: askNow,
+  askAgain: queueStatusChecks,
 }
 
 /** Has rails asked about charges. */
-export const railQuestions = { kinds: ["ask"] as const, prepare: prepareQuestions, write, askAgain: askNow }
+export const railQuestions = { kinds: ["ask"] as const, prepare: prepareQuestions, write, askAgain: queueStatusChecks }

@@ -1,7 +1,7 @@
 /** What a rail of the outside world says, and what it means to a charge (decisions P6, P9, P10). Pure. */
 import type { ChargeAnswer } from "../../../machines/charge.ts"
 import { CURRENCY } from "../../base/money.ts"
-import type { Heard, HeardTransaction, SavedMethod } from "../../rails/rail/Rail.ts"
+import type { RailResult, RailTransaction, SavedMethod } from "../../rails/rail/Rail.ts"
 import type { CallKind } from "../../rails/rail_call/queue.ts"
 import { ATTENTION_KINDS } from "../charge/api.ts"
 import type { Attention, ChargeRow } from "../charge/charge.ts"
@@ -14,7 +14,7 @@ export type AnswerWithoutTime = Unstamped<ChargeAnswer>
 const EXCEPTION_KINDS = ["amount_differs", "currency_differs", "reference_differs", "amount_exceeds"] as const
 
 /** What a rail said of a charge that cannot be right. */
-export interface HeardException {
+export interface RailException {
   readonly kind: (typeof EXCEPTION_KINDS)[number]
   readonly heard_reference: string
   readonly heard_kobo: number | null
@@ -33,12 +33,12 @@ export interface Particulars {
   readonly saved?: SavedMethod | null
   /** The rail takes no further attempt before (ms since the epoch). */
   readonly retryAt?: number | null
-  readonly exception?: HeardException
+  readonly exception?: RailException
   /** What the rail received, which is not what was asked for. */
   readonly attention?: Attention
 }
 
-export interface Meaning extends Particulars {
+export interface Interpretation extends Particulars {
   readonly answer: AnswerWithoutTime
 }
 
@@ -50,10 +50,10 @@ const unsettled = (
   ...more,
 })
 
-const koboOf = ({ amountKobo }: HeardTransaction): number | null => (amountKobo === "unreadable" ? null : amountKobo)
+const koboOf = ({ amountKobo }: RailTransaction): number | null => (amountKobo === "unreadable" ? null : amountKobo)
 
 /** What differs between a transaction and the charge that was asked about, so that it does not count; undefined: nothing. */
-const differenceOf = (charge: ChargeRow, heard: HeardTransaction): HeardException["kind"] | undefined => {
+const differenceOf = (charge: ChargeRow, heard: RailTransaction): RailException["kind"] | undefined => {
   if (heard.reference !== charge.id) return "reference_differs"
   // What a rail leaves out is as it was asked for; how much was paid, no adapter lets it leave out.
   const { status, currency, amountKobo } = heard
@@ -67,8 +67,8 @@ const differenceOf = (charge: ChargeRow, heard: HeardTransaction): HeardExceptio
 /** What a payment that does not count is shown as to the merchant and the buyer; undefined: nothing was received. */
 const attentionOf = (
   charge: ChargeRow,
-  heard: HeardTransaction,
-  difference: HeardException["kind"],
+  heard: RailTransaction,
+  difference: RailException["kind"],
 ): Attention | undefined => {
   const kind = ATTENTION_KINDS.find((one) => one === difference)
   return kind === undefined || heard.status !== "succeeded"
@@ -81,12 +81,12 @@ const attentionOf = (
       }
 }
 
-const ofTransaction = (charge: ChargeRow, heard: HeardTransaction, endedAt: number | undefined): Meaning => {
+const ofTransaction = (charge: ChargeRow, heard: RailTransaction, endedAt: number | undefined): Interpretation => {
   const ended = endedAt === undefined ? {} : { endedAt }
   const waiting = unsettled(ended)
   if (heard.status === "pending") return { answer: waiting }
   if (heard.status === "ongoing") return { answer: unsettled({ ...ended, ongoing: true }) }
-  const exceptionOf = (kind: HeardException["kind"]): HeardException => ({
+  const exceptionOf = (kind: RailException["kind"]): RailException => ({
     kind,
     heard_reference: heard.reference,
     heard_kobo: koboOf(heard),
@@ -114,19 +114,26 @@ const ofTransaction = (charge: ChargeRow, heard: HeardTransaction, endedAt: numb
   }
 }
 
-const failed = (code: string, message: string | null): Meaning => ({ answer: { type: "rail.failed", code, message } })
+const failed = (code: string, message: string | null): Interpretation => ({
+  answer: { type: "rail.failed", code, message },
+})
 
 const NO_PAGE = "The payment page could not be opened."
 
 /** Where no page was opened nobody can have paid: the buyer tries again. */
-const ofNoPage = (heard: Heard): Meaning => {
+const ofNoPage = (heard: RailResult): Interpretation => {
   if (heard.kind === "page") return { answer: { type: "rail.page" }, pageUrl: heard.url }
   if (heard.kind === "refused") return failed(heard.code, heard.message)
   return failed(heard.kind === "rate_limited" ? "rail_rate_limited" : "processor_error", NO_PAGE)
 }
 
 /** What was heard means; undefined: the call was never made, and is still to be. `endedAt`: when it ended. */
-export const meaningOf = (charge: ChargeRow, kind: CallKind, heard: Heard, endedAt: number): Meaning | undefined => {
+export const interpret = (
+  charge: ChargeRow,
+  kind: CallKind,
+  heard: RailResult,
+  endedAt: number,
+): Interpretation | undefined => {
   if (kind === "open_page") return ofNoPage(heard)
   const isAttempt = kind === "charge"
   switch (heard.kind) {
@@ -148,5 +155,5 @@ export const meaningOf = (charge: ChargeRow, kind: CallKind, heard: Heard, ended
 }
 
 /** Whether a question was answered: with what the rail has under the reference, or that it has nothing. */
-export const isAnswered = (charge: ChargeRow, heard: Heard): boolean =>
+export const isAnswered = (charge: ChargeRow, heard: RailResult): boolean =>
   heard.kind === "unknown_reference" || (heard.kind === "transaction" && heard.reference === charge.id)

@@ -6,42 +6,42 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { newId } from "../../base/ids.ts"
 import type { NowOf } from "../../base/time.ts"
-import { names, REF_COLUMNS, records } from "../../db/rows.ts"
+import { names, REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { refOf } from "../../db/tenant.ts"
 import { retryingDeadlocks } from "../../postgres/deadlock.ts"
-import { limitWaiting } from "../../postgres/lockWait.ts"
+import { setLockTimeout } from "../../postgres/lockWait.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
 import type { Outcome } from "../../runtime/outcome.ts"
 import { type ChargeRow, charges } from "../charge/charge.ts"
 import { customers } from "../customer/customer.ts"
 import { newRefund, requestRefunds } from "../refund/refund.ts"
 import { commitAttempts } from "./commitAttempts.ts"
-import { type Answer, decide, type Standing } from "./decide.ts"
-import { type Answered, ChargeOwners } from "./PaymentSubjects.ts"
-import type { HeardException } from "./railResult.ts"
+import { type ChargeResult, decide, type Facts } from "./decide.ts"
+import { type Answered, PaymentSubjects } from "./PaymentSubjects.ts"
+import type { RailException } from "./railResult.ts"
 
 /**
  * Locks customers who may get a payment method by the answer, then what charges are for, each by its owner, then the charges. Whoever
  * locks in one go does it in one with the charges' own locks, which come behind.
  */
-const lockAnswered = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>) {
+const lockAnswered = Effect.fnUntraced(function* (answers: ReadonlyArray<ChargeResult>) {
   const of = answers.map(({ charge }) => charge)
   yield* customers.lock(
     answers.flatMap(({ charge, saved }) => (saved == null ? [] : [{ ...refOf(charge), id: charge.customer_id }])),
     "NO KEY UPDATE",
   )
-  const owning = (yield* ChargeOwners).flatMap(({ owns, lock, locksAtOnce }) => {
-    const its = of.filter(owns)
-    return its.length === 0 ? [] : [{ locksAtOnce, locking: Effect.map(lock(its), (settle) => ({ owns, settle })) }]
+  const subjects = (yield* PaymentSubjects).flatMap(({ handles, lock, locksAtOnce }) => {
+    const its = of.filter(handles)
+    return its.length === 0 ? [] : [{ locksAtOnce, locking: Effect.map(lock(its), (settle) => ({ handles, settle })) }]
   })
   const lockings = (atOnce: boolean) =>
-    owning.flatMap(({ locksAtOnce, locking }) => (locksAtOnce === atOnce ? [locking] : []))
+    subjects.flatMap(({ locksAtOnce, locking }) => (locksAtOnce === atOnce ? [locking] : []))
   const before = yield* Effect.all(lockings(false))
-  const [owners, rows] = yield* Effect.all(
+  const [together, rows] = yield* Effect.all(
     [Effect.all(lockings(true), PIPELINED), charges.lock(of.map(refOf))],
     PIPELINED,
   )
-  return { rows, owners: [...before, ...owners] } satisfies Standing
+  return { rows, subjects: [...before, ...together] } satisfies Facts
 })
 
 const EXCEPTION = {
@@ -56,7 +56,7 @@ const EXCEPTION = {
 
 /** Notes what cannot be right, of each kind once about a charge. */
 const noteExceptions = Effect.fnUntraced(function* (
-  all: ReadonlyArray<{ readonly charge: ChargeRow; readonly exception: HeardException; readonly at: number }>,
+  all: ReadonlyArray<{ readonly charge: ChargeRow; readonly exception: RailException; readonly at: number }>,
 ) {
   if (all.length === 0) return
   const sql = yield* SqlClient.SqlClient
@@ -69,7 +69,7 @@ const noteExceptions = Effect.fnUntraced(function* (
     at,
   }))
   yield* sql`
-    INSERT INTO rail_exception (${names(EXCEPTION)}) SELECT * FROM ${records(rows, EXCEPTION)} r
+    INSERT INTO rail_exception (${names(EXCEPTION)}) SELECT * FROM ${rowsAsTable(rows, EXCEPTION)} r
     ON CONFLICT (charge_id, kind, account_id, livemode) DO NOTHING`
 })
 
@@ -89,7 +89,7 @@ const isTaken = ({ before, after }: Answered): boolean =>
     : before.status === "failed" && after.contradictions.length > before.contradictions.length
 
 /** Writes answers; what follows for actors that none of them is about is returned, to be carried out behind it. */
-const writeAnswers = Effect.fnUntraced(function* (locked: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
+const writeAnswers = Effect.fnUntraced(function* (locked: Facts, answers: ReadonlyArray<ChargeResult>, nowOf: NowOf) {
   const { answered, settlements, outcomes, attempts, sentAgain } = yield* decide(locked, answers, nowOf)
   const isLocked = new Set(locked.rows.map(({ id }) => id))
   const takenKobo = new Map(answers.map((answer) => [answer.charge.id, answer.takenKobo]))
@@ -113,7 +113,7 @@ const writeAnswers = Effect.fnUntraced(function* (locked: Standing, answers: Rea
   return { outcomes, attempts, sentAgain, following }
 })
 
-const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: ReadonlyArray<Answer>, nowOf: NowOf) {
+const applyTo = Effect.fnUntraced(function* (locked: Facts, answers: ReadonlyArray<ChargeResult>, nowOf: NowOf) {
   const { following, ...written } = yield* writeAnswers(locked, answers, nowOf)
   return { ...written, following: yield* following } satisfies Settled
 })
@@ -123,20 +123,24 @@ const applyTo = Effect.fnUntraced(function* (locked: Standing, answers: Readonly
  * that are settled already change nothing but are kept where they contradict. Returns what was written of them, and the charges
  * that are to be attempted next; `following` are of actors that changed again once that was written.
  */
-export const applyAnswers = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
+export const applyAnswers = (answers: ReadonlyArray<ChargeResult>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => applyTo(locked, answers, nowOf))
 
 /**
  * The same of answers that others follow in the same transaction: what follows for actors that none is about is `following`, to be carried
  * out behind all of them.
  */
-export const applyInOrder = (answers: ReadonlyArray<Answer>, nowOf: NowOf) =>
+export const applyInOrder = (answers: ReadonlyArray<ChargeResult>, nowOf: NowOf) =>
   Effect.flatMap(lockAnswered(answers), (locked) => writeAnswers(locked, answers, nowOf))
 
 /** Applies answers in a transaction of its own. `waitsMs`: the longest wait for a lock. */
-export const settle = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, waitsMs?: number) {
+export const settle = Effect.fnUntraced(function* (
+  answers: ReadonlyArray<ChargeResult>,
+  nowOf: NowOf,
+  waitsMs?: number,
+) {
   const sql = yield* SqlClient.SqlClient
   const work = applyAnswers(answers, nowOf)
-  const limited = waitsMs === undefined ? work : Effect.andThen(limitWaiting(waitsMs), work)
+  const limited = waitsMs === undefined ? work : Effect.andThen(setLockTimeout(waitsMs), work)
   return yield* retryingDeadlocks(sql.withTransaction(limited))
 })

@@ -10,19 +10,19 @@ import type { NowOf } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { staysHere } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
-import { isLockTimeout, MayWait, PATIENCE_MS } from "../../postgres/lockWait.ts"
+import { isLockTimeout, LOCK_TIMEOUT_MS, WaitForLocks } from "../../postgres/lockWait.ts"
 import { releasing, takeDropped } from "../../process/lease.ts"
-import { Runner } from "../../process/ProcessLease.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
 import { PaymentRail, type RailAnswer, type RailCharge } from "../../rails/rail/PaymentRail.ts"
 import { type Due, timerHandler } from "../../runtime/fire.ts"
 import { advance } from "../../runtime/lifecycle.ts"
-import { moved, type NewestRows } from "../../runtime/outcome.ts"
+import { type NewestRows, transitioned } from "../../runtime/outcome.ts"
 import { type ChargeRow, chargeLease, chargeLifecycle, isQueued } from "../charge/charge.ts"
 import { movesElsewhere, standingAt } from "../clock/clocks.ts"
 import { commitAttempts } from "./commitAttempts.ts"
-import { type Answer, chargeAfter } from "./decide.ts"
+import { type ChargeResult, chargeAfter } from "./decide.ts"
 import { settle } from "./settle.ts"
-import { queueAsks } from "./statusChecks.ts"
+import { insertStatusChecks } from "./statusChecks.ts"
 
 /** Dropped charges finished in one go: a crash leaves at most a few batches. */
 const MAX_RECOVERED = 500
@@ -43,7 +43,7 @@ const IN_HAND_MS = 5_000
 const LOOK_AGAIN = Schedule.spaced(20)
 
 /** What is told of charges that are collected. */
-export interface Told {
+export interface Answered {
   /** Those that could not be settled, by ID, with what went wrong. */
   readonly unsettled: Map<string, { readonly charge: ChargeRow; readonly cause: Cause.Cause<SqlError.SqlError> }>
   /** Rows as their settlements have left them, where somebody asks for those. */
@@ -51,7 +51,7 @@ export interface Told {
 }
 
 /** Whether all that went wrong is that somebody else holds what is needed. */
-export const isHeld = (cause: Cause.Cause<SqlError.SqlError>): boolean =>
+export const isLocked = (cause: Cause.Cause<SqlError.SqlError>): boolean =>
   cause.reasons.every((reason) => Cause.isFailReason(reason) && isLockTimeout(reason.error))
 
 const toRail = (charge: ChargeRow, now: number, codes = NO_CODES): RailCharge => ({
@@ -79,21 +79,21 @@ const NO_METHOD: RailAnswer = {
  * cannot be settled, where it may wait, is a failure. What somebody else holds is not waited for by several for long, nor by one
  * that may not wait. Returns the charges to attempt next.
  */
-const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, nowOf: NowOf, told?: Told) {
-  const waits = yield* MayWait
-  const only = waits ? undefined : PATIENCE_MS
-  const settling = (of: ReadonlyArray<Answer>, waitsMs: number | undefined) =>
+const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<ChargeResult>, nowOf: NowOf, told?: Answered) {
+  const waits = yield* WaitForLocks
+  const only = waits ? undefined : LOCK_TIMEOUT_MS
+  const settling = (of: ReadonlyArray<ChargeResult>, waitsMs: number | undefined) =>
     Effect.map(settle(of, nowOf, waitsMs), ({ outcomes, attempts, following }) => {
       told?.rows?.note(outcomes)
       for (const { subscription_id } of following) if (subscription_id !== null) told?.rows?.forget(subscription_id)
       return [...attempts, ...following]
     })
   if (answers.length < 2 && told === undefined && waits) return yield* settling(answers, only)
-  const alone = (answer: Answer, waitsMs: number | undefined) =>
+  const alone = (answer: ChargeResult, waitsMs: number | undefined) =>
     Effect.catchCause(settling([answer], waitsMs), (cause) => {
       const { charge } = answer
       told?.unsettled.set(charge.id, { charge, cause })
-      const log = !waits && isHeld(cause) ? Effect.logDebug : Effect.logError
+      const log = !waits && isLocked(cause) ? Effect.logDebug : Effect.logError
       return Effect.as(log("a charge cannot be settled", { charge: charge.id }, cause), [])
     })
   const eachAlone = (waitsMs: number | undefined) =>
@@ -102,7 +102,9 @@ const settleEach = Effect.fnUntraced(function* (answers: ReadonlyArray<Answer>, 
       (attempts) => attempts.flat(),
     )
   if (answers.length < 2) return yield* eachAlone(only)
-  return yield* Effect.catchCause(settling(answers, PATIENCE_MS), () => eachAlone(waits ? undefined : LAST_PATIENCE_MS))
+  return yield* Effect.catchCause(settling(answers, LOCK_TIMEOUT_MS), () =>
+    eachAlone(waits ? undefined : LAST_PATIENCE_MS),
+  )
 })
 
 /** An answer is never older than its question, which may be sent later than it was due. */
@@ -113,7 +115,7 @@ const attempt = Effect.fnUntraced(function* (
   of: ReadonlyArray<ChargeRow>,
   nowOf: NowOf,
   codes: Codes,
-  told: Told | undefined,
+  told: Answered | undefined,
 ) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
@@ -132,7 +134,7 @@ const attempt = Effect.fnUntraced(function* (
 })
 
 /** Fails with what went wrong first, if anything. */
-const failOf = (told: Told | undefined) => {
+const failOf = (told: Answered | undefined) => {
   const [first] = told?.unsettled.values() ?? []
   return first === undefined ? Effect.void : Effect.failCause(first.cause)
 }
@@ -144,10 +146,10 @@ const failOf = (told: Told | undefined) => {
 export const collect = Effect.fn("charge.collect")(function* (
   of: ReadonlyArray<ChargeRow>,
   nowOf: NowOf,
-  { codes = NO_CODES, told }: { readonly codes?: Codes; readonly told?: Told } = {},
+  { codes = NO_CODES, told }: { readonly codes?: Codes; readonly told?: Answered } = {},
 ) {
   const isOnClock = of.some(({ test_clock_id }) => test_clock_id !== null)
-  const noted: Told | undefined = told ?? (isOnClock ? { unsettled: new Map() } : undefined)
+  const noted: Answered | undefined = told ?? (isOnClock ? { unsettled: new Map() } : undefined)
   let next: ReadonlyArray<ChargeRow> = of.filter((charge) => !isQueued(charge))
   for (let round = 0; next.length > 0; round++) {
     if (round === MAX_ROUNDS) {
@@ -176,7 +178,7 @@ const ask = Effect.fn("charge.ask")(function* (of: ReadonlyArray<ChargeRow>, now
 })
 
 /** Asks about dropped charges; one that the rail has never heard of is sent, under the same reference. */
-const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, told: Told) {
+const finish = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, nowOf: NowOf, told: Answered) {
   const rail = yield* PaymentRail
   const payable = of.filter(({ payment_method }) => payment_method !== null)
   const known = yield* rail.ask(payable.map((charge) => toRail(charge, nowOf(charge))))
@@ -232,7 +234,7 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
       WHERE (charge.account_id, charge.livemode, charge.id) = (dropped.account_id, dropped.livemode, dropped.id)
       RETURNING charge.*, dropped.clock_at`,
   )
-  const told: Told = { unsettled: new Map() }
+  const told: Answered = { unsettled: new Map() }
   const finishing = (its: typeof dropped) => {
     const now = currentTime()
     const clockOf = new Map(its.map(({ customer_id, clock_at }) => [customer_id, clock_at]))
@@ -256,32 +258,32 @@ export const recoverCharges = Effect.fn("charge.recover")(function* (only: Recov
   }
   const finished = yield* Effect.forEach(groups, (group) => Effect.exit(finishing(group)))
   const left = [...told.unsettled.values()]
-  const held = left.flatMap(({ charge, cause }) => (isHeld(cause) ? [charge.id] : []))
+  const held = left.flatMap(({ charge, cause }) => (isLocked(cause) ? [charge.id] : []))
   if (held.length > 0) yield* Effect.logWarning("somebody holds what charges need that are to be settled", { held })
   yield* finished.find(Exit.isFailure) ?? Effect.void
-  const broken = left.find(({ cause }) => !isHeld(cause))
+  const broken = left.find(({ cause }) => !isLocked(cause))
   if (broken !== undefined) return yield* Effect.failCause(broken.cause)
 })
 
 /** Finishes whatever was dropped: what somebody holds keeps nothing else from it, and is tried again the next time. */
-export const recoverAll = Effect.provideService(recoverCharges({}), MayWait, false)
+export const recoverAll = Effect.provideService(recoverCharges({}), WaitForLocks, false)
 
 /** The rail is asked about charges that it has not decided. */
 export const chargeTimers = timerHandler(
   chargeLifecycle,
   Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof chargeMachine, ChargeRow>>, nowOf: NowOf) {
     const transitions = advance(chargeLifecycle, due)
-    const { id: runner } = yield* Runner
+    const { id: runner } = yield* ProcessLease
     const asking = transitions.map((transition) => {
       const row = chargeAfter(transition, nowOf(transition.row))
       return isQueued(row) ? row : { ...row, runner }
     })
     const atOnce = asking.filter((charge) => !isQueued(charge))
     yield* commitAttempts(
-      transitions.map((transition, index) => moved(chargeLifecycle, transition, asking[index]!)),
+      transitions.map((transition, index) => transitioned(chargeLifecycle, transition, asking[index]!)),
       atOnce,
     )
-    queueAsks(yield* unitOfWork, asking.filter(isQueued), false)
+    insertStatusChecks(yield* unitOfWork, asking.filter(isQueued), false)
     return ask(atOnce, nowOf)
   }),
 )

@@ -8,12 +8,12 @@ import { isOutside } from "../../rails/rail/Rail.ts"
 import { queueCalls } from "../../rails/rail_call/queue.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance } from "../../runtime/lifecycle.ts"
-import { moved } from "../../runtime/outcome.ts"
+import { transitioned } from "../../runtime/outcome.ts"
 import { type ChargeRow, chargeLifecycle, charges } from "../charge/charge.ts"
 import { chargeAfter } from "./decide.ts"
 
 /** Queues the questions about locked charges. */
-export const queueAsks = (unit: UnitOfWork, of: ReadonlyArray<ChargeRow>, urgent: boolean): void =>
+export const insertStatusChecks = (unit: UnitOfWork, of: ReadonlyArray<ChargeRow>, urgent: boolean): void =>
   queueCalls(
     unit,
     of.flatMap((charge) =>
@@ -22,24 +22,26 @@ export const queueAsks = (unit: UnitOfWork, of: ReadonlyArray<ChargeRow>, urgent
     urgent,
   )
 
-type Asking = Extract<ChargeEvent["type"], "rail.ask" | "rail.return">
+type StatusCheck = Extract<ChargeEvent["type"], "rail.ask" | "rail.return">
 
 /** Writes what an event does to locked charges; returns those that it moves. */
-const moveAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, type: Asking) {
+const transitionAll = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>, type: StatusCheck) {
   const now = currentTime()
   const transitions = advance(
     chargeLifecycle,
     of.map((row) => ({ row, event: type === "rail.return" ? { type, at: now, returnedAt: now } : { type, at: now } })),
   )
-  yield* commit(transitions.map((transition) => moved(chargeLifecycle, transition, chargeAfter(transition, now))))
+  yield* commit(
+    transitions.map((transition) => transitioned(chargeLifecycle, transition, chargeAfter(transition, now))),
+  )
   return transitions.map(({ row }) => row)
 })
 
 /** What an event does to locked charges: those that it moves are asked about, and so are those that are being asked about. */
-const askAbout = (of: ReadonlyArray<ChargeRow>, type: Asking, urgent: boolean) =>
+const askAbout = (of: ReadonlyArray<ChargeRow>, type: StatusCheck, urgent: boolean) =>
   Effect.andThen(
-    moveAll(of, type),
-    Effect.map(unitOfWork, (unit) => queueAsks(unit, of, urgent)),
+    transitionAll(of, type),
+    Effect.map(unitOfWork, (unit) => insertStatusChecks(unit, of, urgent)),
   )
 
 /** Whether a charge is a verification that was paid after all: it is sent back, so its refund is what there is to ask about. */
@@ -49,7 +51,7 @@ const isSentBack = ({ purpose, state }: ChargeRow): boolean => purpose === "veri
  * Has rails asked now about charges that are not settled, in the running transaction. About one that failed too: it may have
  * been paid after all, which is money that is owed back (decision P10).
  */
-export const askNow = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
+export const queueStatusChecks = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   const rows = yield* charges.lock(refs)
   yield* askAbout(
     rows.filter((row) => isOutside(row.rail) && row.status !== "succeeded" && !isSentBack(row)),
@@ -67,7 +69,7 @@ export const askWhetherPaid = Effect.fnUntraced(function* (refs: ReadonlyArray<R
   const paid = rows.filter(
     ({ rail, status, purpose }) => isOutside(rail) && status === "succeeded" && purpose !== "verification",
   )
-  queueAsks(yield* unitOfWork, yield* moveAll(paid, "rail.ask"), false)
+  insertStatusChecks(yield* unitOfWork, yield* transitionAll(paid, "rail.ask"), false)
 })
 
 /** The buyer has come back from the rail's page, or looks again how things stand. */

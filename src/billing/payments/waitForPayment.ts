@@ -1,7 +1,7 @@
 /** Attempts committed charges for a request, which waits for what comes of them. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { refOf } from "../../db/tenant.ts"
 import { waitingLimit } from "../../http/ArrivedAt.ts"
 import { type ChargeRow, isQueued } from "../charge/charge.ts"
@@ -18,7 +18,7 @@ const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
   const limit = yield* waitingLimit
   for (let look = FIRST_LOOK_MS; ; look = Math.min(look * 1.25, LONGEST_LOOK_MS)) {
     const sending = yield* sql`
-      SELECT 1 FROM ${records(of.map(refOf), REF_COLUMNS)} r
+      SELECT 1 FROM ${rowsAsTable(of.map(refOf), REF_COLUMNS)} r
       JOIN charge c ON (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) WHERE c.state = 'pending.sending' LIMIT 1`
     const left = limit - performance.now()
     if (sending.length === 0 || left <= 0) return
@@ -30,7 +30,7 @@ const waitFor = Effect.fnUntraced(function* (of: ReadonlyArray<ChargeRow>) {
  * Attempts charges; those that queue for their rail are waited for, for some seconds. Returns the rows that the payments have left, as
  * far as they were settled here.
  */
-export const pay = Effect.fn("charge.pay")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
+export const waitForPayment = Effect.fn("charge.pay")(function* (of: ReadonlyArray<ChargeRow>, now: number) {
   const rows = yield* (yield* Payments).collect(of, now)
   yield* waitFor(of.filter(isQueued))
   return rows

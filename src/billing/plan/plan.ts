@@ -3,34 +3,34 @@ import { BILLING_CYCLES } from "../../../machines/calendar.ts"
 import type { Metadata } from "../../base/metadata.ts"
 import { CURRENCY } from "../../base/money.ts"
 import { formatInstant } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { columnsOf, type RowOf, table } from "../../db/table.ts"
 import { commonOf } from "../../http/response.ts"
 import { PLAN_STATUSES, type Plan, type Reminders, type RetryLogic } from "./api.ts"
 
-const { fixed, moving } = columnsOf()
+const { immutable, mutable } = columnsOf()
 
 export const plans = table(
   "plan",
   { noun: "plan", ids: "plan" },
   {
-    name: moving(Kind.text),
-    description: moving(Kind.nullable(Kind.text)),
-    amount_kobo: moving(Kind.bigint),
-    currency: fixed(Kind.oneOf([CURRENCY])),
-    billing_cycle: fixed(Kind.oneOf(BILLING_CYCLES)),
-    trial_days: moving(Kind.integer),
-    pause_enabled: moving(Kind.flag),
-    pro_rate: moving(Kind.flag),
-    overage_per_unit_kobo: moving(Kind.nullable(Kind.bigint)),
-    category: fixed(Kind.nullable(Kind.text)),
-    service_config: moving(Kind.json<Readonly<Record<string, unknown>>>()),
-    retry_logic: moving(Kind.json<RetryLogic>()),
-    reminders: moving(Kind.json<Reminders>()),
-    metadata: moving(Kind.json<Metadata>()),
-    status: moving(Kind.oneOf(PLAN_STATUSES)),
-    created_at: fixed(Kind.instant),
-    updated_at: moving(Kind.instant),
+    name: mutable(column.text),
+    description: mutable(column.nullable(column.text)),
+    amount_kobo: mutable(column.bigint),
+    currency: immutable(column.oneOf([CURRENCY])),
+    billing_cycle: immutable(column.oneOf(BILLING_CYCLES)),
+    trial_days: mutable(column.integer),
+    pause_enabled: mutable(column.flag),
+    pro_rate: mutable(column.flag),
+    overage_per_unit_kobo: mutable(column.nullable(column.bigint)),
+    category: immutable(column.nullable(column.text)),
+    service_config: mutable(column.json<Readonly<Record<string, unknown>>>()),
+    retry_logic: mutable(column.json<RetryLogic>()),
+    reminders: mutable(column.json<Reminders>()),
+    metadata: mutable(column.json<Metadata>()),
+    status: mutable(column.oneOf(PLAN_STATUSES)),
+    created_at: immutable(column.instant),
+    updated_at: mutable(column.instant),
   },
 )
 

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { REFUND_STATUSES, type RefundContext, refundMachine, refundStatusOf } from "../../../machines/refund.ts"
 import { newId } from "../../base/ids.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
 import { type Ref, refOf } from "../../db/tenant.ts"
 import { type UnitOfWork, unitOfWork } from "../../db/UnitOfWork.ts"
@@ -10,28 +10,28 @@ import { isOutside, RAILS } from "../../rails/rail/Rail.ts"
 import { type CallKind, queueCalls } from "../../rails/rail_call/queue.ts"
 import { commit } from "../../runtime/commit.ts"
 import type { Lifecycle } from "../../runtime/lifecycle.ts"
-import { born } from "../../runtime/outcome.ts"
+import { created } from "../../runtime/outcome.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 
-const { fixed, moving } = columnsOf<RefundContext>()
+const { immutable, mutable } = columnsOf<RefundContext>()
 
 export const refunds = actorTable<RefundContext>()(
   "refund",
   { noun: "refund", ids: "refund" },
   {
-    charge_id: fixed(Kind.text),
-    customer_id: fixed(Kind.text),
-    rail: fixed(Kind.oneOf(RAILS)),
-    amount_kobo: fixed(Kind.bigint),
-    status: moving(Kind.oneOf(REFUND_STATUSES), refundStatusOf),
-    requested_at: moving(Kind.instant, "requestedAt"),
-    failures: moving(Kind.integer, "failures"),
-    asks: moving(Kind.integer, "asks"),
-    accepted: moving(Kind.flag, "accepted"),
-    rail_refund_id: moving(Kind.nullable(Kind.text), "refundId"),
-    failure_message: moving(Kind.nullable(Kind.text), "message"),
-    returned_at: moving(Kind.nullable(Kind.instant)),
-    created_at: fixed(Kind.instant),
+    charge_id: immutable(column.text),
+    customer_id: immutable(column.text),
+    rail: immutable(column.oneOf(RAILS)),
+    amount_kobo: immutable(column.bigint),
+    status: mutable(column.oneOf(REFUND_STATUSES), refundStatusOf),
+    requested_at: mutable(column.instant, "requestedAt"),
+    failures: mutable(column.integer, "failures"),
+    asks: mutable(column.integer, "asks"),
+    accepted: mutable(column.flag, "accepted"),
+    rail_refund_id: mutable(column.nullable(column.text), "refundId"),
+    failure_message: mutable(column.nullable(column.text), "message"),
+    returned_at: mutable(column.nullable(column.instant)),
+    created_at: immutable(column.instant),
   },
 )
 
@@ -81,6 +81,6 @@ export const queueRefundCalls = (
 
 /** Begins refunds, in the running transaction. */
 export const requestRefunds = Effect.fnUntraced(function* (of: ReadonlyArray<RefundRow>) {
-  yield* commit(of.map((refund) => born(refundLifecycle, undefined, refund)))
+  yield* commit(of.map((refund) => created(refundLifecycle, undefined, refund)))
   queueRefundCalls(yield* unitOfWork, of, "refund")
 })

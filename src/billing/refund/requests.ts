@@ -8,19 +8,19 @@ import { hasEffect, type TimedEvent } from "../../../machines/decide.ts"
 import type { RefundEvent, refundMachine } from "../../../machines/refund.ts"
 import { dayOf } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { type Ref, refOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { entriesOf, type NewEntry } from "../../ledger/ledger.ts"
 import { RailCredentials, railAccountKey } from "../../rails/credential/RailCredentials.ts"
-import type { Heard } from "../../rails/rail/Rail.ts"
+import type { RailResult } from "../../rails/rail/Rail.ts"
 import { Rails } from "../../rails/rail/Rails.ts"
 import type { TakenCall } from "../../rails/rail_call/queue.ts"
-import type { HeardCall, Prepared } from "../../rails/rail_call/worker.ts"
+import type { AnsweredCall, Prepared } from "../../rails/rail_call/worker.ts"
 import { commit } from "../../runtime/commit.ts"
 import { type Due, timerHandler } from "../../runtime/fire.ts"
 import { advance, rowAfter, type Transition } from "../../runtime/lifecycle.ts"
-import { moved } from "../../runtime/outcome.ts"
+import { transitioned } from "../../runtime/outcome.ts"
 import { queueRefundCalls, type RefundRow, refundLifecycle, refunds } from "./refund.ts"
 
 type RefundTransition = Transition<typeof refundMachine, RefundRow>
@@ -33,7 +33,7 @@ interface Subject extends RefundRow {
 const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Subject>`
-    SELECT f.*, c.rail_id FROM ${records(calls.map(refOf), REF_COLUMNS)} r
+    SELECT f.*, c.rail_id FROM ${rowsAsTable(calls.map(refOf), REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM refund WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) f
     CROSS JOIN LATERAL (
       SELECT rail_id FROM charge WHERE (account_id, livemode, id) = (f.account_id, f.livemode, f.charge_id) OFFSET 0
@@ -42,7 +42,7 @@ const readSubjects = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall
 })
 
 /** Not known: neither what became of it, nor where to ask. */
-const unclear = (message: string): Heard => ({ kind: "unclear", message, reached: true })
+const unclear = (message: string): RailResult => ({ kind: "unclear", message, reached: true })
 
 const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   const subjects = yield* readSubjects(calls)
@@ -55,7 +55,7 @@ const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
     if (found === undefined || Result.isFailure(found))
       return { call, talk: Effect.succeed(unclear("The merchant is not on the rail of this payment.")) }
     const rail = rails.of(call.rail)
-    const ask: Effect.Effect<Heard> =
+    const ask: Effect.Effect<RailResult> =
       rail_refund_id === null ? rail.ask(reference, found.success) : rail.askRefund(rail_refund_id, found.success)
     const talk = call.kind === "refund" ? rail.refund({ reference, railId, amountKobo }, found.success) : ask
     return { call, talk }
@@ -65,20 +65,20 @@ const prepare = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
 type Said = RefundEvent extends infer E ? (E extends unknown ? Omit<E, "at"> : never) : never
 
 /** What was heard means; undefined: the call was never made, and is still to be. */
-const meaningOf = ({ charge_id }: RefundRow, { call: { kind }, heard }: HeardCall): Said | undefined => {
-  switch (heard.kind) {
+const meaningOf = ({ charge_id }: RefundRow, { call: { kind }, result }: AnsweredCall): Said | undefined => {
+  switch (result.kind) {
     case "refund":
-      if (heard.status === "returned") return { type: "rail.returned" }
-      return heard.status === "failed"
-        ? { type: "rail.failed", message: heard.message }
-        : { type: "rail.accepted", refundId: heard.refundId }
+      if (result.status === "returned") return { type: "rail.returned" }
+      return result.status === "failed"
+        ? { type: "rail.failed", message: result.message }
+        : { type: "rail.accepted", refundId: result.refundId }
     // Asked about what is to be sent back, without a number of the refund.
     case "transaction":
-      return { type: heard.reversed === true && heard.reference === charge_id ? "rail.returned" : "rail.unclear" }
+      return { type: result.reversed === true && result.reference === charge_id ? "rail.returned" : "rail.unclear" }
     case "unknown_reference":
       return { type: "rail.not_found" }
     case "refused":
-      return kind === "refund" ? { type: "rail.failed", message: heard.message } : { type: "rail.unclear" }
+      return kind === "refund" ? { type: "rail.failed", message: result.message } : { type: "rail.unclear" }
     case "not_sent":
       return kind === "refund" ? undefined : { type: "rail.unclear" }
     default:
@@ -104,11 +104,11 @@ const outcomeOf = (transition: RefundTransition) => {
   const isReturned = hasEffect(transition.decision, "returned")
   const row = rowAfter(refundLifecycle, transition)
   const after: RefundRow = isReturned ? { ...row, returned_at: at } : row
-  return moved(refundLifecycle, transition, after, { entries: isReturned ? entriesFor(after, at) : [] })
+  return transitioned(refundLifecycle, transition, after, { entries: isReturned ? entriesFor(after, at) : [] })
 }
 
 /** Writes transitions, and queues the calls that they ask for; in the running transaction. */
-const carryOut = Effect.fnUntraced(function* (transitions: ReadonlyArray<RefundTransition>) {
+const writeCalls = Effect.fnUntraced(function* (transitions: ReadonlyArray<RefundTransition>) {
   yield* commit(transitions.map(outcomeOf))
   const asking = (effect: "request" | "ask") =>
     transitions.filter(({ decision }) => hasEffect(decision, effect)).map(({ row }) => row)
@@ -116,7 +116,7 @@ const carryOut = Effect.fnUntraced(function* (transitions: ReadonlyArray<RefundT
   queueRefundCalls(yield* unitOfWork, asking("ask"), "ask_refund")
 })
 
-const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
+const write = Effect.fnUntraced(function* (all: ReadonlyArray<AnsweredCall>) {
   const rows = new Map((yield* refunds.lock(all.map(({ call }) => refOf(call)))).map((row) => [row.id, row]))
   const again: Array<TakenCall> = []
   const commands = all.flatMap((one) => {
@@ -135,7 +135,7 @@ const write = Effect.fnUntraced(function* (all: ReadonlyArray<HeardCall>) {
 export const askAboutRefunds = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) {
   const now = currentTime()
   const rows = yield* refunds.lock(refs)
-  yield* carryOut(
+  yield* writeCalls(
     advance(
       refundLifecycle,
       rows.map((row) => ({ row, event: { type: "rail.ask", at: now } })),
@@ -150,7 +150,7 @@ export const railRefunds = { kinds: ["refund", "ask_refund"] as const, prepare, 
 export const refundTimers = timerHandler(
   refundLifecycle,
   Effect.fnUntraced(function* (due: ReadonlyArray<Due<typeof refundMachine, RefundRow>>) {
-    yield* carryOut(advance(refundLifecycle, due))
+    yield* writeCalls(advance(refundLifecycle, due))
     return Effect.void
   }),
 )

@@ -7,7 +7,7 @@ import { sameForAll } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
-import { HELD, MayWait } from "../../postgres/lockWait.ts"
+import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { standingTime, standingTimes } from "../clock/clocks.ts"
@@ -17,7 +17,7 @@ import { attachNew, type Paying } from "../payments/payers.ts"
 import type { Details } from "./outcome.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 import { readTerms, type Terms } from "./terms.ts"
-import { move, moveRows } from "./transition.ts"
+import { transition, transitionRows } from "./transition.ts"
 
 /** A subscription locked for an event from the API, with its own now. */
 export interface Locked {
@@ -52,7 +52,7 @@ const lockForEvents = Effect.fnUntraced(function* <R>(
   ids: ReadonlyArray<string>,
   before: LockBefore<R>,
 ) {
-  const waits = yield* MayWait
+  const waits = yield* WaitForLocks
   const refsTo = (some: ReadonlyArray<string>) => some.map((id): Ref => ({ ...tenantOf(tenant), id }))
   const found = new Map<string, Exit.Exit<Found, Problem>>()
   const free = yield* lockWithTerms(before, refsTo(ids), waits, "test_clock_id IS NULL")
@@ -72,10 +72,10 @@ const lockForEvents = Effect.fnUntraced(function* <R>(
     if (!known.has(id)) found.set(id, Exit.fail(noSuch("subscription", id)))
     else if (time !== undefined && Exit.isFailure(time)) found.set(id, Exit.failCause(time.cause))
     // It may also have come between the two statements: then it is locked below.
-    else if (time === undefined && !waits) found.set(id, Exit.fail(HELD))
+    else if (time === undefined && !waits) found.set(id, Exit.fail(LOCKED))
   }
   const standing = others.filter((id) => !found.has(id))
-  for (const id of standing) found.set(id, Exit.fail(waits ? noSuch("subscription", id) : HELD))
+  for (const id of standing) found.set(id, Exit.fail(waits ? noSuch("subscription", id) : LOCKED))
   for (const one of yield* lockWithTerms(before, refsTo(standing), waits)) {
     const time = times.get(one.row.test_clock_id ?? "") ?? Exit.succeed(wall)
     found.set(
@@ -92,7 +92,7 @@ export interface Applied extends Locked {
 }
 
 /** What a request does to the subscription that it names, if anything, and what it answers then. */
-export interface Verdict<A> {
+export interface Decision<A> {
   readonly event: SubscriptionEvent | undefined
   readonly details?: Details
   /** What the details pay by, which may have to be attached first. */
@@ -110,7 +110,7 @@ interface Outcome<A> {
 const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: string }, A>(
   requests: ReadonlyArray<Q>,
   foundOf: (id: string) => Exit.Exit<Found, Problem>,
-  decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
+  decide: (found: Found, request: Q) => Effect.Effect<Decision<A>, Problem>,
 ) {
   const decided = yield* Effect.forEach(requests, (request) =>
     Effect.exit(
@@ -127,7 +127,7 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
     yield* unitOfWork,
     accepted.flatMap(({ verdict: { paying } }) => (paying === undefined ? [] : [paying])),
   )
-  const { rows, attempts } = yield* moveRows(
+  const { rows, attempts } = yield* transitionRows(
     accepted.flatMap(({ found: { row }, verdict: { event } }) => (event === undefined ? [] : [{ row, event }])),
     {
       nowOf: ({ customer_id }) => nows.get(customer_id!)!,
@@ -151,7 +151,7 @@ const applyDistinct = Effect.fnUntraced(function* <Q extends { readonly id: stri
  * Locks the subscriptions that requests name, and returns what applies requests to them of which no two name the same one: for each what
  * it comes to. Whatever is applied finds what was applied before has left.
  */
-export const lockAll = Effect.fnUntraced(function* <R = never>(
+export const lockAndApply = Effect.fnUntraced(function* <R = never>(
   tenant: Tenant,
   requests: ReadonlyArray<{ readonly id: string }>,
   before: LockBefore<R> = () => Effect.void,
@@ -159,7 +159,7 @@ export const lockAll = Effect.fnUntraced(function* <R = never>(
   const found = yield* lockForEvents(tenant, [...new Set(requests.map(({ id }) => id))], before)
   return Effect.fnUntraced(function* <Q extends { readonly id: string }, A>(
     distinct: ReadonlyArray<Q>,
-    decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
+    decide: (found: Found, request: Q) => Effect.Effect<Decision<A>, Problem>,
   ) {
     const outcomes = yield* applyDistinct(distinct, (id) => found.get(id)!, decide)
     const left = outcomes.filter(Exit.isSuccess).map(({ value }) => value.found)
@@ -174,7 +174,7 @@ export const lockAll = Effect.fnUntraced(function* <R = never>(
 })
 
 /** What requests come to, of which those that name the same subscription follow each other: a round has one of each. */
-export const inTurns = Effect.fnUntraced(function* <Q extends { readonly id: string }, A, E, R>(
+export const oneEachRound = Effect.fnUntraced(function* <Q extends { readonly id: string }, A, E, R>(
   requests: ReadonlyArray<Q>,
   round: (distinct: ReadonlyArray<Q>) => Effect.Effect<ReadonlyArray<A>, E, R>,
 ) {
@@ -190,11 +190,11 @@ export const inTurns = Effect.fnUntraced(function* <Q extends { readonly id: str
 export const applyAll = Effect.fnUntraced(function* <Q extends { readonly id: string }, A, R = never>(
   tenant: Tenant,
   requests: ReadonlyArray<Q>,
-  decide: (found: Found, request: Q) => Effect.Effect<Verdict<A>, Problem>,
+  decide: (found: Found, request: Q) => Effect.Effect<Decision<A>, Problem>,
   before?: LockBefore<R>,
 ) {
-  const applyDecided = yield* lockAll(tenant, requests, before)
-  return yield* inTurns(requests, (distinct) => applyDecided(distinct, decide))
+  const applyDecided = yield* lockAndApply(tenant, requests, before)
+  return yield* oneEachRound(requests, (distinct) => applyDecided(distinct, decide))
 })
 
 /**
@@ -217,7 +217,7 @@ export const lockWithMethod = Effect.fnUntraced(function* (
 
 /** Applies one event to a locked subscription, with its plan's terms as they stand. Returns the charges to attempt. */
 export const apply = Effect.fnUntraced(function* ({ row, now }: Locked, event: SubscriptionEvent, details?: Details) {
-  return yield* move([{ row, event }], {
+  return yield* transition([{ row, event }], {
     nowOf: sameForAll(now),
     terms: yield* readTerms([refOf(row)]),
     ...(details === undefined ? {} : { details: new Map([[row.id, details]]) }),

@@ -9,15 +9,15 @@ import { formatInstant, parseInstant, sameForAll } from "../../base/time.ts"
 import { type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
-import { beginLife } from "../../runtime/lifecycle.ts"
+import { start } from "../../runtime/lifecycle.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { summaryOf } from "../payment_method/paymentMethods.ts"
 import { commitAttempts } from "../payments/commitAttempts.ts"
-import { attachNew, type Buyer, payingBy, readBuyers } from "../payments/payers.ts"
+import { attachNew, type Payer, payingBy, readPayers } from "../payments/payers.ts"
 import type { PlanTerms } from "../plan/plan.ts"
 import { plansToBegin } from "../plan/plans.ts"
 import type { SubscriptionCreate } from "./api.ts"
-import { paidFor } from "./payAndRender.ts"
+import { payAndRender } from "./payAndRender.ts"
 import { type SubscriptionRow, type SubscriptionTransition, subscriptions } from "./subscription.ts"
 import { checkAmount } from "./subscriptions.ts"
 import type { Terms } from "./terms.ts"
@@ -44,7 +44,7 @@ interface Made extends Tenant {
 /** A new subscription, by its first transition. */
 export const newSubscription = (made: Made): SubscriptionTransition => {
   const { now: at, billingCycle, priceKobo, quantity, trialDays, startAt, checkout } = made
-  const birth = beginLife(subscriptionMachine, {
+  const birth = start(subscriptionMachine, {
     type: "create",
     at,
     billingCycle,
@@ -76,7 +76,7 @@ export const newSubscription = (made: Made): SubscriptionTransition => {
 const decide = Effect.fnUntraced(function* (
   tenant: Tenant,
   input: SubscriptionCreate,
-  buyer: Buyer,
+  buyer: Payer,
   plan: PlanTerms | undefined,
 ) {
   const customer = yield* buyer.found
@@ -124,7 +124,7 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   inputs: ReadonlyArray<SubscriptionCreate>,
 ) {
   const ids = inputs.map(({ plan }) => plan)
-  const [buyers, plans] = yield* Effect.all([readBuyers(tenant, inputs), plansToBegin(tenant, ids)], PIPELINED)
+  const [buyers, plans] = yield* Effect.all([readPayers(tenant, inputs), plansToBegin(tenant, ids)], PIPELINED)
   const decided = yield* Effect.forEach(inputs, (input, at) =>
     Effect.exit(decide(tenant, input, buyers[at]!, plans.get(input.plan))),
   )
@@ -149,5 +149,5 @@ export const createSubscriptions = Effect.fn("subscription.create")(function* (
   )
   const byOwner = Map.groupBy(attempts, ({ subscription_id }) => subscription_id)
   const rows = new Map(outcomes.flatMap((one) => one.rows.map((row) => [row.id, row])))
-  return decided.map(Exit.map(({ id, now }) => paidFor(rows.get(id)!, byOwner.get(id) ?? [], now)))
+  return decided.map(Exit.map(({ id, now }) => payAndRender(rows.get(id)!, byOwner.get(id) ?? [], now)))
 })

@@ -2,7 +2,7 @@
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { sameForAll } from "../../base/time.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { ofTenant, type Ref, refOf } from "../../db/tenant.ts"
 import type { VatRate } from "../../ledger/VatRate.ts"
 import type { Nudging } from "../../outbound/nudge/Nudging.ts"
@@ -10,14 +10,14 @@ import type { PaymentRail } from "../../rails/rail/PaymentRail.ts"
 import type { Vault } from "../../security/secret/Vault.ts"
 import type { CustomerRow } from "../customer/customer.ts"
 import { MethodUsers } from "../customer/MethodUsers.ts"
-import type { ChargeOwners } from "../payments/PaymentSubjects.ts"
+import type { PaymentSubjects } from "../payments/PaymentSubjects.ts"
 import type { Payments } from "../payments/Payments.ts"
 import { recoverCharges } from "../payments/simulatorCharges.ts"
-import { pay } from "../payments/waitForPayment.ts"
+import { waitForPayment } from "../payments/waitForPayment.ts"
 import { isBilled, methodCommands, type NewMethod } from "./newMethod.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 import { readTerms } from "./terms.ts"
-import { move, type SubscriptionCommand } from "./transition.ts"
+import { type SubscriptionCommand, transition } from "./transition.ts"
 
 /** A customer, locked, with the payment method that is their default now. */
 interface NewDefault extends NewMethod {
@@ -40,7 +40,7 @@ export const findBillable = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>)
   if (of.length === 0) return []
   const sql = yield* SqlClient.SqlClient
   return yield* sql<OfCustomer>`
-    SELECT s.account_id, s.livemode, s.id, r.id AS customer_id FROM ${records(of, REF_COLUMNS)} r
+    SELECT s.account_id, s.livemode, s.id, r.id AS customer_id FROM ${rowsAsTable(of, REF_COLUMNS)} r
     CROSS JOIN LATERAL (
       SELECT account_id, livemode, id FROM subscription
       WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND ${sql.literal(MAY_BE_BILLED)} OFFSET 0
@@ -58,7 +58,7 @@ const holdBilled = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
   const refs = yield* sql<Ref>`
     SELECT account_id, livemode, id FROM (
       SELECT *, row_number() OVER (PARTITION BY account_id, livemode, customer_id, is_overdue ORDER BY id) AS n FROM (
-        SELECT s.account_id, s.livemode, s.id, s.customer_id, s.bill, s.dunning IS NOT NULL AS is_overdue FROM ${records(of, REF_COLUMNS)} r
+        SELECT s.account_id, s.livemode, s.id, s.customer_id, s.bill, s.dunning IS NOT NULL AS is_overdue FROM ${rowsAsTable(of, REF_COLUMNS)} r
         JOIN subscription s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.id)
         WHERE s.${sql.literal(MAY_BE_BILLED)}
         ORDER BY s.id OFFSET 0 FOR UPDATE OF s
@@ -74,18 +74,18 @@ const holdBilled = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
 export const tryMethods = Effect.fn("subscription.tryMethods")(function* (all: ReadonlyArray<NewDefault>) {
   const rows = yield* holdBilled(all.map(({ customer }) => refOf(customer)))
   const byCustomer = Map.groupBy(rows, ({ customer_id }) => customer_id)
-  return yield* carryOut(all.flatMap((one) => methodCommands(byCustomer.get(one.customer.id) ?? [], one)))
+  return yield* transitionAll(all.flatMap((one) => methodCommands(byCustomer.get(one.customer.id) ?? [], one)))
 })
 
 /** Tries what these subscriptions, which are locked, are paid by from now on, on their bills. */
 export const tryTheirs = (rows: ReadonlyArray<SubscriptionRow>, now: number) =>
-  carryOut(rows.filter(isBilled).map((row) => ({ row, event: { type: "method", at: now, methodId: null } })))
+  transitionAll(rows.filter(isBilled).map((row) => ({ row, event: { type: "method", at: now, methodId: null } })))
 
 /** Of different customers. */
-const carryOut = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>) {
+const transitionAll = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>) {
   if (commands.length === 0) return []
   const nows = new Map(commands.map(({ row, event }) => [row.customer_id, event.at]))
-  return yield* move(commands, {
+  return yield* transition(commands, {
     nowOf: ({ customer_id }) => nows.get(customer_id!)!,
     terms: yield* readTerms(commands.map(({ row }) => refOf(row))),
   })
@@ -109,7 +109,7 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
         OR bill->>'standIn' = ${methodId} OR bill->'nextMethod'->>'methodId' = ${methodId})
     ORDER BY id FOR UPDATE`
   const living = users.filter((row) => row.payment_method_id === methodId && row.status !== "cancelled")
-  yield* move(
+  yield* transition(
     living.map((row) => ({ row, event: { type: "update" as const, at: now } })),
     {
       nowOf: sameForAll(now),
@@ -119,7 +119,7 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
   )
   const waiting = users.filter(({ bill }) => bill?.standIn === methodId || bill?.nextMethod?.methodId === methodId)
   const rows = yield* subscriptions.lock(waiting.map(refOf))
-  yield* move(
+  yield* transition(
     rows.map((row) => ({ row, event: { type: "method.removed" as const, at: now, methodId } })),
     { nowOf: sameForAll(now), terms: new Map() },
   )
@@ -135,15 +135,15 @@ const methodRemoved = Effect.fn("subscription.methodRemoved")(function* (
 
 export const methodUsersLayer = Layer.effect(
   MethodUsers,
-  Effect.map(Effect.context<ChargeOwners | Nudging | PaymentRail | Payments | Vault | VatRate>(), (context) =>
+  Effect.map(Effect.context<PaymentSubjects | Nudging | PaymentRail | Payments | Vault | VatRate>(), (context) =>
     MethodUsers.of({
       methodSet: (customer, methodId, now) =>
         Effect.map(tryMethods([{ customer, methodId, isNewDefault: true, isEntered: false, now }]), (attempts) =>
-          Effect.provideContext(Effect.asVoid(pay(attempts, now)), context),
+          Effect.provideContext(Effect.asVoid(waitForPayment(attempts, now)), context),
         ).pipe(Effect.provideContext(context)),
       methodRemoved: (customer, methodId, now) =>
         Effect.map(methodRemoved(customer, methodId, now), (attempts) =>
-          Effect.provideContext(Effect.asVoid(pay(attempts, now)), context),
+          Effect.provideContext(Effect.asVoid(waitForPayment(attempts, now)), context),
         ).pipe(Effect.provideContext(context)),
       recover: (customerId) => Effect.provideContext(recoverCharges({ customerId }), context),
     }),

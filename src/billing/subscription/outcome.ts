@@ -11,7 +11,7 @@ import { type NewEvent, previousAttributes } from "../../outbound/event/events.t
 import { type Addressees, newNudge } from "../../outbound/nudge/create.ts"
 import type { OutsideRail } from "../../rails/rail/Rail.ts"
 import { rowAfter } from "../../runtime/lifecycle.ts"
-import { amended, born, moved, type Outcome } from "../../runtime/outcome.ts"
+import { amended, created, type Outcome, transitioned } from "../../runtime/outcome.ts"
 import { type ChargeRow, chargeLifecycle, newCharge, renderCharge } from "../charge/charge.ts"
 import type { ClosedCharge } from "../charge/paidPeriods.ts"
 import { type AttachedMethod, methodKey, summaryOf } from "../payment_method/paymentMethods.ts"
@@ -218,12 +218,12 @@ export const outcomeOf = (transition: SubscriptionTransition, facts: Facts, isNe
     events: eventsOf(transition, row, { before: answered?.before, after: settled }, now),
     born: [
       ...(facts.closed.get(row.id) ?? []).map(({ before, after }) => amended(chargeLifecycle, before, after)),
-      ...(attempt === undefined ? [] : [born(chargeLifecycle, undefined, attempt)]),
+      ...(attempt === undefined ? [] : [created(chargeLifecycle, undefined, attempt)]),
       ...nudgesBorn(transition, row, facts),
     ],
   }
   const outcome = isNew
-    ? born(subscriptionLifecycle, transition, row, parts)
-    : moved(subscriptionLifecycle, transition, row, parts)
+    ? created(subscriptionLifecycle, transition, row, parts)
+    : transitioned(subscriptionLifecycle, transition, row, parts)
   return { outcome, row, attempt, settled }
 }

@@ -6,12 +6,12 @@ import { PIPELINED } from "../../postgres/pipelining.ts"
 import { isRetryable } from "../../rails/rail/PaymentRail.ts"
 import { advance } from "../../runtime/lifecycle.ts"
 import { type ChargeRow, isHostedByLink, isOfCheckout } from "../charge/charge.ts"
-import type { Answered, ChargeOwner, Settle } from "../payments/PaymentSubjects.ts"
+import type { Answered, PaymentSubject, Settle } from "../payments/PaymentSubjects.ts"
 import { apply, lockWithMethod } from "./apply.ts"
 import { type SubscriptionRow, subscriptionLifecycle, subscriptions } from "./subscription.ts"
 import { refuseWhileCharging } from "./subscriptions.ts"
 import { policyOf, type RulesOfPlans, readRulesOf, readTerms, type Terms, unitFacts } from "./terms.ts"
-import { type MoveServices, outcomesOf, type SubscriptionCommand } from "./transition.ts"
+import { outcomesOf, type SubscriptionCommand, type TransitionServices } from "./transition.ts"
 
 /** The subscription that a charge is for. */
 export const refsOf = (charges: ReadonlyArray<ChargeRow>): ReadonlyArray<Ref> =>
@@ -42,7 +42,7 @@ const eventOf = (
 }
 
 /** Moves locked subscriptions by what the rail said of their charges. */
-const settleWith = (locked: ReadonlyArray<SubscriptionRow>, rules: RulesOfPlans): Settle<MoveServices> =>
+const settleWith = (locked: ReadonlyArray<SubscriptionRow>, rules: RulesOfPlans): Settle<TransitionServices> =>
   Effect.fnUntraced(function* (all, nowOf) {
     const rows = new Map(locked.map((row) => [row.id, row]))
     const terms = yield* readTerms(refsOf(all.flatMap(({ after }) => (after.status === "failed" ? [after] : []))))
@@ -91,9 +91,9 @@ export const retryBill = Effect.fn("subscription.retry")(function* (
 })
 
 export const subscriptionOwner = Effect.gen(function* () {
-  const context = yield* Effect.context<MoveServices>()
+  const context = yield* Effect.context<TransitionServices>()
   return {
-    owns: (charge) => charge.subscription_id !== null && !isOfCheckout(charge) && !isHostedByLink(charge),
+    handles: (charge) => charge.subscription_id !== null && !isOfCheckout(charge) && !isHostedByLink(charge),
     locksAtOnce: true,
     lock: (charges) =>
       Effect.map(
@@ -103,5 +103,5 @@ export const subscriptionOwner = Effect.gen(function* () {
             Effect.provideContext(settle(answered, nowOf), context),
       ),
     retry: (tenant, charge, named) => Effect.provideContext(retryBill(tenant, charge, named), context),
-  } satisfies ChargeOwner
+  } satisfies PaymentSubject
 })

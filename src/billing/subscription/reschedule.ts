@@ -4,11 +4,11 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { SECOND_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { takeTurns } from "../../concurrency/roundRobin.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { roundRobin } from "../../concurrency/roundRobin.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { isRef, ofTenant, type Ref, staysHere, type Tenant } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
-import { isLockTimeout, patiently } from "../../postgres/lockWait.ts"
+import { isLockTimeout, withLockTimeout } from "../../postgres/lockWait.ts"
 import { every } from "../../process/workers.ts"
 import { wakeAt } from "../../runtime/Wakeups.ts"
 import { standingAt } from "../clock/clocks.ts"
@@ -35,7 +35,7 @@ const rescheduleSome = Effect.fnUntraced(function* (which: Fragment, order: Frag
     SELECT s.account_id, s.livemode, s.id, ${REMINDER}, 'subscription', s.version, s.now, ${rank}::smallint, ${REMINDER}, s.test_clock_id, CASE WHEN s.test_clock_id IS NOT NULL THEN s.customer_id END
     FROM (
       SELECT s.account_id, s.livemode, s.id, s.version, s.test_clock_id, s.customer_id, coalesce(${standingAt(sql, "s", "k")}, now()) AS now
-      FROM ${records(locked, REF_COLUMNS)} r
+      FROM ${rowsAsTable(locked, REF_COLUMNS)} r
       JOIN subscription s ON (s.account_id, s.livemode, s.id) = (r.account_id, r.livemode, r.id)
       LEFT JOIN test_clock k ON (k.account_id, k.livemode, k.id) = (s.account_id, s.livemode, s.test_clock_id)
     ) s
@@ -69,7 +69,7 @@ interface Changed extends Ref {
  * again with its subscriptions, and keeps nobody waiting by that.
  */
 export const rescheduleNext = (maxBatch = MAX_BATCH) => {
-  const nextTurn = takeTurns()
+  const nextTurn = roundRobin()
   const work = Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const plan = yield* nextTurn(
@@ -90,7 +90,7 @@ export const rescheduleNext = (maxBatch = MAX_BATCH) => {
     return true
   })
   // Where somebody holds a subscription, the next account has its turn.
-  return Effect.catchIf(patiently(work), isLockTimeout, () => Effect.succeed(false))
+  return Effect.catchIf(withLockTimeout(work), isLockTimeout, () => Effect.succeed(false))
 }
 
 /** Lets subscriptions follow their plans' rules for as long as the scope is open. */

@@ -6,49 +6,49 @@ import { nextChargeAt, SUBSCRIPTION_STATUSES, statusOf } from "../../../machines
 import { subscriptionMachine } from "../../../machines/subscription.ts"
 import type { Metadata } from "../../base/metadata.ts"
 import { formatInstant, formatInstantOrNull } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
 import { commonOf } from "../../http/response.ts"
 import type { Lifecycle, Transition } from "../../runtime/lifecycle.ts"
 import type { Subscription } from "./api.ts"
 
-const { fixed, moving } = columnsOf<SubscriptionContext>()
+const { immutable, mutable } = columnsOf<SubscriptionContext>()
 
 export const subscriptions = actorTable<SubscriptionContext>()(
   "subscription",
   { noun: "subscription", ids: "subscription" },
   {
-    customer_id: fixed(Kind.text),
-    plan_id: fixed(Kind.text),
-    test_clock_id: fixed(Kind.nullable(Kind.text)),
-    created_at: fixed(Kind.instant),
-    billing_cycle: fixed(Kind.oneOf(BILLING_CYCLES), "billingCycle"),
-    price_kobo: fixed(Kind.bigint, "priceKobo"),
-    start_at: fixed(Kind.instant, "startAt"),
-    trial_end_at: moving(Kind.nullable(Kind.instant), "trialEnd"),
-    status: moving(Kind.oneOf(SUBSCRIPTION_STATUSES), statusOf),
-    quantity: moving(Kind.integer, "quantity"),
-    anchor_at: moving(Kind.instant, "anchorAt"),
-    period_no: moving(Kind.integer, "periodNo"),
-    period_start_at: moving(Kind.instant, "periodStart"),
-    period_end_at: moving(Kind.instant, "periodEnd"),
-    period_quantity: moving(Kind.integer, "periodQuantity"),
-    next_charge_at: moving(Kind.nullable(Kind.instant), nextChargeAt),
-    units: moving(Kind.bigint, "units"),
-    cancel_at_period_end: moving(Kind.flag, "cancelAtPeriodEnd"),
-    cancel_reason: moving(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancelReason"),
-    bills_made: moving(Kind.integer, "billsMade"),
-    bill: moving(Kind.nullable(Kind.json<Bill>()), "bill"),
-    dunning: moving(Kind.nullable(Kind.json<Dunning>()), "dunning"),
-    escalation: moving(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["escalation"]>>()), "escalation"),
-    pause: moving(Kind.nullable(Kind.json<NonNullable<SubscriptionContext["pause"]>>()), "pause"),
-    cancelled_at: moving(Kind.nullable(Kind.instant), "cancelledAt"),
-    cancellation_reason: moving(Kind.nullable(Kind.oneOf(CANCELLATION_REASONS)), "cancellationReason"),
-    latest_charge_id: moving(Kind.nullable(Kind.text)),
+    customer_id: immutable(column.text),
+    plan_id: immutable(column.text),
+    test_clock_id: immutable(column.nullable(column.text)),
+    created_at: immutable(column.instant),
+    billing_cycle: immutable(column.oneOf(BILLING_CYCLES), "billingCycle"),
+    price_kobo: immutable(column.bigint, "priceKobo"),
+    start_at: immutable(column.instant, "startAt"),
+    trial_end_at: mutable(column.nullable(column.instant), "trialEnd"),
+    status: mutable(column.oneOf(SUBSCRIPTION_STATUSES), statusOf),
+    quantity: mutable(column.integer, "quantity"),
+    anchor_at: mutable(column.instant, "anchorAt"),
+    period_no: mutable(column.integer, "periodNo"),
+    period_start_at: mutable(column.instant, "periodStart"),
+    period_end_at: mutable(column.instant, "periodEnd"),
+    period_quantity: mutable(column.integer, "periodQuantity"),
+    next_charge_at: mutable(column.nullable(column.instant), nextChargeAt),
+    units: mutable(column.bigint, "units"),
+    cancel_at_period_end: mutable(column.flag, "cancelAtPeriodEnd"),
+    cancel_reason: mutable(column.nullable(column.oneOf(CANCELLATION_REASONS)), "cancelReason"),
+    bills_made: mutable(column.integer, "billsMade"),
+    bill: mutable(column.nullable(column.json<Bill>()), "bill"),
+    dunning: mutable(column.nullable(column.json<Dunning>()), "dunning"),
+    escalation: mutable(column.nullable(column.json<NonNullable<SubscriptionContext["escalation"]>>()), "escalation"),
+    pause: mutable(column.nullable(column.json<NonNullable<SubscriptionContext["pause"]>>()), "pause"),
+    cancelled_at: mutable(column.nullable(column.instant), "cancelledAt"),
+    cancellation_reason: mutable(column.nullable(column.oneOf(CANCELLATION_REASONS)), "cancellationReason"),
+    latest_charge_id: mutable(column.nullable(column.text)),
     /** The latest charge as the newest event about the subscription showed it. */
-    announced_charge_id: moving(Kind.nullable(Kind.text)),
-    payment_method_id: moving(Kind.nullable(Kind.text)),
-    metadata: moving(Kind.json<Metadata>()),
+    announced_charge_id: mutable(column.nullable(column.text)),
+    payment_method_id: mutable(column.nullable(column.text)),
+    metadata: mutable(column.json<Metadata>()),
   },
 )
 

@@ -7,14 +7,14 @@ import { formatKobo, MAX_AMOUNT_KOBO } from "../../base/money.ts"
 import { beforeState, invalid, problem } from "../../base/problem.ts"
 import { formatInstant, parseInstant } from "../../base/time.ts"
 import { refOf, type Tenant } from "../../db/tenant.ts"
-import { HELD, MayWait } from "../../postgres/lockWait.ts"
+import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
 import type { ChargeRow } from "../charge/charge.ts"
-import { type Buyer, readBuyers } from "../payments/payers.ts"
+import { type Payer, readPayers } from "../payments/payers.ts"
 import type { SubscriptionCancel, SubscriptionPatch, SubscriptionPause } from "./api.ts"
-import { type Applied, applyAll, type Found, inTurns, lockAll } from "./apply.ts"
+import { type Applied, applyAll, type Found, lockAndApply, oneEachRound } from "./apply.ts"
 import { Checkouts } from "./Checkouts.ts"
 import { isBilled } from "./newMethod.ts"
-import { paidFor } from "./payAndRender.ts"
+import { payAndRender } from "./payAndRender.ts"
 import { type SubscriptionRow, subscriptions } from "./subscription.ts"
 import { unitFacts } from "./terms.ts"
 
@@ -71,7 +71,7 @@ export const cancelSubscriptions = Effect.fn("subscription.cancel")(function* (
   requests: ReadonlyArray<On<SubscriptionCancel>>,
 ) {
   const checkouts = yield* Checkouts
-  const waits = yield* MayWait
+  const waits = yield* WaitForLocks
   const open = new Set<string>()
   const ending = new Set<string>()
   const decide = (found: Found, request: On<SubscriptionCancel>) => {
@@ -79,7 +79,7 @@ export const cancelSubscriptions = Effect.fn("subscription.cancel")(function* (
     if (!waitsForCheckout(state)) return cancel(found, request)
     if (open.has(id)) ending.add(id)
     // Somebody holds its session.
-    else if (!waits) return HELD
+    else if (!waits) return LOCKED
     return cancel(found, request)
   }
   const cancelled = yield* applyAll(tenant, requests, decide, (...which) =>
@@ -97,7 +97,7 @@ export const cancelSubscriptions = Effect.fn("subscription.cancel")(function* (
       ({ customer_id }) => nows.get(customer_id!)!,
     )
   }
-  return cancelled.map(Exit.map(({ row, attempts, now }) => paidFor(row, attempts, now)))
+  return cancelled.map(Exit.map(({ row, attempts, now }) => payAndRender(row, attempts, now)))
 })
 
 /** Pauses an active subscription until it is resumed, or until `resumes_at` (decision E10). */
@@ -129,7 +129,7 @@ const resume = Effect.fnUntraced(function* ({ row, now, terms }: Found) {
   const event = { type: "resume" as const, at: now, unitKobo, proRate: terms.pro_rate }
   return {
     event,
-    answer: (applied: Applied) => paidFor(applied.row, applied.attempts, now),
+    answer: (applied: Applied) => payAndRender(applied.row, applied.attempts, now),
   }
 })
 
@@ -139,7 +139,7 @@ export const resumeSubscriptions = Effect.fn("subscription.resume")(
 )
 
 /** What it is paid by from now on: its own payment method, if any, and which one that makes it. */
-const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Buyer | undefined) {
+const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Payer | undefined) {
   if (buyer === undefined) return { own: row.payment_method_id, isAnother: false, paying: undefined }
   const customer = yield* buyer.found
   const now = yield* buyer.now
@@ -157,7 +157,7 @@ const payingFrom = Effect.fnUntraced(function* (row: SubscriptionRow, buyer: Buy
 const update = Effect.fnUntraced(function* (
   { row, now, terms }: Found,
   { body: patch }: On<SubscriptionPatch>,
-  buyer: Buyer | undefined,
+  buyer: Payer | undefined,
 ) {
   const { own, isAnother, paying } = yield* payingFrom(row, buyer)
   const { quantity = row.quantity, cancel_at_period_end: cancelAtPeriodEnd = row.cancel_at_period_end } = patch
@@ -190,7 +190,7 @@ const tryMethod = ({ row, now }: Found) =>
 /** What each of several requests that name a payment method, or none any more, pays by, locked. */
 const buyersOf = Effect.fnUntraced(function* (tenant: Tenant, requests: ReadonlyArray<On<SubscriptionPatch>>) {
   const naming = requests.filter(({ body }) => body.payment_method !== undefined)
-  if (naming.length === 0) return new Map<On<SubscriptionPatch>, Buyer>()
+  if (naming.length === 0) return new Map<On<SubscriptionPatch>, Payer>()
   const known = yield* subscriptions.find(tenant, [...new Set(naming.map(({ id }) => id))])
   const named = naming.flatMap((request) => {
     const row = known.get(request.id)
@@ -198,7 +198,7 @@ const buyersOf = Effect.fnUntraced(function* (tenant: Tenant, requests: Readonly
       ? []
       : [{ request, customer: row.customer_id, payment_method: request.body.payment_method ?? undefined }]
   })
-  const buyers = yield* readBuyers(tenant, named)
+  const buyers = yield* readPayers(tenant, named)
   return new Map(named.map(({ request }, at) => [request, buyers[at]!]))
 })
 
@@ -208,9 +208,9 @@ export const updateSubscriptions = Effect.fn("subscription.update")(function* (
   requests: ReadonlyArray<On<SubscriptionPatch>>,
 ) {
   const buyers = yield* buyersOf(tenant, requests)
-  const applyDecided = yield* lockAll(tenant, requests)
+  const applyDecided = yield* lockAndApply(tenant, requests)
   // Those of one subscription follow each other, each with the payment that it brings about.
-  return yield* inTurns(
+  return yield* oneEachRound(
     requests,
     Effect.fnUntraced(function* (distinct) {
       const updated = yield* applyDecided(distinct, (found, request) => update(found, request, buyers.get(request)))
@@ -220,7 +220,7 @@ export const updateSubscriptions = Effect.fn("subscription.update")(function* (
       for (const [at, tried] of (yield* applyDecided(others, tryMethod)).entries())
         attempts.set(others[at]!.id, yield* tried)
       const answered = updated.map(
-        Exit.map((one) => paidFor(one.row, [...one.attempts, ...(attempts.get(one.row.id) ?? [])], one.now)),
+        Exit.map((one) => payAndRender(one.row, [...one.attempts, ...(attempts.get(one.row.id) ?? [])], one.now)),
       )
       return yield* Effect.forEach(answered, (one, at) =>
         Effect.exit(beforeState(buyers.get(distinct[at]!)?.named ?? Effect.succeed(undefined), one)),

@@ -4,7 +4,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import type { DunningPolicy } from "../../../machines/dunning.ts"
 import type { PlanFacts } from "../../../machines/events.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import type { Ref } from "../../db/tenant.ts"
 import type { PaymentMethodSummary, PaymentMethodType } from "../../rails/rail/PaymentRail.ts"
 import type { RailName } from "../../rails/rail/Rail.ts"
@@ -57,7 +57,7 @@ export const readTerms = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>) 
     SELECT s.id, p.retry_logic, p.overage_per_unit_kobo, p.pause_enabled, p.pro_rate,
       m.id AS method_id, m.type AS method_type, m.brand, m.last4, m.bank_name, m.exp_month, m.exp_year,
       coalesce(m.rail, CASE WHEN s.livemode THEN a.rail ELSE 'simulator' END) AS rail
-    FROM ${records(refs, REF_COLUMNS)} r
+    FROM ${rowsAsTable(refs, REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM subscription WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) s
     CROSS JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (s.account_id, s.livemode, s.plan_id) OFFSET 0) p
     LEFT JOIN LATERAL (
@@ -106,7 +106,7 @@ export const readRules = Effect.fnUntraced(function* (rows: ReadonlyArray<Subscr
   const plans = new Map(rows.map(({ account_id, livemode, plan_id: id }) => [id, { account_id, livemode, id }]))
   if (plans.size === 0) return NO_RULES
   const sql = yield* SqlClient.SqlClient
-  return yield* rulesOf(sql, records([...plans.values()], REF_COLUMNS))
+  return yield* rulesOf(sql, rowsAsTable([...plans.values()], REF_COLUMNS))
 })
 
 /** The same of subscriptions whose rows are not known yet. */
@@ -116,7 +116,7 @@ export const readRulesOf = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>
   return yield* rulesOf(
     sql,
     sql`(
-      SELECT DISTINCT s.account_id, s.livemode, s.plan_id AS id FROM ${records(refs, REF_COLUMNS)} r CROSS JOIN LATERAL (
+      SELECT DISTINCT s.account_id, s.livemode, s.plan_id AS id FROM ${rowsAsTable(refs, REF_COLUMNS)} r CROSS JOIN LATERAL (
         SELECT account_id, livemode, plan_id FROM subscription WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0
       ) s
     )`,

@@ -10,7 +10,7 @@ import { VatRate } from "../../ledger/VatRate.ts"
 import { readAddressees } from "../../outbound/nudge/create.ts"
 import { Nudging } from "../../outbound/nudge/Nudging.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
-import { Runner } from "../../process/ProcessLease.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
 import { advance, type Command } from "../../runtime/lifecycle.ts"
 import type { ChargeRow } from "../charge/charge.ts"
 import { closePaidPeriods } from "../charge/paidPeriods.ts"
@@ -26,7 +26,7 @@ import { type RulesOfPlans, readRules, type Terms } from "./terms.ts"
 export type SubscriptionCommand = Command<typeof subscriptionMachine, SubscriptionRow>
 
 /** What moving a subscription takes beside the database. */
-export type MoveServices = Nudging | Runner | VatRate
+export type TransitionServices = Nudging | ProcessLease | VatRate
 
 /** What the caller knows already. */
 export interface Given {
@@ -102,7 +102,7 @@ const readFacts = Effect.fnUntraced(function* (transitions: ReadonlyArray<Subscr
     addressees,
     quietOf,
     token,
-    runner: (yield* Runner).id,
+    runner: (yield* ProcessLease).id,
   } satisfies Facts
 })
 
@@ -127,12 +127,12 @@ export const outcomesOf = Effect.fnUntraced(function* (
  * Moves subscriptions by commands, in the running transaction. Returns those that moved as they are now, by ID, and the charges to
  * attempt once it is committed.
  */
-export const moveRows = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>, given: Given) {
+export const transitionRows = Effect.fnUntraced(function* (commands: ReadonlyArray<SubscriptionCommand>, given: Given) {
   const { outcomes, rows, attempts } = yield* outcomesOf(advance(subscriptionLifecycle, commands), given)
   yield* commitAttempts(outcomes, attempts)
   return { rows: new Map(rows.map((row) => [row.id, row])), attempts }
 })
 
 /** The same; returns the charges to attempt alone. */
-export const move = (commands: ReadonlyArray<SubscriptionCommand>, given: Given) =>
-  Effect.map(moveRows(commands, given), ({ attempts }) => attempts)
+export const transition = (commands: ReadonlyArray<SubscriptionCommand>, given: Given) =>
+  Effect.map(transitionRows(commands, given), ({ attempts }) => attempts)

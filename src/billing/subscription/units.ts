@@ -9,30 +9,30 @@ import { newId } from "../../base/ids.ts"
 import { formatKobo, MAX_AMOUNT_KOBO } from "../../base/money.ts"
 import { invalid, problem } from "../../base/problem.ts"
 import { formatInstant, parseInstant } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { columnsOf, type RowOf, table } from "../../db/table.ts"
 import type { Tenant } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { commonOf } from "../../http/response.ts"
 import { recoverCharges } from "../payments/simulatorCharges.ts"
-import { pay } from "../payments/waitForPayment.ts"
+import { waitForPayment } from "../payments/waitForPayment.ts"
 import type { UnitRecord, UnitReport } from "./api.ts"
 import { type Applied, applyAll, type Found, type Locked } from "./apply.ts"
 
-const { fixed } = columnsOf()
+const { immutable } = columnsOf()
 
 export const unitRecords = table(
   "unit_record",
   { noun: "unit record", ids: "unit_record" },
   {
-    subscription_id: fixed(Kind.text),
-    test_clock_id: fixed(Kind.nullable(Kind.text)),
-    quantity: fixed(Kind.bigint),
-    action: fixed(Kind.oneOf(UNIT_ACTIONS)),
-    period_total: fixed(Kind.bigint),
-    reported_at: fixed(Kind.instant),
-    description: fixed(Kind.nullable(Kind.text)),
-    created_at: fixed(Kind.instant),
+    subscription_id: immutable(column.text),
+    test_clock_id: immutable(column.nullable(column.text)),
+    quantity: immutable(column.bigint),
+    action: immutable(column.oneOf(UNIT_ACTIONS)),
+    period_total: immutable(column.bigint),
+    reported_at: immutable(column.instant),
+    description: immutable(column.nullable(column.text)),
+    created_at: immutable(column.instant),
   },
 )
 
@@ -143,7 +143,10 @@ const take = Effect.fnUntraced(function* (found: Found, { body: report }: Report
     description: report.description ?? null,
     created_at: now,
   }
-  return { event, answer: ({ attempts }: Applied) => ({ record, after: Effect.as(pay(attempts, now), record) }) }
+  return {
+    event,
+    answer: ({ attempts }: Applied) => ({ record, after: Effect.as(waitForPayment(attempts, now), record) }),
+  }
 })
 
 /**

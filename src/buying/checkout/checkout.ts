@@ -8,43 +8,43 @@ import {
 } from "../../../machines/checkout.ts"
 import type { Metadata } from "../../base/metadata.ts"
 import { formatInstant } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
 import { commonOf } from "../../http/response.ts"
 import type { Lifecycle, Transition } from "../../runtime/lifecycle.ts"
 import type { CheckoutSession } from "./api.ts"
 
-const { fixed, moving } = columnsOf<CheckoutContext>()
+const { immutable, mutable } = columnsOf<CheckoutContext>()
 
 export const sessions = actorTable<CheckoutContext>()(
   "checkout_session",
   { noun: "checkout session", ids: "checkout_session" },
   {
-    mode: fixed(Kind.oneOf(CHECKOUT_MODES)),
-    plan_id: fixed(Kind.nullable(Kind.text)),
-    quantity: fixed(Kind.nullable(Kind.integer)),
-    price_kobo: fixed(Kind.nullable(Kind.bigint)),
-    trial_days: fixed(Kind.nullable(Kind.integer)),
-    test_clock_id: fixed(Kind.nullable(Kind.text)),
-    success_url: fixed(Kind.text),
-    cancel_url: fixed(Kind.text),
-    metadata: fixed(Kind.json<Metadata>()),
-    token_hash: fixed(Kind.text),
-    created_at: fixed(Kind.instant),
-    expires_at: fixed(Kind.instant, "expiresAt"),
-    status: moving(Kind.oneOf(CHECKOUT_STATUSES), checkoutStatusOf),
-    completed_at: moving(Kind.nullable(Kind.instant), "completedAt"),
-    customer_id: moving(Kind.nullable(Kind.text)),
+    mode: immutable(column.oneOf(CHECKOUT_MODES)),
+    plan_id: immutable(column.nullable(column.text)),
+    quantity: immutable(column.nullable(column.integer)),
+    price_kobo: immutable(column.nullable(column.bigint)),
+    trial_days: immutable(column.nullable(column.integer)),
+    test_clock_id: immutable(column.nullable(column.text)),
+    success_url: immutable(column.text),
+    cancel_url: immutable(column.text),
+    metadata: immutable(column.json<Metadata>()),
+    token_hash: immutable(column.text),
+    created_at: immutable(column.instant),
+    expires_at: immutable(column.instant, "expiresAt"),
+    status: mutable(column.oneOf(CHECKOUT_STATUSES), checkoutStatusOf),
+    completed_at: mutable(column.nullable(column.instant), "completedAt"),
+    customer_id: mutable(column.nullable(column.text)),
     /** The customer was created from what the buyer typed. */
-    customer_is_new: moving(Kind.flag),
-    subscription_id: moving(Kind.nullable(Kind.text)),
+    customer_is_new: mutable(column.flag),
+    subscription_id: mutable(column.nullable(column.text)),
     /** The newest payment that was tried on its page. */
-    charge_id: moving(Kind.nullable(Kind.text)),
-    payment_method_id: moving(Kind.nullable(Kind.text)),
+    charge_id: mutable(column.nullable(column.text)),
+    payment_method_id: mutable(column.nullable(column.text)),
     /** The hash of what numbers the form that was submitted last. */
-    submission: moving(Kind.nullable(Kind.text)),
+    submission: mutable(column.nullable(column.text)),
     /** The session that was completed in its place. */
-    replaced_by: moving(Kind.nullable(Kind.text)),
+    replaced_by: mutable(column.nullable(column.text)),
   },
 )
 

@@ -15,8 +15,8 @@ import { checkAmount } from "../../billing/subscription/subscriptions.ts"
 import { outcomesOf } from "../../billing/subscription/transition.ts"
 import { ofTenant, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { commit } from "../../runtime/commit.ts"
-import { beginLife } from "../../runtime/lifecycle.ts"
-import { born } from "../../runtime/outcome.ts"
+import { start } from "../../runtime/lifecycle.ts"
+import { created } from "../../runtime/outcome.ts"
 import { hashToken } from "../../security/secret/linkTokens.ts"
 import { type CheckoutCreate, MAX_LIFETIME_MINUTES } from "./api.ts"
 import { CheckoutLinks } from "./CheckoutLinks.ts"
@@ -100,7 +100,7 @@ export const createSession = Effect.fn("checkout.create")(function* (tenant: Ten
         })
   const id = newId("checkout_session")
   const expiresAt = now + (input.expires_in_minutes ?? MAX_LIFETIME_MINUTES) * MINUTE_MS
-  const birth = beginLife(checkoutMachine, { type: "create", at: now, expiresAt })
+  const birth = start(checkoutMachine, { type: "create", at: now, expiresAt })
   const { token } = yield* CheckoutLinks
   const row: SessionRow = {
     ...whose,
@@ -131,6 +131,6 @@ export const createSession = Effect.fn("checkout.create")(function* (tenant: Ten
     { nowOf: sameForAll(now), terms: new Map() },
     true,
   )
-  yield* commit([...outcomes, born(checkoutLifecycle, birth, row)])
+  yield* commit([...outcomes, created(checkoutLifecycle, birth, row)])
   return row
 })

@@ -10,24 +10,24 @@ import { standingTimes } from "../../billing/clock/clocks.ts"
 import { customers } from "../../billing/customer/customer.ts"
 import { findBillable } from "../../billing/subscription/methodUsers.ts"
 import { subscriptions } from "../../billing/subscription/subscription.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
-import { HELD, MayWait } from "../../postgres/lockWait.ts"
+import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
 import type { SessionRow } from "./checkout.ts"
 import { closeSessions, subscriptionRefs } from "./closing.ts"
-import { type Carried, type Claim, carryOut, type Locked } from "./completeSubmission.ts"
+import { type Completed, completeSubmissions, type Locked, type SessionClaim } from "./completeSubmission.ts"
 import { lockSessions, siblingsOf } from "./completion.ts"
 
 /** What the transaction finds or makes. */
-export type Begun =
+export type Started =
   /** The session is over, or this very form was decided before: by its own payment, or by the newest. */
   | { readonly kind: "over"; readonly again: boolean; readonly chargeId?: string }
   /** A payment is under way. `own`: it is what this very form was submitted for. */
   | { readonly kind: "under_way"; readonly chargeId: string; readonly own: boolean }
   /** The customer was made by another submission this instant. */
   | { readonly kind: "once_more" }
-  | ({ readonly kind: "begun" } & Carried)
+  | ({ readonly kind: "begun" } & Completed)
 
 /** Those whose submissions follow each other: a customer, or one who is not known yet. */
 export const buyerOf = ({ customer_id, id }: SessionRow): string => customer_id ?? id
@@ -35,7 +35,7 @@ export const buyerOf = ({ customer_id, id }: SessionRow): string => customer_id 
 const NUMBERED = { ...REF_COLUMNS, number: "text" } as const
 
 /** The payments of forms that may have been submitted before the last one of their session: a form that is sent twice gets one outcome. */
-const findEarlier = Effect.fnUntraced(function* (claims: ReadonlyArray<Claim>) {
+const findEarlier = Effect.fnUntraced(function* (claims: ReadonlyArray<SessionClaim>) {
   const asked = claims.flatMap((claim) => {
     const { number } = claim.submitted
     return number === null || claim.found.charge_id === null ? [] : [{ ...refOf(claim.found), number }]
@@ -44,18 +44,18 @@ const findEarlier = Effect.fnUntraced(function* (claims: ReadonlyArray<Claim>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ session_id: string; number: string; charge_id: string }>`
     SELECT r.id AS session_id, r.number, c.id AS charge_id
-    FROM ${records(asked, NUMBERED)} r CROSS JOIN LATERAL (
+    FROM ${rowsAsTable(asked, NUMBERED)} r CROSS JOIN LATERAL (
       SELECT id FROM charge
       WHERE (page_id, account_id, livemode) = (r.id, r.account_id, r.livemode) AND submission = r.number
       ORDER BY id LIMIT 1
     ) c`
-  return (claim: Claim): string | undefined =>
+  return (claim: SessionClaim): string | undefined =>
     rows.find(({ session_id, number }) => session_id === claim.found.id && number === claim.submitted.number)?.charge_id
 })
 
 /** Locks what claims are about; for each what is found, or `lock_timeout` where somebody holds what is not to be waited for. */
-const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: ReadonlyArray<Claim>) {
-  const waits = yield* MayWait
+const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: ReadonlyArray<SessionClaim>) {
+  const waits = yield* WaitForLocks
   const times = yield* standingTimes(
     tenant,
     claims.flatMap(({ found }) => found.test_clock_id ?? []),
@@ -77,14 +77,14 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
   )
   const billableOf = Map.groupBy(billable, ({ customer_id }) => customer_id)
   const holdsSome = new Set(left.map(({ customer_id }) => customer_id))
-  return (claim: Claim) =>
+  return (claim: SessionClaim) =>
     Effect.gen(function* () {
       const { found } = claim
       const now = yield* timeOf(found)
       const { customer_id: buyer } = found
       const [customer, session] = [buyer === null ? undefined : known.get(buyer), rows.get(found.id)]
       if (!waits && ((buyer !== null && (customer === undefined || holdsSome.has(buyer))) || session === undefined))
-        return yield* HELD
+        return yield* LOCKED
       if (buyer !== null && customer === undefined) return yield* noSuch("customer", buyer)
       // Deleted with its clock, or with its sandbox.
       if (session === undefined) return yield* noSuch("checkout session", found.id)
@@ -97,7 +97,7 @@ const lockClaims = Effect.fnUntraced(function* (tenant: Tenant, claims: Readonly
 })
 
 /** How a session stands, where that leaves nothing to carry out; `earlierId`: the payment that this form was submitted for before. */
-const standingOf = ({ claim, session, siblings, now }: Locked, earlierId: string | undefined): Begun | undefined => {
+const standingOf = ({ claim, session, siblings, now }: Locked, earlierId: string | undefined): Started | undefined => {
   if (session.customer_id !== claim.found.customer_id) return { kind: "once_more" }
   const { number } = claim.submitted
   const again = number !== null && session.submission === number
@@ -114,7 +114,7 @@ const closeExpired = Effect.fnUntraced(function* (all: ReadonlyArray<Locked>) {
   const expired = all.filter(({ session, now }) => session.status === "open" && session.expires_at <= now)
   if (expired.length === 0) return []
   const refs = subscriptionRefs(expired.map(({ session }) => session))
-  const free = (yield* MayWait) ? refs : yield* subscriptions.lock(refs, "UPDATE SKIP LOCKED")
+  const free = (yield* WaitForLocks) ? refs : yield* subscriptions.lock(refs, "UPDATE SKIP LOCKED")
   const ids = new Set<string | null>([null, ...free.map(({ id }) => id)])
   const isFree = ({ session }: Locked) => ids.has(session.subscription_id)
   const over = expired.filter(isFree)
@@ -134,10 +134,13 @@ const closeExpired = Effect.fnUntraced(function* (all: ReadonlyArray<Locked>) {
 const MAX_ROUNDS = 4
 
 /** Claims the sessions of submissions; for each what it finds or makes. */
-export const claimAll = Effect.fn("checkout.claim")(function* (tenant: Tenant, claims: ReadonlyArray<Claim>) {
-  const answers = new Map<Claim, Exit.Exit<Begun, Problem>>()
+export const claimSessions = Effect.fn("checkout.claim")(function* (
+  tenant: Tenant,
+  claims: ReadonlyArray<SessionClaim>,
+) {
+  const answers = new Map<SessionClaim, Exit.Exit<Started, Problem>>()
   const isOfMany = new Set(claims.map(({ found }) => buyerOf(found))).size > 1
-  const rounds = isOfMany && !(yield* MayWait) ? MAX_ROUNDS : Number.POSITIVE_INFINITY
+  const rounds = isOfMany && !(yield* WaitForLocks) ? MAX_ROUNDS : Number.POSITIVE_INFINITY
   const open = () => claims.filter((claim) => !answers.has(claim))
   // Those of one buyer follow each other, each finding what the one before it has left.
   for (let left = claims, round = 0; left.length > 0 && round < rounds; left = open(), round++) {
@@ -162,13 +165,13 @@ export const claimAll = Effect.fn("checkout.claim")(function* (tenant: Tenant, c
         if (standing.kind === "over") over.push(locked)
       }
     }
-    for (const { claim } of yield* closeExpired(over)) answers.set(claim, Exit.fail(HELD))
-    const carried = yield* carryOut(tenant, next)
+    for (const { claim } of yield* closeExpired(over)) answers.set(claim, Exit.fail(LOCKED))
+    const carried = yield* completeSubmissions(tenant, next)
     for (const [at, { claim }] of next.entries())
       answers.set(
         claim,
         Exit.map(carried[at]!, (its) => ({ kind: "begun", ...its })),
       )
   }
-  return claims.map((claim) => answers.get(claim) ?? Exit.fail(HELD))
+  return claims.map((claim) => answers.get(claim) ?? Exit.fail(LOCKED))
 })

@@ -12,8 +12,8 @@ import { formatInstant, type NowOf, sameForAll } from "../../base/time.ts"
 import { standingTime } from "../../billing/clock/clocks.ts"
 import { Checkouts } from "../../billing/subscription/Checkouts.ts"
 import { subscriptionLifecycle, subscriptions } from "../../billing/subscription/subscription.ts"
-import { type MoveServices, outcomesOf } from "../../billing/subscription/transition.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { outcomesOf, type TransitionServices } from "../../billing/subscription/transition.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import type { LockMode } from "../../db/statementTexts.ts"
 import type { Ref, Tenant } from "../../db/tenant.ts"
 import { commit } from "../../runtime/commit.ts"
@@ -85,7 +85,7 @@ const lockOpen = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>, mode: Lock
   const sql = yield* SqlClient.SqlClient
   return yield* sql<SessionRow>`
       SELECT s.* FROM (
-        SELECT o.* FROM ${records(of, REF_COLUMNS)} r CROSS JOIN LATERAL (
+        SELECT o.* FROM ${rowsAsTable(of, REF_COLUMNS)} r CROSS JOIN LATERAL (
           SELECT account_id, livemode, id FROM checkout_session
           WHERE (account_id, livemode, subscription_id) = (r.account_id, r.livemode, r.id) AND status = 'open' OFFSET 0
         ) o ORDER BY o.id
@@ -99,7 +99,7 @@ const lockOpen = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>, mode: Lock
 /** A subscription that is cancelled while it waits takes its session with it. */
 export const checkoutsLayer = Layer.effect(
   Checkouts,
-  Effect.map(Effect.context<MoveServices>(), (context) =>
+  Effect.map(Effect.context<TransitionServices>(), (context) =>
     Checkouts.of({
       lock: (...which) => Effect.map(lockOpen(...which), (rows) => rows.map((row) => row.subscription_id!)),
       close: Effect.fnUntraced(function* (of, nowOf) {

@@ -31,13 +31,13 @@ import { readTerms } from "../../billing/subscription/terms.ts"
 import { outcomesOf } from "../../billing/subscription/transition.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
-import { HELD, MayWait } from "../../postgres/lockWait.ts"
+import { LOCKED, WaitForLocks } from "../../postgres/lockWait.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
 import type { OutsideRail } from "../../rails/rail/Rail.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance } from "../../runtime/lifecycle.ts"
-import { born, NewestRows } from "../../runtime/outcome.ts"
-import { readOwing, sumOwed } from "../payment_page/amountDue.ts"
+import { created, NewestRows } from "../../runtime/outcome.ts"
+import { readDue, totalDue } from "../payment_page/amountDue.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../payment_page/checks.ts"
 import { useAtCheckout } from "../payment_page/entered.ts"
 import { countTries, newVerification } from "../payment_page/hosted.ts"
@@ -48,7 +48,7 @@ import { complete } from "./completion.ts"
 import { type Notes, sessionOutcome } from "./outcome.ts"
 
 /** A submission of a session's page, as the session was found. */
-export interface Claim {
+export interface SessionClaim {
   readonly found: SessionRow
   readonly submitted: Submission
   readonly hostedBy: OutsideRail | null
@@ -56,7 +56,7 @@ export interface Claim {
 
 /** A claim with its session as it is now, locked with the customer and with what else the customer has open. */
 export interface Locked {
-  readonly claim: Claim
+  readonly claim: SessionClaim
   readonly session: SessionRow
   readonly known: CustomerRow | undefined
   readonly siblings: (of: SessionRow) => ReadonlyArray<SessionRow>
@@ -69,7 +69,7 @@ export interface Locked {
 }
 
 /** What is committed, to be attempted. */
-export interface Carried {
+export interface Completed {
   /** The session as it is committed. */
   readonly session: SessionRow
   /** The payment on the page, where something is due. */
@@ -126,7 +126,7 @@ interface Facts {
   /** Locked. */
   readonly subscriptions: ReadonlyMap<string, SubscriptionRow>
   /** What is overdue, by customer ID. */
-  readonly owing: ReadonlyMap<string, ReadonlyArray<SubscriptionRow>>
+  readonly due: ReadonlyMap<string, ReadonlyArray<SubscriptionRow>>
   readonly methods: ReadonlyMap<string, AttachedMethod>
   readonly plans: ReadonlyMap<string, PlanRow>
   /** Payments that were begun on a session's page, by its ID. */
@@ -134,7 +134,7 @@ interface Facts {
 }
 
 const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Locked>) {
-  const waits = yield* MayWait
+  const waits = yield* WaitForLocks
   // Where nobody is waited for, all that may be needed is had at once; else what is needed later is locked then.
   const needed = all.flatMap(({ session, concerned }) => (waits ? subscriptionRefs([session]) : concerned))
   const byId = new Map(needed.map((ref) => [ref.id, ref]))
@@ -147,7 +147,7 @@ const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArra
   const [rows, owing, methods, known, tries] = yield* Effect.all(
     [
       subscriptions.lock([...byId.values()], waits ? "UPDATE" : "UPDATE SKIP LOCKED"),
-      readOwing(billed),
+      readDue(billed),
       findPaymentMethods(named),
       plansToBegin(tenant, planIds),
       countTries(onRail.map(({ session }) => session)),
@@ -156,7 +156,7 @@ const readFacts = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArra
   )
   return {
     subscriptions: new Map(rows.map((row) => [row.id, row])),
-    owing: Map.groupBy(owing, ({ customer_id }) => customer_id),
+    due: Map.groupBy(owing, ({ customer_id }) => customer_id),
     methods,
     plans: known,
     tries,
@@ -169,11 +169,11 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   const { submitted, hostedBy } = claim
   const { subscription_id: waitingId, plan_id: planId } = session
   const waiting = waitingId === null ? undefined : facts.subscriptions.get(waitingId)
-  const waits = yield* MayWait
-  if (waitingId !== null && waiting === undefined) return yield* waits ? noSuch("subscription", waitingId) : HELD
+  const waits = yield* WaitForLocks
+  if (waitingId !== null && waiting === undefined) return yield* waits ? noSuch("subscription", waitingId) : LOCKED
   const dueKobo = dueNow(session, waiting)
-  const { charged } = useAtCheckout(known, facts.owing.get(known?.id ?? "") ?? [], now)
-  yield* checkShown(submitted.amountKobo, dueKobo + sumOwed(charged))
+  const { charged } = useAtCheckout(known, facts.due.get(known?.id ?? "") ?? [], now)
+  yield* checkShown(submitted.amountKobo, dueKobo + totalDue(charged))
   yield* checkCode(submitted, dueKobo)
   const customer = customerOf(locked)
   const { methodId } = submitted
@@ -192,7 +192,7 @@ const decide = Effect.fnUntraced(function* (locked: Locked, facts: Facts) {
   if (verifiedBy === null && (subscription?.bill?.attempt ?? 0) >= MAX_ATTEMPTS) return yield* tooManyAttempts
   // It completes at once, which changes the others, too.
   const completes = dueKobo === 0 && verifiedBy === null
-  if (!waits && completes && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* HELD
+  if (!waits && completes && locked.concerned.some(({ id }) => !facts.subscriptions.has(id))) return yield* LOCKED
   const notes: Notes = {
     customer_id: customer.id,
     customer_is_new: session.customer_is_new || known === undefined,
@@ -244,7 +244,7 @@ const sessionMoved = ({ session, now }: Decided, event: CheckoutEvent, notes: No
   advance(checkoutLifecycle, [{ row: session, event }]).map((transition) => sessionOutcome(transition, notes, now))
 
 /** Carries out submissions of different buyers, on sessions that are open and locked; for each what it comes to. */
-export const carryOut = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Locked>) {
+export const completeSubmissions = Effect.fnUntraced(function* (tenant: Tenant, all: ReadonlyArray<Locked>) {
   if (all.length === 0) return []
   const facts = yield* readFacts(tenant, all)
   const exits = yield* Effect.forEach(all, (locked) => Effect.exit(decide(locked, facts)))
@@ -270,7 +270,7 @@ export const carryOut = Effect.fnUntraced(function* (tenant: Tenant, all: Readon
       : sessionMoved(one, { type: "pay", at: one.now }, { ...one.notes, charge_id: one.charge.id }),
   )
   yield* commitAttempts(
-    [...outcomes, ...saving.map((charge) => born(chargeLifecycle, undefined, charge)), ...moves],
+    [...outcomes, ...saving.map((charge) => created(chargeLifecycle, undefined, charge)), ...moves],
     [...attempts, ...saving],
   )
   const following = yield* complete(
@@ -284,7 +284,7 @@ export const carryOut = Effect.fnUntraced(function* (tenant: Tenant, all: Readon
   )
   const newest = new NewestRows()
   newest.note(moves)
-  const results = begun.map(({ claim, session, charge, customer, now }): Carried => {
+  const results = begun.map(({ claim, session, charge, customer, now }): Completed => {
     const its = charge === undefined ? following.filter(({ customer_id }) => customer_id === customer.id) : [charge]
     const committed = newest.get(sessions, session.id) ?? session
     return { session: committed, charge, attempts: its, codes: codesFor(its, claim.submitted), now }

@@ -9,12 +9,12 @@ import type { ChargeRow } from "../../billing/charge/charge.ts"
 import { customers } from "../../billing/customer/customer.ts"
 import { findPaymentMethods, methodKey } from "../../billing/payment_method/paymentMethods.ts"
 import { tryMethods } from "../../billing/subscription/methodUsers.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import type { LockMode } from "../../db/statementTexts.ts"
 import { type Ref, refOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { PIPELINED } from "../../postgres/pipelining.ts"
-import { readOwing } from "../payment_page/amountDue.ts"
+import { readDue } from "../payment_page/amountDue.ts"
 import { useAtCheckout } from "../payment_page/entered.ts"
 import { type SessionRow, sessions } from "./checkout.ts"
 import { closeSessions } from "./closing.ts"
@@ -60,7 +60,7 @@ interface Saved extends Completion {
 const setDefaults = Effect.fnUntraced(function* (all: ReadonlyArray<Saved>) {
   const refs = all.map(({ session, customerId: id, methodId: method }) => ({ ...refOf(session), id, method }))
   const [rows, attached, owing] = yield* Effect.all(
-    [customers.lock(refs, "NO KEY UPDATE"), findPaymentMethods(refs), readOwing(refs)],
+    [customers.lock(refs, "NO KEY UPDATE"), findPaymentMethods(refs), readDue(refs)],
     PIPELINED,
   )
   const known = new Map(rows.map((row) => [row.id, row]))
@@ -117,7 +117,7 @@ export const lockSessions = Effect.fnUntraced(function* (wanted: ReadonlyArray<W
     known.length === 0
       ? []
       : yield* sql<Wanted>`
-          SELECT s.account_id, s.livemode, s.id, s.customer_id FROM ${records(known, WANTED)} r
+          SELECT s.account_id, s.livemode, s.id, s.customer_id FROM ${rowsAsTable(known, WANTED)} r
           JOIN checkout_session s ON (s.account_id, s.livemode, s.customer_id) = (r.account_id, r.livemode, r.customer_id) AND s.status = 'open'`
   const all = new Map([...wanted, ...open].map((one) => [one.id, one]))
   const locked = yield* sessions.lock([...all.values()].map(refOf), mode)

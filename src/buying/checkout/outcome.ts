@@ -3,7 +3,7 @@ import { allParamsOf } from "../../../machines/decide.ts"
 import type { Tenant } from "../../db/tenant.ts"
 import { type NewEvent, previousAttributes } from "../../outbound/event/events.ts"
 import { rowAfter } from "../../runtime/lifecycle.ts"
-import { moved, type Outcome } from "../../runtime/outcome.ts"
+import { type Outcome, transitioned } from "../../runtime/outcome.ts"
 import { checkoutLifecycle, renderSession, type SessionRow, type SessionTransition } from "./checkout.ts"
 
 /** What is noted on a session beside what its machine knows. */
@@ -35,5 +35,5 @@ export const sessionOutcome = (transition: SessionTransition, notes: Notes, now:
   const told = row.customer_is_new ? { ...before, customer_id: null, subscription_id: null } : before
   const previous = previousAttributes(renderSession(told, null), object)
   const events = allParamsOf(decision, "emit").map(({ type }): NewEvent => ({ ...about, type, object, previous }))
-  return moved(checkoutLifecycle, transition, row, { events })
+  return transitioned(checkoutLifecycle, transition, row, { events })
 }

@@ -4,11 +4,11 @@ import type { CheckoutEvent } from "../../../machines/checkout.ts"
 import type { NowOf } from "../../base/time.ts"
 import { type ChargeRow, isOfCheckout } from "../../billing/charge/charge.ts"
 import { customers } from "../../billing/customer/customer.ts"
-import type { Answered, ChargeOwner, Settlement } from "../../billing/payments/PaymentSubjects.ts"
+import type { Answered, PaymentSubject, Settlement } from "../../billing/payments/PaymentSubjects.ts"
 import { lockToSettle, retryBill } from "../../billing/subscription/paymentSubject.ts"
 import { subscriptionLifecycle } from "../../billing/subscription/subscription.ts"
 import { readTerms } from "../../billing/subscription/terms.ts"
-import { type MoveServices, outcomesOf } from "../../billing/subscription/transition.ts"
+import { outcomesOf, type TransitionServices } from "../../billing/subscription/transition.ts"
 import { refOf } from "../../db/tenant.ts"
 import { advance } from "../../runtime/lifecycle.ts"
 import type { Outcome } from "../../runtime/outcome.ts"
@@ -67,7 +67,7 @@ const settleSessions = ({ sessions }: Locked, all: ReadonlyArray<Answered>, nowO
 }
 
 /** The trials that begin by payments which only save a payment method (decision P8). */
-const beginTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyArray<Answered>, nowOf: NowOf) {
+const startTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyArray<Answered>, nowOf: NowOf) {
   const rows = new Map(locked.subscriptionRows.map((row) => [row.id, row]))
   const commands = all.flatMap(({ before, after, at, methodId = null }) => {
     const row = rows.get(locked.sessions.get(after.page_id!)?.subscription_id ?? "")
@@ -79,9 +79,9 @@ const beginTrials = Effect.fnUntraced(function* (locked: Locked, all: ReadonlyAr
 })
 
 export const checkoutOwner = Effect.map(
-  Effect.context<MoveServices>(),
-  (context): ChargeOwner => ({
-    owns: isOfCheckout,
+  Effect.context<TransitionServices>(),
+  (context): PaymentSubject => ({
+    handles: isOfCheckout,
     locksAtOnce: false,
     lock: (charges) =>
       Effect.map(lockAll(charges), (locked) => {
@@ -93,7 +93,7 @@ export const checkoutOwner = Effect.map(
               answered.filter(({ after }) => after.purpose === "sale"),
               nowOf,
             )
-            const trials = yield* beginTrials(locked, answered, nowOf)
+            const trials = yield* startTrials(locked, answered, nowOf)
             return {
               ...settlement,
               outcomes: [...settlement.outcomes, ...trials, ...outcomes],

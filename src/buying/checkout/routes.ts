@@ -80,7 +80,7 @@ const endOf = Effect.fnUntraced(function* (basics: Basics, { session, charge, bu
 export const checkoutRoutes = payingRoutes({
   prefix: "/checkout",
   find,
-  setting: ({ setting }) => setting,
+  context: ({ setting }) => setting,
   standing: ({ session, setting, paying }) => {
     if (session.status === "completed") return { kind: "over", status: 200 }
     if (paying !== undefined) return { kind: "under_way", charge: paying }

@@ -15,8 +15,8 @@ import type { OutsideRail } from "../../rails/rail/Rail.ts"
 import { pageWaitingLimit, waitForCharge } from "../payment_page/settled.ts"
 import type { Submission } from "../payment_page/submission.ts"
 import { type SessionRow, sessions } from "./checkout.ts"
-import { buyerOf, claimAll } from "./claimSession.ts"
-import type { Claim } from "./completeSubmission.ts"
+import { buyerOf, claimSessions } from "./claimSession.ts"
+import type { SessionClaim } from "./completeSubmission.ts"
 
 /** How a submission ended. */
 export interface Completed {
@@ -32,10 +32,10 @@ export interface Completed {
 /** Submissions that come together are begun together. */
 const SUBMISSIONS = {}
 
-const begin = (claim: Claim) =>
+const begin = (claim: SessionClaim) =>
   Effect.flatMap(Batches, (batches) => {
     const tenant = tenantOf(claim.found)
-    return retryingDeadlocks(batches.begin(SUBMISSIONS, tenant, buyerOf(claim.found), claim, claimAll))
+    return retryingDeadlocks(batches.begin(SUBMISSIONS, tenant, buyerOf(claim.found), claim, claimSessions))
   })
 
 /** The session as it is now, with the payment that is asked about, or its newest one. */

@@ -12,8 +12,8 @@ import { checkoutPage } from "../../pages/checkout.ts"
 import { messagePage } from "../../pages/says.ts"
 import type { MessageView, Offer, Setting } from "../../pages/views.ts"
 import { cameAfterAll, day, paidBy, tooLate, upcoming, verified } from "../../pages/words.ts"
-import { owedOf, readOwing, sumOwed } from "../payment_page/amountDue.ts"
-import { settingOf } from "../payment_page/context.ts"
+import { amountsDue, readDue, totalDue } from "../payment_page/amountDue.ts"
+import { contextOf } from "../payment_page/context.ts"
 import { useAtCheckout } from "../payment_page/entered.ts"
 import { type FormState, formOf } from "../payment_page/form.ts"
 import { savedMethods } from "../payment_page/saved.ts"
@@ -39,7 +39,7 @@ const readPaying = Effect.fnUntraced(function* (session: SessionRow) {
 
 /** What every request about the page of a session needs to know. */
 export const readBasics = Effect.fnUntraced(function* (session: SessionRow) {
-  const setting = yield* settingOf(session, session.test_clock_id)
+  const setting = yield* contextOf(session, session.test_clock_id)
   const isKnown = session.customer_id !== null && !session.customer_is_new
   const hasEmail = isKnown && (yield* customers.get(session, session.customer_id!)).email !== null
   const path = `/checkout/${(yield* CheckoutLinks).token(session)}`
@@ -69,7 +69,7 @@ export const readSession = Effect.fnUntraced(function* (basics: Basics) {
     session.subscription_id === null ? undefined : yield* subscriptions.get(session, session.subscription_id)
   const charge = session.charge_id === null ? undefined : yield* charges.get(session, session.charge_id)
   const saved = isKnown && session.status === "open" ? yield* savedMethods(customer!, basics.setting.now) : []
-  const owing = customer !== undefined && session.status === "open" ? yield* readOwing([customer]) : []
+  const owing = customer !== undefined && session.status === "open" ? yield* readDue([customer]) : []
   const use = useAtCheckout(customer, owing, basics.setting.now)
   const owingPlans = yield* plans.find(
     session,
@@ -108,7 +108,7 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
   const dueKobo = dueNow(session, subscription)
   const known = { name: customer?.name ?? "", email: customer?.email ?? "", phone: customer?.phone ?? "" }
   const given = {
-    amountKobo: dueKobo + sumOwed(charged),
+    amountKobo: dueKobo + totalDue(charged),
     purpose: dueKobo > 0 ? "pay" : session.mode === "setup" ? "save" : "start_trial",
     details: isKnown ? null : known,
     saved,
@@ -123,7 +123,7 @@ export const formPage = (read: ReadSession, state: FormState = {}): string => {
     expiresAt: session.expires_at,
     cancelUrl: session.cancel_url,
     dueKobo,
-    alsoCharged: owedOf(charged, (id) => read.owingPlans.get(id)?.name ?? "another plan"),
+    alsoCharged: amountsDue(charged, (id) => read.owingPlans.get(id)?.name ?? "another plan"),
     form: formOf(path, given, state),
   })
 }

@@ -7,7 +7,7 @@ import { HOUR_MS } from "../../base/time.ts"
 const MAX_ADDRESSES = 50_000
 
 /** When each address has begun plans, within the last hour: the oldest first. */
-class Begun {
+class Started {
   readonly #byAddress = new Map<string, Array<number>>()
 
   of(address: string, now: number): ReadonlyArray<number> {
@@ -45,7 +45,7 @@ export class Creations extends Context.Service<
 >()("billing/instalment/Creations") {
   static readonly layer = (perHour: number): Layer.Layer<Creations> =>
     Layer.sync(Creations, () => {
-      const begun = new Begun()
+      const begun = new Started()
       const look: Ask = (address) =>
         Effect.suspend(() => {
           const now = performance.now()

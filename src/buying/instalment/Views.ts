@@ -5,7 +5,7 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { SECOND_MS } from "../../base/time.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { type Ref, refOf, staysHere } from "../../db/tenant.ts"
 import { every } from "../../process/workers.ts"
 
@@ -34,7 +34,7 @@ export class Views extends Context.Service<
         // What somebody else holds is written the next time, so that nobody waits for it with what is held here.
         const written = yield* sql<Ref & { views: number }>`
           UPDATE instalment_product p SET views = p.views + r.views FROM (
-            SELECT d.account_id, d.livemode, d.id, r.views FROM ${records(rows, VIEWED)} r
+            SELECT d.account_id, d.livemode, d.id, r.views FROM ${rowsAsTable(rows, VIEWED)} r
             JOIN instalment_product d ON (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id)
             WHERE ${staysHere(sql, "d")} ORDER BY d.id FOR NO KEY UPDATE OF d SKIP LOCKED
           ) r

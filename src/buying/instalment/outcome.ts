@@ -11,7 +11,7 @@ import { vatIn } from "../../ledger/postings.ts"
 import { type NewEvent, previousAttributes } from "../../outbound/event/events.ts"
 import { type Addressees, type NudgeRequest, newNudge } from "../../outbound/nudge/create.ts"
 import { rowAfter } from "../../runtime/lifecycle.ts"
-import { moved, type Outcome } from "../../runtime/outcome.ts"
+import { type Outcome, transitioned } from "../../runtime/outcome.ts"
 import {
   depositedKobo,
   type InstalmentPlanRow,
@@ -152,10 +152,10 @@ export const outcomeOf = (
     ...facts.notes.get(transition.row.id),
   }
   const settled = facts.settled.get(row.id)
-  const outcome = moved(instalmentLifecycle, transition, row, {
+  const outcome = transitioned(instalmentLifecycle, transition, row, {
     entries: entries(transition, settled?.charge, facts.vatBps),
     events: [...(settled === undefined ? [] : [settled.event]), ...eventsOf(transition, row, facts.nowOf(row))],
-    born: nudges(transition, row, facts),
+    created: nudges(transition, row, facts),
   })
   return { row, outcome }
 }

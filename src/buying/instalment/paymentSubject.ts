@@ -5,11 +5,11 @@ import { problem } from "../../base/problem.ts"
 import type { NowOf } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { chargeEvent } from "../../billing/payments/createCharge.ts"
-import type { Answered, ChargeOwner, Settlement } from "../../billing/payments/PaymentSubjects.ts"
+import type { Answered, PaymentSubject, Settlement } from "../../billing/payments/PaymentSubjects.ts"
 import { refOf } from "../../db/tenant.ts"
 import type { Notes, Settled } from "./outcome.ts"
 import { type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
-import { type InstalmentCommand, type MoveServices, moveAll } from "./transition.ts"
+import { type InstalmentCommand, type MoveServices, transitionAll } from "./transition.ts"
 
 /** What an answer means to the plan, if anything. */
 const eventOf = ({ before, after, at }: Answered): InstalmentCommand["event"] | undefined => {
@@ -41,14 +41,14 @@ const settle = Effect.fnUntraced(function* (
     charges.set(charge.id, { row: charge })
     if (isPaid) notes.set(row.id, { charge_settled_at: currentTime() })
   }
-  const moved = yield* moveAll(commands, { nowOf, settled, notes })
+  const moved = yield* transitionAll(commands, { nowOf, settled, notes })
   return { charges, outcomes: moved.map(({ outcome }) => outcome), attempts: [] } satisfies Settlement
 })
 
 export const instalmentOwner = Effect.map(
   Effect.context<MoveServices>(),
-  (context): ChargeOwner => ({
-    owns: ({ purpose }) => purpose === "instalment",
+  (context): PaymentSubject => ({
+    handles: ({ purpose }) => purpose === "instalment",
     locksAtOnce: true,
     lock: (charges) =>
       Effect.map(

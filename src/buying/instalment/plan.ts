@@ -18,48 +18,48 @@ import {
 } from "../../../machines/instalment_schedule.ts"
 import { CURRENCY } from "../../base/money.ts"
 import { formatInstant, formatInstantOrNull } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
 import type { Lifecycle, Transition } from "../../runtime/lifecycle.ts"
 import type { SavingsPlan } from "./shapes.ts"
 
-const { fixed, moving } = columnsOf<InstalmentContext>()
+const { immutable, mutable } = columnsOf<InstalmentContext>()
 
 export const instalmentPlans = actorTable<InstalmentContext>()(
   "instalment_plan",
   { noun: "instalment plan" },
   {
-    product_id: fixed(Kind.text),
-    product_name: fixed(Kind.text),
-    product_image: fixed(Kind.nullable(Kind.text)),
-    customer_id: fixed(Kind.text),
-    test_clock_id: fixed(Kind.nullable(Kind.text)),
-    token_hash: fixed(Kind.text),
-    mode: fixed(Kind.oneOf(INSTALMENT_MODES), "mode"),
-    frequency: fixed(Kind.nullable(Kind.oneOf(FREQUENCIES)), "frequency"),
-    target_kobo: fixed(Kind.bigint, "targetKobo"),
-    late_fee_kobo: fixed(Kind.bigint, "lateFeeKobo"),
-    refund_window_days: fixed(Kind.integer, "refundWindowDays"),
-    created_at: fixed(Kind.instant),
-    status: moving(Kind.oneOf(INSTALMENT_PLAN_STATUSES), instalmentStatusOf),
-    instalments: moving(Kind.json<ReadonlyArray<Instalment>>(), "instalments"),
-    deadline_at: moving(Kind.instant, "deadline"),
-    paid_kobo: moving(Kind.bigint, "paidKobo"),
-    fees_paid_kobo: moving(Kind.bigint, "feesPaidKobo"),
-    pending_fee_kobo: moving(Kind.bigint, "pendingFeeKobo"),
-    missed_kobo: moving(Kind.bigint, (_: string, context: InstalmentContext) => missedKobo(context)),
-    payments: moving(Kind.integer, "payments"),
-    paying_charge_id: moving(Kind.nullable(Kind.text), "paying"),
+    product_id: immutable(column.text),
+    product_name: immutable(column.text),
+    product_image: immutable(column.nullable(column.text)),
+    customer_id: immutable(column.text),
+    test_clock_id: immutable(column.nullable(column.text)),
+    token_hash: immutable(column.text),
+    mode: immutable(column.oneOf(INSTALMENT_MODES), "mode"),
+    frequency: immutable(column.nullable(column.oneOf(FREQUENCIES)), "frequency"),
+    target_kobo: immutable(column.bigint, "targetKobo"),
+    late_fee_kobo: immutable(column.bigint, "lateFeeKobo"),
+    refund_window_days: immutable(column.integer, "refundWindowDays"),
+    created_at: immutable(column.instant),
+    status: mutable(column.oneOf(INSTALMENT_PLAN_STATUSES), instalmentStatusOf),
+    instalments: mutable(column.json<ReadonlyArray<Instalment>>(), "instalments"),
+    deadline_at: mutable(column.instant, "deadline"),
+    paid_kobo: mutable(column.bigint, "paidKobo"),
+    fees_paid_kobo: mutable(column.bigint, "feesPaidKobo"),
+    pending_fee_kobo: mutable(column.bigint, "pendingFeeKobo"),
+    missed_kobo: mutable(column.bigint, (_: string, context: InstalmentContext) => missedKobo(context)),
+    payments: mutable(column.integer, "payments"),
+    paying_charge_id: mutable(column.nullable(column.text), "paying"),
     /** The newest payment that was tried. */
-    charge_id: moving(Kind.nullable(Kind.text)),
+    charge_id: mutable(column.nullable(column.text)),
     /** When the newest payment succeeded, by the wall clock. */
-    charge_settled_at: moving(Kind.nullable(Kind.instant)),
-    reminded_at: moving(Kind.instant, "remindedAt"),
-    completed_at: moving(Kind.nullable(Kind.instant), "completedAt"),
-    shipped_at: moving(Kind.nullable(Kind.instant), "shippedAt"),
-    delivered_at: moving(Kind.nullable(Kind.instant), "deliveredAt"),
-    refund_window_ends_at: moving(Kind.nullable(Kind.instant), "refundWindowEndsAt"),
-    cancelled_at: moving(Kind.nullable(Kind.instant), "cancelledAt"),
+    charge_settled_at: mutable(column.nullable(column.instant)),
+    reminded_at: mutable(column.instant, "remindedAt"),
+    completed_at: mutable(column.nullable(column.instant), "completedAt"),
+    shipped_at: mutable(column.nullable(column.instant), "shippedAt"),
+    delivered_at: mutable(column.nullable(column.instant), "deliveredAt"),
+    refund_window_ends_at: mutable(column.nullable(column.instant), "refundWindowEndsAt"),
+    cancelled_at: mutable(column.nullable(column.instant), "cancelledAt"),
   },
 )
 

@@ -13,17 +13,17 @@ import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
 import { type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { commit } from "../../runtime/commit.ts"
-import { beginLife } from "../../runtime/lifecycle.ts"
-import { born } from "../../runtime/outcome.ts"
+import { start } from "../../runtime/lifecycle.ts"
+import { created } from "../../runtime/outcome.ts"
 import { hashToken } from "../../security/secret/linkTokens.ts"
-import { settingOf } from "../payment_page/context.ts"
+import { contextOf } from "../payment_page/context.ts"
 import type { Extend, PlanCreate } from "./api.ts"
 import { findPlan } from "./find.ts"
 import { InstalmentLinks } from "./InstalmentLinks.ts"
 import { eventsOf } from "./outcome.ts"
 import { type InstalmentPlanRow, instalmentLifecycle, instalmentPlans, naira, refundKobo } from "./plan.ts"
 import { type ProductRow, products, slotsOf } from "./product.ts"
-import { type InstalmentCommand, moveAll } from "./transition.ts"
+import { type InstalmentCommand, transitionAll } from "./transition.ts"
 
 const phoneOf = ({ phone: given }: PlanCreate["buyer"]) => {
   const phone = given == null ? null : parsePhone(given)
@@ -83,7 +83,7 @@ export const createPlan = Effect.fn("instalment.create")(function* (
 ) {
   const buyer = yield* buyerOf(input)
   yield* frequencyOf(yield* products.get(tenant, productId), input)
-  const { refusal } = yield* settingOf(tenant, null)
+  const { refusal } = yield* contextOf(tenant, null)
   if (refusal !== null) return yield* refusal
   const clockId = input.testClock ?? null
   const now = clockId === null ? currentTime() : yield* (yield* joinClocks(tenant, [clockId], "testClock"))[0]!
@@ -96,7 +96,7 @@ export const createPlan = Effect.fn("instalment.create")(function* (
     lateFeeKobo: product.late_fee_kobo,
     refundWindowDays: product.refund_window_days,
   }
-  const birth = beginLife(instalmentMachine, { type: "create", at: now, ...terms })
+  const birth = start(instalmentMachine, { type: "create", at: now, ...terms })
   const { context } = birth.decision.snapshot
   const [{ amountKobo: firstKobo } = { amountKobo: 0 }] = context.instalments
   if (firstKobo < MIN_PAYMENT_KOBO)
@@ -133,7 +133,7 @@ export const createPlan = Effect.fn("instalment.create")(function* (
     version: birth.version,
     ...instalmentPlans.snapshotColumns(birth.to, context),
   }
-  yield* commit([born(instalmentLifecycle, birth, row, { events: eventsOf({ ...birth, row }, row, now) })])
+  yield* commit([created(instalmentLifecycle, birth, row, { events: eventsOf({ ...birth, row }, row, now) })])
   return {
     publicId: id,
     accessToken: links.token(ref),
@@ -146,8 +146,8 @@ export const createPlan = Effect.fn("instalment.create")(function* (
 const invalidState = (message: string) => problem("savings_plan_state_invalid", message)
 
 /** Moves one plan, which is locked, by what somebody asks for; returns it as it is then. */
-const moveOne = Effect.fnUntraced(function* (row: InstalmentPlanRow, event: InstalmentCommand["event"]) {
-  const [moved] = yield* moveAll([{ row, event }], { nowOf: sameForAll(event.at) })
+const transitionOne = Effect.fnUntraced(function* (row: InstalmentPlanRow, event: InstalmentCommand["event"]) {
+  const [moved] = yield* transitionAll([{ row, event }], { nowOf: sameForAll(event.at) })
   yield* commit(moved === undefined ? [] : [moved.outcome])
   return moved?.row ?? row
 })
@@ -179,21 +179,21 @@ export const extendPlan = Effect.fn("instalment.extend")(function* (tenant: Tena
     return yield* invalid("deadline", `deadline must be later than it is now: ${formatInstant(row.deadline_at)}.`)
   if (row.status !== "active" && row.status !== "overdue")
     return yield* invalidState(`The plan is ${row.status}: only active and overdue plans can be extended.`)
-  return yield* moveOne(row, { type: "extend", at: now, byMs })
+  return yield* transitionOne(row, { type: "extend", at: now, byMs })
 })
 
 export const shipPlan = Effect.fn("instalment.ship")(function* (tenant: Tenant, id: string) {
   const { row, now } = yield* lockPlan(tenant, id)
   if (row.status !== "completed")
     return yield* invalidState(`The plan is ${row.status}: only what is completed can be shipped.`)
-  return yield* moveOne(row, { type: "ship", at: now })
+  return yield* transitionOne(row, { type: "ship", at: now })
 })
 
 export const deliverPlan = Effect.fn("instalment.deliver")(function* (tenant: Tenant, id: string) {
   const { row, now } = yield* lockPlan(tenant, id)
   if (row.status !== "shipped")
     return yield* invalidState(`The plan is ${row.status}: only what is shipped can be delivered.`)
-  return yield* moveOne(row, { type: "deliver", at: now })
+  return yield* transitionOne(row, { type: "deliver", at: now })
 })
 
 /**
@@ -211,6 +211,6 @@ export const cancelPlan = Effect.fn("instalment.cancel")(function* (token: strin
     )
   if (seen !== null && seen !== String(refundKobo(row)))
     return yield* problem("amount_changed", `What goes back has changed: it is ${formatKobo(refundKobo(row))} now.`)
-  const plan = yield* moveOne(row, { type: "cancel", at: now })
+  const plan = yield* transitionOne(row, { type: "cancel", at: now })
   return { plan, product: yield* products.get(found, row.product_id) }
 })

@@ -1,32 +1,32 @@
 /** What merchants sell in instalments: its table. */
 import { FREQUENCIES, INSTALMENT_MODES } from "../../../machines/instalment_schedule.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { columnsOf, type RowOf, table } from "../../db/table.ts"
 
-const { fixed, moving } = columnsOf()
+const { immutable, mutable } = columnsOf()
 
 export const products = table(
   "instalment_product",
   { noun: "product" },
   {
-    name: moving(Kind.text),
-    description: moving(Kind.nullable(Kind.text)),
-    price_kobo: moving(Kind.bigint),
-    image: moving(Kind.nullable(Kind.text)),
-    cycle_months: moving(Kind.integer),
-    mode: moving(Kind.oneOf(INSTALMENT_MODES)),
-    allowed_frequencies: moving(Kind.someOf(FREQUENCIES)),
-    slots_total: moving(Kind.nullable(Kind.integer)),
+    name: mutable(column.text),
+    description: mutable(column.nullable(column.text)),
+    price_kobo: mutable(column.bigint),
+    image: mutable(column.nullable(column.text)),
+    cycle_months: mutable(column.integer),
+    mode: mutable(column.oneOf(INSTALMENT_MODES)),
+    allowed_frequencies: mutable(column.someOf(FREQUENCIES)),
+    slots_total: mutable(column.nullable(column.integer)),
     /** Plans that are not cancelled: the database counts them. */
-    slots_used: fixed(Kind.integer),
-    family_id: moving(Kind.nullable(Kind.text)),
-    late_fee_kobo: moving(Kind.bigint),
-    refund_window_days: moving(Kind.integer),
-    is_active: moving(Kind.flag),
+    slots_used: immutable(column.integer),
+    family_id: mutable(column.nullable(column.text)),
+    late_fee_kobo: mutable(column.bigint),
+    refund_window_days: mutable(column.integer),
+    is_active: mutable(column.flag),
     /** Written by Views.ts. */
-    views: fixed(Kind.bigint),
-    created_at: fixed(Kind.instant),
-    updated_at: moving(Kind.instant),
+    views: immutable(column.bigint),
+    created_at: immutable(column.instant),
+    updated_at: mutable(column.instant),
   },
 )
 

@@ -4,7 +4,7 @@ import { charges } from "../../billing/charge/charge.ts"
 import { customers } from "../../billing/customer/customer.ts"
 import { TenantDatabase } from "../../db/TenantDatabase.ts"
 import { tenantOf } from "../../db/tenant.ts"
-import { settingOf } from "../payment_page/context.ts"
+import { contextOf } from "../payment_page/context.ts"
 import { savedMethods } from "../payment_page/saved.ts"
 import { findPlan } from "./find.ts"
 import { instalmentPlans } from "./plan.ts"
@@ -19,7 +19,7 @@ export const readPlan = Effect.fnUntraced(function* (token: string) {
     Effect.gen(function* () {
       const plan = yield* instalmentPlans.get(tenant, id)
       const customer = yield* customers.get(tenant, plan.customer_id)
-      const setting = yield* settingOf(tenant, plan.test_clock_id)
+      const setting = yield* contextOf(tenant, plan.test_clock_id)
       return {
         token,
         plan,

@@ -100,7 +100,7 @@ export const instalmentPaymentRoutes = payingRoutes({
   suffix: "/pay",
   amountsIn: "naira",
   find: readPlan,
-  setting: ({ setting }) => setting,
+  context: ({ setting }) => setting,
   standing: (read) => {
     if (!isSaving(read.plan.state)) return { kind: "over", status: read.plan.status === "cancelled" ? 410 : 200 }
     const charge = underWay(read)

@@ -23,17 +23,17 @@ import { ofTenant, tenantOf } from "../../db/tenant.ts"
 import { ArrivedAt } from "../../http/ArrivedAt.ts"
 import { orMade } from "../../http/failures.ts"
 import { retryingDeadlocks } from "../../postgres/deadlock.ts"
-import { Runner } from "../../process/ProcessLease.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
 import type { OutsideRail } from "../../rails/rail/Rail.ts"
-import { born } from "../../runtime/outcome.ts"
+import { created } from "../../runtime/outcome.ts"
 import { checkCode, codesFor, MAX_ATTEMPTS } from "../payment_page/checks.ts"
 import { methodOf, withEmail } from "../payment_page/hosted.ts"
 import { pageWaitingLimit, paymentInWords, waitForCharge } from "../payment_page/settled.ts"
 import type { Submission } from "../payment_page/submission.ts"
 import { depositedKobo, type InstalmentPlanRow, instalmentPlans } from "./plan.ts"
-import { moveAll } from "./transition.ts"
+import { transitionAll } from "./transition.ts"
 
-type Begun =
+type Started =
   /** This very form was submitted before, for this payment. */
   | { readonly kind: "again"; readonly chargeId: string }
   | { readonly kind: "too_late"; readonly refusal: Problem }
@@ -161,7 +161,7 @@ const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, hostedBy
   if (failed >= MAX_ATTEMPTS) return yield* TOO_MANY_FAILED
   const methodId = yield* methodOf(customer, submitted, now)
   const told = yield* withEmail(customer, submitted.email)
-  const { id: runner } = yield* Runner
+  const { id: runner } = yield* ProcessLease
   const charge = newCharge({
     ...tenantOf(plan),
     ...(yield* wayOf(told, methodId, hostedBy)),
@@ -186,12 +186,12 @@ const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, hostedBy
     created_at: now,
   })
   const begins = { row: plan, event: { type: "payment.begun" as const, at: now, chargeId: charge.id } }
-  const moved = yield* moveAll([begins], {
+  const moved = yield* transitionAll([begins], {
     nowOf: sameForAll(now),
     notes: new Map([[plan.id, { charge_id: charge.id }]]),
   })
-  yield* commitAttempts([...moved.map(({ outcome }) => outcome), born(chargeLifecycle, undefined, charge)], [charge])
-  return { kind: "begun", charge, plan: moved[0]?.row ?? plan, now } satisfies Begun
+  yield* commitAttempts([...moved.map(({ outcome }) => outcome), created(chargeLifecycle, undefined, charge)], [charge])
+  return { kind: "begun", charge, plan: moved[0]?.row ?? plan, now } satisfies Started
 })
 
 /** The first transaction of a submission that arrived at `arrivedAt`, by the wall clock. */
@@ -205,10 +205,10 @@ const begin = Effect.fnUntraced(function* (
   const customer = yield* customers.lockOne(found, found.customer_id, "NO KEY UPDATE")
   const plan = yield* instalmentPlans.lockOne(found, found.id)
   const same = yield* findSame(plan, submitted.number)
-  if (same !== undefined) return { kind: "again", chargeId: same } satisfies Begun
+  if (same !== undefined) return { kind: "again", chargeId: same } satisfies Started
   const closed = closedBecause(plan)
-  if (closed !== undefined) return { kind: "too_late", refusal: closed } satisfies Begun
-  if (plan.paying_charge_id !== null) return { kind: "under_way", chargeId: plan.paying_charge_id } satisfies Begun
+  if (closed !== undefined) return { kind: "too_late", refusal: closed } satisfies Started
+  if (plan.paying_charge_id !== null) return { kind: "under_way", chargeId: plan.paying_charge_id } satisfies Started
   // What was sent before the newest payment was through was meant for what that one paid.
   const wasPaid = plan.charge_settled_at !== null && plan.charge_settled_at >= arrivedAt
   const seenKobo = submitted.seenKobo ?? depositedKobo(found)
@@ -230,7 +230,7 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
   const tried = (id: string, plan: InstalmentPlanRow) =>
     Effect.map(waitForCharge(tenant, id, limit), (charge): Paid => ({ kind: "tried", charge, plan }))
   for (;;) {
-    const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(found, submitted, hostedBy, arrivedAt)))
+    const begun: Started = yield* retryingDeadlocks(writing(tenant, begin(found, submitted, hostedBy, arrivedAt)))
     switch (begun.kind) {
       case "too_late":
         return begun satisfies Paid

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { DAY_MS, formatDayOf } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { records } from "../../db/rows.ts"
+import { rowsAsTable } from "../../db/rows.ts"
 import { ofTenant, type Tenant } from "../../db/tenant.ts"
 import type { Period } from "./api.ts"
 import { naira } from "./plan.ts"
@@ -31,7 +31,7 @@ const readSeries = Effect.fnUntraced(function* (tenant: Tenant, period: Period) 
   const steps = stepsOf(period, now)
   const rows = steps.map((from_at, n) => ({ from_at, to_at: steps[n + 1] ?? now + 1 }))
   const found = yield* sql<{ from_at: number; kobo: number; plans: number }>`
-    SELECT s.from_at, c.kobo, p.plans FROM ${records(rows, STEP)} s
+    SELECT s.from_at, c.kobo, p.plans FROM ${rowsAsTable(rows, STEP)} s
     CROSS JOIN LATERAL (
       SELECT coalesce(sum(amount_kobo), 0)::bigint AS kobo FROM charge
       WHERE ${ofTenant(sql, tenant)} AND purpose = 'instalment' AND status = 'succeeded' AND NOT refund_due AND paid_at >= s.from_at AND paid_at < s.to_at

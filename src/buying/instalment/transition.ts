@@ -22,7 +22,7 @@ interface Given {
 }
 
 /** What commands leave behind; plans that ignore theirs leave nothing. */
-export const moveAll = Effect.fnUntraced(function* (commands: ReadonlyArray<InstalmentCommand>, given: Given) {
+export const transitionAll = Effect.fnUntraced(function* (commands: ReadonlyArray<InstalmentCommand>, given: Given) {
   const transitions = advance(instalmentLifecycle, commands)
   const { token, quietOf } = yield* Nudging
   const facts = {

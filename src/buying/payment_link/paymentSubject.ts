@@ -7,15 +7,15 @@ import { isCharging } from "../../../machines/status.ts"
 import { type NowOf, sameForAll } from "../../base/time.ts"
 import { type ChargeRow, isHostedByLink } from "../../billing/charge/charge.ts"
 import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
-import type { Answered, ChargeOwner, Settlement } from "../../billing/payments/PaymentSubjects.ts"
+import type { Answered, PaymentSubject, Settlement } from "../../billing/payments/PaymentSubjects.ts"
 import type { Page } from "../../billing/subscription/outcome.ts"
 import { lockToSettle, refsOf, retryBill } from "../../billing/subscription/paymentSubject.ts"
 import { type SubscriptionRow, subscriptions } from "../../billing/subscription/subscription.ts"
 import { readTerms } from "../../billing/subscription/terms.ts"
-import { type MoveServices, move } from "../../billing/subscription/transition.ts"
+import { type TransitionServices, transition } from "../../billing/subscription/transition.ts"
 import { type Ref, refOf } from "../../db/tenant.ts"
 import { type NudgeRow, nudges } from "../../outbound/nudge/nudge.ts"
-import { isOwing, lockOwing } from "../payment_page/amountDue.ts"
+import { isDue, lockDue } from "../payment_page/amountDue.ts"
 import { goOnWith } from "./saveMethod.ts"
 
 const customerOf = (charge: ChargeRow): Ref => ({ ...refOf(charge), id: charge.customer_id })
@@ -36,10 +36,10 @@ interface SavedByLink {
 /** Pays the other bills that the buyer was shown, of a link that is about all of them: those that were owed when this payment was begun. */
 const payOthers = Effect.fnUntraced(function* ({ charge, nudge, customer, methodId, now }: SavedByLink) {
   if (nudge.subscription_id !== null) return []
-  const isShown = (row: SubscriptionRow) => isOwing(row) && row.dunning!.firstFailedAt <= charge.created_at
-  const owing = (yield* lockOwing(customer, [])).filter((row) => isShown(row) && !isCharging(row.state))
+  const isShown = (row: SubscriptionRow) => isDue(row) && row.dunning!.firstFailedAt <= charge.created_at
+  const owing = (yield* lockDue(customer, [])).filter((row) => isShown(row) && !isCharging(row.state))
   const page: Page = { id: nudge.id, hostedBy: null, submission: charge.submission }
-  return yield* move(
+  return yield* transition(
     owing.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } })),
     {
       nowOf: sameForAll(now),
@@ -71,9 +71,9 @@ const afterPayments = Effect.fnUntraced(function* (answered: ReadonlyArray<Answe
 })
 
 export const paymentLinkOwner = Effect.map(
-  Effect.context<MoveServices>(),
-  (context): ChargeOwner => ({
-    owns: isHostedByLink,
+  Effect.context<TransitionServices>(),
+  (context): PaymentSubject => ({
+    handles: isHostedByLink,
     locksAtOnce: false,
     lock: (charges) =>
       Effect.map(

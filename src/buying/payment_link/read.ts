@@ -9,9 +9,9 @@ import { type SubscriptionRow, subscriptions } from "../../billing/subscription/
 import { ofTenant } from "../../db/tenant.ts"
 import { type NudgeRow, nudges } from "../../outbound/nudge/nudge.ts"
 import { findByToken } from "../../security/secret/linkTokens.ts"
-import { MAX_BILLS, readOwing } from "../payment_page/amountDue.ts"
+import { MAX_BILLS, readDue } from "../payment_page/amountDue.ts"
 import { MAX_ATTEMPTS } from "../payment_page/checks.ts"
-import { settingOf } from "../payment_page/context.ts"
+import { contextOf } from "../payment_page/context.ts"
 import { useByLink } from "../payment_page/entered.ts"
 import { savedMethods } from "../payment_page/saved.ts"
 import { type Standing, standingOf } from "./status.ts"
@@ -51,9 +51,9 @@ const readSpokenOf = Effect.fnUntraced(function* (
 
 /** Everything that the pages of a link are made from. */
 export const readLink = Effect.fnUntraced(function* (nudge: NudgeRow) {
-  const setting = yield* settingOf(nudge, nudge.test_clock_id)
+  const setting = yield* contextOf(nudge, nudge.test_clock_id)
   const customer = yield* customers.get(nudge, nudge.customer_id)
-  const owing = yield* readOwing([customer])
+  const owing = yield* readDue([customer])
   const its = nudge.subscription_id === null ? owing : [yield* subscriptions.get(nudge, nudge.subscription_id)]
   const tries = yield* readTries(nudge)
   const standing = standingOf(nudge, its, tries, setting.now)

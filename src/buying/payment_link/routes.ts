@@ -113,7 +113,7 @@ const endOf = ({ path }: Found, paid: Paid): Ended => {
 export const paymentLinkRoutes = payingRoutes({
   prefix: "/pay",
   find,
-  setting: ({ setting }) => setting,
+  context: ({ setting }) => setting,
   standing: ({ standing, latest }) => {
     if (standing.kind === "under_way") return { kind: "under_way", charge: latest! }
     if (standing.kind === "used") return { kind: "over", status: 200 }

@@ -7,7 +7,7 @@ import type { CustomerRow } from "../../billing/customer/customer.ts"
 import { type SubscriptionRow, subscriptions } from "../../billing/subscription/subscription.ts"
 import type { NudgeRow } from "../../outbound/nudge/nudge.ts"
 import type { Consequence } from "../../pages/views.ts"
-import { isOwing, sumOwed } from "../payment_page/amountDue.ts"
+import { isDue, totalDue } from "../payment_page/amountDue.ts"
 
 const LIFETIME_MS = 30 * DAY_MS
 
@@ -39,7 +39,7 @@ export const standingOf = (
   now: number,
 ): Standing => {
   const paid = paidOf(tries)
-  const owing = subscriptions.filter(isOwing)
+  const owing = subscriptions.filter(isDue)
   // One that is owing again, or of which another bill was declined, goes on.
   if (paid.length > 0 && owing.length === 0) return { kind: "used", charges: paid }
   const own = nudge.subscription_id === null ? undefined : subscriptions[0]
@@ -50,7 +50,7 @@ export const standingOf = (
   if (now >= expiryOf(nudge)) return { kind: "expired", at: expiryOf(nudge) }
   const charging = subscriptions.find(({ state }) => isCharging(state))
   if (charging !== undefined) return { kind: "under_way", chargeId: charging.latest_charge_id! }
-  return owing.length === 0 ? { kind: "settled" } : { kind: "owing", owing, totalKobo: sumOwed(owing) }
+  return owing.length === 0 ? { kind: "settled" } : { kind: "owing", owing, totalKobo: totalDue(owing) }
 }
 
 const escalationWord = (dunning: Dunning): Consequence["what"] | undefined => {

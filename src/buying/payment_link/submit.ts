@@ -13,14 +13,14 @@ import { Payments } from "../../billing/payments/Payments.ts"
 import type { Page } from "../../billing/subscription/outcome.ts"
 import type { SubscriptionRow } from "../../billing/subscription/subscription.ts"
 import { readTerms } from "../../billing/subscription/terms.ts"
-import { move } from "../../billing/subscription/transition.ts"
+import { transition } from "../../billing/subscription/transition.ts"
 import { TenantDatabase } from "../../db/TenantDatabase.ts"
 import { refOf, tenantOf } from "../../db/tenant.ts"
 import { orMade } from "../../http/failures.ts"
 import type { NudgeRow } from "../../outbound/nudge/nudge.ts"
 import { retryingDeadlocks } from "../../postgres/deadlock.ts"
 import type { OutsideRail } from "../../rails/rail/Rail.ts"
-import { lockOwing } from "../payment_page/amountDue.ts"
+import { lockDue } from "../payment_page/amountDue.ts"
 import { checkCode, checkShown, codesFor, MAX_ATTEMPTS, tooManyAttempts } from "../payment_page/checks.ts"
 import { methodOf, verify, withEmail } from "../payment_page/hosted.ts"
 import { pageWaitingLimit, paymentInWords, waitForCharge } from "../payment_page/settled.ts"
@@ -32,7 +32,7 @@ import { type Standing, standingOf } from "./status.ts"
 /** What the buyer meant to do: what the page offered. */
 export type Intent = "pay" | "save"
 
-type Begun =
+type Started =
   /** This very form was submitted before. */
   | { readonly kind: "again"; readonly chargeIds: ReadonlyArray<string> }
   | { readonly kind: "too_late"; readonly refusal: Problem }
@@ -86,7 +86,7 @@ const paidOtherwise = Effect.fnUntraced(function* (its: ReadonlyArray<Subscripti
       ? `Nothing is owed any more: ${paymentInWords(charge)}.`
       : "Nothing is owed any more: it was paid in another way, or given up.",
   )
-  return { kind: "too_late", refusal } satisfies Begun
+  return { kind: "too_late", refusal } satisfies Started
 })
 
 interface Claimed {
@@ -111,12 +111,12 @@ const payOwing = Effect.fnUntraced(function* (
   // On the rail's page one bill is paid; the others are, with what it saves, once it is (owner.ts).
   const paying = page.hostedBy === null ? owing : owing.slice(0, 1)
   const commands = paying.map((row) => ({ row, event: { type: "retry" as const, at: now, methodId } }))
-  const payments = yield* move(commands, {
+  const payments = yield* transition(commands, {
     nowOf: sameForAll(now),
     terms: yield* readTerms(paying.map(refOf)),
     pages: new Map(paying.map(({ id }) => [id, page])),
   })
-  return { kind: "begun", payments, others: [], now } satisfies Begun
+  return { kind: "begun", payments, others: [], now } satisfies Started
 })
 
 /** Saves the method that was chosen, or has the rail save one by a payment on its page. */
@@ -131,11 +131,11 @@ const save = Effect.fnUntraced(function* (
     if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
     const told = yield* withEmail(customer, submitted.email)
     const verified = { customer: told, rail: hostedBy, pageId: nudge.id, submission: submitted.number, now }
-    return { kind: "begun", payments: [yield* verify(verified)], others: [], now } satisfies Begun
+    return { kind: "begun", payments: [yield* verify(verified)], others: [], now } satisfies Started
   }
   const own = nudge.subscription_id === null ? undefined : its[0]
   const others = yield* goOnWith({ own, customer, methodId: methodId!, now })
-  return { kind: "begun", payments: [], others, now } satisfies Begun
+  return { kind: "begun", payments: [], others, now } satisfies Started
 })
 
 const begin = Effect.fnUntraced(function* (
@@ -146,17 +146,17 @@ const begin = Effect.fnUntraced(function* (
 ) {
   const now = yield* standingTime(nudge, nudge.test_clock_id)
   const customer = yield* customers.lockOne(nudge, nudge.customer_id, "NO KEY UPDATE")
-  const owing = yield* lockOwing(customer, nudge.subscription_id === null ? [] : [nudge.subscription_id])
+  const owing = yield* lockDue(customer, nudge.subscription_id === null ? [] : [nudge.subscription_id])
   const its = nudge.subscription_id === null ? owing : owing.filter(({ id }) => id === nudge.subscription_id)
   const tries = yield* readTries(nudge)
   const { number } = submitted
   const same = tries.filter(({ submission }) => number !== null && submission === number)
-  if (same.length > 0) return { kind: "again", chargeIds: same.map(({ id }) => id) } satisfies Begun
+  if (same.length > 0) return { kind: "again", chargeIds: same.map(({ id }) => id) } satisfies Started
   const standing = standingOf(nudge, its, tries, now)
   const reason = closedBecause(standing)
-  if (reason !== undefined) return { kind: "too_late", refusal: closed(reason) } satisfies Begun
+  if (reason !== undefined) return { kind: "too_late", refusal: closed(reason) } satisfies Started
   const claimed = { nudge, customer, submitted, hostedBy, now }
-  if (standing.kind === "under_way") return { kind: "under_way", chargeId: standing.chargeId } satisfies Begun
+  if (standing.kind === "under_way") return { kind: "under_way", chargeId: standing.chargeId } satisfies Started
   if (standing.kind === "owing") return yield* payOwing(claimed, standing, triesOf(tries))
   return intent === "pay" ? yield* paidOtherwise(its) : yield* save(claimed, its, triesOf(tries))
 })
@@ -174,7 +174,7 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
   const read = (ids: ReadonlyArray<string>) =>
     Effect.map(reading(tenant, charges.find(tenant, ids)), (found) => [...found.values()])
   for (;;) {
-    const begun: Begun = yield* retryingDeadlocks(writing(tenant, begin(nudge, submitted, intent, hostedBy)))
+    const begun: Started = yield* retryingDeadlocks(writing(tenant, begin(nudge, submitted, intent, hostedBy)))
     switch (begun.kind) {
       case "too_late":
         return begun satisfies Paid

@@ -6,7 +6,7 @@ import { paymentLinkPage } from "../../pages/paymentLink.ts"
 import { messagePage } from "../../pages/says.ts"
 import type { Halt, MessageView, Saves, Upcoming } from "../../pages/views.ts"
 import { day, halt, paidBy, tooLate, upcoming } from "../../pages/words.ts"
-import { owedOf, sumOwed } from "../payment_page/amountDue.ts"
+import { amountsDue, totalDue } from "../payment_page/amountDue.ts"
 import { type FormState, formOf } from "../payment_page/form.ts"
 import { haltOf, upcomingOf } from "../payment_page/upcoming.ts"
 import type { ReadLink } from "./read.ts"
@@ -25,7 +25,7 @@ const savesOf = ({ use, subscriptions: [own] }: ReadLink, planOf: (id: string) =
 const remarkOf = ({ nudge, standing, latest, use }: ReadLink, saved: boolean): string | null => {
   if (saved && standing.kind === "settled") {
     // What was charged to it as well, and declined.
-    const declined = sumOwed(use.charged)
+    const declined = totalDue(use.charged)
     return declined === 0 ? SAVED : `${SAVED} ${formatKobo(declined)} that you owe is not paid with it.`
   }
   const staysHere = standing.kind === "settled" && nudge.template !== "payment_due"
@@ -57,8 +57,8 @@ export const formPage = (read: ReadLink, path: string, state: FormState, saved: 
     ...setting,
     customerName: customer.name,
     about: nudge.subscription_id === null ? null : planOf(subscriptions[0]!.plan_id),
-    owed: owedOf(owing, planOf),
-    alsoCharged: owedOf(alsoCharged(read), planOf),
+    owed: amountsDue(owing, planOf),
+    alsoCharged: amountsDue(alsoCharged(read), planOf),
     saves: savesOf(read, planOf),
     consequences: owing
       .flatMap((row) => consequencesOf(row, customer, planOf(row.plan_id)))

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { CustomerRow } from "../../billing/customer/customer.ts"
 import { type SubscriptionRow, subscriptions } from "../../billing/subscription/subscription.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { type Ref, refOf, tenantOf } from "../../db/tenant.ts"
 import type { Owed } from "../../pages/views.ts"
 
@@ -11,14 +11,14 @@ import type { Owed } from "../../pages/views.ts"
 export const MAX_BILLS = 100
 
 /** Whether something is overdue on a subscription. */
-export const isOwing = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
+export const isDue = ({ dunning, bill }: SubscriptionRow): boolean => dunning !== null && bill !== null
 
 /** The subscriptions of customers on which something is overdue. */
-export const readOwing = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
+export const readDue = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
   if (of.length === 0) return []
   const sql = yield* SqlClient.SqlClient
   return yield* sql<SubscriptionRow>`
-    SELECT s.* FROM ${records(of, REF_COLUMNS)} r CROSS JOIN LATERAL (
+    SELECT s.* FROM ${rowsAsTable(of, REF_COLUMNS)} r CROSS JOIN LATERAL (
       SELECT * FROM (
         SELECT * FROM subscription
         WHERE (account_id, livemode, customer_id) = (r.account_id, r.livemode, r.id) AND dunning IS NOT NULL OFFSET 0
@@ -27,8 +27,8 @@ export const readOwing = Effect.fnUntraced(function* (of: ReadonlyArray<Ref>) {
 })
 
 /** The same, locked with those of these IDs, in ID order, as everybody does. The customer is locked before. */
-export const lockOwing = Effect.fnUntraced(function* (customer: CustomerRow, ids: ReadonlyArray<string>) {
-  const all = new Set([...(yield* readOwing([refOf(customer)])).map(({ id }) => id), ...ids])
+export const lockDue = Effect.fnUntraced(function* (customer: CustomerRow, ids: ReadonlyArray<string>) {
+  const all = new Set([...(yield* readDue([refOf(customer)])).map(({ id }) => id), ...ids])
   return yield* subscriptions.lock(
     [...all].map((id) => ({ ...tenantOf(customer), id })),
     "UPDATE",
@@ -36,7 +36,10 @@ export const lockOwing = Effect.fnUntraced(function* (customer: CustomerRow, ids
 })
 
 /** What overdue subscriptions owe, as pages show it. */
-export const owedOf = (owing: ReadonlyArray<SubscriptionRow>, planOf: (id: string) => string): ReadonlyArray<Owed> =>
+export const amountsDue = (
+  owing: ReadonlyArray<SubscriptionRow>,
+  planOf: (id: string) => string,
+): ReadonlyArray<Owed> =>
   owing.flatMap(({ plan_id, bill, dunning }) =>
     bill === null || dunning === null
       ? []
@@ -44,5 +47,5 @@ export const owedOf = (owing: ReadonlyArray<SubscriptionRow>, planOf: (id: strin
   )
 
 /** What bills come to (kobo). */
-export const sumOwed = (owing: ReadonlyArray<SubscriptionRow>): number =>
+export const totalDue = (owing: ReadonlyArray<SubscriptionRow>): number =>
   owing.reduce((sum, { bill }) => sum + (bill?.amountKobo ?? 0), 0)

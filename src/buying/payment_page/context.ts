@@ -17,14 +17,14 @@ const NOT_SET_UP = problem("live_access_required", "This merchant is not set up 
 const SUSPENDED = problem("live_access_required", "This merchant cannot take payments at the moment.")
 
 /** `refusal`: why the merchant can take no payment; null: it can. */
-export interface PaymentSetting extends Setting {
+export interface PaymentContext extends Setting {
   /** The rail on whose own page buyers go on (decision P5); null: it takes test cards here. */
   readonly hostedBy: OutsideRail | null
   readonly refusal: Problem | null
 }
 
 /** The setting of a page of this merchant. `clockId`: the customer's. */
-export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
+export const contextOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: string | null) {
   const sql = yield* SqlClient.SqlClient
   const account = yield* findAccount(tenant.account_id)
   const rail = tenant.livemode ? account!.rail : "simulator"
@@ -43,5 +43,5 @@ export const settingOf = Effect.fnUntraced(function* (tenant: Tenant, clockId: s
     now: clock?.frozen_at ?? currentTime(),
     onTestClock: clock !== undefined,
     refusal: tenant.livemode && account!.live_access !== "approved" ? SUSPENDED : isSetUp ? null : NOT_SET_UP,
-  } satisfies PaymentSetting
+  } satisfies PaymentContext
 })

@@ -10,14 +10,14 @@ import { type CustomerRow, customers } from "../../billing/customer/customer.ts"
 import { nameMethod } from "../../billing/payment_method/paymentMethods.ts"
 import { commitAttempts } from "../../billing/payments/commitAttempts.ts"
 import { askForBuyer } from "../../billing/payments/statusChecks.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { TenantDatabase } from "../../db/TenantDatabase.ts"
 import { type Ref, refOf, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
-import { Runner } from "../../process/ProcessLease.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
 import type { OutsideRail } from "../../rails/rail/Rail.ts"
 import { Rails } from "../../rails/rail/Rails.ts"
-import { born } from "../../runtime/outcome.ts"
+import { created } from "../../runtime/outcome.ts"
 import { pageWaitingLimit, waitForCharge } from "./settled.ts"
 import type { Submission } from "./submission.ts"
 
@@ -33,7 +33,7 @@ interface Verified {
 
 /** A payment by which the rail saves a payment method, and which is sent back at once (decision P8). */
 export const newVerification = Effect.fnUntraced(function* ({ customer, rail, pageId, submission, now }: Verified) {
-  const { id: runner } = yield* Runner
+  const { id: runner } = yield* ProcessLease
   return newCharge({
     ...tenantOf(customer),
     customer_id: customer.id,
@@ -64,7 +64,7 @@ export const newVerification = Effect.fnUntraced(function* ({ customer, rail, pa
 /** Begins {@link newVerification}. */
 export const verify = Effect.fnUntraced(function* (verified: Verified) {
   const charge = yield* newVerification(verified)
-  yield* commitAttempts([born(chargeLifecycle, undefined, charge)], [charge])
+  yield* commitAttempts([created(chargeLifecycle, undefined, charge)], [charge])
   return charge
 })
 
@@ -73,7 +73,7 @@ export const countTries = Effect.fnUntraced(function* (pages: ReadonlyArray<Ref>
   if (pages.length === 0) return new Map<string, number>()
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ id: string; n: number }>`
-    SELECT r.id, c.n FROM ${records(pages, REF_COLUMNS)} r CROSS JOIN LATERAL (
+    SELECT r.id, c.n FROM ${rowsAsTable(pages, REF_COLUMNS)} r CROSS JOIN LATERAL (
       SELECT count(*) AS n FROM charge WHERE (account_id, livemode, page_id) = (r.account_id, r.livemode, r.id)
     ) c`
   return new Map(rows.map(({ id, n }) => [id, n]))

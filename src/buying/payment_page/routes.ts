@@ -14,7 +14,7 @@ import { Origin } from "../../http/Origin.ts"
 import { page, refusedPage, seeOther, wantsJson } from "../../http/page.ts"
 import { type PublicRequest, type PublicResponse, type PublicRoute, publicRoute } from "../../http/publicRoutes.ts"
 import { pendingPage } from "../../pages/says.ts"
-import type { PaymentSetting } from "./context.ts"
+import type { PaymentContext } from "./context.ts"
 import { type Declined, declineInWords } from "./declines.ts"
 import { answer, firstFault, readFields } from "./fields.ts"
 import { declineShown, type FormState, faultsShown, tickedOf } from "./form.ts"
@@ -43,7 +43,7 @@ export type Ended =
 type Work<A, R> = Effect.Effect<A, Problem | SqlError.SqlError, R>
 
 /** A kind of page. `S`: what is known of one of them, as it was found; `R`, `R2`: what reading and submitting take. */
-export interface Site<S, R, R2> {
+export interface PageRoutes<S, R, R2> {
   /** Such as `/checkout`. */
   readonly prefix: string
   /** What follows the token in the address of the page, such as `/pay`; mostly nothing. */
@@ -52,7 +52,7 @@ export interface Site<S, R, R2> {
   readonly amountsIn?: "naira"
   /** The page that a token leads to; fails with `resource_missing`. */
   readonly find: (token: string) => Work<S, R>
-  readonly setting: (found: S) => PaymentSetting
+  readonly context: (found: S) => PaymentContext
   readonly standing: (found: S) => Standing
   /** What a program is told that asks how things stand. */
   readonly status: (found: S) => string
@@ -93,13 +93,13 @@ export const noSuchPage = problem("resource_missing", "There is no such page: ch
 const CHOOSE = "Choose one of the payment methods."
 
 /** The routes of a site. */
-export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<PublicRoute<R | R2 | Looking>> => {
+export const payingRoutes = <S, R, R2>(site: PageRoutes<S, R, R2>): ReadonlyArray<PublicRoute<R | R2 | Looking>> => {
   const { prefix, suffix = "", amountsIn = "kobo" } = site
   const pathOf = ({ parts: [token] }: PublicRequest): string => `${prefix}/${encodeURIComponent(token!)}${suffix}`
   const find = ({ parts: [token] }: PublicRequest) => site.find(token!)
 
   /** The page of a payment whose outcome is not known yet. */
-  const waitingPage = (request: PublicRequest, setting: PaymentSetting, charge: ChargeRow): string =>
+  const waitingPage = (request: PublicRequest, setting: PaymentContext, charge: ChargeRow): string =>
     pendingPage({
       ...setting,
       amountKobo: charge.amount_kobo,
@@ -119,7 +119,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
     search = NOTHING,
   ) {
     const standing = site.standing(found)
-    const setting = site.setting(found)
+    const setting = site.context(found)
     if (standing.kind === "over") return page(status === 200 ? standing.status : status, yield* site.over(found))
     if (standing.kind === "under_way") return page(status, waitingPage(request, setting, standing.charge))
     const { refusal, hostedBy } = setting
@@ -221,7 +221,7 @@ export const payingRoutes = <S, R, R2>(site: Site<S, R, R2>): ReadonlyArray<Publ
   const complete = Effect.fnUntraced(function* (request: PublicRequest) {
     const fields = yield* readFields(request)
     const found = yield* find(request)
-    const { now, simulated, hostedBy, refusal } = site.setting(found)
+    const { now, simulated, hostedBy, refusal } = site.context(found)
     const submitted = readSubmission(fields, {
       asksDetails: site.asksDetails(found),
       asksEmail: site.asksEmail(found),

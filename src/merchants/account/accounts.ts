@@ -106,7 +106,7 @@ export const createAccount = Effect.fn("account.create")(function* (input: NewAc
 })
 
 /** Moves an account's access to live (decision J4). Undefined: no such account; "refused": not from where it stands. */
-export const moveLiveAccess = Effect.fn("account.moveLiveAccess")(function* (id: string, event: LiveAccessMove) {
+export const transitionLiveAccess = Effect.fn("account.moveLiveAccess")(function* (id: string, event: LiveAccessMove) {
   const sql = yield* SqlClient.SqlClient
   return yield* sql.withTransaction(
     Effect.gen(function* () {

@@ -2,31 +2,31 @@
 import { INVOICE_STATUSES, type InvoiceContext, type InvoiceStatus, invoiceMachine } from "../../../machines/invoice.ts"
 import { CURRENCY } from "../../base/money.ts"
 import { formatInstant, formatInstantOrNull } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
 import { commonOf } from "../../http/response.ts"
 import type { Lifecycle } from "../../runtime/lifecycle.ts"
 import type { Invoice } from "./api.ts"
 import type { InvoiceLine } from "./lines.ts"
 
-const { fixed, moving } = columnsOf<InvoiceContext>()
+const { immutable, mutable } = columnsOf<InvoiceContext>()
 
 export const invoices = actorTable<InvoiceContext>()(
   "invoice",
   { noun: "invoice", ids: "invoice", once: "(period_start_at, account_id, livemode)" },
   {
-    test_clock_id: fixed(Kind.nullable(Kind.text)),
+    test_clock_id: immutable(column.nullable(column.text)),
     // The machine's states are what the API shows; a draft is in no row.
-    state: moving(Kind.oneOf(INVOICE_STATUSES), (state) => state as InvoiceStatus),
-    period_start_at: fixed(Kind.instant),
-    period_end_at: fixed(Kind.instant),
-    currency: fixed(Kind.oneOf([CURRENCY])),
-    lines: fixed(Kind.json<ReadonlyArray<InvoiceLine>>()),
-    total_kobo: fixed(Kind.bigint),
-    vat_kobo: fixed(Kind.bigint),
-    due_at: fixed(Kind.instant, "dueAt"),
-    paid_at: moving(Kind.nullable(Kind.instant), "paidAt"),
-    created_at: fixed(Kind.instant),
+    state: mutable(column.oneOf(INVOICE_STATUSES), (state) => state as InvoiceStatus),
+    period_start_at: immutable(column.instant),
+    period_end_at: immutable(column.instant),
+    currency: immutable(column.oneOf([CURRENCY])),
+    lines: immutable(column.json<ReadonlyArray<InvoiceLine>>()),
+    total_kobo: immutable(column.bigint),
+    vat_kobo: immutable(column.bigint),
+    due_at: immutable(column.instant, "dueAt"),
+    paid_at: mutable(column.nullable(column.instant), "paidAt"),
+    created_at: immutable(column.instant),
   },
 )
 

@@ -16,8 +16,8 @@ import { vatIn } from "../../ledger/postings.ts"
 import { VatRate } from "../../ledger/VatRate.ts"
 import { commit } from "../../runtime/commit.ts"
 import { type Due, timerHandler } from "../../runtime/fire.ts"
-import { advance, beginLife, type Command, rowAfter, type Transition } from "../../runtime/lifecycle.ts"
-import { born, moved } from "../../runtime/outcome.ts"
+import { advance, type Command, rowAfter, start, type Transition } from "../../runtime/lifecycle.ts"
+import { created, transitioned } from "../../runtime/outcome.ts"
 import type { AccountRow } from "../account/accounts.ts"
 import { monthOf } from "../usage/allowances.ts"
 import { planBefore, readPlanChanges, readUsage } from "../usage/usage.ts"
@@ -64,11 +64,16 @@ const outcomeOf = Effect.fnUntraced(function* (transition: InvoiceTransition) {
   const voids = hasEffect(transition.decision, "post") && transition.to === "void"
   const row = rowAfter(invoiceLifecycle, transition)
   const reverses = voids ? yield* reverseOf(OWN_BOOKS, `invoiced:${row.id}`) : null
-  return { row, outcome: moved(invoiceLifecycle, transition, row, { entries: booksOf(transition, row, reverses) }) }
+  return {
+    row,
+    outcome: transitioned(invoiceLifecycle, transition, row, { entries: booksOf(transition, row, reverses) }),
+  }
 })
 
 /** Moves locked invoices by commands, in the running transaction; returns those that moved. */
-const move = Effect.fnUntraced(function* (commands: ReadonlyArray<Command<typeof invoiceMachine, InvoiceRow>>) {
+const transitionInvoices = Effect.fnUntraced(function* (
+  commands: ReadonlyArray<Command<typeof invoiceMachine, InvoiceRow>>,
+) {
   const all = yield* Effect.forEach(advance(invoiceLifecycle, commands), outcomeOf)
   yield* commit(all.map(({ outcome }) => outcome))
   return all.map(({ row }) => row)
@@ -103,7 +108,7 @@ const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: M
     writes: used?.write_requests ?? 0,
     nudges: used?.nudges ?? 0,
   })
-  const birth = beginLife(invoiceMachine, { type: "create", at: now, dueAt: period.end + DUE_AFTER_MS })
+  const birth = start(invoiceMachine, { type: "create", at: now, dueAt: period.end + DUE_AFTER_MS })
   const row: InvoiceRow = {
     account_id: account.id,
     livemode: true,
@@ -119,7 +124,7 @@ const draw = Effect.fn("invoice.draw")(function* (account: AccountRow, period: M
     created_at: now,
     ...invoices.snapshotColumns(birth.to, birth.decision.snapshot.context),
   }
-  yield* commit([born(invoiceLifecycle, birth, row, { entries: booksOf(birth, row) })])
+  yield* commit([created(invoiceLifecycle, birth, row, { entries: booksOf(birth, row) })])
 })
 
 /**
@@ -189,13 +194,13 @@ export const findInvoice = Effect.fnUntraced(function* (id: string) {
 })
 
 /** Moves an invoice by hand. Undefined: no such invoice; `refused`: not from where it stands. */
-export const moveInvoice = Effect.fn("invoice.move")(function* (id: string, type: "pay" | "void") {
+export const transitionInvoice = Effect.fn("invoice.move")(function* (id: string, type: "pay" | "void") {
   const sql = yield* SqlClient.SqlClient
   const work = Effect.gen(function* () {
     const found = yield* findInvoice(id)
     if (found === undefined) return undefined
     const [row] = yield* invoices.lock([refOf(found)])
-    const [moved] = yield* move([{ row: row!, event: { type, at: currentTime() } }])
+    const [moved] = yield* transitionInvoices([{ row: row!, event: { type, at: currentTime() } }])
     return { invoice: moved ?? row!, refused: moved === undefined }
   })
   return yield* sql.withTransaction(work)
@@ -204,5 +209,5 @@ export const moveInvoice = Effect.fn("invoice.move")(function* (id: string, type
 /** Invoices fall overdue on their day. */
 export const invoiceTimers = timerHandler(
   invoiceLifecycle,
-  (due: ReadonlyArray<Due<typeof invoiceMachine, InvoiceRow>>) => Effect.as(move(due), Effect.void),
+  (due: ReadonlyArray<Due<typeof invoiceMachine, InvoiceRow>>) => Effect.as(transitionInvoices(due), Effect.void),
 )

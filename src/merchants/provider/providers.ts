@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { newId } from "../../base/ids.ts"
 import { noSuch, problem } from "../../base/problem.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { columnsOf, type RowOf, table } from "../../db/table.ts"
 import type { Tenant } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
@@ -20,17 +20,17 @@ const renderProvider = (row: AccountRow, livemode: boolean): typeof Provider.Typ
   live_access: row.live_access,
 })
 
-const { fixed } = columnsOf()
+const { immutable } = columnsOf()
 
 export const providerChanges = table(
   "provider_history",
   { noun: "provider change", ids: "provider_change" },
   {
-    previous_vertical: fixed(Kind.nullable(Kind.oneOf(VERTICALS))),
-    new_vertical: fixed(Kind.oneOf(VERTICALS)),
-    administrator: fixed(Kind.text),
-    reason: fixed(Kind.text),
-    created_at: fixed(Kind.instant),
+    previous_vertical: immutable(column.nullable(column.oneOf(VERTICALS))),
+    new_vertical: immutable(column.oneOf(VERTICALS)),
+    administrator: immutable(column.text),
+    reason: immutable(column.text),
+    created_at: immutable(column.instant),
   },
 )
 

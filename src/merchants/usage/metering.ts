@@ -7,7 +7,7 @@ import { Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { formatInstant } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { records } from "../../db/rows.ts"
+import { rowsAsTable } from "../../db/rows.ts"
 import { staysHere } from "../../db/tenant.ts"
 import { Metering } from "../../http/Metering.ts"
 import { every } from "../../process/workers.ts"
@@ -78,7 +78,7 @@ const writeReads = Effect.fnUntraced(function* (reads: Reads) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     INSERT INTO usage_counter AS u (account_id, livemode, period_start_at, read_requests)
-    SELECT r.account_id, true, r.period_start_at, r.reads FROM ${records(rows, READS)} r
+    SELECT r.account_id, true, r.period_start_at, r.reads FROM ${rowsAsTable(rows, READS)} r
     JOIN account a ON a.id = r.account_id WHERE ${staysHere(sql, "r")}
     ON CONFLICT (account_id, livemode, period_start_at) DO UPDATE SET read_requests = u.read_requests + excluded.read_requests, updated_at = now()`.pipe(
     Effect.onExit((exit) => Effect.sync(() => reads.left(Exit.isSuccess(exit)))),

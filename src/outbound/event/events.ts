@@ -3,8 +3,8 @@
 import { newId } from "../../base/ids.ts"
 import type { Json } from "../../base/json.ts"
 import { formatInstant } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
-import { names, REF_COLUMNS, records } from "../../db/rows.ts"
+import * as column from "../../db/columns.ts"
+import { names, REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { columnsOf, type RowOf, table } from "../../db/table.ts"
 import type { Tenant } from "../../db/tenant.ts"
 import type { UnitOfWork } from "../../db/UnitOfWork.ts"
@@ -24,19 +24,19 @@ export interface NewEvent<Type extends string = EventType> extends Tenant {
   readonly at: number
 }
 
-const { fixed } = columnsOf()
+const { immutable } = columnsOf()
 
 export const events = table(
   "event",
   { noun: "event", ids: "event" },
   {
-    type: fixed(Kind.text),
+    type: immutable(column.text),
     /** The object that it is about; of one without an ID, its type. */
-    object_id: fixed(Kind.text),
-    test_clock_id: fixed(Kind.nullable(Kind.text)),
+    object_id: immutable(column.text),
+    test_clock_id: immutable(column.nullable(column.text)),
     /** `object` and `previous_attributes` as JSON, byte for byte as webhooks deliver them. */
-    data: fixed(Kind.text),
-    created_at: fixed(Kind.instant),
+    data: immutable(column.text),
+    created_at: immutable(column.instant),
   },
 )
 
@@ -74,7 +74,7 @@ const append = (unit: UnitOfWork, appended: ReadonlyArray<NewEvent<string>>, del
   if (rows.length === 0) return rows
   const { sql } = unit
   const events = sql`
-    INSERT INTO event (${names(INSERTED)}) SELECT * FROM ${records(rows, INSERTED)} r
+    INSERT INTO event (${names(INSERTED)}) SELECT * FROM ${rowsAsTable(rows, INSERTED)} r
     RETURNING account_id, livemode, id, type, object_id`
   // The ID of a delivery follows from the event's and the endpoint's, so there is one. An account has few endpoints and all accounts
   // together many: OFFSET makes Postgres look them up by account.

@@ -13,7 +13,7 @@ const refusal = ({ channel, to }: Pick<Message, "channel" | "to">): NudgeFailure
   return to.endsWith("0002") ? "number_unreachable" : undefined
 }
 
-const neverHeardOf = (channel: Channel, to: string): boolean => channel !== "email" && to.endsWith("0003")
+const neverReceived = (channel: Channel, to: string): boolean => channel !== "email" && to.endsWith("0003")
 
 export const simulated: ChannelMessenger = {
   // What it sent is the nudge's own row.
@@ -22,6 +22,6 @@ export const simulated: ChannelMessenger = {
   send: ({ channel, to, at }) => {
     const reason = refusal({ channel, to })
     if (reason !== undefined) return Effect.fail(new Refused({ reason }))
-    return Effect.succeed({ messageId: null, receiptAt: neverHeardOf(channel, to) ? null : at + DELIVERED_AFTER_MS })
+    return Effect.succeed({ messageId: null, receiptAt: neverReceived(channel, to) ? null : at + DELIVERED_AFTER_MS })
   },
 }

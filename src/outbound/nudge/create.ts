@@ -4,10 +4,10 @@ import { SqlClient } from "effect/sql"
 import { CHANNELS, type Channel, type NudgeTemplate, nudgeMachine } from "../../../machines/nudge.ts"
 import type { Reminder } from "../../../machines/reminders.ts"
 import { newId } from "../../base/ids.ts"
-import { records } from "../../db/rows.ts"
+import { rowsAsTable } from "../../db/rows.ts"
 import { type Ref, type Tenant, tenantOf } from "../../db/tenant.ts"
-import { beginLife } from "../../runtime/lifecycle.ts"
-import { born, type Outcome } from "../../runtime/outcome.ts"
+import { start } from "../../runtime/lifecycle.ts"
+import { created, type Outcome } from "../../runtime/outcome.ts"
 import { hashToken } from "../../security/secret/linkTokens.ts"
 import { announce } from "./announce.ts"
 import { wordsFor } from "./messages.ts"
@@ -86,7 +86,7 @@ export const readAddressees = Effect.fnUntraced(function* (
   }))
   const found = yield* sql<Addressee>`
     SELECT r.customer_id, r.plan_id, c.name, c.phone, c.email, a.business_name, p.name AS plan, p.reminders->'channels' AS plan_channels
-    FROM ${records(rows, WANTED)} r
+    FROM ${rowsAsTable(rows, WANTED)} r
     CROSS JOIN LATERAL (SELECT * FROM customer WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.customer_id) OFFSET 0) c
     CROSS JOIN LATERAL (SELECT business_name FROM account WHERE id = r.account_id OFFSET 0) a
     LEFT JOIN LATERAL (SELECT * FROM plan WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.plan_id) OFFSET 0) p ON true`
@@ -108,7 +108,7 @@ export const newNudge = (
   const preferred = request.channels ?? addressee.plan_channels ?? CHANNELS
   const to: Readonly<Record<Channel, string | null>> = { whatsapp: phone, sms: phone, email }
   const channels = preferred.filter((channel) => to[channel] !== null)
-  const birth = beginLife(nudgeMachine, { type: "create", at: request.at, channels, sendAt: request.sendAt })
+  const birth = start(nudgeMachine, { type: "create", at: request.at, channels, sendAt: request.sendAt })
   const id = newId("nudge", { test_clock_id: request.testClockId, at: request.at })
   const row: NudgeRow = {
     account_id: request.account_id,
@@ -144,5 +144,5 @@ export const newNudge = (
     ...nudges.snapshotColumns(birth.to, birth.decision.snapshot.context),
   }
   const { row: announced, events } = announce({ ...birth, row }, row, request.at)
-  return { row: announced, outcome: born(nudgeLifecycle, birth, announced, { events }) }
+  return { row: announced, outcome: created(nudgeLifecycle, birth, announced, { events }) }
 }

@@ -12,7 +12,7 @@ import {
 import { REMINDER_RULES } from "../../../machines/reminders.ts"
 import type { Json } from "../../base/json.ts"
 import { formatInstant, formatInstantOrNull } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
 import { commonOf } from "../../http/response.ts"
 import type { Lease } from "../../process/lease.ts"
@@ -20,7 +20,7 @@ import type { Lifecycle, Transition } from "../../runtime/lifecycle.ts"
 import { NUDGE_SOURCES, type Nudge } from "./api.ts"
 import type { Worded } from "./messages.ts"
 
-const { fixed, moving } = columnsOf<NudgeContext>()
+const { immutable, mutable } = columnsOf<NudgeContext>()
 
 export const nudges = actorTable<NudgeContext>()(
   "nudge",
@@ -30,39 +30,39 @@ export const nudges = actorTable<NudgeContext>()(
     once: "(subscription_id, reminder_of, reminder_rule, reminder_day, account_id, livemode) WHERE reminder_rule IS NOT NULL",
   },
   {
-    customer_id: fixed(Kind.text),
-    subscription_id: fixed(Kind.nullable(Kind.text)),
-    instalment_plan_id: fixed(Kind.nullable(Kind.text)),
-    test_clock_id: fixed(Kind.nullable(Kind.text)),
-    source: fixed(Kind.oneOf(NUDGE_SOURCES)),
-    template: fixed(Kind.oneOf(NUDGE_TEMPLATES)),
-    reminder_rule: fixed(Kind.nullable(Kind.oneOf(REMINDER_RULES))),
-    reminder_day: fixed(Kind.nullable(Kind.smallint)),
-    reminder_of: fixed(Kind.nullable(Kind.instant)),
-    contacts: fixed(Kind.json<Readonly<Partial<Record<Channel, string>>>>()),
-    message: fixed(Kind.json<Worded>()),
-    link_token_hash: fixed(Kind.nullable(Kind.text)),
-    created_at: fixed(Kind.instant),
-    channels: fixed(Kind.someOf(CHANNELS), "channels"),
-    status: moving(Kind.oneOf(NUDGE_STATUSES), nudgeStatusOf),
+    customer_id: immutable(column.text),
+    subscription_id: immutable(column.nullable(column.text)),
+    instalment_plan_id: immutable(column.nullable(column.text)),
+    test_clock_id: immutable(column.nullable(column.text)),
+    source: immutable(column.oneOf(NUDGE_SOURCES)),
+    template: immutable(column.oneOf(NUDGE_TEMPLATES)),
+    reminder_rule: immutable(column.nullable(column.oneOf(REMINDER_RULES))),
+    reminder_day: immutable(column.nullable(column.smallint)),
+    reminder_of: immutable(column.nullable(column.instant)),
+    contacts: immutable(column.json<Readonly<Partial<Record<Channel, string>>>>()),
+    message: immutable(column.json<Worded>()),
+    link_token_hash: immutable(column.nullable(column.text)),
+    created_at: immutable(column.instant),
+    channels: immutable(column.someOf(CHANNELS), "channels"),
+    status: mutable(column.oneOf(NUDGE_STATUSES), nudgeStatusOf),
     /** The one tried now or last; of a nudge that reaches nobody, the one preferred. */
-    channel: moving(Kind.oneOf(CHANNELS)),
-    position: moving(Kind.smallint, "position"),
-    tries: moving(Kind.smallint, "tries"),
-    attempts: moving(Kind.json<ReadonlyArray<NudgeAttempt>>(), "attempts"),
-    send_at: moving(Kind.nullable(Kind.instant), "sendAt"),
-    sent_at: moving(Kind.nullable(Kind.instant), "sentAt"),
-    delivered_at: moving(Kind.nullable(Kind.instant), "deliveredAt"),
-    receipt_at: moving(Kind.nullable(Kind.instant), "receiptAt"),
-    failure_reason: moving(Kind.nullable(Kind.text), "failureReason"),
-    counts: moving(Kind.flag, "counts"),
-    billed_as_overage: moving(Kind.flag),
+    channel: mutable(column.oneOf(CHANNELS)),
+    position: mutable(column.smallint, "position"),
+    tries: mutable(column.smallint, "tries"),
+    attempts: mutable(column.json<ReadonlyArray<NudgeAttempt>>(), "attempts"),
+    send_at: mutable(column.nullable(column.instant), "sendAt"),
+    sent_at: mutable(column.nullable(column.instant), "sentAt"),
+    delivered_at: mutable(column.nullable(column.instant), "deliveredAt"),
+    receipt_at: mutable(column.nullable(column.instant), "receiptAt"),
+    failure_reason: mutable(column.nullable(column.text), "failureReason"),
+    counts: mutable(column.flag, "counts"),
+    billed_as_overage: mutable(column.flag),
     /** The process that gives it to a messenger, since `taken_at`, which whoever takes it writes. */
-    runner: moving(Kind.nullable(Kind.integer)),
+    runner: mutable(column.nullable(column.integer)),
     /** What the messenger that took it last calls it. */
-    message_id: moving(Kind.nullable(Kind.text)),
+    message_id: mutable(column.nullable(column.text)),
     /** As the newest event showed it. */
-    announced: moving(Kind.nullable(Kind.json<Json>())),
+    announced: mutable(column.nullable(column.json<Json>())),
   },
 )
 

@@ -7,7 +7,7 @@ import { currentTime } from "../../base/wallClock.ts"
 import type { Ref } from "../../db/tenant.ts"
 import type { Receipt } from "../messenger/receipts.ts"
 import { type NudgeRow, nudges } from "./nudge.ts"
-import { moveNudges, type NudgeCommand } from "./transition.ts"
+import { type NudgeCommand, transitionNudges } from "./transition.ts"
 
 /** In a callback's address: the provider serves every account. */
 const EVERY_ACCOUNT = "all"
@@ -41,7 +41,7 @@ const applyTo = Effect.fnUntraced(function* (refs: ReadonlyArray<Ref>, receipts:
       const receipt = lists[index]![step]
       return receipt === undefined ? [] : [{ row, event: eventOf(receipt, at) }]
     })
-    const moved = new Map((yield* moveNudges(commands, sameForAll(at))).map((row) => [row.id, row]))
+    const moved = new Map((yield* transitionNudges(commands, sameForAll(at))).map((row) => [row.id, row]))
     rows = rows.map((row) => moved.get(row.id) ?? row)
   }
 })

@@ -11,18 +11,18 @@ import { afterQuiet, MAX_LATE_MS, type QuietHours } from "../../../machines/remi
 import type { NowOf } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { movesElsewhere, standingAt } from "../../billing/clock/clocks.ts"
-import { Counts } from "../../concurrency/Counter.ts"
-import { records } from "../../db/rows.ts"
+import { Counter } from "../../concurrency/Counter.ts"
+import { rowsAsTable } from "../../db/rows.ts"
 import { refOf, staysHere } from "../../db/tenant.ts"
 import { releasing, type Taking, take } from "../../process/lease.ts"
-import { Runner } from "../../process/ProcessLease.ts"
-import { Lookout } from "../../process/QueuePoller.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
+import { QueuePoller } from "../../process/QueuePoller.ts"
 import { every, whenWoken } from "../../process/workers.ts"
-import { isInLane, type Lane } from "../../runtime/clockBatches.ts"
+import { isInShard, type Shard } from "../../runtime/clockBatches.ts"
 import { type Accepted, type Message, Messenger, type SendError } from "../messenger/Messenger.ts"
 import { Nudging, paymentLink } from "./Nudging.ts"
 import { type NudgeRow, nudgeLease, nudges } from "./nudge.ts"
-import { moveNudges } from "./transition.ts"
+import { transitionNudges } from "./transition.ts"
 
 /** Messages of a clock given to messengers at once, and taken in one go. */
 const MAX_AT_ONCE = 32
@@ -76,7 +76,7 @@ const ROOM = { livemode: "boolean", channel: "text", room: "integer" } as const
 const takeWaiting = (rooms: ReadonlyArray<Room>) =>
   takeNudges(
     (sql) => sql`
-      SELECT w.*, false AS was_in_hand FROM ${records(rooms, ROOM)} r CROSS JOIN LATERAL (
+      SELECT w.*, false AS was_in_hand FROM ${rowsAsTable(rooms, ROOM)} r CROSS JOIN LATERAL (
         SELECT n.account_id, n.livemode, n.id FROM nudge n
         WHERE n.state = 'sending' AND n.runner IS NULL AND n.test_clock_id IS NULL AND n.livemode = r.livemode AND n.channel = r.channel
           AND ${staysHere(sql, "n")}
@@ -105,11 +105,11 @@ const takeDropped = takeNudges(
     LIMIT ${MAX_BATCH} FOR UPDATE OF n SKIP LOCKED`,
 )
 
-const takeOnClock = (testClockId: string, lane: Lane) =>
+const takeOnClock = (testClockId: string, lane: Shard) =>
   takeNudges(
     (sql, { isFree }) => sql`
       SELECT n.account_id, n.livemode, n.id, n.runner IS NOT NULL AS was_in_hand FROM nudge n
-      WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND ${isInLane(sql, "customer_id", lane)} AND ${isFree("n")}
+      WHERE n.state = 'sending' AND n.test_clock_id = ${testClockId} AND ${isInShard(sql, "customer_id", lane)} AND ${isFree("n")}
       ORDER BY n.id LIMIT ${MAX_BATCH} FOR UPDATE SKIP LOCKED`,
   )
 
@@ -146,14 +146,14 @@ const notAccepted = (error: SendError, at: number): MessengerAnswer => {
  */
 const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, nowOf: NowOf) {
   const sql = yield* SqlClient.SqlClient
-  const { id: runner } = yield* Runner
+  const { id: runner } = yield* ProcessLease
   const apply = Effect.gen(function* () {
     const rows = new Map((yield* nudges.lock(answered.map(({ nudge }) => refOf(nudge)))).map((row) => [row.id, row]))
     const commands = answered.flatMap(({ nudge, answer }) => {
       const row = rows.get(nudge.id)
       return row?.runner === runner && row.version === nudge.version ? [{ row, event: answer }] : []
     })
-    yield* moveNudges(commands, nowOf, new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId])))
+    yield* transitionNudges(commands, nowOf, new Map(answered.map(({ nudge, messageId }) => [nudge.id, messageId])))
   })
   yield* Effect.retry(sql.withTransaction(apply), {
     times: MAX_RECORD_TRIES - 1,
@@ -162,7 +162,7 @@ const record = Effect.fnUntraced(function* (answered: ReadonlyArray<Answered>, n
 })
 
 /** Whether an automatic nudge's turn has come too late, or at an hour at which nobody is to be reminded. */
-const heldUp = (nudge: Taken, at: number, quiet: QuietHours | null): NudgeEvent | undefined => {
+const postponed = (nudge: Taken, at: number, quiet: QuietHours | null): NudgeEvent | undefined => {
   if (!nudge.livemode || nudge.source !== "automatic") return undefined
   if (nudge.sent_at === null && at - (nudge.send_at ?? nudge.created_at) >= MAX_LATE_MS) return { type: "withdraw", at }
   const sendAt = afterQuiet(at, quiet)
@@ -172,7 +172,7 @@ const heldUp = (nudge: Taken, at: number, quiet: QuietHours | null): NudgeEvent 
 /** Gives a nudge to the messenger of its channel. `at`: now, by its own clock. */
 const giveOne = Effect.fnUntraced(function* (nudge: Taken, at: number) {
   const messenger = (yield* Messenger).of(nudge.livemode, nudge.channel)
-  const held = heldUp(nudge, at, (yield* Nudging).quietOf(nudge))
+  const held = postponed(nudge, at, (yield* Nudging).quietOf(nudge))
   const unsent = (answer: NudgeEvent): Answered => ({ nudge, answer, messageId: null })
   // It may have been sent: that it came too late cannot be said of it any more.
   if (nudge.was_in_hand && (!messenger.repeatable || held?.type === "withdraw"))
@@ -202,7 +202,7 @@ const give = (taken: ReadonlyArray<Taken>) => {
 }
 
 /** Sends what there is to send in a lane of a clock, in batches, channel after channel. */
-export const sendOnClock = Effect.fn("nudge.sendOnClock")(function* (testClockId: string, lane: Lane) {
+export const sendOnClock = Effect.fn("nudge.sendOnClock")(function* (testClockId: string, lane: Shard) {
   for (;;) {
     const taken = yield* takeOnClock(testClockId, lane)
     if (taken.length === 0) return
@@ -224,7 +224,7 @@ type Which = Pick<Room, "livemode" | "channel">
 /** Sends nudges for as long as the scope is open. */
 export const nudgeWorker = Effect.gen(function* () {
   const messenger = yield* Messenger
-  const underWay = new Counts()
+  const underWay = new Counter()
   const nameOf = ({ livemode, channel }: Which) => `${livemode} ${channel}`
   const sendAlone = (nudge: Taken) => {
     underWay.add(nameOf(nudge), 1)
@@ -246,7 +246,7 @@ export const nudgeWorker = Effect.gen(function* () {
   })
   // What is taken is begun: a process that stops leaves nothing that looks as if it had been sent.
   const wake = yield* Queue.sliding<void>(1)
-  yield* (yield* Lookout).watch(firstWaiting(yield* SqlClient.SqlClient), () => Queue.offerUnsafe(wake, undefined))
+  yield* (yield* QueuePoller).watch(firstWaiting(yield* SqlClient.SqlClient), () => Queue.offerUnsafe(wake, undefined))
   yield* whenWoken("nudges", wake, Effect.uninterruptible(look))
   yield* every(
     "dropped nudges",

@@ -3,10 +3,10 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { nudgeMachine } from "../../../machines/nudge.ts"
 import type { NowOf } from "../../base/time.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { type Due, timerHandler } from "../../runtime/fire.ts"
 import { type NudgeRow, nudgeLifecycle } from "./nudge.ts"
-import { moveNudges, type NudgeCommand } from "./transition.ts"
+import { type NudgeCommand, transitionNudges } from "./transition.ts"
 
 /**
  * Of nudges that waited through the quiet hours, those whose reason is over: the subscription was charged or paid, or is
@@ -20,7 +20,7 @@ const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>
   if (waiting.length === 0) return new Set<string>()
   const sql = yield* SqlClient.SqlClient
   const over = yield* sql<{ id: string }>`
-    SELECT n.id FROM ${records(waiting, REF_COLUMNS)} r
+    SELECT n.id FROM ${rowsAsTable(waiting, REF_COLUMNS)} r
     JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
     JOIN subscription s ON (s.account_id, s.livemode, s.id) = (n.account_id, n.livemode, n.subscription_id)
     WHERE NOT CASE n.template
@@ -28,7 +28,7 @@ const overMeanwhile = Effect.fnUntraced(function* (rows: ReadonlyArray<NudgeRow>
         WHEN 'service_paused' THEN NOT s.cancel_at_period_end AND s.status = 'paused' AND s.escalation IS NOT NULL
         ELSE NOT s.cancel_at_period_end AND s.dunning IS NOT NULL END
     UNION ALL
-    SELECT n.id FROM ${records(waiting, REF_COLUMNS)} r
+    SELECT n.id FROM ${rowsAsTable(waiting, REF_COLUMNS)} r
     JOIN nudge n ON (n.account_id, n.livemode, n.id) = (r.account_id, r.livemode, r.id)
     JOIN instalment_plan p ON (p.account_id, p.livemode, p.id) = (n.account_id, n.livemode, n.instalment_plan_id)
     WHERE p.status NOT IN ('active', 'overdue') OR p.charge_settled_at > n.created_at OR (n.reminder_rule = 'post_due' AND p.status <> 'overdue')`
@@ -43,7 +43,7 @@ export const nudgeTimers = timerHandler(
       ({ row, event }): NudgeCommand =>
         over.has(row.id) ? { row, event: { type: "withdraw", at: event.at } } : { row, event },
     )
-    yield* moveNudges(commands, nowOf)
+    yield* transitionNudges(commands, nowOf)
     return Effect.void
   }),
 )

@@ -4,7 +4,7 @@ import type { nudgeMachine } from "../../../machines/nudge.ts"
 import type { NowOf } from "../../base/time.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance, type Command, rowAfter } from "../../runtime/lifecycle.ts"
-import { moved } from "../../runtime/outcome.ts"
+import { transitioned } from "../../runtime/outcome.ts"
 import { announce } from "./announce.ts"
 import { countNudges } from "./count.ts"
 import { type NudgeRow, nudgeLifecycle } from "./nudge.ts"
@@ -15,7 +15,7 @@ export type NudgeCommand = Command<typeof nudgeMachine, NudgeRow>
  * Moves nudges; nobody has them in hand any more. `messageIds` are what messengers call what they
  * took. Returns the nudges that moved, as they are now.
  */
-export const moveNudges = Effect.fnUntraced(function* (
+export const transitionNudges = Effect.fnUntraced(function* (
   commands: ReadonlyArray<NudgeCommand>,
   nowOf: NowOf,
   messageIds: ReadonlyMap<string, string | null> = new Map(),
@@ -41,7 +41,7 @@ export const moveNudges = Effect.fnUntraced(function* (
   yield* commit(
     transitions.map((transition, index) => {
       const { row, events } = announced[index]!
-      return moved(nudgeLifecycle, transition, row, { events })
+      return transitioned(nudgeLifecycle, transition, row, { events })
     }),
   )
   return announced.map(({ row }) => row)

@@ -3,7 +3,7 @@
  * bounded in bytes. In memory only.
  */
 
-import { Counts } from "../../concurrency/Counter.ts"
+import { Counter } from "../../concurrency/Counter.ts"
 import type { Ref } from "../../db/tenant.ts"
 import type { Waiting } from "./deliver.ts"
 
@@ -37,7 +37,7 @@ export class Bodies {
   readonly #maxBytes: number
   #bytes = 0
   /** Bytes by account and by endpoint. */
-  readonly #held = new Counts()
+  readonly #held = new Counter()
   /** By event ID: those that have users. */
   readonly #shared = new Map<string, Shared>()
   /** Of these, what is to be loaded. */

@@ -16,7 +16,7 @@ export interface Ready {
   readonly body: string
 }
 
-export class Lane {
+export class EndpointQueue {
   #target: Target
   readonly #bodies: Bodies
   /** By `seq`: what is in hand until its outcome is recorded. */

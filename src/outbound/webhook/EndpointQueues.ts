@@ -1,24 +1,24 @@
 /** The lanes that a process works, and the tries that are over and not written down yet. In memory only. */
 import { Bodies } from "./Bodies.ts"
 import { type Outcome, tryDelivery, type Waiting } from "./deliver.ts"
-import { Lane } from "./EndpointQueue.ts"
+import { EndpointQueue } from "./EndpointQueue.ts"
 import type { EndpointRow } from "./endpoint.ts"
 import type { Sender } from "./Sender.ts"
 
 /** A try that is over, its lane, and the endpoint as it was tried. */
 export interface Tried {
-  readonly lane: Lane
+  readonly lane: EndpointQueue
   readonly endpoint: EndpointRow
   readonly delivery: Waiting
   readonly outcome: Outcome
 }
 
-export class Lanes {
+export class EndpointQueues {
   /** Of all lanes. */
   readonly bodies: Bodies
   readonly #sender: Sender["Service"]
   /** By endpoint ID; with the row that the endpoint was taken as. */
-  readonly #lanes = new Map<string, { readonly lane: Lane; readonly taken: EndpointRow }>()
+  readonly #lanes = new Map<string, { readonly lane: EndpointQueue; readonly taken: EndpointRow }>()
   #tried: Array<Tried> = []
   #underWay = 0
   #stopping = false
@@ -33,7 +33,7 @@ export class Lanes {
     return this.#lanes.size
   }
 
-  get all(): ReadonlyArray<Lane> {
+  get all(): ReadonlyArray<EndpointQueue> {
     return [...this.#lanes.values()].map(({ lane }) => lane)
   }
 
@@ -54,12 +54,12 @@ export class Lanes {
     return this.#lanes.size === 0 && this.#tried.length === 0 && this.#underWay === 0
   }
 
-  get(id: string): Lane | undefined {
+  get(id: string): EndpointQueue | undefined {
     return this.#lanes.get(id)?.lane
   }
 
   add(endpoint: EndpointRow): void {
-    this.#lanes.set(endpoint.id, { lane: new Lane({ endpoint, secrets: [] }, this.bodies), taken: endpoint })
+    this.#lanes.set(endpoint.id, { lane: new EndpointQueue({ endpoint, secrets: [] }, this.bodies), taken: endpoint })
   }
 
   /** Gives a lane up; returns the endpoint as it was taken. */
@@ -86,7 +86,7 @@ export class Lanes {
   }
 
   /** Begins what the lane has to try now, and goes on with it as tries end. */
-  start(lane: Lane): void {
+  start(lane: EndpointQueue): void {
     for (let next = lane.next(); next !== undefined && !this.#stopping; next = lane.next()) {
       const { delivery, body } = next
       const { target } = lane

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { decide, restore, stateName } from "../../../machines/decide.ts"
 import { type DeliveryEvent, deliveryMachine } from "../../../machines/delivery.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { isRef, type Ref, type Tenant, tenantOf } from "../../db/tenant.ts"
 import { isLockTimeout } from "../../postgres/lockWait.ts"
 import { type EventRow, eventBody, events } from "../event/events.ts"
@@ -112,7 +112,7 @@ export const recordOutcomes = Effect.fnUntraced(function* (outcomes: ReadonlyArr
         due_at = CASE d.status WHEN 'pending' THEN r.due_at END,
         failure_reason = CASE WHEN r.status = 'pending' AND d.status = 'failed' THEN d.failure_reason ELSE r.failure_reason END,
         attempt = r.attempt, response_status = r.response_status, response_body = r.response_body, duration_ms = r.duration_ms
-      FROM ${records(outcomes, OUTCOME)} r
+      FROM ${rowsAsTable(outcomes, OUTCOME)} r
       WHERE (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id) AND d.attempt = r.attempt - 1
         AND (d.status = 'pending' OR d.failure_reason = 'endpoint_disabled')`
 })
@@ -125,7 +125,7 @@ export const DELIVERY =
 export const readBodies = Effect.fnUntraced(function* (wanted: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<Pick<EventRow, "livemode" | "id" | "type" | "data" | "created_at">>`
-    SELECT e.livemode, e.id, e.type, e.data, e.created_at FROM ${records(wanted, REF_COLUMNS)} r
+    SELECT e.livemode, e.id, e.type, e.data, e.created_at FROM ${rowsAsTable(wanted, REF_COLUMNS)} r
     CROSS JOIN LATERAL (SELECT * FROM event WHERE (account_id, livemode, id) = (r.account_id, r.livemode, r.id) OFFSET 0) e`
   return new Map(rows.map((row) => [row.id, eventBody(row)]))
 })

@@ -60,7 +60,7 @@ export const resend = Effect.fn("event.resend")(function* (
 })
 
 /** A test event for one endpoint, to be sent once by whoever asks for it; other endpoints hear nothing of it. */
-export const beginTest = Effect.fn("webhookEndpoint.test")(function* (endpoint: EndpointRow) {
+export const startTest = Effect.fn("webhookEndpoint.test")(function* (endpoint: EndpointRow) {
   const event = appendUndelivered(yield* unitOfWork, {
     ...tenantOf(endpoint),
     type: "webhook_endpoint.test",

@@ -1,32 +1,32 @@
 /** A delivery of an event to an endpoint: its table, and how the API shows it (decisions I2, I5). */
 import { DELIVERY_STATUSES } from "../../../machines/delivery.ts"
 import { formatInstantOrNull } from "../../base/time.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { columnsOf, type RowOf, table } from "../../db/table.ts"
 import { commonOf } from "../../http/response.ts"
 import type { Delivery } from "./api.ts"
 
-const { fixed, moving } = columnsOf()
+const { immutable, mutable } = columnsOf()
 
 export const deliveries = table(
   "webhook_delivery",
   { noun: "delivery", ids: "delivery" },
   {
-    event_id: fixed(Kind.text),
-    webhook_endpoint_id: fixed(Kind.text),
-    object_id: fixed(Kind.text),
+    event_id: immutable(column.text),
+    webhook_endpoint_id: immutable(column.text),
+    object_id: immutable(column.text),
     /** A test by hand: whoever asked for it sends it. */
-    once: fixed(Kind.flag),
-    created_at: fixed(Kind.instant),
-    status: moving(Kind.oneOf(DELIVERY_STATUSES)),
+    once: immutable(column.flag),
+    created_at: immutable(column.instant),
+    status: mutable(column.oneOf(DELIVERY_STATUSES)),
     /** Tries made. */
-    attempt: moving(Kind.smallint),
+    attempt: mutable(column.smallint),
     /** The next try; null: at once, or none. */
-    due_at: moving(Kind.nullable(Kind.instant)),
-    response_status: moving(Kind.nullable(Kind.smallint)),
-    response_body: moving(Kind.nullable(Kind.text)),
-    failure_reason: moving(Kind.nullable(Kind.text)),
-    duration_ms: moving(Kind.nullable(Kind.integer)),
+    due_at: mutable(column.nullable(column.instant)),
+    response_status: mutable(column.nullable(column.smallint)),
+    response_body: mutable(column.nullable(column.text)),
+    failure_reason: mutable(column.nullable(column.text)),
+    duration_ms: mutable(column.nullable(column.integer)),
   },
 )
 

@@ -9,14 +9,14 @@ import { SqlClient } from "effect/sql"
 import { DAY_MS, MINUTE_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { isFenced } from "../../db/tenant.ts"
-import { isLockTimeout, patiently } from "../../postgres/lockWait.ts"
+import { isLockTimeout, withLockTimeout } from "../../postgres/lockWait.ts"
 import { Deletions } from "../../process/deletion/Deletions.ts"
 import { release, releasing } from "../../process/lease.ts"
-import { Lookout } from "../../process/QueuePoller.ts"
+import { QueuePoller } from "../../process/QueuePoller.ts"
 import { every } from "../../process/workers.ts"
 import { type Outcome, readBodies, recordOutcomes } from "./deliver.ts"
-import type { Lane } from "./EndpointQueue.ts"
-import { Lanes, type Tried } from "./EndpointQueues.ts"
+import type { EndpointQueue } from "./EndpointQueue.ts"
+import { EndpointQueues, type Tried } from "./EndpointQueues.ts"
 import { disable, type Ending, GONE, isSame } from "./ending.ts"
 import { type EndpointRow, endpointLease } from "./endpoint.ts"
 import { giveUpEnded, purgeEvents } from "./housekeeping.ts"
@@ -63,14 +63,14 @@ const endingOf = (endpoint: EndpointRow, tried: ReadonlyArray<Tried>): ReadonlyA
 
 /** What a process remembers from round to round. */
 class Rounds {
-  readonly lanes: Lanes
+  readonly lanes: EndpointQueues
   /** Endpoints that are to be disabled: until that is written. */
   readonly endings = new Map<string, Ending>()
   #lookAt = 0
   #tookBefore = 0
 
   constructor(sender: Sender["Service"]) {
-    this.lanes = new Lanes(sender)
+    this.lanes = new EndpointQueues(sender)
   }
 
   /** Whether nothing is left to do until something waits. */
@@ -97,13 +97,13 @@ class Rounds {
 
 /** What tries of a lane came to, and how its endpoint does after them. */
 interface Recording {
-  readonly lane: Lane
+  readonly lane: EndpointQueue
   readonly its: ReadonlyArray<Tried>
   readonly telling: ReadonlyArray<Tried>
   readonly now: EndpointRow
 }
 
-const recordingOf = (lane: Lane, its: ReadonlyArray<Tried>): Recording => {
+const recordingOf = (lane: EndpointQueue, its: ReadonlyArray<Tried>): Recording => {
   // Tries of an endpoint that was changed since say nothing of it as it is now.
   const telling = its.filter(({ endpoint }) => isSame(endpoint, lane.target.endpoint))
   return { lane, its, telling, now: healthAfter(lane.target.endpoint, telling) }
@@ -144,7 +144,7 @@ const cannotWriteAll = (error: unknown): boolean => isLockTimeout(error) || isFe
 const record = Effect.fnUntraced(function* ({ lanes, endings }: Rounds) {
   const recordings = [...Map.groupBy(lanes.tried, ({ lane }) => lane)].map(([lane, its]) => recordingOf(lane, its))
   const sql = yield* SqlClient.SqlClient
-  const together = Effect.as(patiently(write(recordings)), { written: recordings, left: [] } satisfies Recorded)
+  const together = Effect.as(withLockTimeout(write(recordings)), { written: recordings, left: [] } satisfies Recorded)
   const { written, left } =
     recordings.length === 0
       ? { written: [], left: [] }
@@ -167,7 +167,7 @@ const record = Effect.fnUntraced(function* ({ lanes, endings }: Rounds) {
 })
 
 /** Looks how the endpoints are now: disabled, deleted, or taken over by a process to which this one looked dead. */
-const refresh = Effect.fnUntraced(function* ({ lanes }: Rounds, which: ReadonlyArray<Lane>) {
+const refresh = Effect.fnUntraced(function* ({ lanes }: Rounds, which: ReadonlyArray<EndpointQueue>) {
   if (which.length === 0) return
   const targets = yield* readTargets(which.map(({ target }) => target.endpoint))
   for (const lane of which) {
@@ -184,7 +184,7 @@ const refresh = Effect.fnUntraced(function* ({ lanes }: Rounds, which: ReadonlyA
 /** Reads what waits for lanes that have room. */
 const read = Effect.fnUntraced(function* (
   { lanes }: Rounds,
-  roomy: ReadonlyArray<{ readonly lane: Lane; readonly room: number }>,
+  roomy: ReadonlyArray<{ readonly lane: EndpointQueue; readonly room: number }>,
 ) {
   if (roomy.length === 0) return
   for (const delivery of yield* readWaiting(roomy)) lanes.get(delivery.webhook_endpoint_id)?.add(delivery)
@@ -199,7 +199,7 @@ const load = Effect.fnUntraced(function* ({ lanes }: Rounds) {
 })
 
 /** Fills lanes that have room, and lets go of those for which nothing is left to do. */
-const fill = Effect.fnUntraced(function* (rounds: Rounds, which: ReadonlyArray<Lane>) {
+const fill = Effect.fnUntraced(function* (rounds: Rounds, which: ReadonlyArray<EndpointQueue>) {
   const { lanes } = rounds
   const window = Math.min(MAX_OF_LANE, Math.ceil(MAX_IN_HAND / Math.max(1, lanes.size)))
   const roomy = which.flatMap((lane) => {
@@ -251,7 +251,7 @@ export const deliveryWorker = Effect.gen(function* () {
     finish(rounds).pipe(Effect.catchCause((cause) => Effect.logWarning("webhooks under way", cause))),
   )
   const wake = yield* Queue.sliding<void>(1)
-  yield* (yield* Lookout).watch(firstWaiting(yield* SqlClient.SqlClient), () => Queue.offerUnsafe(wake, undefined))
+  yield* (yield* QueuePoller).watch(firstWaiting(yield* SqlClient.SqlClient), () => Queue.offerUnsafe(wake, undefined))
   // What is deleted is sent no more, also where it was in hand. Only sandboxes are deleted from.
   yield* (yield* Deletions).watch((account) => rounds.lanes.clearSandbox(account))
   const untilLook = Effect.suspend(() => Effect.sleep(Math.max(rounds.pauseMs, 0)))

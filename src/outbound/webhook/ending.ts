@@ -2,9 +2,9 @@
 import { Effect } from "effect"
 import { currentTime } from "../../base/wallClock.ts"
 import { refOf } from "../../db/tenant.ts"
-import { patiently } from "../../postgres/lockWait.ts"
+import { withLockTimeout } from "../../postgres/lockWait.ts"
 import { type EndpointRow, endpoints } from "./endpoint.ts"
-import { moveEndpoint } from "./endpoints.ts"
+import { transitionEndpoint } from "./endpoints.ts"
 
 /** The status by which an endpoint says that it is gone. */
 export const GONE = 410
@@ -21,9 +21,9 @@ export const isSame = (one: EndpointRow, other: EndpointRow): boolean =>
 
 /** Disables an endpoint that is the same still. */
 export const disable = ({ endpoint, type }: Ending) =>
-  patiently(
+  withLockTimeout(
     Effect.gen(function* () {
       const [row] = yield* endpoints.lock([refOf(endpoint)])
-      if (row?.state === "enabled" && isSame(row, endpoint)) yield* moveEndpoint(row, { type, at: currentTime() })
+      if (row?.state === "enabled" && isSame(row, endpoint)) yield* transitionEndpoint(row, { type, at: currentTime() })
     }),
   )

@@ -6,35 +6,35 @@ import {
   type WebhookEndpointContext,
   webhookEndpointMachine,
 } from "../../../machines/webhook_endpoint.ts"
-import * as Kind from "../../db/columns.ts"
+import * as column from "../../db/columns.ts"
 import { actorTable, columnsOf, type RowOf } from "../../db/table.ts"
 import { commonOf } from "../../http/response.ts"
 import type { Lease } from "../../process/lease.ts"
 import type { Lifecycle } from "../../runtime/lifecycle.ts"
 import type { WebhookEndpoint } from "./api.ts"
 
-const { fixed, moving } = columnsOf<WebhookEndpointContext>()
+const { immutable, mutable } = columnsOf<WebhookEndpointContext>()
 
 export const endpoints = actorTable<WebhookEndpointContext>()(
   "webhook_endpoint",
   { noun: "webhook endpoint", ids: "webhook_endpoint" },
   {
     /** One of the places that an account has (decision I7). */
-    slot: fixed(Kind.smallint),
-    created_at: fixed(Kind.instant),
-    url: moving(Kind.text),
-    description: moving(Kind.nullable(Kind.text)),
-    enabled_events: moving(Kind.texts),
+    slot: immutable(column.smallint),
+    created_at: immutable(column.instant),
+    url: mutable(column.text),
+    description: mutable(column.nullable(column.text)),
+    enabled_events: mutable(column.texts),
     // The machine's states are what the API shows.
-    state: moving(Kind.oneOf(ENDPOINT_STATUSES), (state) => state as EndpointStatus),
-    disabled_reason: moving(Kind.nullable(Kind.oneOf(DISABLED_REASONS)), "reason"),
+    state: mutable(column.oneOf(ENDPOINT_STATUSES), (state) => state as EndpointStatus),
+    disabled_reason: mutable(column.nullable(column.oneOf(DISABLED_REASONS)), "reason"),
     /** Deliveries up to this one are given up. */
-    given_up_to: moving(Kind.bigint),
+    given_up_to: mutable(column.bigint),
     /** The process that delivers to it. */
-    runner: moving(Kind.nullable(Kind.integer)),
+    runner: mutable(column.nullable(column.integer)),
     /** Tries that failed since the last one that succeeded. */
-    failures: moving(Kind.integer),
-    failing_since: moving(Kind.nullable(Kind.instant)),
+    failures: mutable(column.integer),
+    failing_since: mutable(column.nullable(column.instant)),
   },
 )
 

@@ -14,7 +14,7 @@ import { emailOwner } from "../../merchants/account/ownerEmail.ts"
 import { LOCKS } from "../../postgres/advisoryLocks.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance, rowAfter } from "../../runtime/lifecycle.ts"
-import { amended, born, moved } from "../../runtime/outcome.ts"
+import { amended, created, transitioned } from "../../runtime/outcome.ts"
 import { isEventPattern } from "../event/types.ts"
 import type { EndpointCreate, EndpointPatch } from "./api.ts"
 import { type EndpointRow, endpointLifecycle, endpoints } from "./endpoint.ts"
@@ -83,7 +83,7 @@ export const createEndpoint = Effect.fn("webhookEndpoint.create")(function* (ten
     created_at: currentTime(),
     ...endpoints.snapshotColumns("enabled", { reason: null }),
   }
-  yield* commit([born(endpointLifecycle, undefined, row)])
+  yield* commit([created(endpointLifecycle, undefined, row)])
   return { row, secret: yield* insertSecret(row) }
 })
 
@@ -101,7 +101,7 @@ const newestDelivery = Effect.gen(function* () {
 })
 
 /** Applies an event to a locked endpoint, which may have been edited, and writes what follows. */
-export const moveEndpoint = Effect.fnUntraced(function* (
+export const transitionEndpoint = Effect.fnUntraced(function* (
   before: EndpointRow,
   event: WebhookEndpointEvent,
   after: EndpointRow = before,
@@ -118,7 +118,7 @@ export const moveEndpoint = Effect.fnUntraced(function* (
     failures: 0,
     failing_since: null,
   }
-  yield* commit([moved(endpointLifecycle, transition, row)])
+  yield* commit([transitioned(endpointLifecycle, transition, row)])
   if (hasEffect(decision, "emailOwner")) yield* emailOwner(row, toOwner(row, before.failing_since ?? event.at))
   return row
 })
@@ -141,7 +141,7 @@ export const updateEndpoint = Effect.fn("webhookEndpoint.update")(function* (
     return after
   }
   const type = patch.status === "enabled" ? "enable" : "disable"
-  return yield* moveEndpoint(before, { type, at: currentTime() }, after)
+  return yield* transitionEndpoint(before, { type, at: currentTime() }, after)
 })
 
 /** Deletes an endpoint. What waits for it is given up by the worker. */

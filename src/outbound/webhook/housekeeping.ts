@@ -6,7 +6,7 @@ import { idBefore } from "../../base/ids.ts"
 import { DAY_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
 import { isRef, type Ref, staysHere } from "../../db/tenant.ts"
-import { isLockTimeout, patiently } from "../../postgres/lockWait.ts"
+import { isLockTimeout, withLockTimeout } from "../../postgres/lockWait.ts"
 import type { EndpointRow } from "./endpoint.ts"
 import { WAITING, waitingEndpoints } from "./waiting.ts"
 
@@ -42,7 +42,7 @@ const giveUpBatch = Effect.fnUntraced(function* (ref: Ref) {
 /** What somebody holds is left for the next time. */
 const giveUp = (ref: Ref) =>
   Effect.catchIf(
-    Effect.repeat(patiently(giveUpBatch(ref)), { while: (more) => more }),
+    Effect.repeat(withLockTimeout(giveUpBatch(ref)), { while: (more) => more }),
     isLockTimeout,
     () => Effect.void,
   )

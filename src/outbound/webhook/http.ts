@@ -6,7 +6,7 @@ import { equals, listOf } from "../../http/lists.ts"
 import { events } from "../event/events.ts"
 import { type EndpointPatch, webhookApi } from "./api.ts"
 import { sendTest } from "./deliver.ts"
-import { beginTest, resend } from "./deliveries.ts"
+import { resend, startTest } from "./deliveries.ts"
 import { type DeliveryRow, deliveries, renderDelivery } from "./delivery.ts"
 import { endpoints, renderEndpoint } from "./endpoint.ts"
 import { checkPatterns, checkUrl, createEndpoint, deleteEndpoint, rollSecret, updateEndpoint } from "./endpoints.ts"
@@ -69,7 +69,7 @@ export const webhookEndpoints = [
     kind: "two-phase",
     begin: each(
       Effect.fnUntraced(function* (request) {
-        const { id, event_id } = yield* beginTest(yield* endpoints.get(request, request.id))
+        const { id, event_id } = yield* startTest(yield* endpoints.get(request, request.id))
         return {
           id,
           made: () => ({ event: event_id, response_status: null, duration_ms: 0, delivered: false }),

@@ -1,13 +1,13 @@
 /** What the delivery worker reads and writes: a few statements for all endpoints, however many they are. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { REF_COLUMNS, records } from "../../db/rows.ts"
+import { REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { type Ref, staysHere } from "../../db/tenant.ts"
 import { take } from "../../process/lease.ts"
-import { Runner } from "../../process/ProcessLease.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
 import { Vault } from "../../security/secret/Vault.ts"
 import { DELIVERY, type Target, type Waiting } from "./deliver.ts"
-import type { Lane } from "./EndpointQueue.ts"
+import type { EndpointQueue } from "./EndpointQueue.ts"
 import { type EndpointRow, endpointLease } from "./endpoint.ts"
 import { LIVE_SECRETS, openSecrets, opensSecrets } from "./secrets.ts"
 import { WAITING, waitingEndpoints } from "./waiting.ts"
@@ -42,10 +42,10 @@ export const takeEndpoints = Effect.fnUntraced(function* (held: ReadonlyArray<st
  */
 export const readTargets = Effect.fnUntraced(function* (lanes: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
-  const { id: runner } = yield* Runner
+  const { id: runner } = yield* ProcessLease
   const rows = yield* sql<EndpointRow & { readonly secrets: ReadonlyArray<string> }>`
     SELECT e.*, ARRAY(${sql.literal(LIVE_SECRETS)}) AS secrets
-    FROM ${records(lanes, REF_COLUMNS)} l
+    FROM ${rowsAsTable(lanes, REF_COLUMNS)} l
     JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
     WHERE e.runner = ${runner} AND ${staysHere(sql, "e")}`
   const [targets, unsigned] = yield* Effect.partition(rows, ({ secrets: stored, ...endpoint }) =>
@@ -71,7 +71,7 @@ const ROOM = { ...REF_COLUMNS, room: "integer", in_hand: "text" } as const
  * room at most: they must not keep what is new from being tried.
  */
 export const readWaiting = Effect.fnUntraced(function* (
-  lanes: ReadonlyArray<{ readonly lane: Lane; readonly room: number }>,
+  lanes: ReadonlyArray<{ readonly lane: EndpointQueue; readonly room: number }>,
 ) {
   const sql = yield* SqlClient.SqlClient
   const rooms = lanes.map(({ lane, room }) => {
@@ -84,7 +84,7 @@ export const readWaiting = Effect.fnUntraced(function* (
       AND ${sql.literal(`${WAITING} AND ${which}`)} AND seq > e.given_up_to AND NOT seq = ANY(l.in_hand::bigint[])
     ORDER BY webhook_endpoint_id, due_at NULLS FIRST, seq LIMIT ${sql.literal(limit)})`
   return yield* sql<Waiting>`
-    SELECT ${sql.literal(DELIVERY)} FROM ${records(rooms, ROOM)} l
+    SELECT ${sql.literal(DELIVERY)} FROM ${rowsAsTable(rooms, ROOM)} l
     JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.id)
     CROSS JOIN LATERAL (${some("due_at <= now()", "(l.room + 1) / 2")} UNION ALL ${some("due_at IS NULL", "l.room")}) d
     JOIN event ON (event.account_id, event.livemode, event.id) = (d.account_id, d.livemode, d.event_id)
@@ -101,7 +101,7 @@ export const recordHealth = Effect.fnUntraced(function* (endpoints: ReadonlyArra
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     UPDATE webhook_endpoint e SET failures = r.failures, failing_since = r.failing_since
-    FROM ${records(endpoints, HEALTH)} r
+    FROM ${rowsAsTable(endpoints, HEALTH)} r
     WHERE (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id) AND e.state = 'enabled'`
 })
 
@@ -118,13 +118,13 @@ export const lockFree = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Re
   const sql = yield* SqlClient.SqlClient
   const notFree = yield* sql<NotFree>`
     WITH theirs AS MATERIALIZED (
-      SELECT e.account_id, e.livemode, e.id FROM ${records(endpoints, REF_COLUMNS)} r
+      SELECT e.account_id, e.livemode, e.id FROM ${rowsAsTable(endpoints, REF_COLUMNS)} r
       JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id)
     ), locked AS MATERIALIZED (
       SELECT e.id FROM theirs t JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (t.account_id, t.livemode, t.id)
       FOR NO KEY UPDATE OF e SKIP LOCKED
     ), deliveries AS MATERIALIZED (
-      SELECT d.account_id, d.livemode, d.id, d.webhook_endpoint_id FROM ${records(deliveries, REF_COLUMNS)} r
+      SELECT d.account_id, d.livemode, d.id, d.webhook_endpoint_id FROM ${rowsAsTable(deliveries, REF_COLUMNS)} r
       JOIN webhook_delivery d ON (d.account_id, d.livemode, d.id) = (r.account_id, r.livemode, r.id)
     ), deliveries_locked AS MATERIALIZED (
       SELECT d.id FROM deliveries t JOIN webhook_delivery d ON (d.account_id, d.livemode, d.id) = (t.account_id, t.livemode, t.id)
@@ -133,7 +133,7 @@ export const lockFree = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Re
     SELECT id, bool_or(leaves) AS leaves FROM (
       SELECT id, false AS leaves FROM theirs WHERE id NOT IN (SELECT id FROM locked)
       UNION ALL SELECT webhook_endpoint_id, false FROM deliveries WHERE id NOT IN (SELECT id FROM deliveries_locked)
-      UNION ALL SELECT id, true FROM ${records(endpoints, REF_COLUMNS)} r WHERE NOT ${staysHere(sql, "r")}
+      UNION ALL SELECT id, true FROM ${rowsAsTable(endpoints, REF_COLUMNS)} r WHERE NOT ${staysHere(sql, "r")}
     ) n GROUP BY id`
   return new Map(notFree.map(({ id, leaves }) => [id, leaves]))
 })
@@ -145,11 +145,11 @@ export const lockFree = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Re
 export const leaveEndpoints = Effect.fnUntraced(function* (endpoints: ReadonlyArray<Ref>) {
   if (endpoints.length === 0) return []
   const sql = yield* SqlClient.SqlClient
-  const { id: runner } = yield* Runner
+  const { id: runner } = yield* ProcessLease
   const left = yield* sql<Pick<Ref, "id">>`
     UPDATE webhook_endpoint SET runner = NULL
     FROM (
-      SELECT e.account_id, e.livemode, e.id FROM ${records(endpoints, REF_COLUMNS)} r
+      SELECT e.account_id, e.livemode, e.id FROM ${rowsAsTable(endpoints, REF_COLUMNS)} r
       JOIN webhook_endpoint e ON (e.account_id, e.livemode, e.id) = (r.account_id, r.livemode, r.id)
       WHERE e.runner = ${runner} AND ${staysHere(sql, "e")} FOR NO KEY UPDATE OF e SKIP LOCKED
     ) free

@@ -2,7 +2,7 @@
 import { Context, Deferred, Effect, Layer, Schedule, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { isRef, type Ref } from "../../db/tenant.ts"
-import { Notices } from "../Listener.ts"
+import { Listener } from "../Listener.ts"
 import { accountOf, DELETED_CHANNEL, payloadOf } from "./deletion.ts"
 
 /** What takes longer goes on without anybody waiting. */
@@ -19,13 +19,13 @@ export class Deletions extends Context.Service<
     readonly watch: (heard: (account: string) => void) => Effect.Effect<void, never, Scope.Scope>
   }
 >()("billing/deletion/Deletions") {
-  static readonly layer: Layer.Layer<Deletions, never, SqlClient.SqlClient | Notices> = Layer.effect(
+  static readonly layer: Layer.Layer<Deletions, never, SqlClient.SqlClient | Listener> = Layer.effect(
     Deletions,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const waiting = new Map<string, Set<Deferred.Deferred<void>>>()
       const watching = new Set<(account: string) => void>()
-      const { listen } = yield* Notices
+      const { listen } = yield* Listener
       yield* listen(DELETED_CHANNEL, {
         notice: (payload) => {
           for (const heard of waiting.get(payload) ?? []) Deferred.doneUnsafe(heard, Effect.void)

@@ -4,7 +4,7 @@
  */
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { names, REF_COLUMNS, records } from "../../db/rows.ts"
+import { names, REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { type Ref, refOf } from "../../db/tenant.ts"
 
 /** What tells the workers of every process that there is something to delete. */
@@ -48,7 +48,7 @@ export const requestDeletions = Effect.fnUntraced(function* (refs: ReadonlyArray
   if (refs.length === 0) return
   const sql = yield* SqlClient.SqlClient
   yield* sql`
-    INSERT INTO deletion (${names(REF_COLUMNS)}) SELECT * FROM ${records(refs.map(refOf), REF_COLUMNS)} r
+    INSERT INTO deletion (${names(REF_COLUMNS)}) SELECT * FROM ${rowsAsTable(refs.map(refOf), REF_COLUMNS)} r
     ON CONFLICT DO NOTHING`
   yield* sql`SELECT pg_notify(${DELETION_CHANNEL}, '')`
 })

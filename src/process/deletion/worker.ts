@@ -2,7 +2,7 @@
 import { Cause, Effect } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { takeTurns } from "../../concurrency/roundRobin.ts"
+import { roundRobin } from "../../concurrency/roundRobin.ts"
 import { isRef, staysHere } from "../../db/tenant.ts"
 import { onNotify } from "../Listener.ts"
 import { orElseUnlessStopped } from "../workers.ts"
@@ -82,7 +82,7 @@ export const nextSize = (rows: number, ms: number, maxRows = MAX_ROWS): number =
 
 /** A program that deletes one batch, of what is next in turn, and returns whether there was anything to delete. */
 export const deletionBatches = (stepsOf: StepsOf, maxRows = MAX_ROWS) => {
-  const nextTurn = takeTurns()
+  const nextTurn = roundRobin()
   let rows = maxRows
   return Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient

@@ -4,9 +4,9 @@
  */
 import { Context, Effect, Layer, Result } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { Together } from "../../concurrency/Batcher.ts"
+import { Batcher } from "../../concurrency/Batcher.ts"
 import type { ConfigProblem } from "../../config/Config.ts"
-import { records } from "../../db/rows.ts"
+import { rowsAsTable } from "../../db/rows.ts"
 import { livesHere } from "../../db/tenant.ts"
 import { Vault } from "../../security/secret/Vault.ts"
 import type { Credentials, OutsideRail } from "../rail/Rail.ts"
@@ -50,14 +50,14 @@ const createOpening = Effect.map(Vault, (vault) => {
 const readCurrent = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =>
   sql<SealedCredentials>`
     SELECT c.account_id, c.rail, c.id, c.sealed
-    FROM ${records(of, RAIL_ACCOUNT)} a JOIN rail_credential c ON (c.rail, c.account_id) = (a.rail, a.account_id)
+    FROM ${rowsAsTable(of, RAIL_ACCOUNT)} a JOIN rail_credential c ON (c.rail, c.account_id) = (a.rail, a.account_id)
     WHERE c.livemode AND c.replaced_at IS NULL`
 
 /** The newest first: most callbacks are signed with those. */
 const readSigning = (sql: SqlClient.SqlClient, of: ReadonlyArray<RailAccount>) =>
   sql<SealedCredentials>`
     SELECT c.account_id, c.rail, c.id, c.sealed
-    FROM ${records(of, RAIL_ACCOUNT)} a JOIN rail_credential c ON c.account_id = a.account_id AND c.rail = a.rail
+    FROM ${rowsAsTable(of, RAIL_ACCOUNT)} a JOIN rail_credential c ON c.account_id = a.account_id AND c.rail = a.rail
     WHERE c.livemode AND ${livesHere(sql, "c")} AND (c.replaced_at IS NULL OR c.replaced_at > now() - ${REPLACED_FOR}::interval)
     ORDER BY c.replaced_at DESC NULLS FIRST`
 
@@ -83,7 +83,7 @@ export class RailCredentials extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const open = yield* createOpening
-      const signing = new Together(yield* Effect.context<never>(), railAccountKey, (of: ReadonlyArray<RailAccount>) =>
+      const signing = new Batcher(yield* Effect.context<never>(), railAccountKey, (of: ReadonlyArray<RailAccount>) =>
         Effect.map(readSigning(sql, of), (rows) => Map.groupBy(rows, railAccountKey)),
       )
       return RailCredentials.of({

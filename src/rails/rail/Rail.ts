@@ -42,7 +42,7 @@ export interface SavedMethod extends Omit<PaymentMethodSummary, "id"> {
 }
 
 /** A transaction as the rail has it. */
-export interface HeardTransaction {
+export interface RailTransaction {
   readonly kind: "transaction"
   /** `ongoing`: the buyer is still to do something on the rail's page; `abandoned`: begun there and not paid; it may still be open. */
   readonly status: "succeeded" | "failed" | "pending" | "ongoing" | "abandoned"
@@ -70,7 +70,7 @@ export interface HeardTransaction {
 }
 
 /** What is known after any call that brought no transaction. */
-export type NotHeard =
+export type NoAnswer =
   /** The rail refused the call itself: nothing is charged by it. */
   | { readonly kind: "refused"; readonly code: FailureCode; readonly message: string | null }
   /** HTTP 429. `retryAfterMs`: as the rail asks; null: it says nothing. */
@@ -94,13 +94,13 @@ export interface UnknownReference {
 }
 
 /** The rail's page is open at this address. */
-export interface HeardPage {
+export interface RailPage {
   readonly kind: "page"
   readonly url: string
 }
 
 /** A refund as the rail has it. */
-export interface HeardRefund {
+export interface RailRefund {
   readonly kind: "refund"
   readonly status: "pending" | "returned" | "failed"
   /** The rail's own number of the refund. */
@@ -108,7 +108,7 @@ export interface HeardRefund {
   readonly message: string | null
 }
 
-export type Heard = HeardTransaction | UnknownReference | HeardPage | HeardRefund | NotHeard | LostCall
+export type RailResult = RailTransaction | UnknownReference | RailPage | RailRefund | NoAnswer | LostCall
 
 /** What the rail keeps with a transaction and gives back with it (decision F9): texts by name. */
 export type TransactionMetadata = Readonly<Record<string, string>>
@@ -190,20 +190,20 @@ export interface Announcement {
 /** One rail of the outside world. No call fails: what went wrong is what was heard. */
 export interface Rail {
   readonly name: OutsideRail
-  readonly charge: (charge: TokenCharge, credentials: Credentials) => Effect.Effect<HeardTransaction | NotHeard>
-  readonly openPage: (payment: PagePayment, credentials: Credentials) => Effect.Effect<HeardPage | NotHeard>
+  readonly charge: (charge: TokenCharge, credentials: Credentials) => Effect.Effect<RailTransaction | NoAnswer>
+  readonly openPage: (payment: PagePayment, credentials: Credentials) => Effect.Effect<RailPage | NoAnswer>
   readonly ask: (
     reference: string,
     credentials: Credentials,
-  ) => Effect.Effect<HeardTransaction | UnknownReference | NotHeard>
+  ) => Effect.Effect<RailTransaction | UnknownReference | NoAnswer>
   /** The account's transactions, page by page. */
-  readonly list: (listing: Listing, credentials: Credentials) => Effect.Effect<ListedPage | NotHeard>
-  readonly refund: (refund: RefundCall, credentials: Credentials) => Effect.Effect<HeardRefund | NotHeard>
+  readonly list: (listing: Listing, credentials: Credentials) => Effect.Effect<ListedPage | NoAnswer>
+  readonly refund: (refund: RefundCall, credentials: Credentials) => Effect.Effect<RailRefund | NoAnswer>
   /** What became of a refund, by the rail's own number of it. */
   readonly askRefund: (
     refundId: string,
     credentials: Credentials,
-  ) => Effect.Effect<HeardRefund | UnknownReference | NotHeard>
+  ) => Effect.Effect<RailRefund | UnknownReference | NoAnswer>
   /** Whether a callback was signed with these credentials; compared in constant time. */
   readonly isSigned: (request: CallbackRequest, credentials: Credentials) => boolean
   /** What a callback is about, as far as a reference can be read from it. */

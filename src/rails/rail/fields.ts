@@ -4,7 +4,7 @@
  */
 import { Redacted, Schema, SchemaGetter } from "effect"
 import { isLoopback } from "../../config/settings.ts"
-import type { HeardPage, SavedMethod } from "./Rail.ts"
+import type { RailPage, SavedMethod } from "./Rail.ts"
 
 /** What is kept of a rail's words; until secrets are taken out of them, more is, so that none is cut in two. */
 export const MAX_MESSAGE = 500
@@ -80,7 +80,7 @@ export const tokenIn = (token: unknown, email: unknown): Pick<SavedMethod, "toke
 }
 
 /** A rail's page to which a buyer may be sent; undefined where the address is none, or not safe. */
-export const pageAt = (value: unknown): HeardPage | undefined => {
+export const pageAt = (value: unknown): RailPage | undefined => {
   if (typeof value !== "string" || !URL.canParse(value)) return undefined
   const { protocol, hostname, username, password, href } = new URL(value)
   const isSafe = protocol === "https:" || (protocol === "http:" && isLoopback(hostname))

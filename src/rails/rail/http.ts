@@ -6,7 +6,7 @@ import { parseExactly } from "../../base/json.ts"
 import { retryAfterOf } from "../../base/retryAfter.ts"
 import { SECOND_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import type { NotHeard } from "./Rail.ts"
+import type { NoAnswer } from "./Rail.ts"
 
 /** As many calls as are under way at most (decision P11): none waits for a connection. */
 const MAX_CONNECTIONS = 20
@@ -38,10 +38,10 @@ export interface Answer {
 
 export interface RailClient {
   /** Sends a call once, whatever becomes of it. */
-  readonly call: (call: Call) => Effect.Effect<Answer | NotHeard>
+  readonly call: (call: Call) => Effect.Effect<Answer | NoAnswer>
 }
 
-export const unclear = (message: string, reached: boolean): NotHeard => ({ kind: "unclear", message, reached })
+export const unclear = (message: string, reached: boolean): NoAnswer => ({ kind: "unclear", message, reached })
 
 interface Response {
   readonly status: number
@@ -50,7 +50,7 @@ interface Response {
 }
 
 /** What an HTTP response says, whichever rail it is of. */
-const heardOf = ({ status, retryAfter, text }: Response): Answer | NotHeard => {
+const heardOf = ({ status, retryAfter, text }: Response): Answer | NoAnswer => {
   if (status === 429) return { kind: "rate_limited", retryAfterMs: retryAfterOf(retryAfter, currentTime()) }
   const body = parseExactly(text)
   // It refuses whoever calls, in whatever words.
@@ -70,13 +70,13 @@ const codeOf = (error: unknown): string => {
  * Sends one request and reads its answer, within the limit. Until undici has a connection and begins to write, nothing is
  * sent; from then on anything may have arrived. So no error has to be known by its code to tell these apart.
  */
-const exchange = (pool: Pool, options: Dispatcher.DispatchOptions, limitMs: number): Effect.Effect<Answer | NotHeard> =>
-  Effect.callback<Answer | NotHeard>((resume) => {
+const exchange = (pool: Pool, options: Dispatcher.DispatchOptions, limitMs: number): Effect.Effect<Answer | NoAnswer> =>
+  Effect.callback<Answer | NoAnswer>((resume) => {
     let [over, sent, status, read] = [false, false, 0, 0]
     let retryAfter: Response["retryAfter"]
     let request: Dispatcher.DispatchController | undefined
     const parts: Array<Buffer> = []
-    const finish = (heard: Answer | NotHeard) => {
+    const finish = (heard: Answer | NoAnswer) => {
       if (over) return
       over = true
       clearTimeout(limit)

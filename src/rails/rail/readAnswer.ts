@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { lineOf, MAX_MESSAGE } from "./fields.ts"
 import { type Call, type RailClient, UNAUTHORIZED, unclear } from "./http.ts"
 import type { FailureCode } from "./PaymentRail.ts"
-import type { HeardRefund, NotHeard, UnknownReference } from "./Rail.ts"
+import type { NoAnswer, RailRefund, UnknownReference } from "./Rail.ts"
 
 /** An answer by which the rail does not do what it was asked to. */
 export interface Refusal {
@@ -21,7 +21,7 @@ const withoutSecrets = <H extends object>(heard: H, secrets: ReadonlyArray<Redac
 }
 
 /** What an answer says that nobody can read: that the account may not call, or nothing. */
-const unread = (status: number): NotHeard =>
+const unread = (status: number): NoAnswer =>
   status === UNAUTHORIZED
     ? { kind: "refused", code: "rail_misconfigured", message: null }
     : unclear(`an answer that cannot be read (HTTP ${status})`, true)
@@ -35,19 +35,19 @@ export const callRail = <A extends object, D extends object>(
   { token, ...call }: Call & { readonly token?: Redacted.Redacted<string> },
   taken: (body: unknown) => A | undefined,
   declined: (status: number, body: unknown) => D | undefined,
-): Effect.Effect<A | D | NotHeard> =>
+): Effect.Effect<A | D | NoAnswer> =>
   Effect.map(client.call(call), (heard) => {
     if (heard.kind !== "answer") return heard
     const { status, body } = heard
     const read = status < 300 ? taken(body) : declined(status, body)
-    return withoutSecrets<A | D | NotHeard>(
+    return withoutSecrets<A | D | NoAnswer>(
       read ?? unread(status),
       [call.secret, token].filter((secret) => secret !== undefined),
     )
   })
 
 /** Of a call that does something: it is not done, unless by the same call before. */
-const refusalOfCall = (refusal: Refusal | undefined): NotHeard | undefined => {
+const refusalOfCall = (refusal: Refusal | undefined): NoAnswer | undefined => {
   if (refusal === undefined) return undefined
   const { kind, code, message } = refusal
   return kind === "duplicate" ? unclear(message ?? "asked for before", true) : { kind: "refused", code, message }
@@ -57,13 +57,13 @@ const refusalOfCall = (refusal: Refusal | undefined): NotHeard | undefined => {
  * Of a refund. What was sent back before was sent back by a request of ours that nobody heard the answer to: a refund is of a
  * whole charge, and no rail sends that back twice.
  */
-const refusalOfRefund = (refusal: Refusal | undefined): HeardRefund | NotHeard | undefined =>
+const refusalOfRefund = (refusal: Refusal | undefined): RailRefund | NoAnswer | undefined =>
   refusal?.kind === "duplicate"
     ? { kind: "refund", status: "returned", refundId: null, message: refusal.message }
     : refusalOfCall(refusal)
 
 /** Of a question: what is asked about is unknown, or the account is wrong; anything else says nothing about it. */
-const refusalOfAsk = (refusal: Refusal | undefined): UnknownReference | NotHeard | undefined => {
+const refusalOfAsk = (refusal: Refusal | undefined): UnknownReference | NoAnswer | undefined => {
   if (refusal === undefined) return undefined
   const { kind, code, message } = refusal
   if (kind === "unknown") return { kind: "unknown_reference" }

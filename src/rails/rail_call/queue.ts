@@ -8,11 +8,11 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { names, REF_COLUMNS, records } from "../../db/rows.ts"
+import { names, REF_COLUMNS, rowsAsTable } from "../../db/rows.ts"
 import { type Ref, staysHere } from "../../db/tenant.ts"
 import type { UnitOfWork } from "../../db/UnitOfWork.ts"
 import { type Lease, take } from "../../process/lease.ts"
-import { Runner } from "../../process/ProcessLease.ts"
+import { ProcessLease } from "../../process/ProcessLease.ts"
 import type { OutsideRail } from "../rail/Rail.ts"
 
 export const CALL_KINDS = ["charge", "open_page", "ask", "refund", "ask_refund"] as const
@@ -49,7 +49,7 @@ export const queueCalls = (unit: UnitOfWork, calls: ReadonlyArray<Call>, urgent:
   const { sql } = unit
   const rows = calls.map((call) => ({ ...call, rank: urgent ? 0 : 1 }))
   const queueing = sql`
-    INSERT INTO rail_call (${names(NEW_CALL)}) SELECT * FROM ${records(rows, NEW_CALL)} r ORDER BY id
+    INSERT INTO rail_call (${names(NEW_CALL)}) SELECT * FROM ${rowsAsTable(rows, NEW_CALL)} r ORDER BY id
     ON CONFLICT (account_id, livemode, id) DO UPDATE SET
       again = rail_call.again OR rail_call.runner IS NOT NULL, rank = least(rail_call.rank, excluded.rank),
       queued_at = least(rail_call.queued_at, excluded.queued_at)`
@@ -100,7 +100,7 @@ const takeBehind = Effect.fnUntraced(function* ({ rail, kinds, after, limit, per
             held.account_id IS NOT NULL AS is_failing, held.next_call_at IS NOT NULL AS is_held_back
           FROM turn
           LEFT JOIN rail_throttle held ON (held.account_id, held.livemode, held.rail) = (turn.account_id, true, ${rail})
-          LEFT JOIN ${records(busy, { account_id: "text", under_way: "integer" })} busy ON busy.account_id = turn.account_id
+          LEFT JOIN ${rowsAsTable(busy, { account_id: "text", under_way: "integer" })} busy ON busy.account_id = turn.account_id
           CROSS JOIN LATERAL (
             SELECT *, row_number() OVER (ORDER BY rank, queued_at, id) AS n FROM (
               SELECT * FROM rail_call r
@@ -153,9 +153,9 @@ export const takeCalls = Effect.fnUntraced(function* (taking: Taking) {
 export const endCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref>) {
   if (calls.length === 0) return []
   const sql = yield* SqlClient.SqlClient
-  const { id: runner } = yield* Runner
+  const { id: runner } = yield* ProcessLease
   const ended = yield* sql<Call & { again: boolean }>`
-    DELETE FROM rail_call c USING ${records(calls, REF_COLUMNS)} r
+    DELETE FROM rail_call c USING ${rowsAsTable(calls, REF_COLUMNS)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}
     RETURNING c.account_id, c.livemode, c.id, c.rail, c.kind, c.again`
   return ended.filter(({ again }) => again)
@@ -167,9 +167,9 @@ const TAKEN = { ...REF_COLUMNS, was_sent_at: "timestamptz" } as const
 export const returnCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<TakenCall>) {
   if (calls.length === 0) return
   const sql = yield* SqlClient.SqlClient
-  const { id: runner } = yield* Runner
+  const { id: runner } = yield* ProcessLease
   yield* sql`
-    UPDATE rail_call c SET runner = NULL, sent_at = r.was_sent_at FROM ${records(calls, TAKEN)} r
+    UPDATE rail_call c SET runner = NULL, sent_at = r.was_sent_at FROM ${rowsAsTable(calls, TAKEN)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
 })
 
@@ -180,18 +180,18 @@ const LATER = "1 hour"
 export const postponeCalls = Effect.fnUntraced(function* (calls: ReadonlyArray<Ref>) {
   if (calls.length === 0) return
   const sql = yield* SqlClient.SqlClient
-  const { id: runner } = yield* Runner
+  const { id: runner } = yield* ProcessLease
   yield* sql`
     UPDATE rail_call c SET runner = NULL, again = false,
       queued_at = clock_timestamp() + CASE WHEN c.again THEN interval '0' ELSE ${LATER}::interval END
-    FROM ${records(calls, REF_COLUMNS)} r
+    FROM ${rowsAsTable(calls, REF_COLUMNS)} r
     WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner = ${runner}`
 })
 
 /** Takes calls out of the queue, in the running transaction; returns those that stay, since they are being made. */
 export const dropCalls = Effect.fnUntraced(function* (about: ReadonlyArray<Ref>) {
   const sql = yield* SqlClient.SqlClient
-  const keys = records(about, REF_COLUMNS)
+  const keys = rowsAsTable(about, REF_COLUMNS)
   yield* sql`
     DELETE FROM rail_call c USING ${keys} r WHERE (c.account_id, c.livemode, c.id) = (r.account_id, r.livemode, r.id) AND c.runner IS NULL`
   return yield* sql<Ref>`

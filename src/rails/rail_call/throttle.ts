@@ -2,9 +2,9 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts"
-import { records } from "../../db/rows.ts"
+import { rowsAsTable } from "../../db/rows.ts"
 import { staysHere, type Tenant } from "../../db/tenant.ts"
-import type { Heard, OutsideRail } from "../rail/Rail.ts"
+import type { OutsideRail, RailResult } from "../rail/Rail.ts"
 
 /** What one call says of its rail. */
 type Reach =
@@ -15,19 +15,19 @@ type Reach =
   /** It wants fewer calls, or cannot be reached at all. `retryAfterMs` null: it does not say when. */
   | { readonly kind: "hold_back"; readonly retryAfterMs: number | null }
 
-const reachOf = (heard: Heard): Reach => {
+const reachOf = (heard: RailResult): Reach => {
   if (heard.kind === "rate_limited") return { kind: "hold_back", retryAfterMs: heard.retryAfterMs }
   if (heard.kind === "not_sent") return { kind: "hold_back", retryAfterMs: null }
   return heard.kind === "unclear" && !heard.reached ? { kind: "failing" } : { kind: "answered" }
 }
 
 /** Whether a call got an answer that can be used. */
-export const isAnswered = (heard: Heard): boolean => reachOf(heard).kind === "answered"
+export const isAnswered = (heard: RailResult): boolean => reachOf(heard).kind === "answered"
 
 /** What was heard of a rail on behalf of an account. */
 export interface Reached extends Tenant {
   readonly rail: OutsideRail
-  readonly heard: Heard
+  readonly result: RailResult
   /** Whether it was failing the account when the call was taken. */
   readonly is_failing: boolean
 }
@@ -46,8 +46,8 @@ export const recordReach = Effect.fnUntraced(function* (all: ReadonlyArray<Reach
   const byRail = Map.groupBy(all, ({ account_id, rail }) => `${account_id} ${rail}`)
   const latest = [...byRail.values()].map((its) => ({
     ...its.at(-1)!,
-    reach: reachOf(its.at(-1)!.heard),
-    wasFailing: its.some(({ is_failing, heard }) => is_failing || !isAnswered(heard)),
+    reach: reachOf(its.at(-1)!.result),
+    wasFailing: its.some(({ is_failing, result }) => is_failing || !isAnswered(result)),
   }))
   const answered = latest.filter(({ reach, wasFailing }) => reach.kind === "answered" && wasFailing)
   const failed = latest.flatMap(({ account_id, livemode, rail, reach }) => {
@@ -58,13 +58,13 @@ export const recordReach = Effect.fnUntraced(function* (all: ReadonlyArray<Reach
   })
   if (answered.length > 0)
     yield* sql`
-      DELETE FROM rail_throttle t USING ${records(answered, RAIL_OF_ACCOUNT)} r
+      DELETE FROM rail_throttle t USING ${rowsAsTable(answered, RAIL_OF_ACCOUNT)} r
       WHERE (t.account_id, t.livemode, t.rail) = (r.account_id, r.livemode, r.rail) AND ${staysHere(sql, "r")}`
   if (failed.length > 0)
     yield* sql`
       INSERT INTO rail_throttle AS t (account_id, livemode, rail, failing_since, next_call_at)
       SELECT account_id, livemode, rail, clock_timestamp(), clock_timestamp() + wait_ms * interval '1 millisecond'
-      FROM ${records(failed, { ...RAIL_OF_ACCOUNT, wait_ms: "integer" })} r
+      FROM ${rowsAsTable(failed, { ...RAIL_OF_ACCOUNT, wait_ms: "integer" })} r
       WHERE EXISTS (SELECT 1 FROM account a WHERE a.id = r.account_id) AND ${staysHere(sql, "r")} ORDER BY account_id
       ON CONFLICT (account_id, livemode, rail) DO UPDATE SET next_call_at = CASE
         WHEN excluded.next_call_at IS NOT NULL THEN greatest(t.next_call_at, excluded.next_call_at)

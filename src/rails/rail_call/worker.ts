@@ -10,11 +10,11 @@ import { currentTime } from "../../base/wallClock.ts"
 import { isFenced } from "../../db/tenant.ts"
 import { unitOfWork } from "../../db/UnitOfWork.ts"
 import { retryingDeadlocks } from "../../postgres/deadlock.ts"
-import { patiently } from "../../postgres/lockWait.ts"
+import { withLockTimeout } from "../../postgres/lockWait.ts"
 import { release } from "../../process/lease.ts"
-import { Lookout } from "../../process/QueuePoller.ts"
+import { QueuePoller } from "../../process/QueuePoller.ts"
 import { every, whenWoken } from "../../process/workers.ts"
-import { type Heard, OUTSIDE_RAILS, type OutsideRail } from "../rail/Rail.ts"
+import { OUTSIDE_RAILS, type OutsideRail, type RailResult } from "../rail/Rail.ts"
 import {
   type Busy,
   type Call,
@@ -43,7 +43,7 @@ const FINISH_AGAIN_MS = 100
 /** A call, and the conversation that it is. It never fails: what went wrong is what was heard. */
 export interface Prepared {
   readonly call: TakenCall
-  readonly talk: Effect.Effect<Heard>
+  readonly talk: Effect.Effect<RailResult>
 }
 
 const calls = Metric.counter("billing_rail_calls_total", {
@@ -52,9 +52,9 @@ const calls = Metric.counter("billing_rail_calls_total", {
 })
 
 /** What came of a call. */
-export interface HeardCall {
+export interface AnsweredCall {
   readonly call: TakenCall
-  readonly heard: Heard
+  readonly result: RailResult
   /** ms since the epoch. */
   readonly endedAt: number
 }
@@ -77,7 +77,7 @@ export interface Caller<R> {
   readonly prepare: (calls: ReadonlyArray<TakenCall>) => Effect.Effect<ReadonlyArray<Prepared>, SqlError.SqlError, R>
   /** Writes what was heard, in the running transaction. */
   readonly write: (
-    heard: ReadonlyArray<HeardCall>,
+    heard: ReadonlyArray<AnsweredCall>,
   ) => Effect.Effect<Written<R>, SqlError.SqlError, R | SqlClient.SqlClient>
   /** Asks about what somebody wants to know more of than the call which has just ended says. */
   readonly askAgain: (
@@ -90,24 +90,24 @@ class Conversations {
   readonly #underWay = new Map<string, TakenCall>()
   /** Accounts behind which to look for calls next, by rail. */
   readonly cursors = new Map<OutsideRail, string>()
-  unwritten: ReadonlyArray<HeardCall> = []
+  unwritten: ReadonlyArray<AnsweredCall> = []
   /** Those among them of which nobody else can see yet how their rail was reached. */
-  readonly unrecorded = new Set<HeardCall>()
+  readonly unrecorded = new Set<AnsweredCall>()
   /** Of accounts that are fenced: written once they are not, or have left. A few of each: no more calls are made for them meanwhile. */
-  #parked: ReadonlyArray<HeardCall> = []
+  #parked: ReadonlyArray<AnsweredCall> = []
 
   began(call: TakenCall): void {
     this.#underWay.set(call.id, call)
   }
 
-  ended(heard: HeardCall): void {
+  ended(heard: AnsweredCall): void {
     this.#underWay.delete(heard.call.id)
     this.unwritten = [...this.unwritten, heard]
     this.unrecorded.add(heard)
   }
 
   /** With these nothing more can be done for now. */
-  park(heard: ReadonlyArray<HeardCall>): void {
+  park(heard: ReadonlyArray<AnsweredCall>): void {
     this.#parked = [...this.#parked, ...heard]
   }
 
@@ -129,7 +129,7 @@ class Conversations {
 
   /** Accounts with what counts towards their limit; one that was not answered gets no call until that is written. */
   busy(rail: OutsideRail): ReadonlyArray<Busy> {
-    const unanswered = [...this.unrecorded].filter(({ call, heard }) => call.rail === rail && !isAnswered(heard))
+    const unanswered = [...this.unrecorded].filter(({ call, result }) => call.rail === rail && !isAnswered(result))
     const silent = new Set(unanswered.map(({ call }) => call.account_id))
     const byAccount = Map.groupBy(this.of(rail), ({ account_id }) => account_id)
     return [...new Set([...silent, ...byAccount.keys()])].map((account_id) => ({
@@ -197,7 +197,7 @@ const begin = Effect.fnUntraced(function* <R>(
 })
 
 /** Writes what was heard, with all that follows from it, and ends the calls, in one transaction. */
-const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R>, batch: ReadonlyArray<HeardCall>) {
+const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R>, batch: ReadonlyArray<AnsweredCall>) {
   const calls = batch.map(({ call }) => call)
   const work = Effect.gen(function* () {
     const { again, later, next = [], after } = yield* write(batch)
@@ -208,15 +208,15 @@ const writeBatch = Effect.fnUntraced(function* <R>({ write, askAgain }: Caller<R
     yield* askAgain(calls.filter(({ id }) => wanted.some((one) => one.id === id)))
     return after
   })
-  const after = yield* retryingDeadlocks(patiently(work))
+  const after = yield* retryingDeadlocks(withLockTimeout(work))
   yield* release(callLease, calls)
   yield* after
 })
 
 /** What was written, and what was not since its account is fenced. */
 interface WrittenEach {
-  readonly done: Array<HeardCall>
-  readonly fenced: Array<HeardCall>
+  readonly done: Array<AnsweredCall>
+  readonly fenced: Array<AnsweredCall>
 }
 
 const isOfFenced = (cause: Cause.Cause<unknown>): boolean =>
@@ -226,15 +226,15 @@ const isOfFenced = (cause: Cause.Cause<unknown>): boolean =>
  * Writes these together; where that fails each group of them by itself, so that what cannot be written holds nothing else up.
  */
 const writeEach = Effect.fnUntraced(function* <E, R>(
-  all: ReadonlyArray<HeardCall>,
-  groupOf: (one: HeardCall) => string,
-  write: (its: ReadonlyArray<HeardCall>) => Effect.Effect<void, E, R>,
+  all: ReadonlyArray<AnsweredCall>,
+  groupOf: (one: AnsweredCall) => string,
+  write: (its: ReadonlyArray<AnsweredCall>) => Effect.Effect<void, E, R>,
 ) {
   const written: WrittenEach = { done: [], fenced: [] }
   if (all.length === 0) return written
-  const tried = (its: ReadonlyArray<HeardCall>) =>
+  const tried = (its: ReadonlyArray<AnsweredCall>) =>
     Effect.tap(write(its), () => Effect.sync(() => void written.done.push(...its)))
-  const alone = (its: ReadonlyArray<HeardCall>) =>
+  const alone = (its: ReadonlyArray<AnsweredCall>) =>
     Effect.catchCause(tried(its), (cause) => {
       if (!isOfFenced(cause))
         return Effect.logError("what a rail said cannot be written", { about: its.map(({ call }) => call.id) }, cause)
@@ -248,11 +248,11 @@ const writeEach = Effect.fnUntraced(function* <E, R>(
 })
 
 /** Writes how the rails of these were reached. */
-const record = Effect.fnUntraced(function* (conversations: Conversations, all: ReadonlyArray<HeardCall>) {
+const record = Effect.fnUntraced(function* (conversations: Conversations, all: ReadonlyArray<AnsweredCall>) {
   const recorded = yield* writeEach(
     all.filter((one) => conversations.unrecorded.has(one)),
     ({ call }) => call.account_id,
-    (its) => retryingDeadlocks(recordReach(its.map(({ call, heard }) => ({ ...call, heard })))),
+    (its) => retryingDeadlocks(recordReach(its.map(({ call, result }) => ({ ...call, result })))),
   )
   for (const one of recorded.done) conversations.unrecorded.delete(one)
 })
@@ -290,11 +290,14 @@ export const railCallWorker = Effect.fnUntraced(function* <R>(callers: ReadonlyA
   const talk = ({ call, talk }: Prepared) =>
     Effect.asVoid(
       Effect.forkDetach(
-        Effect.flatMap(talk, (heard) => {
-          conversations.ended({ call, heard, endedAt: currentTime() })
+        Effect.flatMap(talk, (result) => {
+          conversations.ended({ call, result, endedAt: currentTime() })
           Queue.offerUnsafe(takeNow, undefined)
           Queue.offerUnsafe(writeNow, undefined)
-          return Metric.update(Metric.withAttributes(calls, { rail: call.rail, kind: call.kind, heard: heard.kind }), 1)
+          return Metric.update(
+            Metric.withAttributes(calls, { rail: call.rail, kind: call.kind, result: result.kind }),
+            1,
+          )
         }),
       ),
     )
@@ -314,7 +317,7 @@ export const railCallWorker = Effect.fnUntraced(function* <R>(callers: ReadonlyA
   // Calls that others queued, too.
   const sql = yield* SqlClient.SqlClient
   const queued = sql`SELECT FROM rail_call ORDER BY rail, account_id LIMIT 1`
-  yield* (yield* Lookout).watch(queued, () => Queue.offerUnsafe(takeNow, undefined))
+  yield* (yield* QueuePoller).watch(queued, () => Queue.offerUnsafe(takeNow, undefined))
   yield* whenWoken("rail calls", takeNow, Effect.uninterruptible(taking))
   yield* whenWoken("rail answers", writeNow, Effect.uninterruptible(writing))
   const unpark = Effect.sync(() => void (conversations.unpark() && Queue.offerUnsafe(writeNow, undefined)))

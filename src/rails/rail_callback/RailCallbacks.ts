@@ -1,8 +1,8 @@
 /** References that callbacks name, noted until somebody asks the rail about them (decision P13). */
 import { Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { Together } from "../../concurrency/Batcher.ts"
-import { records } from "../../db/rows.ts"
+import { Batcher } from "../../concurrency/Batcher.ts"
+import { rowsAsTable } from "../../db/rows.ts"
 import type { RailAccount } from "../credential/credential.ts"
 import type { Announcement } from "../rail/Rail.ts"
 
@@ -18,7 +18,7 @@ const write = (sql: SqlClient.SqlClient) => (named: ReadonlyArray<NamedReference
   Effect.as(
     sql`
       INSERT INTO rail_callback AS c (account_id, livemode, rail, reference, denies, received_at)
-      SELECT account_id, true, rail, reference, bool_or(denies), clock_timestamp() FROM ${records(named, NAMED)} r
+      SELECT account_id, true, rail, reference, bool_or(denies), clock_timestamp() FROM ${rowsAsTable(named, NAMED)} r
       GROUP BY account_id, rail, reference ORDER BY account_id, rail, reference COLLATE "C"
       ON CONFLICT (account_id, livemode, rail, reference) DO UPDATE SET
         denies = c.denies OR excluded.denies, received_at = excluded.received_at`,
@@ -37,7 +37,7 @@ export class RailCallbacks extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       // A rail's burst, which names few references often, is a few statements. Each account has its own: one whose account moves is refused.
-      const noting = new Together(yield* Effect.context<never>(), nameOf, write(sql), {
+      const noting = new Batcher(yield* Effect.context<never>(), nameOf, write(sql), {
         laneOf: ({ account_id }) => account_id,
       })
       return RailCallbacks.of({ note: (named) => Effect.asVoid(noting.ask(named)) })

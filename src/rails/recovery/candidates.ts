@@ -4,7 +4,7 @@ import { isId, madeAt } from "../../base/ids.ts"
 import { type ChargeRow, charges } from "../../billing/charge/charge.ts"
 import type { Described } from "../../billing/payments/railMetadata.ts"
 import type { RailAccount } from "../credential/credential.ts"
-import type { HeardTransaction } from "../rail/Rail.ts"
+import type { RailTransaction } from "../rail/Rail.ts"
 import type { Found, Reason } from "./found.ts"
 import type { Listed } from "./listing.ts"
 
@@ -19,7 +19,7 @@ export interface Unplaced {
   readonly subscription: string | null
   /** What was asked for (kobo), and how the rail says it stands; null: not known. */
   readonly amount: number | null
-  readonly status: HeardTransaction["status"] | null
+  readonly status: RailTransaction["status"] | null
   readonly reason: Reason
 }
 
@@ -34,7 +34,7 @@ export const unplaced = (
   { account_id, rail }: RailAccount,
   { reference, described }: Listed,
   reason: Reason,
-  heard?: HeardTransaction,
+  heard?: RailTransaction,
 ): Unplaced => ({
   reference,
   rail,
@@ -68,7 +68,11 @@ const objectionTo = ({ account_id }: RailAccount, { reference, described }: List
 const objectionToKnown = ({ rail }: RailAccount, row: ChargeRow): Reason | undefined =>
   row.rail === rail ? undefined : `its reference is of a charge at ${row.rail}`
 
-export const foundOf = ({ account_id, rail, reference, listed }: Open, heard: HeardTransaction, now: number): Found => {
+export const foundOf = (
+  { account_id, rail, reference, listed }: Open,
+  transaction: RailTransaction,
+  now: number,
+): Found => {
   const made = Math.min(madeAt(reference), now)
   const settled = listed.at !== null && listed.at >= made && listed.at <= now ? listed.at : made
   return {
@@ -77,7 +81,7 @@ export const foundOf = ({ account_id, rail, reference, listed }: Open, heard: He
     id: reference,
     rail,
     described: listed.described,
-    heard,
+    transaction,
     madeAt: made,
     settledAt: settled,
   }

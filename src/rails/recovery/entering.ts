@@ -4,22 +4,22 @@ import { SqlClient } from "effect/sql"
 import { sameForAll } from "../../base/time.ts"
 import { charges } from "../../billing/charge/charge.ts"
 import { customers } from "../../billing/customer/customer.ts"
-import { meaningOf } from "../../billing/payments/railResult.ts"
+import { interpret } from "../../billing/payments/railResult.ts"
 import { applyInOrder } from "../../billing/payments/settle.ts"
 import { refOf } from "../../db/tenant.ts"
 import { retryingDeadlocks } from "../../postgres/deadlock.ts"
 import type { RailAccount } from "../credential/credential.ts"
-import type { HeardTransaction } from "../rail/Rail.ts"
+import type { RailTransaction } from "../rail/Rail.ts"
 import { dropCalls } from "../rail_call/queue.ts"
 import { type Open, type Unplaced, unplaced } from "./candidates.ts"
 import type { Found, Reason } from "./found.ts"
 import { type Placed, place } from "./placing.ts"
 
 /** What a rail says of a charge, in order: of one that was sent back since that it was paid, before that it is not any more. */
-const wordsOf = ({ heard }: Found): ReadonlyArray<HeardTransaction> => {
-  if (heard.reversed !== true) return [heard]
-  const { reversed: _, ...paid } = { ...heard, status: "succeeded" as const, code: null }
-  return [paid, heard]
+const wordsOf = ({ transaction }: Found): ReadonlyArray<RailTransaction> => {
+  if (transaction.reversed !== true) return [transaction]
+  const { reversed: _, ...paid } = { ...transaction, status: "succeeded" as const, code: null }
+  return [paid, transaction]
 }
 
 /** Settles a charge that is entered; returns what follows for others. */
@@ -30,7 +30,7 @@ const settleFound = Effect.fnUntraced(function* ({ charge, settledAt: at }: Plac
   const words = charge.purpose === "verification" ? wordsOf(found).slice(0, 1) : wordsOf(found)
   const following = []
   for (const heard of words) {
-    const meaning = meaningOf(charge, "ask", heard, at)
+    const meaning = interpret(charge, "ask", heard, at)
     if (meaning !== undefined) following.push((yield* applyInOrder([{ ...meaning, charge, at }], nowOf)).following)
   }
   return following
@@ -49,7 +49,9 @@ export interface Candidate {
 
 const none = (of: RailAccount, all: ReadonlyArray<Candidate>, reason: Reason): Entered => ({
   recovered: 0,
-  unplaced: all.flatMap(({ open, found }) => (open.isKnown ? [] : [unplaced(of, open.listed, reason, found.heard)])),
+  unplaced: all.flatMap(({ open, found }) =>
+    open.isKnown ? [] : [unplaced(of, open.listed, reason, found.transaction)],
+  ),
 })
 
 /** Ends a dry run: the transaction is rolled back. */
@@ -78,7 +80,7 @@ const enterAll = Effect.fnUntraced(function* (of: RailAccount, customer: string,
       continue
     }
     const placed = yield* place(found)
-    if (typeof placed === "string") refused.push(unplaced(of, open.listed, placed, found.heard))
+    if (typeof placed === "string") refused.push(unplaced(of, open.listed, placed, found.transaction))
     else {
       following.push(...(yield* settleFound(placed, found)))
       recovered++

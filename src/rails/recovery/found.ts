@@ -7,12 +7,12 @@ import type { Described } from "../../billing/payments/railMetadata.ts"
 import { type SubscriptionRow, subscriptions } from "../../billing/subscription/subscription.ts"
 import type { Ref } from "../../db/tenant.ts"
 import type { PaymentMethodSummary } from "../rail/PaymentRail.ts"
-import type { HeardTransaction, OutsideRail } from "../rail/Rail.ts"
+import type { OutsideRail, RailTransaction } from "../rail/Rail.ts"
 
 export interface Found extends Ref {
   readonly rail: OutsideRail
   readonly described: Described
-  readonly heard: HeardTransaction
+  readonly transaction: RailTransaction
   /** When the attempt was made, and when its rail settled it, as far as it says so (ms since the epoch). */
   readonly madeAt: number
   readonly settledAt: number
@@ -28,7 +28,7 @@ const purposeOf = ({ id, described: { page } }: Found): ChargeRow["purpose"] => 
 
 /** The method that a token is of; what the database does not have of it, the rail may have said. */
 const methodOf = (
-  { described: { hosted, method }, heard: { saved } }: Found,
+  { described: { hosted, method }, transaction: { saved } }: Found,
   attached: PaymentMethodSummary | undefined,
 ): PaymentMethodSummary | null => {
   if (hosted || method === null) return null

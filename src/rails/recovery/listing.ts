@@ -6,7 +6,7 @@ import { Data, Effect } from "effect"
 import { isId } from "../../base/ids.ts"
 import { SECOND_MS } from "../../base/time.ts"
 import { describedBy, namesAccount } from "../../billing/payments/railMetadata.ts"
-import type { Credentials, ListedTransaction, NotHeard, Rail } from "../rail/Rail.ts"
+import type { Credentials, ListedTransaction, NoAnswer, Rail } from "../rail/Rail.ts"
 
 /** Why a rail could not be asked for an account. */
 export class NotListed extends Data.TaggedError("NotListed")<{ readonly message: string }> {}
@@ -20,18 +20,18 @@ const AGAIN_AFTER_MS = SECOND_MS
 /** An operator waits for it. */
 const MAX_WAIT_MS = 30 * SECOND_MS
 
-const waitAfter = (heard: NotHeard): number | undefined => {
+const waitAfter = (heard: NoAnswer): number | undefined => {
   if (heard.kind === "refused") return undefined
   const asked = heard.kind === "rate_limited" ? (heard.retryAfterMs ?? AGAIN_AFTER_MS) : AGAIN_AFTER_MS
   return Math.min(asked, MAX_WAIT_MS)
 }
 
-const wordsOf = (heard: NotHeard): string =>
+const wordsOf = (heard: NoAnswer): string =>
   heard.kind === "rate_limited" ? "it takes no more calls at present" : (heard.message ?? "it refuses the call")
 
-type Answered<H> = Exclude<H, NotHeard>
+type Answered<H> = Exclude<H, NoAnswer>
 
-const isNotHeard = (heard: { readonly kind: string }): heard is NotHeard =>
+const isNoAnswer = (heard: { readonly kind: string }): heard is NoAnswer =>
   heard.kind === "refused" || heard.kind === "rate_limited" || heard.kind === "not_sent" || heard.kind === "unclear"
 
 /** Makes a call that changes nothing until it is answered, a few times at most. */
@@ -41,7 +41,7 @@ export const untilAnswered = Effect.fnUntraced(function* <H extends { readonly k
 ) {
   for (let left = MAX_TRIES; ; ) {
     const heard = yield* call
-    if (!isNotHeard(heard)) return heard as Answered<H>
+    if (!isNoAnswer(heard)) return heard as Answered<H>
     const wait = waitAfter(heard)
     if (wait === undefined || --left === 0) return yield* new NotListed({ message: `${name}: ${wordsOf(heard)}` })
     yield* Effect.sleep(wait)

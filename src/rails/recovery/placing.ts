@@ -15,11 +15,11 @@ import { checkoutLifecycle, type SessionRow } from "../../buying/checkout/checko
 import { lockSessions } from "../../buying/checkout/completion.ts"
 import { sessionOutcome } from "../../buying/checkout/outcome.ts"
 import { instalmentPlans } from "../../buying/instalment/plan.ts"
-import { moveAll } from "../../buying/instalment/transition.ts"
+import { transitionAll } from "../../buying/instalment/transition.ts"
 import { ofTenant, refOf, tenantOf } from "../../db/tenant.ts"
 import { commit } from "../../runtime/commit.ts"
 import { advance } from "../../runtime/lifecycle.ts"
-import { born, type Outcome } from "../../runtime/outcome.ts"
+import { created, type Outcome } from "../../runtime/outcome.ts"
 import { billOf, chargeOf, type Found, type Reason, withinPeriod } from "./found.ts"
 
 /** A charge that is entered, and when its rail settled it (ms since the epoch). */
@@ -84,7 +84,7 @@ const placeAttempt = Effect.fnUntraced(function* (found: Found, id: string) {
   const transitions = advance(subscriptionLifecycle, [
     { row, event: { type: "charge.found", at: inTime.madeAt, bill } },
   ])
-  if (row.state === "cancelled") yield* commit([...paying.outcomes, born(chargeLifecycle, undefined, charge)])
+  if (row.state === "cancelled") yield* commit([...paying.outcomes, created(chargeLifecycle, undefined, charge)])
   else if (transitions.length === 0)
     return `attempt ${bill.attempt} at bill ${bill.no} does not follow from how ${id} stands (${row.status}, ${row.bills_made} bills made)`
   else {
@@ -105,12 +105,12 @@ const placeInstalment = Effect.fnUntraced(function* (found: Found, planId: strin
   if (plan === undefined) return missing("instalment plan", planId)
   if (plan.customer_id !== charge.customer_id) return `instalment plan ${planId} is of another customer`
   const at = charge.created_at
-  const moved = yield* moveAll([{ row: plan, event: { type: "payment.begun", at, chargeId: charge.id } }], {
+  const moved = yield* transitionAll([{ row: plan, event: { type: "payment.begun", at, chargeId: charge.id } }], {
     nowOf: sameForAll(at),
     notes: new Map([[planId, { charge_id: charge.id }]]),
   })
   if (moved.length === 0) return `instalment plan ${planId} takes no payment as it stands (${plan.status})`
-  yield* commit([...moved.map(({ outcome }) => outcome), born(chargeLifecycle, undefined, charge)])
+  yield* commit([...moved.map(({ outcome }) => outcome), created(chargeLifecycle, undefined, charge)])
   return { charge, settledAt: found.settledAt } satisfies Placed
 })
 
@@ -119,7 +119,7 @@ const placeAlone = Effect.fnUntraced(function* (found: Found) {
   const charge = chargeOf(found, yield* attachedTo(found), null, yield* retriedBy(found))
   const paying = yield* sessionPaying(charge)
   if (paying.reason !== undefined) return paying.reason
-  yield* commit([...paying.outcomes, born(chargeLifecycle, undefined, charge)])
+  yield* commit([...paying.outcomes, created(chargeLifecycle, undefined, charge)])
   return { charge, settledAt: found.settledAt } satisfies Placed
 })
 

@@ -8,9 +8,9 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { type Problem, problem } from "../../base/problem.ts"
 import { MINUTE_MS } from "../../base/time.ts"
 import { currentTime } from "../../base/wallClock.ts"
-import { records } from "../../db/rows.ts"
+import { rowsAsTable } from "../../db/rows.ts"
 import { staysHere } from "../../db/tenant.ts"
-import { Notices } from "../../process/Listener.ts"
+import { Listener } from "../../process/Listener.ts"
 import { every } from "../../process/workers.ts"
 import { type ParsedKey, parseKey } from "./key.ts"
 import { LookUps } from "./LookUps.ts"
@@ -70,11 +70,11 @@ const writeUses = Effect.fnUntraced(function* (uses: Uses) {
   const administrators = rows.filter(({ kind }) => kind === "administrator")
   const write = Effect.gen(function* () {
     yield* sql`
-      UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${records(accounts, ACCOUNT_USE)} r
+      UPDATE api_key k SET last_used_at = greatest(k.last_used_at, r.at) FROM ${rowsAsTable(accounts, ACCOUNT_USE)} r
       WHERE (k.account_id, k.livemode, k.id) = (r.account_id, r.livemode, r.id) AND ${staysHere(sql, "k")}`
     yield* sql`
       UPDATE administrator_key k SET last_used_at = greatest(k.last_used_at, r.at)
-      FROM ${records(administrators, ADMINISTRATOR_USE)} r WHERE k.id = r.id`
+      FROM ${rowsAsTable(administrators, ADMINISTRATOR_USE)} r WHERE k.id = r.id`
   })
   // Written twice they say the same.
   yield* Effect.tapError(write, () => Effect.sync(() => uses.putBack(rows)))
@@ -155,7 +155,7 @@ export class Keys extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const remembered = new Remembered()
       const uses = new Uses()
-      const { listen } = yield* Notices
+      const { listen } = yield* Listener
       yield* listen("api_key_changed", {
         notice: (payload) => remembered.changed(payload),
         began: () => remembered.listening(true),

@@ -4,7 +4,7 @@
  */
 import { type Context, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
-import { Together } from "../../concurrency/Batcher.ts"
+import { Batcher } from "../../concurrency/Batcher.ts"
 import { livesHere } from "../../db/tenant.ts"
 import type { ParsedKey } from "./key.ts"
 import type { AccountKey, AdministratorKey, KnownKey } from "./Remembered.ts"
@@ -36,10 +36,10 @@ const read = (sql: SqlClient.SqlClient) =>
   })
 
 export class LookUps {
-  readonly #together: Together<ParsedKey, KnownKey, SqlError.SqlError, never>
+  readonly #together: Batcher<ParsedKey, KnownKey, SqlError.SqlError, never>
 
   constructor(sql: SqlClient.SqlClient, context: Context.Context<never>) {
-    this.#together = new Together(context, nameOf, read(sql))
+    this.#together = new Batcher(context, nameOf, read(sql))
   }
 
   /** The key of this text, as the database has it now. */

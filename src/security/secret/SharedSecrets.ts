@@ -5,7 +5,7 @@
 import { Context, Effect, Layer, type Redacted } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { ConfigProblem } from "../../config/Config.ts"
-import { type Notices, onNotify } from "../../process/Listener.ts"
+import { type Listener, onNotify } from "../../process/Listener.ts"
 import { SECRETS_CHANNEL, serviceSecret } from "./serviceSecrets.ts"
 import type { Vault } from "./Vault.ts"
 
@@ -43,7 +43,7 @@ export class SharedSecrets extends Context.Service<
   )
 
   /** For servers: as they are at the time. */
-  static readonly layer: Layer.Layer<SharedSecrets, never, SqlClient.SqlClient | Notices | Vault> = Layer.effect(
+  static readonly layer: Layer.Layer<SharedSecrets, never, SqlClient.SqlClient | Listener | Vault> = Layer.effect(
     SharedSecrets,
     Effect.gen(function* () {
       const { get, readAgain } = yield* makeKnown

@@ -5,7 +5,7 @@
  */
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { type ColumnTypes, names, records } from "../../db/rows.ts"
+import { type ColumnTypes, names, rowsAsTable } from "../../db/rows.ts"
 import { staysHere } from "../../db/tenant.ts"
 import { MARK_BYTES, type Place, Vault } from "./Vault.ts"
 
@@ -41,7 +41,8 @@ const rotateBatch = Effect.fnUntraced(function* <Row extends object>(table: Secr
   const vault = yield* Vault
   const columns = names(table.key)
   const { value, isClear, erase } = clearIn(sql, table)
-  const behind = after === undefined ? sql`` : sql`AND (${columns}) > (SELECT * FROM ${records([after], table.key)} a)`
+  const behind =
+    after === undefined ? sql`` : sql`AND (${columns}) > (SELECT * FROM ${rowsAsTable([after], table.key)} a)`
   // Of an account that moves nothing is written: its secrets go on as they are.
   const isWritten = "account_id" in table.key ? staysHere(sql, table.name) : sql`true`
   const rows = yield* sql<Row & Stored>`
@@ -63,7 +64,7 @@ const rotateBatch = Effect.fnUntraced(function* <Row extends object>(table: Secr
   )
   yield* sql`
     UPDATE ${sql(table.name)} t SET sealed = decode(r.anew, 'hex')${erase}
-    FROM ${records(opened, { ...table.key, anew: "text" })} r WHERE ${same}`
+    FROM ${rowsAsTable(opened, { ...table.key, anew: "text" })} r WHERE ${same}`
   return { rotated: opened.length, unopened, last: rows.length < MAX_BATCH ? undefined : rows.at(-1) }
 })
 

@@ -14,7 +14,7 @@ import {
   Words,
   wholeNumber,
 } from "../fields.ts"
-import type { HeardPage, HeardRefund, HeardTransaction, ListedPage, SavedMethod, TokenCharge } from "../Rail.ts"
+import type { ListedPage, RailPage, RailRefund, RailTransaction, SavedMethod, TokenCharge } from "../Rail.ts"
 import { isNotFound, type Refusal } from "../readAnswer.ts"
 import { codeIn, declineCode } from "../wording.ts"
 import { toKobo } from "./naira.ts"
@@ -107,7 +107,7 @@ const savedOf = (card: unknown, customer: unknown): SavedMethod | null => {
 const wordsOf = ({ message, data }: typeof TransactionAnswer.Type): string | null =>
   data.processor_response ?? (codeIn(message) === undefined ? null : (message ?? null))
 
-export const transactionIn = (body: unknown): HeardTransaction | undefined => {
+export const transactionIn = (body: unknown): RailTransaction | undefined => {
   const answer = readTransaction(body)
   if (answer === undefined) return undefined
   const { data } = answer
@@ -134,7 +134,7 @@ export const transactionIn = (body: unknown): HeardTransaction | undefined => {
  * Of a charge with a token: one that waits for the customer, who is not there, has failed. Such an answer may say no more of
  * the charge than that.
  */
-export const chargeIn = (body: unknown, asked: TokenCharge): HeardTransaction | undefined => {
+export const chargeIn = (body: unknown, asked: TokenCharge): RailTransaction | undefined => {
   const heard = transactionIn(body)
   if (heard !== undefined && heard.status !== "pending") return heard
   const pending = readPending(body)
@@ -169,16 +169,16 @@ export const refusalIn = (status: number, body: unknown): Refusal | undefined =>
   return { kind: isUnknown ? "unknown" : "refused", code, message }
 }
 
-export const pageIn = (body: unknown): HeardPage | undefined => pageAt(readPage(body)?.data.link)
+export const pageIn = (body: unknown): RailPage | undefined => pageAt(readPage(body)?.data.link)
 
 /** Besides `completed` and `pending` there are such as `completed-mpgs` and `pending-momo`. */
-const refundStatus = (status: string): HeardRefund["status"] | undefined => {
+const refundStatus = (status: string): RailRefund["status"] | undefined => {
   if (/^completed\b/.test(status)) return "returned"
   if (/^(?:pending|new|processing)\b/.test(status)) return "pending"
   return status === "failed" ? "failed" : undefined
 }
 
-export const refundIn = (body: unknown): HeardRefund | undefined => {
+export const refundIn = (body: unknown): RailRefund | undefined => {
   const data = readRefund(body)?.data
   const status = data === undefined ? undefined : refundStatus(data.status)
   return status === undefined ? undefined : { kind: "refund", status, refundId: data?.id ?? null, message: null }

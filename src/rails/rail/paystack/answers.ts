@@ -16,7 +16,7 @@ import {
   wholeNumber,
 } from "../fields.ts"
 import type { FailureCode, PaymentMethodType } from "../PaymentRail.ts"
-import type { HeardPage, HeardRefund, HeardTransaction, ListedPage, SavedMethod } from "../Rail.ts"
+import type { ListedPage, RailPage, RailRefund, RailTransaction, SavedMethod } from "../Rail.ts"
 import { isNotFound, type Refusal } from "../readAnswer.ts"
 import { codeIn, declineCode } from "../wording.ts"
 
@@ -129,7 +129,7 @@ const STATUSES = {
   queued: "pending",
   // Paid, and sent back since.
   reversed: "failed",
-} as const satisfies Record<string, HeardTransaction["status"]>
+} as const satisfies Record<string, RailTransaction["status"]>
 
 /** Whether a status, as a callback has it, says that this was not paid, or not any more. */
 export const isDenial = (status: unknown): boolean => status === "failed" || status === "reversed"
@@ -164,12 +164,12 @@ const failureOf = ({ status, gateway_response, message, retry_by }: TransactionD
   return typeof retry_by === "string" ? "card_throttled" : declineCode(gateway_response, message)
 }
 
-const koboIn = (value: unknown): HeardTransaction["amountKobo"] => {
+const koboIn = (value: unknown): RailTransaction["amountKobo"] => {
   if (value === undefined || value === null) return null
   return isKobo(value) ? Number(value) : "unreadable"
 }
 
-export const transactionIn = (body: unknown): HeardTransaction | undefined => {
+export const transactionIn = (body: unknown): RailTransaction | undefined => {
   const data = readTransaction(body)?.data
   if (data === undefined) return undefined
   const status = STATUSES[data.status]
@@ -197,8 +197,8 @@ export const transactionIn = (body: unknown): HeardTransaction | undefined => {
 const unmade = (
   reference: string,
   amountKobo: number,
-  failure: Pick<HeardTransaction, "code" | "message" | "retryAt">,
-): HeardTransaction => ({
+  failure: Pick<RailTransaction, "code" | "message" | "retryAt">,
+): RailTransaction => ({
   kind: "transaction",
   status: "failed",
   reference,
@@ -209,7 +209,7 @@ const unmade = (
   ...failure,
 })
 
-export const pausedIn = (body: unknown, amountKobo: number): HeardTransaction | undefined => {
+export const pausedIn = (body: unknown, amountKobo: number): RailTransaction | undefined => {
   const paused = readPaused(body)
   if (paused === undefined || paused.data.status === "success") return undefined
   const failure = { code: "authentication_required", message: paused.message ?? null, retryAt: null } as const
@@ -217,7 +217,7 @@ export const pausedIn = (body: unknown, amountKobo: number): HeardTransaction | 
 }
 
 /** A card that has failed too often: it may be charged once a day. */
-export const throttledIn = (body: unknown, reference: string, amountKobo: number): HeardTransaction | undefined => {
+export const throttledIn = (body: unknown, reference: string, amountKobo: number): RailTransaction | undefined => {
   const refusal = readRefusal(body)
   if (refusal === undefined) return undefined
   const retryBy = readThrottled(refusal.data)?.retry_by
@@ -249,7 +249,7 @@ export const refusalIn = (status: number, body: unknown): Refusal | undefined =>
   return { kind: isUnknown ? "unknown" : "refused", code, message }
 }
 
-export const pageIn = (body: unknown): HeardPage | undefined => pageAt(readPage(body)?.data.authorization_url)
+export const pageIn = (body: unknown): RailPage | undefined => pageAt(readPage(body)?.data.authorization_url)
 
 const REFUND_STATUSES = {
   pending: "pending",
@@ -258,9 +258,9 @@ const REFUND_STATUSES = {
   "needs-attention": "pending",
   processed: "returned",
   failed: "failed",
-} as const satisfies Record<string, HeardRefund["status"]>
+} as const satisfies Record<string, RailRefund["status"]>
 
-export const refundIn = (body: unknown): HeardRefund | undefined => {
+export const refundIn = (body: unknown): RailRefund | undefined => {
   const data = readRefund(body)?.data
   if (data === undefined) return undefined
   return {
