@@ -84,7 +84,7 @@ const ask = (names: ReadonlyArray<string>) =>
   runtime.runPromise(
     Effect.provide(
       Effect.flatMap(Batches, (batches) =>
-        Effect.forEach(names, (name) => Effect.exit(batches.begin(ENDPOINT, TENANT, "", { name }, beginAll)), {
+        Effect.forEach(names, (name) => Effect.exit(batches.start(ENDPOINT, TENANT, "", { name }, beginAll)), {
           concurrency: "unbounded",
         }),
       ),

@@ -27,7 +27,7 @@ export type Started =
   | { readonly kind: "under_way"; readonly chargeId: string; readonly own: boolean }
   /** The customer was made by another submission this instant. */
   | { readonly kind: "once_more" }
-  | ({ readonly kind: "begun" } & Completed)
+  | ({ readonly kind: "started" } & Completed)
 
 /** Those whose submissions follow each other: a customer, or one who is not known yet. */
 export const buyerOf = ({ customer_id, id }: SessionRow): string => customer_id ?? id
@@ -170,7 +170,7 @@ export const claimSessions = Effect.fn("checkout.claim")(function* (
     for (const [at, { claim }] of next.entries())
       answers.set(
         claim,
-        Exit.map(carried[at]!, (its) => ({ kind: "begun", ...its })),
+        Exit.map(carried[at]!, (its) => ({ kind: "started", ...its })),
       )
   }
   return claims.map((claim) => answers.get(claim) ?? Exit.fail(LOCKED))

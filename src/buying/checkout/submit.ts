@@ -29,13 +29,13 @@ export interface Completed {
   readonly busyWith?: ChargeRow
 }
 
-/** Submissions that come together are begun together. */
+/** Submissions that come together are started together. */
 const SUBMISSIONS = {}
 
-const begin = (claim: SessionClaim) =>
+const start = (claim: SessionClaim) =>
   Effect.flatMap(Batches, (batches) => {
     const tenant = tenantOf(claim.found)
-    return retryingDeadlocks(batches.begin(SUBMISSIONS, tenant, buyerOf(claim.found), claim, claimSessions))
+    return retryingDeadlocks(batches.start(SUBMISSIONS, tenant, buyerOf(claim.found), claim, claimSessions))
   })
 
 /** The session as it is now, with the payment that is asked about, or its newest one. */
@@ -57,10 +57,10 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
   const limit = pageWaitingLimit()
   const read = (chargeId?: string) => reading(tenant, readCompleted(tenant, found.id, chargeId))
   for (let latest = found; ; latest = yield* reading(tenant, sessions.get(tenant, found.id))) {
-    const begun = yield* begin({ found: latest, submitted, hostedBy })
-    if (begun.kind === "over") return { ...(yield* read(begun.chargeId)), own: begun.again } satisfies Completed
-    if (begun.kind === "begun") {
-      const { session, charge, attempts, codes, now } = begun
+    const started = yield* start({ found: latest, submitted, hostedBy })
+    if (started.kind === "over") return { ...(yield* read(started.chargeId)), own: started.again } satisfies Completed
+    if (started.kind === "started") {
+      const { session, charge, attempts, codes, now } = started
       const finished = Effect.gen(function* () {
         yield* (yield* Payments).collect(attempts, now, codes)
         if (charge === undefined) return yield* read()
@@ -69,9 +69,9 @@ export const submitCheckout = Effect.fn("checkout.submit")(function* (
       })
       return { ...(yield* orMade(finished, () => ({ session, charge }))), own: true } satisfies Completed
     }
-    if (begun.kind === "once_more") continue
-    const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
-    if (begun.own) return { ...(yield* read(begun.chargeId)), own: true } satisfies Completed
+    if (started.kind === "once_more") continue
+    const charge = yield* waitForCharge(tenant, started.chargeId, limit)
+    if (started.own) return { ...(yield* read(started.chargeId)), own: true } satisfies Completed
     if (charge.status === "pending") return { ...(yield* read()), own: false, busyWith: charge } satisfies Completed
   }
 })

@@ -38,7 +38,7 @@ type Started =
   | { readonly kind: "again"; readonly chargeId: string }
   | { readonly kind: "too_late"; readonly refusal: Problem }
   | { readonly kind: "under_way"; readonly chargeId: string }
-  | { readonly kind: "begun"; readonly charge: ChargeRow; readonly plan: InstalmentPlanRow; readonly now: number }
+  | { readonly kind: "started"; readonly charge: ChargeRow; readonly plan: InstalmentPlanRow; readonly now: number }
 
 /** How a submission ended. */
 export type Paid =
@@ -191,7 +191,7 @@ const claim = Effect.fnUntraced(function* ({ plan, customer, submitted, hostedBy
     notes: new Map([[plan.id, { charge_id: charge.id }]]),
   })
   yield* commitAttempts([...moved.map(({ outcome }) => outcome), created(chargeLifecycle, undefined, charge)], [charge])
-  return { kind: "begun", charge, plan: moved[0]?.row ?? plan, now } satisfies Started
+  return { kind: "started", charge, plan: moved[0]?.row ?? plan, now } satisfies Started
 })
 
 /** The first transaction of a submission that arrived at `arrivedAt`, by the wall clock. */
@@ -230,14 +230,14 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
   const tried = (id: string, plan: InstalmentPlanRow) =>
     Effect.map(waitForCharge(tenant, id, limit), (charge): Paid => ({ kind: "tried", charge, plan }))
   for (;;) {
-    const begun: Started = yield* retryingDeadlocks(writing(tenant, begin(found, submitted, hostedBy, arrivedAt)))
-    switch (begun.kind) {
+    const started: Started = yield* retryingDeadlocks(writing(tenant, begin(found, submitted, hostedBy, arrivedAt)))
+    switch (started.kind) {
       case "too_late":
-        return begun satisfies Paid
+        return started satisfies Paid
       case "again":
-        return yield* tried(begun.chargeId, found)
+        return yield* tried(started.chargeId, found)
       case "under_way": {
-        const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+        const charge = yield* waitForCharge(tenant, started.chargeId, limit)
         if (charge.status === "pending") return { kind: "busy", charge } satisfies Paid
         // Of one that has just succeeded the plan says so by now; after one that failed the next may try.
         const plan = yield* reading(tenant, instalmentPlans.get(tenant, found.id))
@@ -245,8 +245,8 @@ export const submitInstalment = Effect.fn("instalment.submit")(function* (
           return { kind: "too_late", refusal: movedOn(plan) } satisfies Paid
         break
       }
-      case "begun": {
-        const { charge, now, plan } = begun
+      case "started": {
+        const { charge, now, plan } = started
         const finished = Effect.andThen(
           Effect.flatMap(Payments, (payments) => payments.collect([charge], now, codesFor([charge], submitted))),
           tried(charge.id, plan),

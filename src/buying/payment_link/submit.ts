@@ -38,7 +38,7 @@ type Started =
   | { readonly kind: "too_late"; readonly refusal: Problem }
   | { readonly kind: "under_way"; readonly chargeId: string }
   | {
-      readonly kind: "begun"
+      readonly kind: "started"
       /** The payments of what is owed. */
       readonly payments: ReadonlyArray<ChargeRow>
       /** What else is to be attempted, with the method that was saved. */
@@ -116,7 +116,7 @@ const payOwing = Effect.fnUntraced(function* (
     terms: yield* readTerms(paying.map(refOf)),
     pages: new Map(paying.map(({ id }) => [id, page])),
   })
-  return { kind: "begun", payments, others: [], now } satisfies Started
+  return { kind: "started", payments, others: [], now } satisfies Started
 })
 
 /** Saves the method that was chosen, or has the rail save one by a payment on its page. */
@@ -131,11 +131,11 @@ const save = Effect.fnUntraced(function* (
     if (tries >= MAX_ATTEMPTS) return yield* tooManyAttempts
     const told = yield* withEmail(customer, submitted.email)
     const verified = { customer: told, rail: hostedBy, pageId: nudge.id, submission: submitted.number, now }
-    return { kind: "begun", payments: [yield* verify(verified)], others: [], now } satisfies Started
+    return { kind: "started", payments: [yield* verify(verified)], others: [], now } satisfies Started
   }
   const own = nudge.subscription_id === null ? undefined : its[0]
   const others = yield* goOnWith({ own, customer, methodId: methodId!, now })
-  return { kind: "begun", payments: [], others, now } satisfies Started
+  return { kind: "started", payments: [], others, now } satisfies Started
 })
 
 const begin = Effect.fnUntraced(function* (
@@ -174,20 +174,20 @@ export const submitPayment = Effect.fn("paymentLink.submit")(function* (
   const read = (ids: ReadonlyArray<string>) =>
     Effect.map(reading(tenant, charges.find(tenant, ids)), (found) => [...found.values()])
   for (;;) {
-    const begun: Started = yield* retryingDeadlocks(writing(tenant, begin(nudge, submitted, intent, hostedBy)))
-    switch (begun.kind) {
+    const started: Started = yield* retryingDeadlocks(writing(tenant, begin(nudge, submitted, intent, hostedBy)))
+    switch (started.kind) {
       case "too_late":
-        return begun satisfies Paid
+        return started satisfies Paid
       case "again":
-        for (const id of begun.chargeIds) yield* waitForCharge(tenant, id, limit)
-        return { kind: "tried", charges: yield* read(begun.chargeIds) } satisfies Paid
+        for (const id of started.chargeIds) yield* waitForCharge(tenant, id, limit)
+        return { kind: "tried", charges: yield* read(started.chargeIds) } satisfies Paid
       case "under_way": {
-        const charge = yield* waitForCharge(tenant, begun.chargeId, limit)
+        const charge = yield* waitForCharge(tenant, started.chargeId, limit)
         if (charge.status === "pending") return { kind: "busy", charge } satisfies Paid
         break
       }
-      case "begun": {
-        const { payments, others, now } = begun
+      case "started": {
+        const { payments, others, now } = started
         const all = [...payments, ...others]
         const finished = Effect.gen(function* () {
           yield* (yield* Payments).collect(all, now, codesFor(all, submitted))
