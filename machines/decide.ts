@@ -21,13 +21,7 @@ import {
 export interface TimedEvent {
   readonly type: string
   readonly at: number
-  /** The version of the machine that took it: said by a replay alone, so that what was decided once is decided so again. */
-  readonly takenBy?: number
 }
-
-/** Whether a machine older than `version` took an event, and this is a replay of that. */
-export const takenBefore = ({ takenBy }: TimedEvent, version: number): boolean =>
-  takenBy !== undefined && takenBy < version
 
 /** The event of a timer: XState's name for the end of the delay `Delay` of a state, and when it was due. */
 export interface DelayEvent<Delay extends string, State extends string> {

@@ -67,7 +67,7 @@ const retryAfter = ({ maxAttempts, intervalsDays }: DunningPolicy, retriesMade: 
  * Dunning after one more failure. Retry k runs `intervalsDays[min(k, n) - 1]` days after the previous attempt. A failure
  * at somebody's request moves nothing (decision E16).
  */
-export const afterAttempt = (before: Dunning | null, policy: DunningPolicy, failure: Failure): Dunning => {
+const afterAttempt = (before: Dunning | null, policy: DunningPolicy, failure: Failure): Dunning => {
   if (before !== null && failure.origin === "request") return before
   const held = before?.policy ?? policy
   const retriesMade = (before?.retriesMade ?? 0) + (failure.origin === "schedule" ? 1 : 0)

@@ -3,7 +3,7 @@
  * one takes it and says, or lets us assume, that it arrived.
  */
 import { and, assign, setup } from "xstate"
-import { type DelayEvent, takenBefore } from "./decide.ts"
+import type { DelayEvent } from "./decide.ts"
 import { MINUTE_MS, SECOND_MS } from "./time.ts"
 
 export const CHANNELS = ["whatsapp", "sms", "email"] as const
@@ -112,7 +112,7 @@ const withOutcome = (
 ): ReadonlyArray<NudgeAttempt> => {
   const attempt: NudgeAttempt = { channel, status, failure_reason: reason, at: event.at }
   const others = attempts.filter((known) => known.channel !== channel)
-  return others.length === attempts.length || takenBefore(event, 2)
+  return others.length === attempts.length
     ? [...others, attempt]
     : attempts.map((known) => (known.channel === channel ? attempt : known))
 }
@@ -192,7 +192,7 @@ export const nudgeMachine = setup({
       const attempts = withOutcome(context, channel, "delivered", null, event)
       return {
         // The channel that was tried last, not one that was about to be.
-        position: context.channels.indexOf(takenBefore(event, 2) ? channel : attempts.at(-1)!.channel),
+        position: context.channels.indexOf(attempts.at(-1)!.channel),
         attempts,
         sentAt: context.sentAt ?? event.at,
         deliveredAt: event.at,

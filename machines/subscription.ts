@@ -226,9 +226,9 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
               {
                 guard: "periodIsOverAndOwesUnits",
                 target: "#subscription.ending",
-                actions: ["cancelOver", ...billUnits],
+                actions: ["cancelLater", ...billUnits],
               },
-              { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["cancelOver", ...cancelled] },
+              { guard: "periodIsOver", target: "#subscription.cancelled", actions: ["cancelLater", ...cancelled] },
             ],
             update: [
               { guard: "periodIsOverAndOwesUnits", target: "#subscription.ending", actions: ["update", ...billUnits] },
@@ -292,8 +292,8 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
           { guard: "findsBill", target: "#subscription.active.resuming", actions: [...findResumed] },
         ],
         cancel: [
-          { guard: "periodIsOverAndOwesUnits", target: "ending", actions: ["cancelOver", ...billUnits] },
-          { guard: "periodIsOver", target: "cancelled", actions: ["cancelOver", ...cancelled] },
+          { guard: "periodIsOverAndOwesUnits", target: "ending", actions: ["cancelLater", ...billUnits] },
+          { guard: "periodIsOver", target: "cancelled", actions: ["cancelLater", ...cancelled] },
         ],
         update: [
           { guard: "periodIsOverAndOwesUnits", target: "ending", actions: ["update", ...billUnits] },
@@ -323,8 +323,8 @@ export const subscriptionMachine = subscriptionSetup.createMachine({
       on: {
         cancel: [
           { guard: "cancelsNow", target: "cancelled", actions: [...cancelOwing] },
-          { guard: "billedPeriodIsOverAndOwesUnits", target: "ending", actions: ["cancelOver", ...billUnitsOwing] },
-          { guard: "billedPeriodIsOver", target: "cancelled", actions: ["cancelOver", ...cancelOwing] },
+          { guard: "billedPeriodIsOverAndOwesUnits", target: "ending", actions: ["cancelLater", ...billUnitsOwing] },
+          { guard: "billedPeriodIsOver", target: "cancelled", actions: ["cancelLater", ...cancelOwing] },
         ],
         update: [
           { guard: "billedPeriodIsOverAndOwesUnits", target: "ending", actions: ["update", ...billUnitsOwing] },

@@ -1,8 +1,7 @@
 /** The parts that the chart in machines/subscription.ts is made of: what it can do, wait for and ask. */
 import { and, assign, not, or, setup, stateIn } from "xstate"
 import { MIN_CHARGE_KOBO, NO_USAGE, totalOf, type Usage } from "./billing.ts"
-import { takenBefore } from "./decide.ts"
-import { afterAttempt, afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
+import { afterFailure, type Dunning, ESCALATIONS, unpaidDeadline } from "./dunning.ts"
 import type {
   AutomaticTemplate,
   PlanFacts,
@@ -68,31 +67,22 @@ const usageOf = (context: Context, event: SubscriptionEvent): Usage => ({
   unitKobo: factsOf(event).unitKobo,
 })
 
-const linesOfResume = ({ context, event }: Moment) => {
-  const { proRate } = factsOf(event)
-  // Deliveries that were still to come were credited on plans that prorate only.
-  const paused = takenBefore(event, 3) && !proRate ? { ...context, pause: null } : context
-  // A credit that a failed resumption had was lost.
-  const known = takenBefore(event, 5) ? { ...paused, bill: null } : paused
-  return resumeLines(known, proRate, usageOf(context, event))
-}
+const linesOfResume = ({ context, event }: Moment) =>
+  resumeLines(context, factsOf(event).proRate, usageOf(context, event))
 
 const failureOf = (context: Context, event: SubscriptionEvent): Dunning => {
   if (event.type !== "charge.failed") throw new Error(`Not a failure: ${event.type}`)
   const { attemptedAt: dueAt, origin } = context.bill!
   const { at: failedAt, attemptedAt = dueAt, retryable, retryNotBefore = null } = event
-  const failure = { failedAt, attemptedAt, origin, retryable, retryNotBefore }
-  // A new method's failure put the next retry off.
-  const after = takenBefore(event, 5) ? afterAttempt : afterFailure
-  return after(context.dunning, event.policy, failure)
+  return afterFailure(context.dunning, event.policy, { failedAt, attemptedAt, origin, retryable, retryNotBefore })
 }
 
-/** When the retry was due that a failed attempt by hand, or with a new method that leaves the schedule as it is, held up; else never. */
-const postponed = ({ bill, dunning }: Context, event: SubscriptionEvent): number => {
+/** When the retry was due that a failed attempt by hand, or with a new method that leaves the schedule as it is, postponed; else never. */
+const postponedRetryAt = ({ bill, dunning }: Context, event: SubscriptionEvent): number => {
   const { origin, attemptedAt } = bill!
   const dueAt = dunning!.nextRetryAt ?? Number.POSITIVE_INFINITY
   const isWithMethod = origin === "method" && event.type === "charge.failed" && event.retryable && attemptedAt <= dueAt
-  return origin === "request" || (isWithMethod && !takenBefore(event, 5)) ? dueAt : Number.POSITIVE_INFINITY
+  return origin === "request" || isWithMethod ? dueAt : Number.POSITIVE_INFINITY
 }
 
 /** A bill of `period` takes the place of whatever was billed before. */
@@ -115,9 +105,6 @@ const asksForPeriodEnd = ({ cancelAtPeriodEnd }: Context, event: SubscriptionEve
   !cancelAtPeriodEnd &&
   (event.type === "cancel" ? event.atPeriodEnd : event.type === "update" && event.cancelAtPeriodEnd === true)
 
-/** Whether it says what became of a charge. */
-const isAnswer = ({ type }: SubscriptionEvent): boolean => type === "charge.succeeded" || type === "charge.failed"
-
 /** The bill of an attempt that was found at its rail. */
 export const foundBill = (event: SubscriptionEvent): Bill => {
   if (event.type !== "charge.found") throw new Error(`No attempt was found: ${event.type}`)
@@ -138,9 +125,8 @@ const isFurther = ({ context: { bill }, event }: Moment): boolean =>
 
 const reasonOf = (event: SubscriptionEvent) => (event.type === "cancel" ? event.reason : "merchant_request")
 
-/** Whether units of a last period are to be charged (decision E34): machines before 5 billed none. */
-const owesUnits = ({ context, event }: Moment): boolean =>
-  !takenBefore(event, 5) && lastLines(context, usageOf(context, event)) !== undefined
+/** Whether units of a last period are to be charged (decision E34). */
+const owesUnits = ({ context, event }: Moment): boolean => lastLines(context, usageOf(context, event)) !== undefined
 
 /** An attempt under way may still save the subscription: its failure decides (decision E21). */
 const noAttemptUnderWay = not(stateIn({ overdue: "charging" }))
@@ -268,7 +254,7 @@ export const subscriptionSetup = setup({
     })),
     // Everything else.
     /** Units of a trial are free, those reported while its payment is under way too (decision E1). */
-    dropUnits: assign(({ event }) => (takenBefore(event, 3) && !isAnswer(event) ? {} : { units: 0 })),
+    dropUnits: assign({ units: 0 }),
     countUnits: assign(({ context, event }) => {
       if (event.type !== "units") return {}
       return { units: event.action === "set" ? event.quantity : context.units + event.quantity }
@@ -284,10 +270,6 @@ export const subscriptionSetup = setup({
       return { quantity, ...(asked ? { cancelAtPeriodEnd, cancelReason } : {}) }
     }),
     cancelLater: assign(({ event }) => ({ cancelAtPeriodEnd: true, cancelReason: reasonOf(event) })),
-    /** The same of a period that is over: it is cancelled now. */
-    cancelOver: assign(({ event }) =>
-      takenBefore(event, 2) ? {} : { cancelAtPeriodEnd: true, cancelReason: reasonOf(event) },
-    ),
     cancelNow: assign(({ context, event }) => ({
       cancelledAt: event.at,
       cancellationReason: event.type === "cancel" || event.type === "update" ? reasonOf(event) : context.cancelReason,
@@ -362,10 +344,7 @@ export const subscriptionSetup = setup({
     unpaidTooLongAndNothingToTry: ({ context, event }) => {
       const { bill, dunning } = context
       const deadline = unpaidDeadline(dunning!)
-      const isOver = takenBefore(event, 4) ? event.at >= deadline : event.at > deadline
-      if (takenBefore(event, 2)) return isOver
-      const isHeld = postponed(context, event) <= deadline
-      return isOver && bill!.nextMethod === null && !isHeld
+      return event.at > deadline && bill!.nextMethod === null && postponedRetryAt(context, event) > deadline
     },
     cancelsNow: ({ context, event }) => event.type === "cancel" && !event.atPeriodEnd && context.cancelledAt === null,
     cancelsLater: ({ context }) => !context.cancelAtPeriodEnd && context.cancelledAt === null,
@@ -375,8 +354,7 @@ export const subscriptionSetup = setup({
       event.atPeriodEnd &&
       context.cancelAtPeriodEnd &&
       context.cancelledAt === null &&
-      event.reason !== context.cancelReason &&
-      !takenBefore(event, 5),
+      event.reason !== context.cancelReason,
     notOver: ({ context }) => context.cancelledAt === null,
     /** Cancelling at the end of a period that has ended is cancelling now (decision E12). */
     periodIsOver: ({ context, event }) => asksForPeriodEnd(context, event) && context.periodEnd <= event.at,
@@ -386,10 +364,7 @@ export const subscriptionSetup = setup({
      * paused one, the last.
      */
     billedPeriodIsOver: and([
-      or([
-        noAttemptUnderWay,
-        ({ context, event }: Moment) => context.escalation?.action === "pause" || takenBefore(event, 2),
-      ]),
+      or([noAttemptUnderWay, ({ context }: Moment) => context.escalation?.action === "pause"]),
       ({ context, event }: Moment) =>
         asksForPeriodEnd(context, event) &&
         (context.escalation?.action === "pause" ? context.periodEnd : context.bill!.periodEnd) <= event.at,

@@ -10,7 +10,7 @@ import { withFullScans } from "./fullScan.ts"
 import { isLockTimeout, setLockTimeout } from "./lockWait.ts"
 import { checkRoles } from "./roles.ts"
 
-const FOLDER = join(import.meta.dirname, "../../migrations")
+const MIGRATIONS = join(import.meta.dirname, "../../migrations")
 const MIN_SERVER_VERSION = 150_000
 /** How long a migration waits for a table that others use, who all wait behind it: then it makes room for them, and tries again, until they have ended. */
 const LOCK_WAIT_MS = 2_000
@@ -22,12 +22,12 @@ interface Migration {
   readonly checksum: string
 }
 
-const migrations = (): ReadonlyArray<Migration> =>
-  readdirSync(FOLDER)
+const migrationsIn = (folder: string): ReadonlyArray<Migration> =>
+  readdirSync(folder)
     .filter((file) => /^\d{4}_\w+\.sql$/.test(file))
     .sort()
     .map((file) => {
-      const text = readFileSync(join(FOLDER, file), "utf8")
+      const text = readFileSync(join(folder, file), "utf8")
       return { name: file.slice(0, -4), text, checksum: createHash("sha256").update(text).digest("hex") }
     })
 
@@ -42,25 +42,32 @@ const appliedNames = Effect.gen(function* () {
 /** What is applied and what is not (names of migration files). */
 export const migrationStatus = Effect.map(appliedNames, (applied) => ({
   applied: [...applied.keys()],
-  pending: migrations()
+  pending: migrationsIn(MIGRATIONS)
     .filter((migration) => !applied.has(migration.name))
     .map((migration) => migration.name),
 }))
 
 /** Applies the first of the files that is pending, if any, and returns its name. */
-const applyNext = Effect.fnUntraced(function* (files: ReadonlyArray<Migration>, last: string | undefined) {
+const applyNext = Effect.fnUntraced(function* (files: ReadonlyArray<Migration>) {
   const sql = yield* SqlClient.SqlClient
   // As long as it takes: for another process, and for tables that are read whole.
   yield* withFullScans
   yield* sql`SELECT pg_advisory_xact_lock(${LOCKS.migration})`
   yield* sql`CREATE TABLE IF NOT EXISTS schema_migration (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`
   const applied = yield* appliedNames
+  // A newer version may have added migrations after ours; before ours there are none but our own.
+  const last = files.at(-1)?.name ?? ""
+  const unknown = [...applied.keys()].find((name) => name < last && files.every((file) => file.name !== name))
+  if (unknown !== undefined)
+    return yield* new ConfigProblem({
+      message: `The database has a migration ${unknown} that the service does not have: use a database that this service has made.`,
+    })
   const edited = files.find(({ name, checksum }) => applied.has(name) && applied.get(name) !== checksum)
   if (edited !== undefined)
     return yield* new ConfigProblem({
       message: `Migration ${edited.name} was edited after it was applied: add a new one instead.`,
     })
-  const next = files.find(({ name }) => !applied.has(name) && (last === undefined || name <= last))
+  const next = files.find(({ name }) => !applied.has(name))
   if (next === undefined) return undefined
   yield* setLockTimeout(LOCK_WAIT_MS)
   // One statement to the protocol; the server runs the file's statements one by one.
@@ -74,8 +81,11 @@ const tellHeldUp = (error: unknown) =>
     ? Effect.logWarning("a migration needs a table that a longer transaction uses: it tries again until that has ended")
     : Effect.void
 
-/** {@link migrate}, no further than the migration `last`: what a journal kept from then is read into (test/kept). */
-export const migrateThrough = Effect.fn("migrate")(function* (last: string | undefined) {
+/**
+ * Applies the pending files of a folder and returns their names. Processes that start together wait for each other. Fails with ConfigProblem on
+ * a server that is too old, and where an applied file has been edited or is missing.
+ */
+export const migrateFrom = Effect.fn("migrate")(function* (folder: string) {
   const sql = yield* SqlClient.SqlClient
   const [server] = yield* sql<{ version: number }>`SELECT current_setting('server_version_num')::int AS version`
   if (server!.version < MIN_SERVER_VERSION) {
@@ -83,10 +93,10 @@ export const migrateThrough = Effect.fn("migrate")(function* (last: string | und
       message: `Postgres 15 or newer is needed; DATABASE_URL names ${Math.floor(server!.version / 10_000)}.`,
     })
   }
-  const files = migrations()
+  const files = migrationsIn(folder)
   const done: Array<string> = []
   for (;;) {
-    const name = yield* Effect.retry(Effect.tapError(sql.withTransaction(applyNext(files, last)), tellHeldUp), {
+    const name = yield* Effect.retry(Effect.tapError(sql.withTransaction(applyNext(files)), tellHeldUp), {
       while: isLockTimeout,
       schedule: Schedule.spaced(PAUSE_MS),
     })
@@ -95,8 +105,5 @@ export const migrateThrough = Effect.fn("migrate")(function* (last: string | und
   }
 })
 
-/**
- * Applies what is pending and returns its names. Processes that start together take turns.
- * Fails with ConfigProblem on a server that is too old, where an applied file has been edited, or where the roles are not as they were made.
- */
-export const migrate = Effect.tap(migrateThrough(undefined), () => checkRoles)
+/** {@link migrateFrom} of the service's own migrations. It also fails with ConfigProblem where the roles lack what the migrations granted. */
+export const migrate = Effect.tap(migrateFrom(MIGRATIONS), () => checkRoles)

@@ -36,7 +36,7 @@ export interface Replayable {
 
 /** `input` is what the machine began with, from the row or from the first journalled event. */
 export const replayable = <M extends AnyStateMachine, Row extends ActorRow, Own extends string>(
-  { kind, machine, table }: Lifecycle<M, Row, Own>,
+  { kind, machine, machineVersion, table }: Lifecycle<M, Row, Own>,
   input: (row: Row, first: TimedEvent) => InputFrom<M>,
 ): Replayable => ({
   kind,
@@ -47,10 +47,11 @@ export const replayable = <M extends AnyStateMachine, Row extends ActorRow, Own 
     let snapshot = create(machine, input(row, journal[0]!.event))
     for (const [index, entry] of journal.entries()) {
       if (entry.version !== index + 1) return `version ${index + 1} is missing from its journal`
-      // What the machine took once it takes again; of an event that it does not know it makes nothing.
-      snapshot = decide(machine, snapshot, { ...entry.event, takenBy: entry.machine_version } as EventFrom<M>).snapshot
-      if (stateName(snapshot) !== entry.to_state)
-        return `version ${entry.version} leads to ${stateName(snapshot)}, the journal says ${entry.to_state}`
+      snapshot = decide(machine, snapshot, entry.event as EventFrom<M>).snapshot
+      if (stateName(snapshot) !== entry.to_state) {
+        const by = entry.machine_version === machineVersion ? "" : ` by version ${entry.machine_version} of its machine`
+        return `version ${entry.version} leads to ${stateName(snapshot)}, the journal says ${entry.to_state}${by}`
+      }
     }
     if (row.version !== journal.length) return `its row is at version ${row.version}, its journal at ${journal.length}`
     if (row.state !== stateName(snapshot)) return `its row is in ${row.state}, the replay in ${stateName(snapshot)}`

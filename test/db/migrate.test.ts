@@ -1,9 +1,12 @@
 /** Migrating: as long as it takes, and in nobody's way. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { Effect } from "effect"
-import { expect, it } from "vitest"
+import { afterAll, describe, expect, it } from "vitest"
 import { poolLayer } from "../../src/db/database.ts"
 import { LOCKS } from "../../src/postgres/advisoryLocks.ts"
-import { migrate, migrateThrough } from "../../src/postgres/migrate.ts"
+import { migrate, migrateFrom } from "../../src/postgres/migrate.ts"
 import { useDatabase } from "../support/database.ts"
 import { hold } from "../support/hold.ts"
 import { eventually } from "../support/story.ts"
@@ -29,20 +32,42 @@ it("waits for another process's migration beyond the limit of other statements",
   expect(await waiting).toEqual([])
 })
 
-it("makes room while a table that it changes is in use", async () => {
-  await early.run(() => migrateThrough("0039_lookups"))
-  const reader = await hold(early, (sql) => sql`SELECT count(*) FROM test_clock`)
-  const migrating = Effect.runPromise(Effect.provide(migrate, poolLayer(early.url(), 1)))
-  await reader.stands()
-  const isWaiting = () =>
-    early
-      .run((sql) => sql`SELECT 1 FROM pg_locks WHERE relation = 'test_clock'::regclass AND NOT granted`)
-      .then(([row]) => row)
-  await eventually(isWaiting)
-  // Behind the migration, which waits for the reader, this waits until the migration makes room.
-  await early.run((sql) => sql`SELECT count(*) FROM test_clock`)
-  await reader.release()
-  expect(await migrating).toContain("0040_clocks_in_turn")
+describe("migrations of a folder", () => {
+  const folder = mkdtempSync(join(tmpdir(), "migrations-"))
+  const migrating = () => Effect.runPromise(Effect.provide(migrateFrom(folder), poolLayer(early.url(), 1)))
+  const write = (name: string, text: string) => writeFileSync(join(folder, `${name}.sql`), text)
+  afterAll(() => rmSync(folder, { recursive: true }))
+
+  it("are applied once, in order", async () => {
+    write("0002_second", "INSERT INTO shop VALUES ('Gym');")
+    write("0001_first", "CREATE TABLE shop (name text);")
+    expect(await migrating()).toEqual(["0001_first", "0002_second"])
+    expect(await migrating()).toEqual([])
+    expect(await early.run((sql) => sql`SELECT name FROM shop`)).toEqual([{ name: "Gym" }])
+  })
+
+  it("make room while a table that they change is in use", async () => {
+    write("0003_third", "ALTER TABLE shop ADD COLUMN city text;")
+    const reader = await hold(early, (sql) => sql`SELECT count(*) FROM shop`)
+    const running = migrating()
+    await reader.stands()
+    const isWaiting = () =>
+      early
+        .run((sql) => sql`SELECT 1 FROM pg_locks WHERE relation = 'shop'::regclass AND NOT granted`)
+        .then(([row]) => row)
+    await eventually(isWaiting)
+    // This query waits behind the migration, which waits for the reader, until the migration makes room.
+    await early.run((sql) => sql`SELECT count(*) FROM shop`)
+    await reader.release()
+    expect(await running).toEqual(["0003_third"])
+  })
+
+  it("are refused where an applied one was edited or is missing", async () => {
+    write("0003_third", "ALTER TABLE shop ADD COLUMN town text;")
+    await expect(migrating()).rejects.toThrow("Migration 0003_third was edited after it was applied")
+    rmSync(join(folder, "0001_first.sql"))
+    await expect(migrating()).rejects.toThrow("The database has a migration 0001_first that the service does not have")
+  })
 })
 
 it("refuses a database that was restored without what the roles may do", async () => {

@@ -106,7 +106,7 @@ export type ChargeRow = RowOf<typeof charges>
 export const chargeLifecycle: Lifecycle<typeof chargeMachine, ChargeRow> = {
   kind: "charge",
   machine: chargeMachine,
-  machineVersion: 3,
+  machineVersion: 1,
   // What a rail already knows comes before what is decided on it: a payment at the last instant saves the subscription.
   ranks: { ask: 0 },
   table: charges,

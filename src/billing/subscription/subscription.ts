@@ -62,7 +62,7 @@ export const REMINDER = "reminder"
 export const subscriptionLifecycle: Lifecycle<typeof subscriptionMachine, SubscriptionRow, typeof REMINDER> = {
   kind: "subscription",
   machine: subscriptionMachine,
-  machineVersion: 5,
+  machineVersion: 1,
   ranks: {
     billPeriodEnd: 1,
     pausedPeriodEnd: 1,

@@ -72,7 +72,7 @@ export type NudgeTransition = Transition<typeof nudgeMachine, NudgeRow>
 export const nudgeLifecycle: Lifecycle<typeof nudgeMachine, NudgeRow> = {
   kind: "nudge",
   machine: nudgeMachine,
-  machineVersion: 2,
+  machineVersion: 1,
   // After everything that subscriptions do at the same instant.
   ranks: { sendLater: 8, sendAgain: 8, receipt: 9, unheard: 9 },
   table: nudges,

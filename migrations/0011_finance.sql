@@ -1,25 +1,8 @@
--- What finance teams read: views for people, and a role that sees them and nothing else (docs/ledger.md).
+-- What finance teams read: views for people, and functions that they are made of (docs/ledger.md).
 
-DO $$
-BEGIN
-  IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'finance_reader') THEN
-    CREATE ROLE finance_reader NOLOGIN NOBYPASSRLS;
-  END IF;
-EXCEPTION
-  -- Another database of this server is being migrated at the same time.
-  WHEN duplicate_object OR unique_violation THEN NULL;
-END $$;
-DO $$ BEGIN EXECUTE format('GRANT finance_reader TO %I', current_user); END $$;
-REVOKE ALL ON SCHEMA public FROM PUBLIC;
+CREATE SCHEMA finance;
 GRANT USAGE ON SCHEMA finance TO finance_reader;
 COMMENT ON SCHEMA finance IS 'Views for people, read by the role finance_reader: kobo and naira side by side. SET billing.account = ''acct_…'' shows one account''s rows; without it all accounts are shown.';
-
-CREATE FUNCTION finance.accounts() RETURNS SETOF text LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1 SECURITY DEFINER SET search_path = public, pg_temp AS $$
-DECLARE wanted text := nullif(current_setting('billing.account', true), '');
-BEGIN
-  IF wanted IS NOT NULL THEN RETURN NEXT wanted; ELSE RETURN QUERY SELECT id FROM account; END IF;
-END $$;
-COMMENT ON FUNCTION finance.accounts IS 'The account that billing.account names; all of them where it is not set.';
 
 CREATE FUNCTION finance.is_shown(account text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
   SELECT account = coalesce(nullif(current_setting('billing.account', true), ''), account)
@@ -31,27 +14,6 @@ COMMENT ON FUNCTION finance.naira IS 'Kobo as naira, exact.';
 
 CREATE FUNCTION finance.month_of(day date) RETURNS date LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT day - extract(day FROM day)::integer + 1 $$;
 COMMENT ON FUNCTION finance.month_of IS 'The first day of a day''s month.';
-
--- What closed months come to, so that nobody sums years again.
-CREATE TABLE ledger_total (
-  account_id      text COLLATE "C" NOT NULL REFERENCES account (id),
-  livemode        boolean NOT NULL,
-  month           date NOT NULL,
-  ledger_account  text NOT NULL REFERENCES ledger_account (code),
-  debit_kobo      bigint NOT NULL,
-  credit_kobo     bigint NOT NULL,
-  CONSTRAINT ledger_total_pkey PRIMARY KEY (account_id, livemode, ledger_account, month),
-  CONSTRAINT ledger_total_live CHECK (livemode)
-);
-COMMENT ON TABLE ledger_total IS 'The sums of months that are closed, by ledger account, of live: kept while they are closed (src/ledger/closing.ts). Sandboxes and their clocks are deleted with their books.';
-ALTER TABLE ledger_total ENABLE ROW LEVEL SECURITY;
-CREATE POLICY own_rows ON ledger_total TO billing_request
-  USING (account_id = current_setting('billing.account_id') AND livemode = current_setting('billing.livemode')::boolean);
-CREATE TABLE ledger_totalled (
-  month  date NOT NULL,
-  CONSTRAINT ledger_totalled_pkey PRIMARY KEY (month)
-);
-COMMENT ON TABLE ledger_totalled IS 'The closed months whose sums are in ledger_total: all of them up to the newest row, or none.';
 
 CREATE FUNCTION finance.balances_before(account text, code text, day date) RETURNS TABLE (livemode boolean, debit_kobo bigint, credit_kobo bigint)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 2 SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -75,36 +37,6 @@ LANGUAGE sql STABLE PARALLEL SAFE ROWS 2 SECURITY DEFINER SET search_path = publ
 $$;
 COMMENT ON FUNCTION finance.balances_before IS 'What a ledger account of one account comes to before a day, in each environment: closed months from their sums, the rest from lines.';
 
-CREATE FUNCTION finance.trial_balance_at(day date)
-RETURNS TABLE (account_id text, livemode boolean, ledger_account text, name text, kind text, currency text,
-  debit_kobo bigint, credit_kobo bigint, balance_kobo bigint, debit_naira numeric, credit_naira numeric, balance_naira numeric)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
-  SELECT a.id, b.livemode, c.code, c.name, c.kind, 'NGN', b.debit_kobo, b.credit_kobo, b.debit_kobo - b.credit_kobo,
-    finance.naira(b.debit_kobo), finance.naira(b.credit_kobo), finance.naira(b.debit_kobo - b.credit_kobo)
-  FROM finance.accounts() AS a (id) CROSS JOIN ledger_account c CROSS JOIN LATERAL finance.balances_before(a.id, c.code, day + 1) b
-$$;
-COMMENT ON FUNCTION finance.trial_balance_at IS 'The trial balance at the end of a day: SELECT * FROM finance.trial_balance_at(''2026-10-31'').';
-
-DROP VIEW finance.trial_balance;
-CREATE VIEW finance.trial_balance AS SELECT * FROM finance.trial_balance_at('8999-12-31');
-COMMENT ON VIEW finance.trial_balance IS 'Debits, credits and balance of each ledger account, per merchant and environment, up to the newest entry. Balances of one merchant and environment sum to zero; debit balances are positive. At another day: finance.trial_balance_at.';
-
-CREATE VIEW finance.chart_of_accounts AS SELECT code AS ledger_account, name, kind FROM ledger_account;
-COMMENT ON VIEW finance.chart_of_accounts IS 'The ledger accounts. Debit balances are positive: assets and expenses are, liabilities and revenue are not.';
-
-CREATE VIEW finance.general_ledger AS
-SELECT l.account_id, l.livemode, l.effective_on, e.id AS entry, e.event, l.line_no, l.ledger_account, c.name, c.kind, l.detail,
-  greatest(l.amount_kobo, 0) AS debit_kobo, greatest(-l.amount_kobo, 0) AS credit_kobo, l.amount_kobo,
-  finance.naira(greatest(l.amount_kobo, 0)) AS debit_naira, finance.naira(greatest(-l.amount_kobo, 0)) AS credit_naira,
-  e.customer_id AS customer, e.subscription_id AS subscription, e.bill_no, e.charge_id AS charge, e.plan_id AS plan, e.test_clock_id AS test_clock,
-  e.occurred_on, e.corrects, e.reverses, e.posted_at
-FROM finance.accounts() AS a (id)
-CROSS JOIN ledger_account c
-JOIN ledger_line l ON (l.ledger_account, l.account_id) = (c.code, a.id)
-JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id);
-COMMENT ON VIEW finance.general_ledger IS 'Every line of every entry. Filter by effective_on, and by what it is about. occurred_on differs where the month was closed by then: such an entry is a correction (corrects).';
-
--- The months for which an account has books, one after the other by index: sandboxes may have years between them.
 CREATE FUNCTION finance.months(account text) RETURNS TABLE (month date, next_month date) LANGUAGE sql STABLE PARALLEL SAFE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
   WITH RECURSIVE months AS (
     SELECT finance.month_of(min(d.day)) AS month
@@ -122,15 +54,123 @@ CREATE FUNCTION finance.months(account text) RETURNS TABLE (month date, next_mon
 $$;
 COMMENT ON FUNCTION finance.months IS 'The months that an account has entries in.';
 
--- What succeeded in a month: in live by the wall clock, in sandboxes at whatever time their clocks have.
-CREATE INDEX charge_paid_live ON charge (paid_at, account_id, id) INCLUDE (amount_kobo) WHERE status = 'succeeded' AND livemode;
-CREATE INDEX charge_paid_sandbox ON charge (paid_at, account_id, id) INCLUDE (amount_kobo) WHERE status = 'succeeded' AND NOT livemode;
 CREATE FUNCTION finance.payment_months() RETURNS TABLE (month date, begins_at timestamptz, ends_at timestamptz) LANGUAGE sql STABLE PARALLEL SAFE ROWS 24 SECURITY DEFINER SET search_path = public, pg_temp AS $$
   SELECT m::date, m AT TIME ZONE 'UTC', (m + interval '1 month') AT TIME ZONE 'UTC' FROM generate_series(
     (SELECT date_trunc('month', min(paid_at) AT TIME ZONE 'UTC') FROM charge WHERE status = 'succeeded' AND livemode),
     (SELECT max(paid_at) AT TIME ZONE 'UTC' FROM charge WHERE status = 'succeeded' AND livemode), interval '1 month') AS m
 $$;
 COMMENT ON FUNCTION finance.payment_months IS 'The months from the first payment in live that succeeded to the last, of whichever account.';
+
+CREATE VIEW finance.reconciliation_exceptions AS
+SELECT c.account_id, c.livemode, c.id AS charge, c.rail, c.customer_id AS customer, c.subscription_id AS subscription,
+  CASE WHEN x.word->>'answer' = 'succeeded' THEN 'succeeded_after_failure' ELSE 'failed_after_success' END AS kind,
+  c.status AS settled_as, x.word->>'answer' AS rail_says, x.word->>'code' AS failure_code, (x.word->>'at')::timestamptz AS said_at,
+  c.amount_kobo, round(c.amount_kobo / 100.0, 2) AS amount_naira,
+  NULL::bigint AS rail_amount_kobo, NULL::text AS rail_currency, NULL::text AS rail_reference
+FROM charge c CROSS JOIN LATERAL jsonb_array_elements(c.contradictions) AS x (word)
+WHERE c.contradictions <> '[]' AND finance.is_shown(c.account_id)
+UNION ALL
+SELECT e.account_id, e.livemode, e.charge_id, c.rail, c.customer_id, c.subscription_id, e.kind, c.status, NULL, NULL, e.at,
+  c.amount_kobo, round(c.amount_kobo / 100.0, 2), e.heard_kobo, e.heard_currency, e.heard_reference
+FROM rail_exception e JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, e.charge_id)
+WHERE finance.is_shown(e.account_id)
+UNION ALL
+-- What is sent back may have been settled either way.
+SELECT f.account_id, f.livemode, f.charge_id, f.rail, f.customer_id, NULL, 'refund_failed', c.status, NULL, NULL, f.requested_at,
+  f.amount_kobo, round(f.amount_kobo / 100.0, 2), NULL, NULL, NULL
+FROM refund f JOIN charge c ON (c.account_id, c.livemode, c.id) = (f.account_id, f.livemode, f.charge_id)
+WHERE f.status = 'failed' AND finance.is_shown(f.account_id);
+COMMENT ON VIEW finance.reconciliation_exceptions IS 'What a rail said that does not fit our books (kind; docs/rails.md says what to do about each): of a settled charge the opposite of its first word, another amount, currency or reference than was asked for, or that a refund failed.';
+
+CREATE VIEW finance.card_verifications AS
+SELECT c.account_id, c.account_id AS account, c.livemode, c.customer_id AS customer, c.rail, c.id AS reference, c.amount_kobo,
+  round(c.amount_kobo / 100.0, 2) AS amount_naira,
+  CASE f.status WHEN 'returned' THEN 'returned' WHEN 'failed' THEN 'refund_failed' ELSE CASE WHEN t.taken_at IS NULL THEN c.status ELSE 'taken' END END AS status,
+  t.taken_at, f.returned_at
+FROM charge c
+-- What had been given up may have been paid after all.
+CROSS JOIN LATERAL (
+  SELECT coalesce(c.paid_at, (SELECT min((x.word->>'at')::timestamptz) FROM jsonb_array_elements(c.contradictions) AS x (word) WHERE x.word->>'answer' = 'succeeded')) AS taken_at
+) t
+LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode) = (c.id, c.account_id, c.livemode)
+WHERE c.purpose = 'verification' AND finance.is_shown(c.account_id);
+COMMENT ON VIEW finance.card_verifications IS 'Money that rails took to save a payment method where nothing was due, and sent back at once: pending (not known yet), failed (nothing taken), taken, returned, refund_failed. No charge objects, and nobody''s revenue.';
+
+CREATE VIEW finance.chart_of_accounts AS SELECT code AS ledger_account, name, kind FROM ledger_account;
+COMMENT ON VIEW finance.chart_of_accounts IS 'The ledger accounts. Debit balances are positive: assets and expenses are, liabilities and revenue are not.';
+
+CREATE VIEW finance.closings AS SELECT no, action, month, through AS closed_through, reason, at FROM ledger_closing;
+COMMENT ON VIEW finance.closings IS 'Which months were closed, and opened again; the newest row holds. The reason says why a month was opened again, or why it was closed with breaches or exceptions in it.';
+
+CREATE VIEW finance.rules AS
+SELECT * FROM (VALUES
+  ('balanced', 'Every entry has all of its lines, and they sum to zero.'),
+  ('lines_have_entries', 'Every line belongs to an entry.'),
+  ('dated', 'Every line is dated as its entry is.'),
+  ('charges', 'Every payment that succeeded has exactly one entry that takes it, over its amount, and no other payment has one.'),
+  ('sources', 'Every entry about a charge, a subscription or a plan is about one that exists.'),
+  ('refunds', 'Every refund that a rail confirmed is in the books, and no other.'),
+  ('receivable', 'What each customer owes by the API is what the books say.'),
+  ('deposits', 'What is held of each instalment plan''s payments is what the books say.'),
+  ('deferred', 'What is deferred is what is left to serve, by the schedules.'),
+  ('recognised', 'Each plan''s entries of days come to what the schedules recognise.'),
+  ('suspense', 'Nothing is in suspense.'),
+  ('invoices', 'What merchants owe for the service is what its own books say.'),
+  ('mrr', 'Each subscription''s movements come to its monthly recurring revenue.'),
+  ('totals', 'The sums of closed months are those of their lines.')
+) AS r (rule, meaning);
+COMMENT ON VIEW finance.rules IS 'What must hold of the books.';
+
+-- Books of accounts that move between cells: what is here of one that is on its way is shown by name only, and what a merchant owes for the
+-- service is compared over all the cells that it has lived in (docs/scaling.md).
+CREATE VIEW account_away AS SELECT account_id FROM account_move WHERE state IN ('left', 'arriving', 'withdrawn');
+COMMENT ON VIEW account_away IS 'Accounts that are on their way between this cell and another and do not live here: their rows, of which some may be missing, are nobody''s.';
+
+CREATE FUNCTION finance.accounts() RETURNS SETOF text LANGUAGE plpgsql STABLE PARALLEL SAFE ROWS 1 SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE wanted text := nullif(current_setting('billing.account', true), '');
+BEGIN
+  IF wanted IS NOT NULL THEN RETURN NEXT wanted; ELSE RETURN QUERY SELECT a.id FROM account a WHERE NOT EXISTS (SELECT 1 FROM account_away w WHERE w.account_id = a.id); END IF;
+END $$;
+COMMENT ON FUNCTION finance.accounts IS 'The account that billing.account names; all that live in this cell where it is not set.';
+
+CREATE FUNCTION finance.trial_balance_at(day date)
+RETURNS TABLE (account_id text, livemode boolean, ledger_account text, name text, kind text, currency text,
+  debit_kobo bigint, credit_kobo bigint, balance_kobo bigint, debit_naira numeric, credit_naira numeric, balance_naira numeric)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+  SELECT a.id, b.livemode, c.code, c.name, c.kind, 'NGN', b.debit_kobo, b.credit_kobo, b.debit_kobo - b.credit_kobo,
+    finance.naira(b.debit_kobo), finance.naira(b.credit_kobo), finance.naira(b.debit_kobo - b.credit_kobo)
+  FROM finance.accounts() AS a (id) CROSS JOIN ledger_account c CROSS JOIN LATERAL finance.balances_before(a.id, c.code, day + 1) b
+$$;
+COMMENT ON FUNCTION finance.trial_balance_at IS 'The trial balance at the end of a day: SELECT * FROM finance.trial_balance_at(''2026-10-31'').';
+
+CREATE VIEW finance.trial_balance AS SELECT * FROM finance.trial_balance_at('8999-12-31');
+COMMENT ON VIEW finance.trial_balance IS 'Debits, credits and balance of each ledger account, per merchant and environment, up to the newest entry. Balances of one merchant and environment sum to zero; debit balances are positive. At another day: finance.trial_balance_at.';
+
+-- Units of a trial are free (decision E1).
+CREATE VIEW finance.unbilled_units AS
+SELECT s.account_id, s.livemode, s.id AS subscription, s.customer_id AS customer, s.plan_id AS plan,
+  CASE WHEN s.status = 'cancelled' THEN 'unbilled' ELSE 'pending' END AS state, s.units,
+  p.overage_per_unit_kobo AS unit_price_kobo,
+  s.units * coalesce(p.overage_per_unit_kobo, 0) AS amount_kobo,
+  round(s.units * coalesce(p.overage_per_unit_kobo, 0) / 100.0, 2) AS amount_naira,
+  s.period_start_at AS since, s.cancelled_at
+FROM finance.accounts() AS a (id)
+JOIN subscription s ON s.account_id = a.id
+JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
+WHERE s.units > 0 AND s.status <> 'trialing' AND (s.status = 'cancelled' AND s.period_no < 0 AND s.cancelled_at <= s.trial_end_at) IS NOT TRUE;
+COMMENT ON VIEW finance.unbilled_units IS 'Units reported and not billed: pending until the next bill, unbilled for good where the subscription was cancelled without one. Amounts at the plan''s present price. Those of trials are free and not among them.';
+
+CREATE VIEW finance.general_ledger AS
+SELECT l.account_id, l.livemode, l.effective_on, e.id AS entry, e.event, l.line_no, l.ledger_account, c.name, c.kind, l.detail,
+  greatest(l.amount_kobo, 0) AS debit_kobo, greatest(-l.amount_kobo, 0) AS credit_kobo, l.amount_kobo,
+  finance.naira(greatest(l.amount_kobo, 0)) AS debit_naira, finance.naira(greatest(-l.amount_kobo, 0)) AS credit_naira,
+  e.customer_id AS customer, e.subscription_id AS subscription, e.bill_no, e.charge_id AS charge, e.plan_id AS plan, e.test_clock_id AS test_clock,
+  e.occurred_on, e.corrects, e.reverses, e.posted_at, e.reason
+FROM finance.accounts() AS a (id)
+CROSS JOIN ledger_account c
+JOIN ledger_line l ON (l.ledger_account, l.account_id) = (c.code, a.id)
+JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id);
+COMMENT ON VIEW finance.general_ledger IS 'Every line of every entry. Filter by effective_on, and by what it is about. occurred_on differs where the month was closed by then: such an entry is a correction (corrects).';
 
 CREATE VIEW finance.receivables_ageing AS
 WITH owed AS (
@@ -172,8 +212,19 @@ CROSS JOIN LATERAL (
   ) x ON x.livemode = k.livemode
   GROUP BY k.livemode
 ) o
-LEFT JOIN LATERAL finance.balances_before(a.id, 'deferred_revenue', m.month) b ON b.livemode = o.livemode;
-COMMENT ON VIEW finance.deferred_revenue IS 'How deferred revenue rolled forward, month by month: opening, plus billed in advance, less recognised day by day, less kept when service ended early, less written off, is closing.';
+LEFT JOIN LATERAL finance.balances_before(a.id, 'deferred_revenue', m.month) b ON b.livemode = o.livemode
+UNION ALL
+-- Months in which nothing moved, from the end of one that has entries to the next: what is left does not change. In live none lies ahead of
+-- today, where only the clocks of sandboxes are.
+SELECT a.id, g.month::date, k.livemode, v.kobo, 0, 0, 0, 0, v.kobo, finance.naira(v.kobo), finance.naira(0), finance.naira(0), finance.naira(0), finance.naira(0), finance.naira(v.kobo)
+FROM finance.accounts() AS a (id)
+CROSS JOIN LATERAL (SELECT m.next_month AS since, lead(m.month) OVER (ORDER BY m.month) AS until FROM finance.months(a.id) m) q
+CROSS JOIN (VALUES (true), (false)) AS k (livemode)
+LEFT JOIN LATERAL finance.balances_before(a.id, 'deferred_revenue', q.since) b ON b.livemode = k.livemode
+CROSS JOIN LATERAL (SELECT coalesce(b.credit_kobo - b.debit_kobo, 0) AS kobo) v
+CROSS JOIN LATERAL generate_series(q.since::timestamp, q.until::timestamp - interval '1 month', interval '1 month') AS g (month)
+WHERE q.until > q.since AND (NOT k.livemode OR g.month <= now() AT TIME ZONE 'UTC');
+COMMENT ON VIEW finance.deferred_revenue IS 'How deferred revenue rolled forward, month by month from an account''s first to its newest: opening, plus billed in advance, less recognised day by day, less kept when service ended early, less written off, is closing.';
 
 CREATE VIEW finance.revenue_by_plan AS
 SELECT a.id AS account_id, o.livemode, m.month, o.plan, p.name AS plan_name,
@@ -261,6 +312,8 @@ CROSS JOIN LATERAL (
 ) o;
 COMMENT ON VIEW finance.dunning IS 'Bills that could not be collected, by the month in which that began: how many and how much were recovered (by which retry), written off, or are open still, and the recovery rate by number.';
 
+-- What finance reads costs as much as there is of it, and whoever reads it leaves nothing behind.
+-- The months of an account are found once, not for each of its payments: behind OFFSET 0 nothing of them is joined to lines before they are there.
 CREATE VIEW finance.clearing AS
 SELECT a.id AS account_id, t.livemode, m.month, l.detail AS rail, t.charge_id AS reference, t.customer_id AS customer, t.effective_on AS taken_on, t.event,
   sums.taken_kobo, sums.returned_kobo, sums.settled_kobo, sums.taken_kobo - sums.returned_kobo - sums.settled_kobo AS balance_kobo,
@@ -268,61 +321,77 @@ SELECT a.id AS account_id, t.livemode, m.month, l.detail AS rail, t.charge_id AS
   CASE WHEN sums.taken_kobo > sums.returned_kobo + sums.settled_kobo THEN 'at the rail' WHEN sums.taken_kobo < sums.returned_kobo + sums.settled_kobo THEN 'owed to the rail'
     WHEN sums.settled_kobo > 0 THEN 'settled' ELSE 'returned' END AS status
 FROM finance.accounts() AS a (id)
-CROSS JOIN LATERAL finance.months(a.id) m
-JOIN ledger_line l ON l.ledger_account = 'clearing' AND l.account_id = a.id AND l.effective_on >= m.month AND l.effective_on < m.next_month
+CROSS JOIN LATERAL (SELECT a.id AS account_id, months.month, months.next_month FROM finance.months(a.id) OFFSET 0) m
+JOIN ledger_line l ON l.ledger_account = 'clearing' AND l.account_id = m.account_id AND l.effective_on >= m.month AND l.effective_on < m.next_month
 JOIN ledger_entry t ON (t.account_id, t.livemode, t.id) = (l.account_id, l.livemode, l.entry_id)
   AND t.event IN ('paid', 'overdue_paid', 'refund_due', 'contradicted', 'verification', 'deposit_paid') AND t.charge_id IS NOT NULL
 CROSS JOIN LATERAL (
-  SELECT coalesce(sum(x.amount_kobo) FILTER (WHERE x.amount_kobo > 0), 0)::bigint AS taken_kobo,
+  -- Its own line is there already: only what else was booked about the payment is looked up.
+  SELECT (l.amount_kobo + coalesce(sum(x.amount_kobo) FILTER (WHERE x.amount_kobo > 0), 0))::bigint AS taken_kobo,
     coalesce(-sum(x.amount_kobo) FILTER (WHERE e.event = 'refunded'), 0)::bigint AS returned_kobo,
     coalesce(-sum(x.amount_kobo) FILTER (WHERE e.event = 'settled'), 0)::bigint AS settled_kobo
   FROM ledger_entry e JOIN ledger_line x ON (x.account_id, x.livemode, x.entry_id) = (e.account_id, e.livemode, e.id) AND x.ledger_account = 'clearing'
-  WHERE (e.charge_id, e.account_id, e.livemode) = (t.charge_id, t.account_id, t.livemode)
+  WHERE (e.charge_id, e.account_id, e.livemode) = (t.charge_id, t.account_id, t.livemode) AND e.id <> t.id
 ) sums;
-COMMENT ON VIEW finance.clearing IS 'What each rail took by reference, what it sent back, what it paid out with its fee, and what it should still hold. One row for each payment, in the month in which it was taken.';
+COMMENT ON VIEW finance.clearing IS 'What each rail took by reference, what it sent back, what it paid out with its fee, and what it should still hold. One row for each payment, in the month in whose books it stands: where the month in which it was taken was closed by then, taken_on is the first open day (finance.general_ledger has occurred_on).';
 
 CREATE VIEW finance.settlements AS
-SELECT e.account_id, e.livemode, m.month, e.effective_on AS settled_on, max(l.detail) FILTER (WHERE l.ledger_account = 'bank') AS payout,
-  max(l.detail) FILTER (WHERE l.ledger_account = 'clearing') AS rail, e.charge_id AS reference,
+SELECT e.account_id, e.livemode, b.month, e.occurred_on AS settled_on, max(l.detail) FILTER (WHERE l.ledger_account = 'bank') AS payout,
+  coalesce(max(l.detail) FILTER (WHERE l.ledger_account = 'clearing'), max(l.detail) FILTER (WHERE l.ledger_account <> 'bank')) AS rail, e.charge_id AS reference,
   coalesce(-sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing'), 0)::bigint AS amount_kobo,
   coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'rail_fees'), 0)::bigint AS fee_kobo,
   coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'bank'), 0)::bigint AS paid_out_kobo,
   finance.naira(coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'rail_fees'), 0)) AS fee_naira,
-  finance.naira(coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'bank'), 0)) AS paid_out_naira
+  finance.naira(coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'bank'), 0)) AS paid_out_naira,
+  coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'suspense'), 0)::bigint AS suspense_kobo,
+  finance.naira(coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'suspense'), 0)) AS suspense_naira
 FROM finance.accounts() AS a (id)
-CROSS JOIN LATERAL finance.months(a.id) m
-JOIN ledger_line b ON b.ledger_account = 'bank' AND b.account_id = a.id AND b.effective_on >= m.month AND b.effective_on < m.next_month
-JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (b.account_id, b.livemode, b.entry_id) AND e.event = 'settled'
+CROSS JOIN LATERAL (
+  SELECT DISTINCT l.account_id, l.livemode, l.entry_id, m.month
+  FROM finance.months(a.id) m
+  JOIN ledger_line l ON l.ledger_account IN ('bank', 'rail_fees', 'suspense') AND l.account_id = a.id AND l.effective_on >= m.month AND l.effective_on < m.next_month
+) b
+JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (b.account_id, b.livemode, b.entry_id) AND e.event IN ('settled', 'explained')
 JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)
-GROUP BY e.account_id, e.livemode, m.month, e.id, e.effective_on, e.charge_id;
-COMMENT ON VIEW finance.settlements IS 'What rails paid out, payment by payment, with their fees: from the files that cli ledger settle has read. Sum by settled_on or payout to match the bank''s statement.';
+GROUP BY e.account_id, e.livemode, b.month, e.id, e.occurred_on, e.charge_id
+HAVING e.event = 'settled' OR bool_or(l.ledger_account IN ('bank', 'rail_fees'));
+COMMENT ON VIEW finance.settlements IS 'What rails paid out, payment by payment, with their fees: from the files that cli ledger settle has read, and what cli ledger explain has added to the bank or the fees. The amount is the fee, the payout and what went into suspense (below zero: left it). Sum by settled_on or payout to match the bank''s statement. The month is the one in whose books it stands.';
 
 CREATE VIEW finance.deposits AS
-SELECT a.id AS account_id, o.livemode, o.plan, o.paid_kobo, o.delivered_kobo, o.returned_kobo, o.balance_kobo, finance.naira(o.balance_kobo) AS balance_naira
+SELECT a.id AS account_id, o.livemode, o.plan, o.paid_kobo, o.delivered_kobo, o.cancelled_kobo - o.kept_kobo AS returned_kobo, o.balance_kobo, finance.naira(o.balance_kobo) AS balance_naira,
+  o.kept_kobo
 FROM finance.accounts() AS a (id)
 CROSS JOIN LATERAL (
   SELECT l.livemode, l.detail AS plan, coalesce(-sum(l.amount_kobo) FILTER (WHERE e.event = 'deposit_paid'), 0)::bigint AS paid_kobo,
     coalesce(sum(l.amount_kobo) FILTER (WHERE e.event = 'goods_delivered'), 0)::bigint AS delivered_kobo,
-    coalesce(sum(l.amount_kobo) FILTER (WHERE e.event = 'deposit_cancelled'), 0)::bigint AS returned_kobo, -sum(l.amount_kobo)::bigint AS balance_kobo
+    coalesce(sum(l.amount_kobo) FILTER (WHERE e.event = 'deposit_cancelled'), 0)::bigint AS cancelled_kobo,
+    coalesce(sum(f.kept_kobo), 0)::bigint AS kept_kobo, -sum(l.amount_kobo)::bigint AS balance_kobo
   FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+  LEFT JOIN LATERAL (
+    SELECT -sum(x.amount_kobo) AS kept_kobo FROM ledger_line x
+    WHERE (x.account_id, x.livemode, x.entry_id) = (e.account_id, e.livemode, e.id) AND x.ledger_account = 'cancellation_fees' AND e.event = 'deposit_cancelled'
+  ) f ON true
   WHERE l.account_id = a.id AND l.ledger_account = 'buyer_deposits'
   GROUP BY l.livemode, l.detail
 ) o;
-COMMENT ON VIEW finance.deposits IS 'What buyers paid in instalments, by instalment plan: for goods that are still to be delivered (balance), delivered, or cancelled.';
+COMMENT ON VIEW finance.deposits IS 'What buyers paid in instalments, by instalment plan: for goods that are still to be delivered (balance), delivered, or cancelled (what goes back, and the fees that are kept).';
 
 CREATE VIEW finance.refunds_owed AS
 SELECT a.id AS account_id, o.livemode, o.charge, o.customer, o.why, o.owed_since, o.amount_kobo, finance.naira(o.amount_kobo) AS amount_naira, f.status AS refund, f.failure_message
 FROM finance.accounts() AS a (id)
 CROSS JOIN LATERAL (
-  SELECT l.livemode, e.charge_id AS charge, max(e.customer_id) AS customer, min(e.event) FILTER (WHERE l.amount_kobo < 0) AS why, min(e.effective_on) AS owed_since, -sum(l.amount_kobo)::bigint AS amount_kobo
+  SELECT l.livemode, e.charge_id AS charge, max(e.customer_id) AS customer, string_agg(DISTINCT e.event, ', ') FILTER (WHERE l.amount_kobo < 0) AS why,
+    min(e.effective_on) AS owed_since, -sum(l.amount_kobo)::bigint AS amount_kobo
   FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
   WHERE l.account_id = a.id AND l.ledger_account = 'refunds_payable'
-  GROUP BY l.livemode, e.charge_id HAVING sum(l.amount_kobo) <> 0
+  -- What is owed of a cancelled instalment plan belongs to no single charge.
+  GROUP BY l.livemode, e.charge_id, CASE WHEN e.charge_id IS NULL THEN e.idempotency_key END HAVING sum(l.amount_kobo) <> 0
 ) o
 LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode) = (o.charge, a.id, o.livemode);
-COMMENT ON VIEW finance.refunds_owed IS 'Money that has to go back and has not yet, by charge: why, since when, and how the rail''s refund stands where one was asked for.';
+COMMENT ON VIEW finance.refunds_owed IS 'Money that has to go back and has not yet, by charge: why (all reasons, where there are several), since when, and how the rail''s refund stands where one was asked for.';
 
 CREATE VIEW finance.recognition AS
+SELECT r.*, finance.naira(r.amount_kobo) AS amount_naira, finance.naira(r.recognised_kobo) AS recognised_naira, finance.naira(r.remaining_kobo) AS remaining_naira FROM (
 SELECT s.account_id, s.livemode, s.subscription_id AS subscription, s.bill_no, s.part, s.customer_id AS customer, s.plan_id AS plan, d.day, finance.month_of(d.day) AS month,
   recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day) - CASE WHEN d.day > s.from_on THEN recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day - 1) ELSE 0 END AS amount_kobo,
   recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day) AS recognised_kobo, s.amount_kobo - recognised_kobo(s.amount_kobo, s.start_on, s.end_on, d.day) AS remaining_kobo,
@@ -340,104 +409,92 @@ UNION ALL
 SELECT e.account_id, e.livemode, e.subscription_id, e.bill_no, NULL, e.customer_id, e.plan_id, e.occurred_on, finance.month_of(e.occurred_on), -l.amount_kobo, NULL, NULL, 'booked', e.id
 FROM finance.accounts() AS a (id)
 JOIN ledger_line l ON l.ledger_account = 'subscription_revenue' AND l.account_id = a.id
-JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id) AND e.event <> 'recognised';
+JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id) AND e.event <> 'recognised'
+) r;
 COMMENT ON VIEW finance.recognition IS 'How the revenue of each bill is recognised: a row for each day, and one for what was recognised at once when service ended early (part is null). The parts of a day and plan are what the entry of that day comes to. Filter by subscription, or by plan and day.';
 
-CREATE VIEW finance.closings AS SELECT no, action, month, through AS closed_through, reason, at FROM ledger_closing;
-COMMENT ON VIEW finance.closings IS 'Which months were closed, and opened again for which reason; the newest row holds.';
+CREATE VIEW finance.fees_owed AS
+SELECT o.merchant, o.invoices_kobo, o.books_kobo,
+  NOT EXISTS (SELECT 1 FROM account a WHERE a.id = o.merchant AND a.cells = '{}' AND NOT EXISTS (SELECT 1 FROM account_away w WHERE w.account_id = a.id)) AS has_moved
+FROM (
+  SELECT coalesce(i.account_id, b.merchant) AS merchant, coalesce(i.kobo, 0)::bigint AS invoices_kobo, coalesce(b.kobo, 0)::bigint AS books_kobo
+  FROM (SELECT account_id, sum(total_kobo) AS kobo FROM invoice v WHERE state IN ('open', 'overdue') AND NOT EXISTS (SELECT 1 FROM account_away w WHERE w.account_id = v.account_id) GROUP BY 1) i
+  FULL JOIN (
+    SELECT detail AS merchant, sum(amount_kobo) AS kobo FROM ledger_line WHERE account_id = 'acct_service' AND ledger_account = 'receivable' GROUP BY 1
+  ) b ON b.merchant = i.account_id
+) o
+WHERE (o.invoices_kobo <> 0 OR o.books_kobo <> 0) AND (finance.is_shown('acct_service') OR finance.is_shown(o.merchant));
+COMMENT ON VIEW finance.fees_owed IS 'What merchants owe for the service, by their invoices and by the service''s own books. Of one that has moved between cells its invoices are where it lives, and what was booked is where it was: the two are the same over all its cells.';
+COMMENT ON COLUMN finance.fees_owed.has_moved IS 'Whether it has lived in another cell, or lives there now.';
 
-CREATE OR REPLACE VIEW finance.unbilled_units AS
-SELECT s.account_id, s.livemode, s.id AS subscription, s.customer_id AS customer, s.plan_id AS plan,
-  CASE WHEN s.status = 'cancelled' THEN 'unbilled' ELSE 'pending' END AS state, s.units,
-  p.overage_per_unit_kobo AS unit_price_kobo,
-  s.units * coalesce(p.overage_per_unit_kobo, 0) AS amount_kobo,
-  round(s.units * coalesce(p.overage_per_unit_kobo, 0) / 100.0, 2) AS amount_naira,
-  s.period_start_at AS since, s.cancelled_at
-FROM finance.accounts() AS a (id)
-JOIN subscription s ON s.account_id = a.id
-JOIN plan p ON (p.account_id, p.livemode, p.id) = (s.account_id, s.livemode, s.plan_id)
-WHERE s.units > 0;
-
-CREATE OR REPLACE VIEW finance.reconciliation_exceptions AS
-SELECT c.account_id, c.livemode, c.id AS charge, c.rail, c.customer_id AS customer, c.subscription_id AS subscription,
-  CASE WHEN x.word->>'answer' = 'succeeded' THEN 'succeeded_after_failure' ELSE 'failed_after_success' END AS kind,
-  c.status AS settled_as, x.word->>'answer' AS rail_says, x.word->>'code' AS failure_code, (x.word->>'at')::timestamptz AS said_at,
-  c.amount_kobo, round(c.amount_kobo / 100.0, 2) AS amount_naira,
-  NULL::bigint AS rail_amount_kobo, NULL::text AS rail_currency, NULL::text AS rail_reference
-FROM charge c CROSS JOIN LATERAL jsonb_array_elements(c.contradictions) AS x (word)
-WHERE c.contradictions <> '[]' AND finance.is_shown(c.account_id)
-UNION ALL
-SELECT e.account_id, e.livemode, e.charge_id, c.rail, c.customer_id, c.subscription_id, e.kind, c.status, NULL, NULL, e.at,
-  c.amount_kobo, round(c.amount_kobo / 100.0, 2), e.heard_kobo, e.heard_currency, e.heard_reference
-FROM rail_exception e JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, e.charge_id)
-WHERE finance.is_shown(e.account_id)
-UNION ALL
-SELECT f.account_id, f.livemode, f.charge_id, f.rail, f.customer_id, NULL, 'refund_failed', 'succeeded', NULL, NULL, f.requested_at,
-  f.amount_kobo, round(f.amount_kobo / 100.0, 2), NULL, NULL, NULL
-FROM refund f WHERE f.status = 'failed' AND finance.is_shown(f.account_id);
-
-CREATE OR REPLACE VIEW finance.card_verifications AS
-SELECT c.account_id, c.account_id AS account, c.livemode, c.customer_id AS customer, c.rail, c.id AS reference, c.amount_kobo,
-  round(c.amount_kobo / 100.0, 2) AS amount_naira,
-  CASE WHEN c.status = 'succeeded' THEN CASE f.status WHEN 'pending' THEN 'taken' WHEN 'failed' THEN 'refund_failed' ELSE 'returned' END ELSE c.status END AS status,
-  c.paid_at AS taken_at, f.returned_at
-FROM charge c LEFT JOIN refund f ON (f.charge_id, f.account_id, f.livemode) = (c.id, c.account_id, c.livemode)
-WHERE c.purpose = 'verification' AND finance.is_shown(c.account_id);
-
--- Everything that must hold of the books, and where it does not.
-CREATE VIEW finance.rules AS
-SELECT * FROM (VALUES
-  ('balanced', 'Every entry has all of its lines, and they sum to zero.'),
-  ('lines_have_entries', 'Every line belongs to an entry.'),
-  ('dated', 'Every line is dated as its entry is.'),
-  ('charges', 'Every payment that succeeded has exactly one entry that takes it, over its amount, and no other payment has one.'),
-  ('sources', 'Every entry about a charge, a subscription or a plan is about one that exists.'),
-  ('refunds', 'Every refund that a rail confirmed is in the books, and no other.'),
-  ('receivable', 'What each customer owes by the API is what the books say.'),
-  ('deferred', 'What is deferred is what is left to serve, by the schedules.'),
-  ('recognised', 'Each plan''s entries of days come to what the schedules recognise.'),
-  ('suspense', 'Nothing is in suspense.'),
-  ('invoices', 'What merchants owe for the service is what its own books say.'),
-  ('mrr', 'Each subscription''s movements come to its monthly recurring revenue.'),
-  ('totals', 'The sums of closed months are those of their lines.')
-) AS r (rule, meaning);
-COMMENT ON VIEW finance.rules IS 'What must hold of the books.';
+-- A reference's lines since its balance was last zero: of what was explained or paid out later there are none.
+CREATE VIEW finance.suspense AS
+SELECT r.account_id, r.livemode, finance.month_of(min(r.effective_on)) AS month, min(r.effective_on) AS since, max(r.detail) AS rail, r.reference,
+  sum(r.amount_kobo)::bigint AS amount_kobo, finance.naira(sum(r.amount_kobo)) AS amount_naira
+FROM (
+  SELECT x.*, max(CASE WHEN x.running_kobo = 0 THEN x.no ELSE 0 END) OVER (PARTITION BY x.account_id, x.livemode, x.reference) AS last_balanced
+  FROM (
+    SELECT l.account_id, l.livemode, coalesce(e.charge_id, e.id) AS reference, l.effective_on, l.detail, l.amount_kobo, row_number() OVER w AS no, sum(l.amount_kobo) OVER w AS running_kobo
+    FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+    WHERE l.ledger_account = 'suspense' AND finance.is_shown(l.account_id)
+      AND NOT EXISTS (SELECT 1 FROM account_away w WHERE w.account_id = l.account_id AND w.account_id IS DISTINCT FROM nullif(current_setting('billing.account', true), ''))
+    WINDOW w AS (PARTITION BY l.account_id, l.livemode, coalesce(e.charge_id, e.id) ORDER BY e.posted_at, e.id, l.line_no)
+  ) x
+) r
+WHERE r.no > r.last_balanced
+GROUP BY r.account_id, r.livemode, r.reference;
+COMMENT ON VIEW finance.suspense IS 'What settlements left in suspense and is neither explained nor paid out yet, by reference, in the month of the settlement. Above zero (debit): the rail paid out less than it should; below zero: more. cli ledger explain ends it.';
 
 CREATE VIEW finance.breaches AS
-SELECT x.account_id, x.livemode, m.month, v.rule, x.entry_id AS about,
+SELECT * FROM (
+SELECT e.account_id, e.livemode, m.month, v.rule, e.entry_id AS about,
   CASE v.rule
-    WHEN 'lines_have_entries' THEN format('lines of entry %s: there is no such entry', x.entry_id)
-    WHEN 'balanced' THEN format('entry %s: lines sum to %s kobo, %s of %s lines', x.entry_id, x.kobo, x.lines, e.line_count)
-    WHEN 'dated' THEN format('entry %s is dated %s, its lines otherwise', x.entry_id, e.effective_on)
-    WHEN 'charges' THEN format('entry %s (%s) takes charge %s, which is %s', e.id, e.event, c.id, c.status)
+    WHEN 'lines_have_entries' THEN format('lines of entry %s: there is no such entry', e.entry_id)
+    WHEN 'balanced' THEN format('entry %s: lines sum to %s kobo, %s of %s lines', e.entry_id, e.kobo, e.lines, e.line_count)
+    WHEN 'dated' THEN format('entry %s is dated %s, its lines otherwise', e.entry_id, e.effective_on)
+    WHEN 'charges' THEN format('entry %s (%s) takes %s kobo for charge %s, which is %s over %s', e.id, e.event, e.taken_kobo, e.charge_id, coalesce(c.status, 'succeeded'), coalesce(e.paid_kobo, c.amount_kobo))
     ELSE format('entry %s (%s) is about %s, which does not exist', e.id, e.event, coalesce(e.charge_id, e.subscription_id, e.plan_id))
   END AS problem
 FROM finance.accounts() AS a (id)
 CROSS JOIN LATERAL finance.months(a.id) m
 CROSS JOIN LATERAL (
-  SELECT l.account_id, l.livemode, l.entry_id, sum(l.amount_kobo) AS kobo, count(*) AS lines, min(l.effective_on) AS earliest, max(l.effective_on) AS latest
-  FROM ledger_account c JOIN ledger_line l ON l.ledger_account = c.code AND l.account_id = a.id AND l.effective_on >= m.month AND l.effective_on < m.next_month
-  GROUP BY l.account_id, l.livemode, l.entry_id
-) x
-LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (x.account_id, x.livemode, x.entry_id)
-LEFT JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, e.charge_id)
-LEFT JOIN subscription s ON (s.account_id, s.livemode, s.id) = (e.account_id, e.livemode, e.subscription_id)
+  SELECT y.*, e.id, e.event, e.line_count, e.effective_on, e.charge_id, e.subscription_id, e.plan_id, k.id AS paid_id, k.amount_kobo AS paid_kobo, k.subscription_id AS paid_for
+  FROM (
+    SELECT l.account_id, l.livemode, l.entry_id, sum(l.amount_kobo) AS kobo, count(*) AS lines, min(l.effective_on) AS earliest, max(l.effective_on) AS latest,
+      coalesce(sum(l.amount_kobo) FILTER (WHERE l.ledger_account = 'clearing'), 0) AS taken_kobo
+    FROM ledger_account c JOIN ledger_line l ON l.ledger_account = c.code AND l.account_id = a.id AND l.effective_on >= m.month AND l.effective_on < m.next_month
+    GROUP BY l.account_id, l.livemode, l.entry_id
+  ) y
+  LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (y.account_id, y.livemode, y.entry_id)
+  -- Most entries are about a payment of their month, and about its subscription, which it has by foreign key: these are read together
+  -- (OFFSET 0), and only the others are looked up one by one.
+  LEFT JOIN (
+    SELECT c.id, c.amount_kobo, c.subscription_id FROM charge c
+    WHERE c.status = 'succeeded' AND c.livemode AND c.account_id = a.id
+      AND c.paid_at >= m.month::timestamp AT TIME ZONE 'UTC' AND c.paid_at < m.next_month::timestamp AT TIME ZONE 'UTC' OFFSET 0
+  ) k ON e.livemode AND k.id = e.charge_id
+) e
+LEFT JOIN charge c ON (c.account_id, c.livemode, c.id) = (e.account_id, e.livemode, CASE WHEN e.paid_id IS NULL THEN e.charge_id END)
+LEFT JOIN LATERAL (
+  SELECT s.id FROM subscription s
+  WHERE (s.account_id, s.livemode, s.id) = (e.account_id, e.livemode, e.subscription_id) AND e.subscription_id IS DISTINCT FROM coalesce(e.paid_for, c.subscription_id) OFFSET 0
+) s ON true
 LEFT JOIN plan p ON (p.account_id, p.livemode, p.id) = (e.account_id, e.livemode, e.plan_id)
 CROSS JOIN LATERAL (
-  SELECT CASE WHEN e.id IS NULL THEN 'lines_have_entries' WHEN x.kobo <> 0 OR x.lines <> e.line_count THEN 'balanced'
-    WHEN x.earliest <> e.effective_on OR x.latest <> e.effective_on THEN 'dated'
-    WHEN (e.charge_id IS NOT NULL AND c.id IS NULL) OR (e.subscription_id IS NOT NULL AND s.id IS NULL) OR (e.plan_id IS NOT NULL AND p.id IS NULL) THEN 'sources'
-    WHEN e.event IN ('paid', 'overdue_paid', 'refund_due', 'verification') AND c.status <> 'succeeded' THEN 'charges' END AS rule
+  SELECT CASE WHEN e.id IS NULL THEN 'lines_have_entries' WHEN e.kobo <> 0 OR e.lines <> e.line_count THEN 'balanced'
+    WHEN e.earliest <> e.effective_on OR e.latest <> e.effective_on THEN 'dated'
+    WHEN (e.charge_id IS NOT NULL AND e.paid_id IS NULL AND c.id IS NULL) OR (e.subscription_id IS DISTINCT FROM coalesce(e.paid_for, c.subscription_id) AND s.id IS NULL AND e.subscription_id IS NOT NULL) OR (e.plan_id IS NOT NULL AND p.id IS NULL) THEN 'sources'
+    WHEN e.event IN ('paid', 'overdue_paid', 'refund_due', 'verification', 'deposit_paid') AND (c.status <> 'succeeded' OR coalesce(e.paid_kobo, c.amount_kobo) <> e.taken_kobo) THEN 'charges' END AS rule
 ) v
 WHERE v.rule IS NOT NULL
-  AND (v.rule <> 'sources' OR NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (x.account_id, x.livemode)))
+  AND (v.rule <> 'sources' OR NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (e.account_id, e.livemode)))
 UNION ALL
 SELECT e.account_id, e.livemode, NULL, 'balanced', e.id, format('entry %s: 0 of %s lines', e.id, e.line_count)
 FROM ledger_entry e
 LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id, l.line_no) = (e.account_id, e.livemode, e.id, 1)
 WHERE l.line_no IS NULL AND finance.is_shown(e.account_id)
 UNION ALL
-SELECT k.account_id, k.livemode, k.month, 'charges', k.id, format('charge %s: succeeded over %s kobo, %s entries take it, over %s', k.id, k.amount_kobo, t.entries, t.kobo)
+SELECT k.account_id, k.livemode, k.month, 'charges', k.id, format('charge %s: succeeded over %s kobo, %s entries take it', k.id, k.amount_kobo, t.entries)
 FROM (
   SELECT c.account_id, true AS livemode, m.month, c.id, c.amount_kobo
   FROM finance.payment_months() m JOIN charge c ON c.status = 'succeeded' AND c.livemode AND c.paid_at >= m.begins_at AND c.paid_at < m.ends_at
@@ -447,11 +504,10 @@ FROM (
   FROM charge c WHERE c.status = 'succeeded' AND NOT c.livemode AND finance.is_shown(c.account_id)
 ) k
 CROSS JOIN LATERAL (
-  SELECT count(e.id) AS entries, coalesce(sum(l.amount_kobo), 0) AS kobo
-  FROM ledger_entry e LEFT JOIN ledger_line l ON (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id) AND l.ledger_account = 'clearing'
-  WHERE (e.charge_id, e.account_id, e.livemode) = (k.id, k.account_id, k.livemode) AND e.event NOT IN ('excess', 'refunded', 'settled')
+  SELECT count(*) AS entries FROM ledger_entry e
+  WHERE (e.charge_id, e.account_id, e.livemode) = (k.id, k.account_id, k.livemode) AND e.event NOT IN ('excess', 'refunded', 'settled', 'explained')
 ) t
-WHERE t.kobo <> k.amount_kobo OR t.entries <> 1
+WHERE t.entries <> 1
 UNION ALL
 SELECT f.account_id, f.livemode, NULL, 'refunds', f.id, format('refund %s: %s over %s kobo, the books show %s sent back', f.id, f.status, f.amount_kobo, coalesce(-sum(l.amount_kobo), 0))
 FROM refund f
@@ -507,18 +563,13 @@ FULL JOIN (
 WHERE coalesce(s.kobo, 0) <> coalesce(b.kobo, 0)
   AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(s.account_id, b.account_id), coalesce(s.livemode, b.livemode)))
 UNION ALL
-SELECT l.account_id, l.livemode, NULL, 'suspense', coalesce(e.charge_id, e.id), format('%s kobo of %s are in suspense', -sum(l.amount_kobo), coalesce(e.charge_id, e.id))
-FROM ledger_line l JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
-WHERE l.ledger_account = 'suspense' AND finance.is_shown(l.account_id)
-GROUP BY l.account_id, l.livemode, coalesce(e.charge_id, e.id) HAVING sum(l.amount_kobo) <> 0
+SELECT s.account_id, s.livemode, s.month, 'suspense', s.reference, format('%s kobo of %s are in suspense', s.amount_kobo, s.reference)
+FROM finance.suspense s
 UNION ALL
-SELECT 'acct_service', true, NULL, 'invoices', coalesce(i.account_id, b.merchant),
-  format('account %s: owes %s kobo by its invoices, %s by the service''s own books', coalesce(i.account_id, b.merchant), coalesce(i.kobo, 0), coalesce(b.kobo, 0))
-FROM (SELECT account_id, sum(total_kobo) AS kobo FROM invoice WHERE state IN ('open', 'overdue') GROUP BY 1) i
-FULL JOIN (
-  SELECT detail AS merchant, sum(amount_kobo) AS kobo FROM ledger_line WHERE account_id = 'acct_service' AND ledger_account = 'receivable' GROUP BY 1
-) b ON b.merchant = i.account_id
-WHERE coalesce(i.kobo, 0) <> coalesce(b.kobo, 0) AND finance.is_shown('acct_service')
+SELECT 'acct_service', true, NULL, 'invoices', f.merchant,
+  format('account %s: owes %s kobo by its invoices, %s by the service''s own books', f.merchant, f.invoices_kobo, f.books_kobo)
+FROM finance.fees_owed f
+WHERE NOT f.has_moved AND f.invoices_kobo <> f.books_kobo AND finance.is_shown('acct_service')
 UNION ALL
 SELECT s.account_id, s.livemode, NULL, 'mrr', s.id, format('subscription %s: its movements come to %s kobo a month, its terms to %s', s.id, coalesce(v.kobo, 0), t.kobo)
 FROM subscription s
@@ -534,7 +585,22 @@ FULL JOIN (
   SELECT account_id, livemode, ledger_account, sum(amount_kobo) AS kobo FROM ledger_line
   WHERE livemode AND effective_on < (SELECT finance.month_of(max(month) + 31) FROM ledger_totalled) AND finance.is_shown(account_id) GROUP BY 1, 2, 3
 ) l ON (l.account_id, l.livemode, l.ledger_account) = (t.account_id, t.livemode, t.ledger_account)
-WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0);
+WHERE coalesce(t.kobo, 0) <> coalesce(l.kobo, 0)
+UNION ALL
+SELECT coalesce(p.account_id, b.account_id), coalesce(p.livemode, b.livemode), NULL, 'deposits', coalesce(p.id, b.plan),
+  format('instalment plan %s: %s kobo are held by its payments, %s by the books', coalesce(p.id, b.plan), coalesce(p.kobo, 0), coalesce(b.kobo, 0))
+FROM (
+  SELECT account_id, livemode, id, CASE WHEN status IN ('delivered', 'cancelled') THEN 0 ELSE paid_kobo + fees_paid_kobo END AS kobo
+  FROM instalment_plan WHERE finance.is_shown(account_id)
+) p
+FULL JOIN (
+  SELECT account_id, livemode, detail AS plan, -sum(amount_kobo) AS kobo FROM ledger_line WHERE ledger_account = 'buyer_deposits' AND finance.is_shown(account_id) GROUP BY 1, 2, 3
+) b ON (b.account_id, b.livemode, b.plan) = (p.account_id, p.livemode, p.id)
+WHERE coalesce(p.kobo, 0) <> coalesce(b.kobo, 0)
+  AND NOT EXISTS (SELECT 1 FROM deletion d WHERE (d.account_id, d.livemode) = (coalesce(p.account_id, b.account_id), coalesce(p.livemode, b.livemode)))
+) b
+-- What is on its way is nobody's here, whole or not, but for whoever asks for it by name.
+WHERE NOT EXISTS (SELECT 1 FROM account_away w WHERE w.account_id = b.account_id AND w.account_id IS DISTINCT FROM nullif(current_setting('billing.account', true), ''));
 COMMENT ON VIEW finance.breaches IS 'Where a rule of the books is broken: what cli ledger check lists. Empty when all is well. With a month: in that month''s entries and payments; without: as it stands.';
 
 CREATE VIEW finance.invariants AS
@@ -550,18 +616,6 @@ SELECT account_id, livemode, finance.month_of((said_at AT TIME ZONE 'UTC')::date
 FROM finance.reconciliation_exceptions;
 COMMENT ON VIEW finance.exceptions IS 'What somebody has to look at: breaches of the rules (a success without exactly one entry, an entry without a source, a balance in suspense, …), and contradictions of rails (finance.reconciliation_exceptions has their amounts). Empty when all is well. Where only one month is of interest: WHERE month = ….';
 
--- Whoever reads holds nobody up: advisory locks are the service's. Taking them from everybody takes a superuser.
-DO $$
-DECLARE f regprocedure;
-BEGIN
-  FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '^pg_(try_)?advisory_' LOOP
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I, billing_request', f, current_user);
-  END LOOP;
-EXCEPTION
-  WHEN insufficient_privilege THEN RAISE NOTICE 'advisory locks are open to finance_reader: docs/operating.md says what a superuser can do about that';
-END $$;
-
-GRANT SELECT ON ALL TABLES IN SCHEMA finance TO finance_reader;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA finance FROM PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA finance TO finance_reader;
+GRANT SELECT ON ALL TABLES IN SCHEMA finance TO finance_reader;

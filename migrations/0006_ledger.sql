@@ -1,0 +1,354 @@
+-- The books: a double-entry ledger that the database keeps balanced, schedules of revenue, and movements of recurring revenue.
+
+CREATE FUNCTION recognised_kobo(amount bigint, start_on date, end_on date, by_day date) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT amount * least(greatest(by_day - start_on + 1, 0), end_on - start_on) / (end_on - start_on)
+$$;
+COMMENT ON FUNCTION recognised_kobo IS 'What recognisedKobo of src/ledger/schedule.ts computes: the cumulative floor, by the end of a day.';
+
+CREATE FUNCTION monthly_kobo(cycle text, kobo bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT round(CASE cycle WHEN 'daily' THEN kobo * 365 / 12.0 WHEN 'weekly' THEN kobo * 365 / 84.0 WHEN 'monthly' THEN kobo WHEN 'quarterly' THEN kobo / 3.0 ELSE 0 END)::bigint
+$$;
+COMMENT ON FUNCTION monthly_kobo IS 'What mrrOf of src/billing/subscription/mrr.ts computes: a year''s price by twelve; what is billed by deliveries recurs by no calendar.';
+
+-- The double-entry ledger: append-only, balanced per entry and currency, guarded by the database itself.
+CREATE TABLE ledger_account (
+  code text NOT NULL,
+  name text NOT NULL,
+  kind text NOT NULL,
+  CONSTRAINT ledger_account_pkey PRIMARY KEY (code),
+  CONSTRAINT ledger_account_kind_known CHECK (kind IN ('asset', 'liability', 'revenue', 'expense'))
+);
+COMMENT ON TABLE ledger_account IS 'The chart of accounts (src/ledger/chart.ts).';
+GRANT SELECT ON ledger_account TO billing_request;
+
+CREATE TABLE ledger_entry (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  event text NOT NULL,
+  idempotency_key text NOT NULL,
+  customer_id text COLLATE "C",
+  subscription_id text COLLATE "C",
+  charge_id text COLLATE "C",
+  effective_on date NOT NULL,
+  posted_at timestamptz DEFAULT now() NOT NULL,
+  line_count smallint NOT NULL,
+  reverses text COLLATE "C",
+  plan_id text COLLATE "C",
+  bill_no integer,
+  test_clock_id text COLLATE "C",
+  occurred_on date NOT NULL,
+  corrects text COLLATE "C",
+  reason text,
+  CONSTRAINT ledger_entry_pkey PRIMARY KEY (account_id, livemode, id),
+  CONSTRAINT ledger_entry_posted_once UNIQUE (idempotency_key, account_id, livemode),
+  CONSTRAINT ledger_entry_has_lines CHECK (line_count >= 2),
+  CONSTRAINT ledger_entry_corrects_later CHECK (effective_on >= occurred_on AND (corrects IS NULL OR effective_on > occurred_on)),
+  CONSTRAINT ledger_entry_reason_bounded CHECK (octet_length(reason) <= 2000),
+  CONSTRAINT ledger_entry_explained_for_a_reason CHECK (event <> 'explained' OR reason IS NOT NULL),
+  CONSTRAINT ledger_entry_reverses_fkey FOREIGN KEY (account_id, livemode, reverses) REFERENCES ledger_entry
+);
+COMMENT ON TABLE ledger_entry IS 'One business fact in the books. Corrections are further entries that name the one they reverse.';
+COMMENT ON COLUMN ledger_entry.idempotency_key IS 'What the entry is about, once for ever, such as owed:sub_…:3.';
+COMMENT ON COLUMN ledger_entry.effective_on IS 'The day in whose books it stands: the day on which it happened, or the first open day where that month was closed already.';
+COMMENT ON COLUMN ledger_entry.plan_id IS 'The plan that it sells, or whose revenue it is; null: none.';
+COMMENT ON COLUMN ledger_entry.bill_no IS 'The subscription''s bill that it is about; null: none.';
+COMMENT ON COLUMN ledger_entry.test_clock_id IS 'The test clock that it belongs to: the books of a clock go with it.';
+COMMENT ON COLUMN ledger_entry.occurred_on IS 'The day on which it happened, in the customer''s clock.';
+COMMENT ON COLUMN ledger_entry.corrects IS 'Of an entry that happened in a month which was closed: the newest one in closed months about the same bill or charge, which it corrects.';
+COMMENT ON COLUMN ledger_entry.reason IS 'Why it was booked by hand, in the words of the person who did; null: the service booked it.';
+CREATE INDEX ledger_entry_by_charge ON ledger_entry (charge_id) WHERE charge_id IS NOT NULL;
+-- Without it, whoever deletes an entry looks at all of the account's for one that reverses it.
+CREATE INDEX ledger_entry_reverses ON ledger_entry (reverses, account_id, livemode) WHERE reverses IS NOT NULL;
+CREATE INDEX ledger_entry_by_bill ON ledger_entry (subscription_id, bill_no, account_id, livemode) WHERE subscription_id IS NOT NULL;
+CREATE INDEX ledger_entry_recognised ON ledger_entry (plan_id, account_id, livemode, effective_on, id) WHERE event = 'recognised';
+CREATE INDEX ledger_entry_test_clock ON ledger_entry (test_clock_id, account_id, livemode, id) WHERE test_clock_id IS NOT NULL;
+ALTER TABLE ledger_entry ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON ledger_entry TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+GRANT SELECT, INSERT ON ledger_entry TO billing_request;
+
+CREATE TABLE ledger_line (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  entry_id text COLLATE "C" NOT NULL,
+  line_no smallint NOT NULL,
+  ledger_account text NOT NULL,
+  detail text,
+  currency text NOT NULL,
+  amount_kobo bigint NOT NULL,
+  effective_on date NOT NULL,
+  CONSTRAINT ledger_line_pkey PRIMARY KEY (account_id, livemode, entry_id, line_no),
+  CONSTRAINT ledger_line_amount_not_zero CHECK (amount_kobo <> 0),
+  CONSTRAINT ledger_line_currency_ngn CHECK (currency = 'NGN')
+);
+COMMENT ON TABLE ledger_line IS 'Debits are positive, credits negative; the lines of an entry sum to zero. They arrive in one statement with it, and nothing changes them after.';
+COMMENT ON COLUMN ledger_line.detail IS 'The rail of a clearing line, the customer of a receivable one; in the service''s own books the merchant.';
+COMMENT ON COLUMN ledger_line.effective_on IS 'The entry''s, for those who sum lines by day.';
+-- Sums of one ledger account by day read this and not the table.
+CREATE INDEX ledger_line_by_day ON ledger_line (ledger_account, account_id, effective_on, livemode) INCLUDE (amount_kobo);
+ALTER TABLE ledger_line ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON ledger_line TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+GRANT SELECT, INSERT ON ledger_line TO billing_request;
+
+-- What closed months come to, so that nobody sums years again.
+CREATE TABLE ledger_total (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  month date NOT NULL,
+  ledger_account text NOT NULL,
+  debit_kobo bigint NOT NULL,
+  credit_kobo bigint NOT NULL,
+  CONSTRAINT ledger_total_pkey PRIMARY KEY (account_id, livemode, ledger_account, month),
+  CONSTRAINT ledger_total_live CHECK (livemode),
+  CONSTRAINT ledger_total_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
+  CONSTRAINT ledger_total_ledger_account_fkey FOREIGN KEY (ledger_account) REFERENCES ledger_account(code)
+);
+COMMENT ON TABLE ledger_total IS 'The sums of months that are closed, by ledger account, of live: kept while they are closed (src/ledger/closing.ts). Sandboxes and their clocks are deleted with their books.';
+ALTER TABLE ledger_total ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON ledger_total TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+
+CREATE TABLE ledger_totalled (
+  month date NOT NULL,
+  CONSTRAINT ledger_totalled_pkey PRIMARY KEY (month)
+);
+COMMENT ON TABLE ledger_totalled IS 'The closed months whose sums are in ledger_total: all of them up to the newest row, or none.';
+
+-- Months are closed for good, or until they are opened again with a reason.
+CREATE TABLE ledger_closing (
+  no bigint GENERATED ALWAYS AS IDENTITY,
+  action text NOT NULL,
+  month date NOT NULL,
+  through date NOT NULL,
+  reason text,
+  at timestamptz DEFAULT now() NOT NULL,
+  CONSTRAINT ledger_closing_pkey PRIMARY KEY (no),
+  CONSTRAINT ledger_closing_action_known CHECK (action IN ('close', 'reopen')),
+  CONSTRAINT ledger_closing_month_whole CHECK (extract(day FROM month) = 1),
+  CONSTRAINT ledger_closing_reason_bounded CHECK (octet_length(reason) <= 2000),
+  CONSTRAINT ledger_closing_reopened_for_a_reason CHECK (action = 'close' OR reason IS NOT NULL)
+);
+COMMENT ON TABLE ledger_closing IS 'Closings of months, and their reopenings: the newest row says which months are closed.';
+COMMENT ON COLUMN ledger_closing.through IS 'The last day that is closed from here on, as all before it are.';
+COMMENT ON COLUMN ledger_closing.reason IS 'Why it was opened again, or why it was closed over breaches and exceptions; null: nothing was open when it was closed.';
+GRANT SELECT ON ledger_closing TO billing_request;
+
+-- How the revenue of one bill is recognised. By the end of the n-th of its days floor(amount * n / days) of it is; the last
+-- day clears.
+CREATE TABLE revenue_schedule (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  subscription_id text COLLATE "C" NOT NULL,
+  bill_no integer NOT NULL,
+  part smallint NOT NULL,
+  customer_id text COLLATE "C" NOT NULL,
+  plan_id text COLLATE "C" NOT NULL,
+  test_clock_id text COLLATE "C",
+  price_kobo bigint NOT NULL,
+  amount_kobo bigint NOT NULL,
+  carried_kobo bigint NOT NULL,
+  vat_kobo bigint NOT NULL,
+  start_on date NOT NULL,
+  end_on date,
+  from_on date NOT NULL,
+  until_on date NOT NULL,
+  adjusted_kobo bigint DEFAULT 0 NOT NULL,
+  moved_kobo bigint DEFAULT 0 NOT NULL,
+  state text DEFAULT 'running'::text NOT NULL,
+  CONSTRAINT revenue_schedule_pkey PRIMARY KEY (account_id, livemode, subscription_id, bill_no, part),
+  CONSTRAINT revenue_schedule_amounts_positive CHECK (price_kobo > 0 AND amount_kobo > 0 AND carried_kobo BETWEEN 0 AND amount_kobo AND vat_kobo >= 0 AND moved_kobo >= 0),
+  CONSTRAINT revenue_schedule_days_forward CHECK (end_on > start_on AND from_on >= start_on AND until_on >= from_on),
+  CONSTRAINT revenue_schedule_state_known CHECK (state = ANY ('{running,stopped,ended}')),
+  CONSTRAINT revenue_schedule_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription ON DELETE CASCADE
+);
+COMMENT ON TABLE revenue_schedule IS 'When the revenue of a subscription''s bill is recognised (docs/ledger.md): every day''s part follows from the row.';
+COMMENT ON COLUMN revenue_schedule.part IS '1; 2 and so on where a late payment moved what was left to a period of its own (decision D7).';
+COMMENT ON COLUMN revenue_schedule.price_kobo IS 'What the period costs, VAT and credits included: a credit of so much of it is that part of the amount.';
+COMMENT ON COLUMN revenue_schedule.amount_kobo IS 'What is recognised by it in the end, without VAT.';
+COMMENT ON COLUMN revenue_schedule.carried_kobo IS 'What of this was credited from an earlier bill: it is paid already.';
+COMMENT ON COLUMN revenue_schedule.vat_kobo IS 'The VAT that was booked with the rest.';
+COMMENT ON COLUMN revenue_schedule.start_on IS 'The first day that is served.';
+COMMENT ON COLUMN revenue_schedule.end_on IS 'The day after the last that is served; null: it is served by deliveries, not by days.';
+COMMENT ON COLUMN revenue_schedule.from_on IS 'The first day that recognises anything, all that was served before included: the day of the posting, if that came later than the service.';
+COMMENT ON COLUMN revenue_schedule.until_on IS 'From this day on, no day recognises anything: service has ended, or never goes by days.';
+COMMENT ON COLUMN revenue_schedule.adjusted_kobo IS 'What was recognised when service ended early, beyond what its days had recognised by then.';
+COMMENT ON COLUMN revenue_schedule.moved_kobo IS 'What was not recognised by it: credited to the next bill, moved to the next part, or reversed.';
+COMMENT ON COLUMN revenue_schedule.state IS 'running: day by day; stopped: service is interrupted, what is left waits; ended: nothing is left.';
+CREATE INDEX revenue_schedule_by_day ON revenue_schedule ((coalesce(test_clock_id, 'wall')), account_id, livemode, until_on, plan_id);
+ALTER TABLE revenue_schedule ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON revenue_schedule TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+GRANT SELECT, INSERT, UPDATE ON revenue_schedule TO billing_request;
+
+CREATE TABLE revenue_book (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  closed_on date DEFAULT '1969-12-31'::date NOT NULL,
+  posted_on date DEFAULT '1969-12-31'::date NOT NULL,
+  CONSTRAINT revenue_book_pkey PRIMARY KEY (account_id, livemode, id),
+  CONSTRAINT revenue_book_posted_when_closed CHECK (posted_on <= closed_on),
+  CONSTRAINT revenue_book_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
+);
+COMMENT ON TABLE revenue_book IS 'How far recognition is, for the wall clock and each test clock of an account and environment.';
+COMMENT ON COLUMN revenue_book.id IS 'The test clock; `wall`: those without one.';
+COMMENT ON COLUMN revenue_book.closed_on IS 'What its days up to here recognise changes no more: what comes late is recognised on later ones.';
+COMMENT ON COLUMN revenue_book.posted_on IS 'The last day that is in the books.';
+CREATE INDEX revenue_book_due ON revenue_book (posted_on, account_id, livemode) WHERE id = 'wall';
+ALTER TABLE revenue_book ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON revenue_book TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+GRANT SELECT, INSERT ON revenue_book TO billing_request;
+
+-- Monthly recurring revenue moves with subscriptions.
+CREATE TABLE mrr_movement (
+  account_id text COLLATE "C" NOT NULL,
+  livemode boolean NOT NULL,
+  subscription_id text COLLATE "C" NOT NULL,
+  version integer NOT NULL,
+  customer_id text COLLATE "C" NOT NULL,
+  plan_id text COLLATE "C" NOT NULL,
+  moved_on date NOT NULL,
+  kind text NOT NULL,
+  change_kobo bigint NOT NULL,
+  mrr_kobo bigint NOT NULL,
+  CONSTRAINT mrr_movement_pkey PRIMARY KEY (account_id, livemode, subscription_id, version),
+  CONSTRAINT mrr_movement_changes CHECK (change_kobo <> 0 AND mrr_kobo >= 0),
+  CONSTRAINT mrr_movement_kind_known CHECK (kind = ANY ('{new,expansion,contraction,churn,reactivation}')),
+  CONSTRAINT mrr_movement_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id),
+  CONSTRAINT mrr_movement_subscription_fkey FOREIGN KEY (account_id, livemode, subscription_id) REFERENCES subscription ON DELETE CASCADE
+);
+COMMENT ON TABLE mrr_movement IS 'How the monthly recurring revenue of subscriptions changed: what is in service and billed by the calendar, a month''s worth of it.';
+COMMENT ON COLUMN mrr_movement.version IS 'The transition of the subscription that moved it.';
+COMMENT ON COLUMN mrr_movement.mrr_kobo IS 'What it is from then on.';
+ALTER TABLE mrr_movement ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON mrr_movement TO billing_request USING ((account_id = current_setting('billing.account_id')) AND (livemode = (current_setting('billing.livemode'))::boolean));
+GRANT SELECT, INSERT ON mrr_movement TO billing_request;
+
+CREATE FUNCTION ledger_open_from() RETURNS date LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(7301010, 0);
+  RETURN coalesce((SELECT through + 1 FROM ledger_closing ORDER BY no DESC LIMIT 1), '-infinity');
+END $$;
+COMMENT ON FUNCTION ledger_open_from IS 'The first day that entries may be dated; no month is closed until the running transaction ends.';
+
+CREATE FUNCTION open_revenue_day(account text, live boolean, clock text, wanted date) RETURNS date LANGUAGE plpgsql AS $$
+DECLARE
+  book text := coalesce(clock, 'wall');
+  closed date;
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(7301011, hashtext(account || live || book));
+  SELECT b.closed_on INTO closed FROM revenue_book b WHERE b.account_id = account AND b.livemode = live AND b.id = book;
+  IF NOT FOUND THEN
+    INSERT INTO revenue_book (account_id, livemode, id) VALUES (account, live, book) ON CONFLICT DO NOTHING;
+    SELECT b.closed_on INTO closed FROM revenue_book b WHERE b.account_id = account AND b.livemode = live AND b.id = book;
+  END IF;
+  RETURN greatest(wanted, closed + 1);
+END $$;
+COMMENT ON FUNCTION open_revenue_day IS 'The first open day of a book from the wanted one on; it stays open until the running transaction ends.';
+
+CREATE FUNCTION close_revenue_days(account text, live boolean, book text, through date) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  -- Never waits: those behind it would wait too.
+  IF NOT pg_try_advisory_xact_lock(7301011, hashtext(account || live || book)) THEN RETURN false; END IF;
+  UPDATE revenue_book b SET closed_on = through
+  WHERE b.account_id = account AND b.livemode = live AND b.id = book AND b.closed_on < through;
+  RETURN true;
+END $$;
+COMMENT ON FUNCTION close_revenue_days IS 'Closes the days of a book; false: somebody is writing to it, try again.';
+
+CREATE FUNCTION check_new_ledger_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE bad record;
+BEGIN
+  SELECT l.entry_id, e.id IS NULL AS orphan,
+    l.lines <> coalesce(e.line_count, 0) OR l.first <> 1 OR l.last <> coalesce(e.line_count, 0) AS partial, l.total <> 0 OR l.currencies <> 1 AS unbalanced INTO bad
+  FROM (
+    SELECT account_id, livemode, entry_id, count(*) AS lines, min(line_no) AS first, max(line_no) AS last,
+      sum(amount_kobo) AS total, count(DISTINCT currency) AS currencies, min(effective_on) AS earliest, max(effective_on) AS latest
+    FROM new_lines GROUP BY account_id, livemode, entry_id
+  ) l
+  LEFT JOIN ledger_entry e ON (e.account_id, e.livemode, e.id) = (l.account_id, l.livemode, l.entry_id)
+  WHERE e.id IS NULL OR l.lines <> e.line_count OR l.first <> 1 OR l.last <> e.line_count OR l.total <> 0 OR l.currencies <> 1
+    OR l.earliest <> e.effective_on OR l.latest <> e.effective_on
+  LIMIT 1;
+  IF bad.orphan THEN
+    RAISE EXCEPTION 'ledger line of %: there is no such entry', bad.entry_id USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'ledger_line_has_entry';
+  ELSIF bad.partial THEN
+    RAISE EXCEPTION 'ledger entry %: its lines must arrive with it, all in one statement', bad.entry_id USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_line_arrives_with_entry';
+  ELSIF bad.unbalanced THEN
+    RAISE EXCEPTION 'ledger entry % does not balance', bad.entry_id USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_entry_balances';
+  ELSIF bad.entry_id IS NOT NULL THEN
+    RAISE EXCEPTION 'ledger entry %: its lines must be dated as it is', bad.entry_id USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_line_dated_as_entry';
+  END IF;
+  SELECT l.ledger_account INTO bad
+  FROM (SELECT DISTINCT ledger_account FROM new_lines) l LEFT JOIN ledger_account a ON a.code = l.ledger_account WHERE a.code IS NULL LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'there is no ledger account %', bad.ledger_account USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'ledger_line_has_account';
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION check_new_ledger_entries() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  bad text;
+  open_from date := ledger_open_from();
+BEGIN
+  SELECT e.id INTO bad FROM new_entries e WHERE e.effective_on < open_from LIMIT 1;
+  IF bad IS NOT NULL THEN
+    RAISE EXCEPTION 'ledger entry %: the books are closed before %; date it then or later, and say in occurred_on when it happened', bad, open_from
+      USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_month_open';
+  END IF;
+  -- Counts, not NOT EXISTS: that could become a join over the whole table, these are look-ups for each account and each entry.
+  SELECT e.account_id INTO bad FROM (SELECT DISTINCT account_id FROM new_entries) e WHERE (SELECT count(*) FROM account a WHERE a.id = e.account_id) = 0 LIMIT 1;
+  IF bad IS NOT NULL THEN
+    RAISE EXCEPTION 'ledger entry of %: there is no such account', bad USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'ledger_entry_has_account';
+  END IF;
+  SELECT e.id INTO bad FROM new_entries e
+  WHERE (SELECT count(*) FROM ledger_line l WHERE (l.account_id, l.livemode, l.entry_id) = (e.account_id, e.livemode, e.id)) = 0
+  LIMIT 1;
+  IF bad IS NOT NULL THEN
+    RAISE EXCEPTION 'ledger entry %: its lines must arrive with it, all in one statement', bad USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_line_arrives_with_entry';
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION refuse_ledger_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'DELETE' AND TG_TABLE_NAME <> 'ledger_account' AND coalesce(current_setting('billing.sandbox_reset', true), '') <> '' THEN RETURN NULL; END IF;
+  RAISE EXCEPTION 'the ledger is append-only: % on % is refused; post a reversing entry', TG_OP, TG_TABLE_NAME
+    USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_append_only';
+END $$;
+
+CREATE FUNCTION refuse_ledger_loss() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT 1 FROM gone WHERE livemode OR account_id IS DISTINCT FROM current_setting('billing.sandbox_reset', true)) THEN
+    RAISE EXCEPTION 'the ledger is append-only: only the reset of its own sandbox empties it'
+      USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_append_only';
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER ledger_account_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_account FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
+CREATE TRIGGER ledger_closing_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_closing FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
+CREATE TRIGGER ledger_entry_whole AFTER INSERT ON ledger_entry REFERENCING NEW TABLE AS new_entries FOR EACH STATEMENT EXECUTE FUNCTION check_new_ledger_entries();
+CREATE TRIGGER ledger_entry_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entry FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
+CREATE TRIGGER ledger_entry_kept AFTER DELETE ON ledger_entry REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_loss();
+CREATE TRIGGER ledger_line_whole AFTER INSERT ON ledger_line REFERENCING NEW TABLE AS new_lines FOR EACH STATEMENT EXECUTE FUNCTION check_new_ledger_lines();
+CREATE TRIGGER ledger_line_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_line FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_change();
+CREATE TRIGGER ledger_line_kept AFTER DELETE ON ledger_line REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_loss();
+
+INSERT INTO ledger_account (code, name, kind) VALUES
+  ('bad_debt', 'Bad debt: services given and never paid', 'expense'),
+  ('bank', 'Bank', 'asset'),
+  ('buyer_deposits', 'Buyer deposits: instalments paid for goods to come', 'liability'),
+  ('cancellation_fees', 'Revenue: fees kept of cancelled instalment plans', 'revenue'),
+  ('clearing', 'Clearing: money at the payment rails', 'asset'),
+  ('deferred_revenue', 'Deferred revenue: paid or owed for periods', 'liability'),
+  ('fee_revenue', 'Revenue: fees of merchants', 'revenue'),
+  ('goods_revenue', 'Revenue: goods delivered', 'revenue'),
+  ('one_off_revenue', 'Revenue: one-off charges', 'revenue'),
+  ('output_vat', 'Output VAT: VAT on sales, owed to the tax office', 'liability'),
+  ('rail_fees', 'Rail fees: what payment rails keep', 'expense'),
+  ('receivable', 'Receivable: what customers owe', 'asset'),
+  ('refunds_payable', 'Refunds payable', 'liability'),
+  ('subscription_revenue', 'Revenue: periods served', 'revenue'),
+  ('suspense', 'Suspense: what a rail paid out and our books do not explain', 'liability'),
+  ('usage_revenue', 'Revenue: reported units', 'revenue'),
+  ('waived', 'Waived: totals too small to charge', 'expense');
