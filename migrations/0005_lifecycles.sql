@@ -70,7 +70,7 @@ CREATE TABLE idempotency_record (
   CONSTRAINT idempotency_record_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(id)
 );
 COMMENT ON TABLE idempotency_record IS 'One per Idempotency-Key, for 24 hours. Without a response the request is still being processed by `runner`.';
-COMMENT ON COLUMN idempotency_record.key IS 'HMAC of the Idempotency-Key under a secret of the service. Within a day of the upgrade that began this: its SHA-256.';
+COMMENT ON COLUMN idempotency_record.key IS 'HMAC of the Idempotency-Key under a secret of the service.';
 COMMENT ON COLUMN idempotency_record.fingerprint IS 'HMAC of method, path and canonical body, likewise.';
 COMMENT ON COLUMN idempotency_record.runner IS 'The process that works on the request; null: none, the next try goes on with what it has made.';
 COMMENT ON COLUMN idempotency_record.token IS 'Of the try that holds the key now: a try that was taken over can store nothing any more.';

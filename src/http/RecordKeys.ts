@@ -9,7 +9,7 @@
  * them claim it; and records from before a rotation are found after it, even where the old key is taken away within a
  * day. Names that followed from ENCRYPTION_KEY itself would differ between processes with different newest keys.
  */
-import { createHash, createHmac } from "node:crypto"
+import { createHmac } from "node:crypto"
 import { Context, Effect, Layer, Redacted } from "effect"
 import type { SqlError } from "effect/sql"
 import { canonical } from "../base/json.ts"
@@ -37,13 +37,6 @@ export interface RecordKey {
 }
 
 const textOf = ({ method, path, body }: Claimed): string => `${method} ${path}\n${canonical(body)}`
-
-/** The key as records were written before the service had a secret for them. A day after the upgrade there are none. */
-export const keyBefore = ({ account_id }: Tenant, key: string): Omit<RecordKey, "seal"> => ({
-  name: createHash("sha256").update(key).digest("base64url"),
-  fingerprint: (request) => createHash("sha256").update(textOf(request)).digest(),
-  open: (sealed) => decrypt(deriveKey(key, "idempotency", account_id), sealed, "").toString(),
-})
 
 /** `derive`, done again only where what it derives from is another. */
 const derivedOnce = <To>(derive: (from: Redacted.Redacted<Uint8Array>) => To) => {

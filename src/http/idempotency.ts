@@ -12,7 +12,7 @@ import { rowsAsTable } from "../db/rows.ts"
 import { ofTenant, staysHere, type Tenant } from "../db/tenant.ts"
 import { isConflictOf, type UnitOfWork } from "../db/UnitOfWork.ts"
 import { hold, isInHand, type Lease, release, takingOf } from "../process/lease.ts"
-import { type Claimed, keyBefore, type RecordKey, RecordKeys } from "./RecordKeys.ts"
+import { type Claimed, type RecordKey, RecordKeys } from "./RecordKeys.ts"
 
 const MAX_KEY_LENGTH = 255
 
@@ -52,7 +52,6 @@ export interface Storing extends Stored {
 }
 
 interface RecordRow {
-  readonly key: string
   readonly fingerprint: Uint8Array
   readonly resource_id: string | null
   readonly response_status: number | null
@@ -89,25 +88,19 @@ export const claim = Effect.fnUntraced(function* (tenant: Tenant, key: string, r
   const held = { id: randomUUID() }
   // Before the row says so: to another request the claim would look dropped in between.
   yield* hold(claimLease, [held])
-  return yield* claimAs(tenant, { key: recordKey, before: keyBefore(tenant, key) }, request, held).pipe(
+  return yield* claimAs(tenant, recordKey, request, held).pipe(
     Effect.onExit((exit) =>
       Exit.isFailure(exit) || "status" in exit.value ? release(claimLease, [held]) : Effect.void,
     ),
   )
 })
 
-/** A key as records are named now, and as they were before. */
-interface Names {
-  readonly key: RecordKey
-  readonly before: ReturnType<typeof keyBefore>
-}
-
 const IS_OVER = "created_at < now() - interval '24 hours'"
 
 /** Claims a key that nobody has claimed within the last day. */
 const insertClaim = Effect.fnUntraced(function* (
   tenant: Tenant,
-  { key, before }: Names,
+  key: RecordKey,
   print: Uint8Array,
   runner: number,
   token: string,
@@ -115,8 +108,7 @@ const insertClaim = Effect.fnUntraced(function* (
   const sql = yield* SqlClient.SqlClient
   const inserted = yield* sql`
     INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token)
-    SELECT ${tenant.account_id}, ${tenant.livemode}::boolean, ${key.name}, ${print}::bytea, ${runner}::integer, ${token}
-    WHERE NOT EXISTS (SELECT 1 FROM idempotency_record b WHERE ${ofTenant(sql, tenant, "b")} AND b.key = ${before.name} AND NOT b.${sql.literal(IS_OVER)})
+    VALUES (${tenant.account_id}, ${tenant.livemode}, ${key.name}, ${print}, ${runner}, ${token})
     ON CONFLICT (account_id, livemode, key) DO UPDATE SET fingerprint = excluded.fingerprint, runner = excluded.runner,
       token = excluded.token, resource_id = NULL, response_status = NULL, response_body = NULL, expanded_fields = NULL, expanded_body = NULL, created_at = now(), taken_at = now()
       WHERE idempotency_record.${sql.literal(IS_OVER)}
@@ -139,39 +131,37 @@ const storedIn = Effect.fnUntraced(function* (found: RecordRow, { open }: Pick<R
 
 const claimAs = Effect.fnUntraced(function* (
   tenant: Tenant,
-  names: Names,
+  key: RecordKey,
   request: Claimed,
   held: { readonly id: string },
 ) {
   const sql = yield* SqlClient.SqlClient
-  const { key, before } = names
   const print = key.fingerprint(request)
   const claimed = (resourceId: string | null): Claim => ({ key, held, resourceId })
   const { runner } = yield* takingOf(claimLease)
-  if (yield* insertClaim(tenant, names, print, runner, held.id)) return claimed(null)
+  if (yield* insertClaim(tenant, key, print, runner, held.id)) return claimed(null)
   // Nobody has it, its process is dead, or it is ours and we dropped it: by what is in hand at this moment.
   const { isFree } = yield* takingOf(claimLease)
   const [found] = yield* sql<RecordRow>`
-    SELECT key, fingerprint, resource_id, response_status, response_body, expanded_fields, expanded_body, token,
+    SELECT fingerprint, resource_id, response_status, response_body, expanded_fields, expanded_body, token,
       ${isFree("r")} OR (r.runner <> ${runner} AND r.taken_at < now() - ${DROPPED_AFTER}::interval) AS free
     FROM idempotency_record r
-    WHERE ${ofTenant(sql, tenant, "r")} AND r.key IN (${key.name}, ${before.name}) ORDER BY r.key = ${key.name} DESC LIMIT 1`
+    WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${key.name}`
   // The first request was refused this instant and let go of the key.
   if (found === undefined) return yield* inProgress
-  const own = found.key === key.name ? key : before
-  if (!Buffer.from(found.fingerprint).equals(own.fingerprint(request))) {
+  if (!Buffer.from(found.fingerprint).equals(print)) {
     return yield* problem(
       "idempotency_key_reused",
       "This Idempotency-Key was used with another request: use a fresh key for this one.",
     )
   }
-  const stored = yield* storedIn(found, own)
+  const stored = yield* storedIn(found, key)
   if (stored !== undefined) return stored
   // Since what is in hand was said, it may have been let go of and claimed anew.
   if (!found.free || (yield* isInHand(claimLease, { id: found.token }))) return yield* inProgress
   const taken = yield* sql`
-    UPDATE idempotency_record r SET runner = ${runner}, token = ${held.id}, key = ${key.name}, fingerprint = ${print}, taken_at = now()
-    WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${found.key} AND response_status IS NULL AND token = ${found.token} RETURNING 1`
+    UPDATE idempotency_record r SET runner = ${runner}, token = ${held.id}, taken_at = now()
+    WHERE ${ofTenant(sql, tenant, "r")} AND r.key = ${key.name} AND response_status IS NULL AND token = ${found.token} RETURNING 1`
   return taken.length > 0 ? claimed(found.resource_id) : yield* inProgress
 })
 

@@ -1,5 +1,5 @@
-/** Idempotency records: how large they get, how they go, and what became of those from before names had a secret. */
-import { createCipheriv, createHash, hkdfSync, randomBytes } from "node:crypto"
+/** Idempotency records: how large they get and when they are deleted. */
+import { randomBytes } from "node:crypto"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { describe, expect, it } from "vitest"
@@ -95,43 +95,5 @@ describe("records that are over", () => {
     expect(left.map(({ key }) => key)).toEqual(["1234", "2", "young"])
     await run(purge)
     expect((await stored(tenant)).map(({ key }) => key)).toEqual(["young"])
-  })
-})
-
-describe("records from before names had a secret", () => {
-  const nameOf = (key: string) => createHash("sha256").update(key).digest("base64url")
-  const PRINT = createHash("sha256").update('POST /v1/plans\n{"name":"Gym"}').digest()
-
-  const seal = ({ account_id }: Tenant, key: string, body: string) => {
-    const iv = randomBytes(12)
-    const cipherKey = new Uint8Array(hkdfSync("sha256", key, account_id, "idempotency", 32))
-    const cipher = createCipheriv("aes-256-gcm", cipherKey, iv)
-    const text = Buffer.concat([cipher.update(body, "utf8"), cipher.final()])
-    return Buffer.concat([iv, cipher.getAuthTag(), text])
-  }
-
-  /** As the version before left it. */
-  const insert = (tenant: Tenant, key: string, age: string, response: Uint8Array | null, resource: string | null) =>
-    database.run(
-      (sql) => sql`
-        INSERT INTO idempotency_record (account_id, livemode, key, fingerprint, runner, token, resource_id, response_status, response_body, created_at)
-        VALUES (${tenant.account_id}, true, ${nameOf(key)}, ${PRINT}, 424242, ${key}, ${resource}, ${response === null ? null : 201}, ${response}, now() - ${age}::interval)`,
-    )
-
-  it("are found for a day: the work is not done again", async () => {
-    const tenant = await newTenant()
-    await insert(tenant, "answered", "1 hour", seal(tenant, "answered", "the answer"), null)
-    await insert(tenant, "dropped", "1 hour", null, "sub_1")
-    await insert(tenant, "over", "25 hours", seal(tenant, "over", "the answer"), null)
-    expect(await ask(tenant, "answered")).toMatchObject({ success: { status: 201, body: "the answer" } })
-    expect(await ask(tenant, "answered", { body: {} })).toMatchObject({ failure: { code: "idempotency_key_reused" } })
-    const [taken, ...others] = await Promise.all(Array.from({ length: 5 }, () => ask(tenant, "dropped"))).then((all) =>
-      all.sort((a) => ("success" in a ? -1 : 1)),
-    )
-    expect(taken).toMatchObject({ success: { resourceId: "sub_1" } })
-    for (const other of others) expect(other).toMatchObject({ failure: { code: "idempotency_request_in_progress" } })
-    expect(await ask(tenant, "over")).toMatchObject({ success: { resourceId: null } })
-    // What is taken over is named as all records are now.
-    expect((await stored(tenant)).map(({ key }) => key)).not.toContain(nameOf("dropped"))
   })
 })
